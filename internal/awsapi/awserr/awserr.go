@@ -1,0 +1,72 @@
+// Package awserr is the error contract between handlers and the front door.
+//
+// A handler returns one of three kinds of error: an SDK exception type where the
+// service models one, an *Error where nothing is modelled (all of EC2), or
+// anything else, which is a bug: the client sees InternalFailure and the cause
+// goes to the log. HTTP status and wire code come from the API model, never
+// from a handler, except where the model is silent.
+//
+// Messages are contract: each is built by one constructor in the service's
+// errors.go that names its source.
+package awserr
+
+import (
+	"fmt"
+
+	"github.com/aws/smithy-go"
+)
+
+// Error is an AWS error without a modelled type. It implements smithy.APIError.
+type Error struct {
+	Code    string
+	Message string
+	// Status is the HTTP status; 0 takes the model's, or 400.
+	Status int
+	// Cause is for the log only; clients never see it.
+	Cause error
+}
+
+var _ smithy.APIError = (*Error)(nil)
+
+// New returns an error with AWS's code and text.
+func New(code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// Newf is New with a format.
+func Newf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// WithStatus sets the HTTP status and returns e.
+func (e *Error) WithStatus(status int) *Error { e.Status = status; return e }
+
+// WithCause sets the logged cause and returns e.
+func (e *Error) WithCause(err error) *Error { e.Cause = err; return e }
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrorCode implements smithy.APIError.
+func (e *Error) ErrorCode() string { return e.Code }
+
+// ErrorMessage implements smithy.APIError.
+func (e *Error) ErrorMessage() string { return e.Message }
+
+// ErrorFault implements smithy.APIError.
+func (e *Error) ErrorFault() smithy.ErrorFault {
+	if e.Status >= 500 {
+		return smithy.FaultServer
+	}
+	return smithy.FaultClient
+}
+
+// NotImplemented is the answer to what Drydock knows but does not do. The SDKs'
+// default retries cover 500, 502, 503 and 504 only, so 501 fails at once.
+func NotImplemented(what string) *Error {
+	return &Error{
+		Code:    "NotImplemented",
+		Message: "Drydock does not implement " + what + "; docs/compatibility.md lists what it does.",
+		Status:  501,
+	}
+}

@@ -1,0 +1,49 @@
+package awsapi
+
+// A Service is one AWS service as the front door sees it: the API model's name,
+// a handler with one method per operation, and the table of those operations.
+//
+// The handler's methods have the SDK's shape:
+//
+//	func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInput) (*awseks.CreateClusterOutput, error)
+//
+// The registry finds a method by the operation's name and fails at start-up
+// when one is missing or has another shape.
+type Service struct {
+	// Name is the service's SDK package name, which is also its model's name:
+	// eks, ec2, iam, sts, ssm, autoscaling, …
+	Name       string
+	Handler    any
+	Operations []Operation
+}
+
+// An Operation declares one operation a service answers.
+type Operation struct {
+	// Name is AWS's name and the handler's method.
+	Name string
+	// Members lists the request members the handler honours (ParseHonours); a
+	// request that carries any other is refused with 501 NotImplemented, and
+	// docs/compatibility.md is generated from this list.
+	Members string
+	// Unsigned operations need no signature (AssumeRoleWithWebIdentity).
+	Unsigned bool
+	// Exempt operations are never authorized: sts:GetCallerIdentity works for
+	// every valid signature, whatever policies say.
+	Exempt bool
+	// ReadOnly operations change nothing; the journal drops them first.
+	// The zero value is derived from the name (Describe, Get, List).
+	ReadOnly bool
+	// Settled tells whether an answer is final for a polling client. It is given
+	// the handler's output; errors are always final. When an SDK waiter asks and
+	// Settled says no, the pipeline holds the answer and asks the handler again
+	// after the next change in the store, for 10 s at most. Use SettledWhen.
+	Settled func(out any) bool
+}
+
+// SettledWhen adapts a typed predicate to Operation.Settled.
+func SettledWhen[Out any](settled func(out *Out) bool) func(any) bool {
+	return func(out any) bool {
+		o, ok := out.(*Out)
+		return !ok || settled(o)
+	}
+}
