@@ -1,0 +1,200 @@
+// Package node brings EC2 instances to life as Kubernetes nodes.
+//
+// It holds the seam between the AWS services and whatever runs an instance: a
+// [Runtime]. Package simulated runs instances as goroutines, any number, on any
+// operating system; a runtime of containers comes later. A [Manager] owns the
+// runtimes and chooses one per instance.
+//
+// A node joins a cluster by its user data and with its own identity (its instance
+// role's credentials), never by a back door: if AWS would not let it in, it does
+// not get in. The package also holds what EKS's own controllers do about nodes
+// from outside of them: [Lifecycle] removes the Node objects of instances that
+// are gone, [Drain] empties a node before its group lets it go.
+//
+// It does not know the AWS services nor the control plane: internal/app connects
+// them through [Config]. May be imported by internal/app only.
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"k8s.io/utils/clock"
+)
+
+// Runtime runs instances. All methods may be called concurrently, and for
+// different instances independently of one another.
+type Runtime interface {
+	// Name says which runtime this is: "simulated" or "containers".
+	Name() string
+	// Start boots an instance and returns when its boot has begun, not when it has
+	// joined a cluster. The instance lives until Stop or Shutdown; ctx is only the
+	// call's. Starting an instance that already runs does nothing, so callers may
+	// start all running instances anew after a restart of the daemon: the node
+	// then goes on with the pods it had.
+	Start(ctx context.Context, in Instance) error
+	// Stop powers an instance off at once: heartbeats end, and whatever ran there
+	// is gone. It returns when nothing of the instance runs any more. Stopping an
+	// unknown instance does nothing.
+	Stop(ctx context.Context, instanceID string) error
+	// Reboot stops and starts an instance; its containers start anew. An unknown
+	// instance is ErrNotRunning.
+	Reboot(ctx context.Context, instanceID string) error
+	// Info says how far an instance has come; false when it does not run here.
+	Info(instanceID string) (Info, bool)
+	// Shutdown ends all instances without a trace in their clusters, as when the
+	// daemon ends: they are expected to be started again.
+	Shutdown(ctx context.Context) error
+}
+
+// Instance is what a runtime must know of an EC2 instance. It is a value:
+// runtimes do not change what it refers to.
+type Instance struct {
+	Account string // 12 digits
+	Region  string // us-east-1
+	ID      string // i-0123456789abcdef0
+	// BootID changes with each boot of the instance (its launch or start time, for
+	// one). When it stays, the runtime takes the instance for one that never
+	// stopped. Empty counts as a value.
+	BootID string
+
+	InstanceType string // m5.large
+	Architecture string // x86_64 or arm64, as EC2 says it
+	VCPU         int
+	MemoryMiB    int64
+	// RootVolumeGiB sizes the node's ephemeral storage; 0 means 20.
+	RootVolumeGiB int
+	// MaxENI and IPv4PerENI are the type's limits. They bound max pods.
+	MaxENI     int
+	IPv4PerENI int
+	// GPUs is how many NVIDIA GPUs the type has. They are reported only when a
+	// device plugin would, that is never, and are here for labels.
+	GPUs int
+
+	ImageID string // ami-…
+	// AMIFamily says which operating system boots: it decides how user data is read.
+	AMIFamily AMIFamily
+	// KubeletVersion is the AMI's, without v or suffix: "1.36.2". Empty when the
+	// AMI has no kubelet: the instance then runs and never joins.
+	KubeletVersion string
+
+	AvailabilityZone   string // us-east-1a
+	AvailabilityZoneID string // use1-az1
+	VPCID              string
+	SubnetID           string
+	PrivateIP          netip.Addr
+	PublicIP           netip.Addr // zero when it has none
+	// PrivateDNSName becomes the node's name: ip-10-0-0-1.ec2.internal.
+	PrivateDNSName string
+	PublicDNSName  string
+
+	// UserData is as the instance metadata service gives it: decoded from base64,
+	// at most 16 KiB, possibly gzipped.
+	UserData           []byte
+	Tags               map[string]string
+	InstanceProfileARN string
+	RoleARN            string // the instance profile's role; empty: no credentials
+	LaunchTime         time.Time
+	// Spot says that the instance was bought on the Spot market.
+	Spot bool
+}
+
+// AMIFamily is the operating system of an AMI, by the names that EKS, eksctl and
+// Karpenter share.
+type AMIFamily string
+
+// The families whose user data this package understands or recognises.
+const (
+	AL2023       AMIFamily = "AL2023"
+	AL2          AMIFamily = "AL2"
+	Bottlerocket AMIFamily = "Bottlerocket"
+	Windows      AMIFamily = "Windows"
+	// Custom is any other image.
+	Custom AMIFamily = "Custom"
+)
+
+// Config is what runtimes need of the rest of Drydock. Functions are called from
+// many goroutines at once and must be quick: thousands of nodes call them.
+type Config struct {
+	// Credentials gives an instance its role's temporary credentials, of a role
+	// session named by the instance ID, as the instance metadata service does.
+	// Required.
+	Credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
+	// DialEndpoint connects an instance with a host and port outside of it, such as
+	// a cluster's API endpoint by its AWS name. An error says why AWS's network
+	// would not connect them. Required.
+	DialEndpoint func(ctx context.Context, in Instance, host string, port int) (net.Conn, error)
+	// PodAddresses gives the addresses that an instance has for pods now, and
+	// AssignPodAddresses attaches a further network interface's worth, as the VPC
+	// CNI plugin does, and gives the new ones. AssignPodAddresses fails with
+	// ErrAddressLimit when the instance type allows no more, and with EC2's error
+	// when the subnet is full or the node's role may not. Releasing them when an
+	// instance ends is EC2's own work. Required.
+	PodAddresses       func(ctx context.Context, instanceID string) ([]netip.Addr, error)
+	AssignPodAddresses func(ctx context.Context, instanceID string) ([]netip.Addr, error)
+	// Step records a step of an instance's life for `drydock why`; nil records
+	// nothing. A step that fails again for the same reason is recorded once.
+	Step func(ctx context.Context, s Step)
+	// Clock is the time; nil means the system's.
+	Clock clock.WithTicker
+	// Log is for what concerns Drydock's operator; nil means slog.Default().
+	Log *slog.Logger
+}
+
+// Step is one step of an instance's way into its cluster.
+type Step struct {
+	Account, Region string
+	InstanceID      string
+	// Name is one of the Step… constants.
+	Name string
+	OK   bool
+	// Cluster is the cluster that the user data names, once known.
+	Cluster string
+	// Evidence says what was seen, for people: an error's text, a version, a count.
+	Evidence string
+	Time     time.Time
+}
+
+// The steps of an instance's life, in order.
+const (
+	StepBoot        = "boot"        // the machine is on
+	StepUserData    = "user-data"   // user data read and understood
+	StepScript      = "script"      // a script in user data: not executed here
+	StepBootstrap   = "bootstrap"   // the node's configuration is complete
+	StepCredentials = "credentials" // instance role credentials
+	StepEndpoint    = "endpoint"    // the API endpoint can be reached, TLS included
+	StepIdentity    = "identity"    // the cluster knows the node's role
+	StepRegister    = "register"    // the Node object exists
+	StepNetwork     = "network"     // the CNI has addresses for pods
+	StepReady       = "ready"       // the node is Ready
+	StepStop        = "stop"        // the machine is off
+)
+
+// Phase is how far an instance has come.
+type Phase string
+
+// The phases, in order. An instance may stay in any of them.
+const (
+	PhaseBooting    Phase = "Booting"
+	PhaseRunning    Phase = "Running" // on, but its user data joins no cluster
+	PhaseJoining    Phase = "Joining" // trying to reach and enter its cluster
+	PhaseRegistered Phase = "Registered"
+	PhaseReady      Phase = "Ready"
+)
+
+// Info is what a runtime knows of an instance.
+type Info struct {
+	InstanceID string
+	Phase      Phase
+	Since      time.Time
+	Cluster    string
+	NodeName   string
+	// Pods is how many pods the node has, ended ones included.
+	Pods int
+	// Problem says what keeps the instance from its next phase; empty if nothing.
+	Problem string
+}
