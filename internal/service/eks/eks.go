@@ -1,0 +1,229 @@
+// Package eks answers the Amazon EKS API: clusters, managed node groups, access
+// entries and access policies, tags and updates. It also decides who gets into a
+// cluster (Authenticate, Authorize) as EKS does: by access entries, the aws-auth
+// ConfigMap and access policies.
+//
+// It starts no control plane and boots no instance: it says which it wants
+// through the small interfaces of Config, which internal/app connects to the
+// control-plane package and to the EC2 and IAM services. Only internal/app
+// imports it.
+//
+// Handlers only write records; reconcilers (lifecycle_*.go) bring the world to
+// what the records say, and may be killed and repeated at any point:
+//
+//	cluster    CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
+//	              └────→ FAILED ──────────────↗
+//	nodegroup  CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
+//	              └────→ CREATE_FAILED ───────↗    └────→ DELETE_FAILED
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	k8sclock "k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A PlaneRequest says which control plane a cluster needs.
+type PlaneRequest struct {
+	// Owner is unique to one life of one cluster: its ARN and a UUID. Claiming
+	// twice for one owner gives the same control plane.
+	Owner           string
+	Account, Region string
+	Name            string // the cluster's, which clients send as x-k8s-aws-id
+	Version         string // 1.36
+	ServiceCIDR     string
+	IPFamily        string // ipv4
+}
+
+// A Plane is a control plane that belongs to a cluster.
+type Plane struct {
+	ID string
+	// Endpoint is cluster.endpoint: https://127.0.0.1:PORT.
+	Endpoint string
+	// AWSHost is the endpoint's name on AWS, without scheme:
+	// 0123….gr7.us-east-1.eks.amazonaws.com. Nodes are told this one.
+	AWSHost string
+	CAPEM   []byte
+	// Issuer is the OIDC issuer of the cluster's service accounts.
+	Issuer string
+	// PlatformVersion is eks.N; empty takes the version catalog's.
+	PlatformVersion string
+}
+
+// ControlPlanes runs control planes.
+type ControlPlanes interface {
+	// Claim gives owner a control plane, booting or booted. It is idempotent
+	// per owner, also across restarts.
+	Claim(ctx context.Context, req PlaneRequest) (Plane, error)
+	// WaitReady returns when the plane's API server answers.
+	WaitReady(ctx context.Context, id string) error
+	// Release ends a plane and removes everything it kept. Releasing an unknown
+	// plane does nothing.
+	Release(ctx context.Context, id string) error
+	// SetAccess says from where the endpoint may be reached: by the public's
+	// clients within cidrs, from inside the VPC.
+	SetAccess(id string, public bool, cidrs []string, private bool) error
+	// RESTConfig returns a client configuration with all rights on the plane.
+	RESTConfig(id string) (*rest.Config, error)
+}
+
+// An Identity is an IAM user or role, or an account's root.
+type Identity struct {
+	ARN string // path included
+	// ID is the unique ID: AIDA…, AROA…; the account number for root.
+	ID string
+	// TrustedServices are the service principals that a role's trust policy
+	// allows sts:AssumeRole.
+	TrustedServices []string
+}
+
+// ErrNoIdentity is what Config.Identity returns for an ARN without an identity.
+var ErrNoIdentity = errors.New("no such IAM identity")
+
+// InstanceProfiles are the IAM operations a node group needs: EKS makes an
+// instance profile for the node role.
+type InstanceProfiles interface {
+	CreateInstanceProfile(context.Context, *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error)
+	AddRoleToInstanceProfile(context.Context, *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error)
+	RemoveRoleFromInstanceProfile(context.Context, *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error)
+	DeleteInstanceProfile(context.Context, *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error)
+}
+
+// Network are the EC2 operations a cluster needs. They are called with an
+// awsapi.Call of the cluster's account and region whose principal is the AWS
+// service eks.amazonaws.com: what it creates is requester-managed.
+type Network interface {
+	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
+	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeSecurityGroups(context.Context, *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error)
+	CreateSecurityGroup(context.Context, *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error)
+	AuthorizeSecurityGroupIngress(context.Context, *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error)
+	DeleteSecurityGroup(context.Context, *awsec2.DeleteSecurityGroupInput) (*awsec2.DeleteSecurityGroupOutput, error)
+	DescribeNetworkInterfaces(context.Context, *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error)
+	CreateNetworkInterface(context.Context, *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error)
+	DeleteNetworkInterface(context.Context, *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
+}
+
+// Instances are the EC2 operations a node group needs, called like Network's.
+type Instances interface {
+	RunInstances(context.Context, *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
+	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
+	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)
+	DescribeLaunchTemplateVersions(context.Context, *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error)
+	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
+}
+
+// An Image is an EKS-optimised machine image.
+type Image struct {
+	ID string // ami-…
+	// ReleaseVersion is the node group's releaseVersion: 1.36.0-20260423.
+	ReleaseVersion string
+}
+
+// An InstanceType is what EKS must know of an EC2 instance type.
+type InstanceType struct {
+	Architectures []string // x86_64, arm64, i386
+	// MaxPods is how many pods its network interfaces can address.
+	MaxPods int
+}
+
+// Quotas limit what an account may have in a region. Zero fields take AWS's
+// defaults.
+// https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+type Quotas struct {
+	Clusters             int // 100
+	NodegroupsPerCluster int // 30
+	NodesPerNodegroup    int // 450
+}
+
+// Config connects the service. Everything without a stated default is required.
+type Config struct {
+	Store         *store.Store
+	ControlPlanes ControlPlanes
+	// Identity returns the IAM identity with an ARN, or ErrNoIdentity.
+	Identity         func(ctx context.Context, arn string) (Identity, error)
+	InstanceProfiles InstanceProfiles
+	Network          Network
+	Instances        Instances
+	// Image returns the image of a Kubernetes version and AMI type
+	// (AL2023_x86_64_STANDARD) in a region; false if there is none.
+	Image func(region, version, amiType string) (Image, bool)
+	// InstanceType returns what is known of an instance type.
+	InstanceType func(name string) (InstanceType, bool)
+	// VerifyPresigned verifies a presigned GET (method, URL, Host and headers)
+	// and says who signed it. It does not judge the age: tokens live 15 minutes
+	// from X-Amz-Date, whatever X-Amz-Expires says.
+	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
+	// OwnHost reports whether a host (port included, as signed) is one of
+	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
+	OwnHost func(host string) bool
+
+	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
+	NewClient func(*rest.Config) (kubernetes.Interface, error)
+	Quotas    Quotas
+	Timing    clock.Timing
+	Clock     k8sclock.Clock // nil: the real one
+	Log       *slog.Logger   // nil: slog.Default
+}
+
+func (c *Config) complete() error {
+	for name, missing := range map[string]bool{
+		"Store": c.Store == nil, "ControlPlanes": c.ControlPlanes == nil, "Identity": c.Identity == nil,
+		"InstanceProfiles": c.InstanceProfiles == nil, "Network": c.Network == nil, "Instances": c.Instances == nil,
+		"Image": c.Image == nil, "InstanceType": c.InstanceType == nil, "VerifyPresigned": c.VerifyPresigned == nil,
+		"OwnHost": c.OwnHost == nil,
+	} {
+		if missing {
+			return fmt.Errorf("eks: Config.%s is required", name)
+		}
+	}
+	if c.NewClient == nil {
+		c.NewClient = func(rc *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(rc) }
+	}
+	if c.Quotas.Clusters == 0 {
+		c.Quotas.Clusters = 100
+	}
+	if c.Quotas.NodegroupsPerCluster == 0 {
+		c.Quotas.NodegroupsPerCluster = 30
+	}
+	if c.Quotas.NodesPerNodegroup == 0 {
+		c.Quotas.NodesPerNodegroup = 450
+	}
+	if c.Clock == nil {
+		c.Clock = k8sclock.RealClock{}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// A Service answers the EKS API. Its methods named after operations are called
+// by the front door; Run reconciles.
+type Service struct {
+	cfg   Config
+	store *store.Store
+	clock k8sclock.Clock
+	log   *slog.Logger
+}
+
+// New returns the service. Nothing happens before Run.
+func New(cfg Config) (*Service, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}, nil
+}
