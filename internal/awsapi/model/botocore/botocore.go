@@ -1,0 +1,313 @@
+// Package botocore reads API models in the JSON format that botocore and
+// aws-sdk-go v1 share and turns them into the records of package model.
+//
+// tools/modelgen uses it to generate the embedded models, and the codec's tests
+// use it for the protocol-test corpus, which is written in the same format.
+// Nothing that runs in the daemon may import it.
+package botocore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// An API is one API model.
+type API struct {
+	Metadata   Metadata              `json:"metadata"`
+	Operations map[string]*Operation `json:"operations"`
+	Shapes     map[string]*Shape     `json:"shapes"`
+}
+
+// Metadata is what a model says of its service.
+type Metadata struct {
+	APIVersion         string          `json:"apiVersion"`
+	EndpointPrefix     string          `json:"endpointPrefix"`
+	GlobalEndpoint     string          `json:"globalEndpoint"`
+	JSONVersion        string          `json:"jsonVersion"`
+	Protocol           string          `json:"protocol"`
+	ServiceID          string          `json:"serviceId"`
+	SigningName        string          `json:"signingName"`
+	TargetPrefix       string          `json:"targetPrefix"`
+	XMLNamespace       string          `json:"xmlNamespace"`
+	AWSQueryCompatible json.RawMessage `json:"awsQueryCompatible"`
+}
+
+// An Operation is one operation.
+type Operation struct {
+	Name string `json:"name"`
+	HTTP struct {
+		Method       string `json:"method"`
+		RequestURI   string `json:"requestUri"`
+		ResponseCode int    `json:"responseCode"`
+	} `json:"http"`
+	Input    *Ref   `json:"input"`
+	Output   *Ref   `json:"output"`
+	Errors   []*Ref `json:"errors"`
+	AuthType string `json:"authtype"`
+	Endpoint struct {
+		HostPrefix string `json:"hostPrefix"`
+	} `json:"endpoint"`
+}
+
+// A Shape is a type.
+type Shape struct {
+	Type            string          `json:"type"`
+	Members         map[string]*Ref `json:"members"`
+	Required        []string        `json:"required"`
+	Payload         string          `json:"payload"`
+	Member          *Ref            `json:"member"`
+	Key             *Ref            `json:"key"`
+	Value           *Ref            `json:"value"`
+	Flattened       bool            `json:"flattened"`
+	LocationName    string          `json:"locationName"`
+	XMLNamespace    *Namespace      `json:"xmlNamespace"`
+	Union           bool            `json:"union"`
+	Document        bool            `json:"document"`
+	EventStream     bool            `json:"eventstream"`
+	Exception       bool            `json:"exception"`
+	Fault           bool            `json:"fault"`
+	Sensitive       bool            `json:"sensitive"`
+	TimestampFormat string          `json:"timestampFormat"`
+	Error           *struct {
+		Code           string `json:"code"`
+		HTTPStatusCode int    `json:"httpStatusCode"`
+		SenderFault    bool   `json:"senderFault"`
+		Fault          bool   `json:"fault"`
+	} `json:"error"`
+}
+
+// A Ref refers to a shape and says how it travels there.
+type Ref struct {
+	Shape            string     `json:"shape"`
+	Location         string     `json:"location"`
+	LocationName     string     `json:"locationName"`
+	QueryName        string     `json:"queryName"`
+	Flattened        bool       `json:"flattened"`
+	XMLNamespace     *Namespace `json:"xmlNamespace"`
+	XMLAttribute     bool       `json:"xmlAttribute"`
+	IdempotencyToken bool       `json:"idempotencyToken"`
+	JSONValue        bool       `json:"jsonvalue"`
+	Streaming        bool       `json:"streaming"`
+	HostLabel        bool       `json:"hostLabel"`
+	EventPayload     bool       `json:"eventpayload"`
+	EventHeader      bool       `json:"eventheader"`
+	TimestampFormat  string     `json:"timestampFormat"`
+	ResultWrapper    string     `json:"resultWrapper"`
+}
+
+// A Namespace is an XML namespace; models write it as an object or a string.
+type Namespace struct {
+	URI    string `json:"uri"`
+	Prefix string `json:"prefix"`
+}
+
+// UnmarshalJSON reads both forms.
+func (n *Namespace) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &n.URI)
+	}
+	type plain Namespace
+	return json.Unmarshal(b, (*plain)(n))
+}
+
+// Compact renders an API model as the lines package model parses: metadata,
+// operations and shapes, each sorted by name. Scalar shapes are folded into the
+// members that use them; shapes no operation reaches are left out.
+func Compact(name string, apiJSON []byte) ([]byte, error) {
+	var api API
+	if err := json.Unmarshal(apiJSON, &api); err != nil {
+		return nil, fmt.Errorf("model %s: %w", name, err)
+	}
+	records, err := api.Records(name)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	for _, r := range records {
+		if err := enc.Encode(r); err != nil {
+			return nil, fmt.Errorf("model %s: %w", name, err)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// Records returns the compact form of a model.
+func (a *API) Records(name string) ([]*model.Record, error) {
+	md := a.Metadata
+	records := []*model.Record{{Metadata: &model.MetadataRecord{
+		Name: name, Package: model.PackageOf(name), ServiceID: md.ServiceID, Protocol: md.Protocol,
+		JSONVersion: md.JSONVersion, TargetPrefix: md.TargetPrefix, APIVersion: md.APIVersion,
+		EndpointPrefix: md.EndpointPrefix, GlobalEndpoint: md.GlobalEndpoint, SigningName: md.SigningName,
+		XMLNamespace: md.XMLNamespace, QueryCompatible: md.AWSQueryCompatible != nil,
+	}}}
+	used := map[string]bool{}
+	for _, opName := range sortedKeys(a.Operations) {
+		o := a.Operations[opName]
+		r := &model.OperationRecord{Name: opName, HostPrefix: o.Endpoint.HostPrefix, Unsigned: o.AuthType == "none"}
+		if o.HTTP.Method != "POST" {
+			r.Method = o.HTTP.Method
+		}
+		if o.HTTP.RequestURI != "/" {
+			r.URI = o.HTTP.RequestURI
+		}
+		if o.HTTP.ResponseCode != 200 {
+			r.Status = o.HTTP.ResponseCode
+		}
+		if o.Input != nil {
+			r.Input, r.InputElement = o.Input.Shape, o.Input.LocationName
+			if o.Input.XMLNamespace != nil {
+				r.InputNamespace = o.Input.XMLNamespace.URI
+			}
+			a.reach(o.Input.Shape, used)
+		}
+		if o.Output != nil {
+			r.Output = o.Output.Shape
+			if o.Output.ResultWrapper != opName+"Result" {
+				r.ResultWrapper = o.Output.ResultWrapper
+			}
+			a.reach(o.Output.Shape, used)
+		}
+		for _, e := range o.Errors {
+			r.Errors = append(r.Errors, e.Shape)
+			a.reach(e.Shape, used)
+		}
+		records = append(records, &model.Record{Operation: r})
+	}
+	// Exceptions that no operation lists may still be sent.
+	for n, s := range a.Shapes {
+		if s.Exception || s.Error != nil {
+			a.reach(n, used)
+		}
+	}
+	for _, n := range sortedKeys(a.Shapes) {
+		if !used[n] || isScalar(a.Shapes[n]) {
+			continue
+		}
+		r, err := a.shapeRecord(n)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, &model.Record{Shape: r})
+	}
+	return records, nil
+}
+
+func (a *API) reach(name string, used map[string]bool) {
+	s := a.Shapes[name]
+	if s == nil || used[name] {
+		return
+	}
+	used[name] = true
+	for _, m := range s.Members {
+		a.reach(m.Shape, used)
+	}
+	for _, r := range []*Ref{s.Member, s.Key, s.Value} {
+		if r != nil {
+			a.reach(r.Shape, used)
+		}
+	}
+}
+
+func isScalar(s *Shape) bool {
+	return s.Document || s.Type != "structure" && s.Type != "list" && s.Type != "map"
+}
+
+func (a *API) shapeRecord(name string) (*model.ShapeRecord, error) {
+	s := a.Shapes[name]
+	r := &model.ShapeRecord{
+		Name: name, Type: model.Type(s.Type), Union: s.Union, Exception: s.Exception || s.Error != nil,
+		ServerFault: s.Fault, EventStream: s.EventStream, Element: s.LocationName, Payload: s.Payload, Flattened: s.Flattened,
+	}
+	if s.XMLNamespace != nil {
+		r.Namespace = s.XMLNamespace.URI
+	}
+	if s.Error != nil {
+		if s.Error.Code != name {
+			r.Code = s.Error.Code
+		}
+		r.Status = s.Error.HTTPStatusCode
+		r.ServerFault = r.ServerFault || s.Error.Fault
+	}
+	var err error
+	for _, ref := range []struct {
+		from *Ref
+		to   **model.MemberRecord
+	}{{s.Member, &r.Elem}, {s.Key, &r.Key}, {s.Value, &r.Value}} {
+		if ref.from == nil {
+			continue
+		}
+		if *ref.to, err = a.member("", ref.from); err != nil {
+			return nil, fmt.Errorf("shape %s: %w", name, err)
+		}
+	}
+	for _, n := range sortedKeys(s.Members) {
+		m, err := a.member(n, s.Members[n])
+		if err != nil {
+			return nil, fmt.Errorf("shape %s: member %s: %w", name, n, err)
+		}
+		m.Required = slices.Contains(s.Required, n)
+		r.Members = append(r.Members, m)
+	}
+	return r, nil
+}
+
+func (a *API) member(name string, ref *Ref) (*model.MemberRecord, error) {
+	s := a.Shapes[ref.Shape]
+	if s == nil {
+		return nil, fmt.Errorf("no shape %q", ref.Shape)
+	}
+	m := &model.MemberRecord{
+		Name: name, Shape: ref.Shape, Location: model.Location(ref.Location), QueryName: ref.QueryName,
+		Flattened: ref.Flattened, XMLAttribute: ref.XMLAttribute, IdempotencyToken: ref.IdempotencyToken,
+		JSONValue: ref.JSONValue, Streaming: ref.Streaming, HostLabel: ref.HostLabel,
+		EventPayload: ref.EventPayload, EventHeader: ref.EventHeader,
+		TimestampFormat: ref.TimestampFormat, Sensitive: s.Sensitive,
+	}
+	if isScalar(s) {
+		if m.Shape, m.TimestampFormat = scalarType(s), firstOf(m.TimestampFormat, s.TimestampFormat); m.Shape == "string" {
+			m.Shape = ""
+		}
+	}
+	if ref.LocationName != name {
+		m.LocationName = ref.LocationName
+	}
+	if ns := ref.XMLNamespace; ns != nil {
+		m.XMLNamespace, m.XMLPrefix = ns.URI, ns.Prefix
+	} else if ns := s.XMLNamespace; ns != nil {
+		m.XMLNamespace, m.XMLPrefix = ns.URI, ns.Prefix
+	}
+	return m, nil
+}
+
+func scalarType(s *Shape) string {
+	switch {
+	case s.Document:
+		return string(model.Document)
+	case s.Type == "character" || s.Type == "":
+		return string(model.String)
+	}
+	return s.Type
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,243 @@
+package model
+
+import (
+	"net/url"
+	"sort"
+	"strings"
+)
+
+// routes matches REST requests to operations: an operation's path template
+// segment by segment, then its query literals. The more literal template wins.
+type routes struct {
+	byMethod map[string][]*route
+}
+
+type route struct {
+	op       *Operation
+	segments []segment
+	query    []queryLiteral
+	literals int
+	// wanted are the query parameters of required members; they tell apart
+	// operations with one path (S3's PutObject and UploadPart).
+	wanted []string
+}
+
+type segment struct {
+	literal string
+	label   string // set for {label} and {label+}
+	greedy  bool
+}
+
+type queryLiteral struct {
+	key, value string
+	hasValue   bool
+}
+
+func newRoutes(s *Service) *routes {
+	rs := &routes{byMethod: map[string][]*route{}}
+	for _, op := range s.Operations {
+		r := newRoute(op)
+		rs.byMethod[op.Method] = append(rs.byMethod[op.Method], r)
+	}
+	for _, list := range rs.byMethod {
+		sort.Slice(list, func(i, j int) bool {
+			a, b := list[i], list[j]
+			if x, y := len(a.query), len(b.query); x != y {
+				return x > y
+			}
+			if a.literals != b.literals {
+				return a.literals > b.literals
+			}
+			if x, y := len(a.wanted), len(b.wanted); x != y {
+				return x > y
+			}
+			if x, y := len(a.segments), len(b.segments); x != y {
+				return x > y
+			}
+			return a.op.Name < b.op.Name
+		})
+	}
+	return rs
+}
+
+func newRoute(op *Operation) *route {
+	path, query, _ := strings.Cut(op.URI, "?")
+	r := &route{op: op, segments: parseTemplate(path)}
+	for _, s := range r.segments {
+		if s.label == "" {
+			r.literals++
+		}
+	}
+	for _, kv := range strings.Split(query, "&") {
+		if kv == "" {
+			continue
+		}
+		k, v, has := strings.Cut(kv, "=")
+		r.query = append(r.query, queryLiteral{k, v, has})
+	}
+	if op.Input != nil {
+		for _, m := range op.Input.Members {
+			if m.Required && m.Location == QueryString {
+				r.wanted = append(r.wanted, m.WireName())
+			}
+		}
+	}
+	return r
+}
+
+func parseTemplate(path string) []segment {
+	var out []segment
+	for _, s := range splitPath(path) {
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
+			label := s[1 : len(s)-1]
+			greedy := strings.HasSuffix(label, "+")
+			out = append(out, segment{label: strings.TrimSuffix(label, "+"), greedy: greedy})
+			continue
+		}
+		out = append(out, segment{literal: s})
+	}
+	return out
+}
+
+func splitPath(path string) []string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
+
+// match walks the segments; set, when not nil, receives each label's escaped value.
+func match(segments []segment, parts []string, set func(label, escaped string)) bool {
+	for i, s := range segments {
+		if s.greedy {
+			rest := len(segments) - i - 1
+			if len(parts)-rest < 1 {
+				return false
+			}
+			if set != nil {
+				set(s.label, strings.Join(parts[:len(parts)-rest], "/"))
+			}
+			parts = parts[len(parts)-rest:]
+			continue
+		}
+		if len(parts) == 0 {
+			return false
+		}
+		if s.label == "" {
+			if s.literal != parts[0] {
+				return false
+			}
+		} else {
+			if parts[0] == "" {
+				return false
+			}
+			if set != nil {
+				set(s.label, parts[0])
+			}
+		}
+		parts = parts[1:]
+	}
+	return len(parts) == 0
+}
+
+// pathParts splits a request's path for matching. A trailing slash does not
+// count, except as part of a greedy label, where S3 keys may end in one.
+func pathParts(segments []segment, escapedPath string) []string {
+	greedy := len(segments) > 0 && segments[len(segments)-1].greedy
+	if !greedy {
+		return splitPath(escapedPath)
+	}
+	p := strings.TrimPrefix(escapedPath, "/")
+	if p == "" {
+		return nil
+	}
+	parts := strings.Split(p, "/")
+	if len(parts) == len(segments) && parts[len(parts)-1] == "" {
+		return parts[:len(parts)-1] // "/bucket/" names the bucket, not an empty key
+	}
+	return parts
+}
+
+// MatchREST finds the operation of a REST request by method, escaped path (so
+// that an ARN with an escaped slash stays one segment) and query. A rest service
+// of which two operations differ by a header only (S3's PutObject and CopyObject)
+// is told apart by the SDKs' x-id parameter; without one the first by name wins.
+func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, bool) {
+	if s.routes == nil {
+		return nil, false
+	}
+	query, _ := url.ParseQuery(rawQuery) // a malformed pair is the decoder's to refuse
+	var best *route
+	for _, r := range s.routes.byMethod[method] {
+		if !r.matches(escapedPath, query) {
+			continue
+		}
+		if id := query.Get("x-id"); id == "" || id == r.op.Name {
+			return r.op, true
+		}
+		if best == nil {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil, false
+	}
+	return best.op, true
+}
+
+func (r *route) matches(escapedPath string, query url.Values) bool {
+	if !match(r.segments, pathParts(r.segments, escapedPath), nil) {
+		return false
+	}
+	for _, l := range r.query {
+		v, ok := query[l.key]
+		if !ok || l.hasValue && (len(v) == 0 || v[0] != l.value) && l.key != "x-id" {
+			if l.key == "x-id" {
+				continue
+			}
+			return false
+		}
+	}
+	for _, w := range r.wanted {
+		if _, ok := query[w]; !ok && len(r.query) == 0 && r.ambiguous() {
+			return false
+		}
+	}
+	return true
+}
+
+// ambiguous tells whether a route needs its required query members to be told
+// apart: only S3 has such operations. Elsewhere a missing required parameter is a
+// validation error of the operation, not another operation.
+func (r *route) ambiguous() bool { return r.op.Service.Name == "s3" }
+
+// PathLabels returns the unescaped values of the labels of op's URI in an
+// escaped path, or false if the path does not match.
+func (op *Operation) PathLabels(escapedPath string) (map[string]string, bool) {
+	path, _, _ := strings.Cut(op.URI, "?")
+	segments := parseTemplate(path)
+	labels := map[string]string{}
+	valid := true
+	ok := match(segments, pathParts(segments, escapedPath), func(label, escaped string) {
+		v, err := url.PathUnescape(escaped)
+		if err != nil {
+			valid = false
+		}
+		labels[label] = v
+	})
+	return labels, ok && valid
+}
+
+// QueryLiterals returns the query parameters that are part of op's URI.
+func (op *Operation) QueryLiterals() []string {
+	_, query, _ := strings.Cut(op.URI, "?")
+	var out []string
+	for _, kv := range strings.Split(query, "&") {
+		if kv != "" {
+			k, _, _ := strings.Cut(kv, "=")
+			out = append(out, k)
+		}
+	}
+	return out
+}
