@@ -1,0 +1,75 @@
+# Drydock: `make help` lists the targets.
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   = -s -w -X github.com/drydock-dev/drydock/internal/app.version=$(VERSION)
+BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+# Packages without the Kubernetes servers in them: all but the binary and the child.
+LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$)
+T        ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help build dist demo run test check lint vet generate verify-generated compat golden e2e bench fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/drydock (the first build compiles Kubernetes: about six minutes on two cores)
+	@[ -x bin/drydock ] || echo "Building bin/drydock. The first build compiles Kubernetes and takes some minutes."
+	$(BUILD) -o bin/drydock ./cmd/drydock
+
+dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/
+	@mkdir -p dist
+	@set -e; for p in $(PLATFORMS); do \
+		echo "dist/drydock-$${p%/*}-$${p#*/}"; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(BUILD) -o dist/drydock-$${p%/*}-$${p#*/} ./cmd/drydock; \
+	done
+	cd dist && sha256sum drydock-* > SHA256SUMS
+
+demo: build ## build, start, and show a cluster with two nodes and a workload
+	bin/drydock demo
+
+run: build ## run the daemon in the foreground
+	bin/drydock up
+
+test: build ## all tests; those that need clients (aws, kubectl) are skipped where these are missing
+	$(GO) test -timeout 20m ./...
+
+check: lint verify-generated ## everything CI requires besides the tests
+
+lint: vet ## gofmt, go vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt these:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+generate: ## regenerate embedded data from AWS_DATA (see tools/README.md) and the compatibility page
+	AWS_DATA=$(AWS_DATA) $(GO) generate ./...
+	$(MAKE) compat
+
+compat: ## regenerate docs/compatibility.md
+	$(GO) run ./tools/compat > docs/compatibility.md
+
+verify-generated: ## fail when generated files are not what their generators write
+	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
+
+golden: ## rewrite golden files, then show what changed
+	$(GO) test ./internal/... -update
+	git diff --stat
+
+e2e: build ## end-to-end scripts with real clients
+	$(GO) test -count=1 -timeout 20m ./test/e2e
+
+bench: build ## benchmarks; docs/performance.md explains the figures
+	$(GO) test -run '^$$' -bench . -benchmem $(LIGHT)
+	DRYDOCK_BENCH=1 $(GO) test -count=1 -timeout 30m -v -run TestBench ./test/bench
+
+fuzz: ## every fuzz target for T (default 30s) each
+	@set -e; for pkg in $(LIGHT); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(T) $$pkg; \
+		done; \
+	done
+
+clean: ## remove build products
+	rm -rf bin dist

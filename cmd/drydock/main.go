@@ -1,0 +1,14 @@
+// Drydock is Amazon EKS on your own machine.
+package main
+
+import (
+	"os"
+
+	"github.com/drydock-dev/drydock/internal/app"
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/controlplane/child"
+)
+
+func main() {
+	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main}))
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+)
+
+// awsConfig is the official SDK's configuration for the running daemon, with the
+// credentials `drydock env` prints.
+func awsConfig(info DaemonInfo) aws.Config {
+	return aws.Config{
+		Region:       "us-east-1",
+		BaseEndpoint: aws.String(info.URL),
+		Credentials:  credentials.NewStaticCredentialsProvider(info.AccessKeyID, info.SecretAccessKey, ""),
+	}
+}
+
+func newToken(o *globalOptions) *cobra.Command {
+	var cluster string
+	cmd := &cobra.Command{
+		Use:   "token --cluster NAME",
+		Short: "Print a token for a cluster, as aws eks get-token does",
+		Long: `Print an ExecCredential with a token for a cluster, as "aws eks get-token" does, for
+machines without the aws CLI. The AWS environment variables say who asks; without
+them it is the daemon's default user.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := o.callerConfig(cmd.Context())
+			if err != nil {
+				return err
+			}
+			token, expires, err := eksToken(cmd.Context(), cfg, cluster)
+			if err != nil {
+				return err
+			}
+			return o.printJSON(clientauthv1.ExecCredential{
+				TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
+				Status: &clientauthv1.ExecCredentialStatus{
+					ExpirationTimestamp: &metav1.Time{Time: expires},
+					Token:               token,
+				},
+			})
+		},
+	}
+	cmd.Flags().StringVar(&cluster, "cluster", "", "name of the cluster")
+	cobra.CheckErr(cmd.MarkFlagRequired("cluster"))
+	return cmd
+}
+
+// callerConfig is the caller's own AWS configuration where the environment has
+// one, else the daemon's default user.
+func (o *globalOptions) callerConfig(ctx context.Context) (aws.Config, error) {
+	if os.Getenv("AWS_ACCESS_KEY_ID") != "" || os.Getenv("AWS_PROFILE") != "" {
+		return config.LoadDefaultConfig(ctx)
+	}
+	info, err := o.readInfo()
+	if err != nil {
+		return aws.Config{}, err
+	}
+	return awsConfig(info), nil
+}
+
+// eksToken presigns sts:GetCallerIdentity for a cluster. A token is good for 15
+// minutes; clients renew it a minute earlier.
+// https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
+func eksToken(ctx context.Context, cfg aws.Config, cluster string) (string, time.Time, error) {
+	presign := awssts.NewPresignClient(awssts.NewFromConfig(cfg))
+	req, err := presign.PresignGetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{}, func(po *awssts.PresignOptions) {
+		po.ClientOptions = append(po.ClientOptions, awssts.WithAPIOptions(
+			smithyhttp.AddHeaderValue("x-k8s-aws-id", cluster),
+			smithyhttp.AddHeaderValue("X-Amz-Expires", "60"),
+		))
+	})
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("presigning the token: %w", err)
+	}
+	return "k8s-aws-v1." + base64.RawURLEncoding.EncodeToString([]byte(req.URL)), time.Now().Add(14 * time.Minute), nil
+}
+
+func newAMI(o *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ami",
+		Short: "List images and say what foreign image IDs stand for",
+	}
+	var output, region string
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the images of a region",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, err := o.readInfo()
+			if err != nil {
+				return err
+			}
+			var images []Image
+			if err := call(cmd.Context(), info, http.MethodGet, "images", map[string][]string{"region": {region}}, nil, &images); err != nil {
+				return err
+			}
+			if output == "json" {
+				return o.printJSON(images)
+			}
+			rows := [][]string{{"IMAGE", "KUBERNETES", "NAME", "ALIASES"}}
+			for _, i := range images {
+				rows = append(rows, []string{i.ID, i.Kubernetes, i.Name, strings.Join(i.Aliases, ",")})
+			}
+			return o.printTable(rows)
+		},
+	}
+	outputFlag(list, &output)
+	list.Flags().StringVar(&region, "region", "us-east-1", "the region")
+	alias := &cobra.Command{
+		Use:     "alias AMI-ID NAME",
+		Short:   "Let an image ID of another account or year stand for an image of the catalogue",
+		Example: "  drydock ami alias ami-0d275f57a60281ccc amazon-eks-node-al2-x86_64-1.32",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			info, err := o.readInfo()
+			if err != nil {
+				return err
+			}
+			if err := call(cmd.Context(), info, http.MethodPost, "images/alias", nil, ImageAlias{ID: args[0], Name: args[1]}, nil); err != nil {
+				return withHint(err, "drydock ami list")
+			}
+			o.progress("%s now stands for %s.", args[0], args[1])
+			return nil
+		},
+	}
+	cmd.AddCommand(list, alias)
+	return cmd
+}
+
+// Image is one image of GET /_drydock/images.
+type Image struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Kubernetes string   `json:"kubernetes,omitempty"`
+	Aliases    []string `json:"aliases,omitempty"`
+}
+
+// ImageAlias is the body of POST /_drydock/images/alias.
+type ImageAlias struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}

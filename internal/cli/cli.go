@@ -1,0 +1,189 @@
+// Package cli is the drydock command: one file per sub-command. Commands talk
+// to a running daemon as any client would: over HTTP, to the AWS API or to the
+// daemon's own /_drydock/ pages. The one thing they cannot do that way, being
+// the daemon, is handed in by internal/app, the only importer.
+//
+// Standard output carries only the result; progress and errors go to standard
+// error. Every error says the next command to try.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams are the process's standard streams.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// DaemonConfig is what `drydock up` was asked for.
+type DaemonConfig struct {
+	DataDir string
+	// Listen is the address and port of the AWS endpoint.
+	Listen        netip.AddrPort
+	Ephemeral     bool
+	Timing        string // fast or aws
+	ClientAddress netip.Addr
+	WarmSpares    int
+	Etcd          EtcdConfig
+}
+
+// EtcdConfig names an external etcd; no endpoints means the embedded one.
+type EtcdConfig struct {
+	Endpoints                 []string
+	CAFile, CertFile, KeyFile string
+	Username, PasswordFile    string
+	Prefix                    string
+}
+
+// DaemonInfo tells where a running daemon is. It stands in daemon.json in the
+// data folder, readable by its owner only.
+type DaemonInfo struct {
+	PID     int       `json:"pid"`
+	URL     string    `json:"url"` // http://127.0.0.1:4566; the same port speaks https
+	DataDir string    `json:"dataDir"`
+	CAFile  string    `json:"caFile"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// AccessKeyID and SecretAccessKey are the credentials `drydock env` prints:
+	// test/test on loopback, generated ones elsewhere.
+	AccessKeyID     string `json:"accessKeyId"`
+	SecretAccessKey string `json:"secretAccessKey"`
+	LogFile         string `json:"logFile,omitempty"`
+}
+
+// Config connects the command to the program it is part of.
+type Config struct {
+	Version Version
+	// RunDaemon is the daemon: it calls ready once the endpoint answers and
+	// returns when ctx ends and everything it started is gone.
+	RunDaemon func(ctx context.Context, cfg DaemonConfig, ready func(DaemonInfo)) error
+}
+
+// Version describes the build.
+type Version struct {
+	Drydock    string `json:"drydock"`
+	Commit     string `json:"commit,omitempty"`
+	Kubernetes string `json:"kubernetes"` // version of the embedded components
+	Go         string `json:"go"`
+}
+
+// An ExitError ends the process with Code after its message, if any, is printed.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the message's error.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// hint adds the next command to try to an error.
+type hint struct {
+	err error
+	try string
+}
+
+func (h *hint) Error() string { return h.err.Error() + "\nTry: " + h.try }
+func (h *hint) Unwrap() error { return h.err }
+
+func withHint(err error, try string) error { return &hint{err, try} }
+
+// Run runs the command line (without the program's name) and returns the exit code:
+// 0 done, 1 failed, 2 wrong usage.
+func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
+	root := newRoot(cfg, streams)
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		if exit.Err != nil {
+			fmt.Fprintln(streams.Err, "drydock:", exit.Err)
+		}
+		return exit.Code
+	}
+	fmt.Fprintln(streams.Err, "drydock:", err)
+	return 1
+}
+
+func newRoot(cfg Config, streams Streams) *cobra.Command {
+	o := &globalOptions{streams: streams}
+	root := &cobra.Command{
+		Use:   "drydock",
+		Short: "Amazon EKS on your own machine",
+		Long: `Drydock is Amazon EKS on your own machine: it answers the AWS API, runs a real
+Kubernetes control plane per cluster, and lets nodes, pods and people in only
+when AWS would.
+
+  drydock up -d && eval "$(drydock env)"
+  aws sts get-caller-identity`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&o.dataDir, "data-dir", defaultDataDir(), "folder that holds everything Drydock remembers ($DRYDOCK_DATA_DIR)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &ExitError{2, withHint(err, cmd.CommandPath()+" --help")}
+	})
+	root.AddCommand(
+		newUp(o, cfg),
+		newDown(o),
+		newStatus(o),
+		newEnv(o),
+		newRun(o),
+		newReset(o),
+		newAMI(o),
+		newKubeconfig(o),
+		newToken(o),
+		newKubectl(streams),
+		newDemo(o),
+		newSupport(o),
+		newVersion(cfg, o),
+	)
+	return root
+}
+
+// globalOptions are the flags every command has.
+type globalOptions struct {
+	dataDir string
+	streams Streams
+}
+
+func (o *globalOptions) progress(format string, args ...any) {
+	fmt.Fprintf(o.streams.Err, format+"\n", args...)
+}
+
+// defaultDataDir follows the XDG base directory specification.
+func defaultDataDir() string {
+	if d := os.Getenv("DRYDOCK_DATA_DIR"); d != "" {
+		return d
+	}
+	if d := os.Getenv("XDG_DATA_HOME"); d != "" {
+		return d + "/drydock"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "drydock-data"
+	}
+	return home + "/.local/share/drydock"
+}

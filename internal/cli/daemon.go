@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// infoFile is where a running daemon says how to reach it.
+func infoFile(dataDir string) string { return filepath.Join(dataDir, "daemon.json") }
+
+// WriteInfo records a running daemon in its data folder, for its owner only.
+func WriteInfo(info DaemonInfo) error {
+	b, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := infoFile(info.DataDir) + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, infoFile(info.DataDir))
+}
+
+// RemoveInfo takes the record of a daemon away when it ends.
+func RemoveInfo(dataDir string) { os.Remove(infoFile(dataDir)) }
+
+// errNotRunning says that no daemon uses the data folder.
+var errNotRunning = errors.New("no Drydock is running")
+
+// readInfo returns the daemon of the data folder. A record whose process is gone
+// (kill -9) counts as none.
+func (o *globalOptions) readInfo() (DaemonInfo, error) {
+	b, err := os.ReadFile(infoFile(o.dataDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return DaemonInfo{}, o.notRunning()
+	}
+	if err != nil {
+		return DaemonInfo{}, fmt.Errorf("reading the daemon's record: %w", err)
+	}
+	var info DaemonInfo
+	if err := json.Unmarshal(b, &info); err != nil {
+		return DaemonInfo{}, fmt.Errorf("%s: %w", infoFile(o.dataDir), err)
+	}
+	if !alive(info.PID) {
+		return DaemonInfo{}, o.notRunning()
+	}
+	return info, nil
+}
+
+func (o *globalOptions) notRunning() error {
+	return withHint(fmt.Errorf("%w on %s", errNotRunning, o.dataDir), "drydock up -d")
+}
+
+func alive(pid int) bool {
+	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// call asks one of the daemon's own pages and decodes its JSON answer into out,
+// if out is not nil.
+func call(ctx context.Context, info DaemonInfo, method, path string, query url.Values, in, out any) error {
+	u := info.URL + "/_drydock/" + path
+	if len(query) > 0 {
+		u += "?" + query.Encode()
+	}
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, u, body)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return withHint(fmt.Errorf("the daemon (process %d) does not answer: %w", info.PID, err), "drydock down && drydock up -d")
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the daemon refused %s %s: %s", method, path, bytes.TrimSpace(b))
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = b
+		return nil
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(b, out)
+}

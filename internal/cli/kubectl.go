@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd"
+)
+
+// newKubectl embeds kubectl as it is. It takes its flags itself, so that
+// `drydock kubectl ARGS` means what `kubectl ARGS` means.
+func newKubectl(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl",
+		Short:              "kubectl, built in",
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			k := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
+				PluginHandler: cmd.NewDefaultPluginHandler([]string{"kubectl"}),
+				Arguments:     append([]string{"kubectl"}, args...),
+				IOStreams:     genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err},
+			})
+			k.SetArgs(args)
+			k.SetIn(streams.In)
+			k.SetOut(streams.Out)
+			k.SetErr(streams.Err)
+			return k.ExecuteContext(c.Context())
+		},
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+var accountID = regexp.MustCompile(`^[0-9]{12}$`)
+
+func newReset(o *globalOptions) *cobra.Command {
+	var account string
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Empty an account, or all of them",
+		Long:  "Empty an account, or all of them: every resource and every cluster in it is gone, as if it had never been.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if account != "" && !accountID.MatchString(account) {
+				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
+			}
+			info, err := o.readInfo()
+			if err != nil {
+				return err
+			}
+			q := url.Values{}
+			if account != "" {
+				q.Set("account", account)
+			}
+			if err := call(cmd.Context(), info, http.MethodPost, "reset", q, nil, nil); err != nil {
+				return err
+			}
+			if account == "" {
+				o.progress("All accounts are empty.")
+			} else {
+				o.progress("Account %s is empty.", account)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&account, "account", "", "the account to empty (all if not given)")
+	return cmd
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// DefaultPort is the port of the AWS endpoint unless --port says otherwise.
+const DefaultPort = 4566
+
+// DefaultClientAddress is the laptop's public address as AWS would see it: of
+// the documentation range (RFC 5737), so that it is nobody's.
+var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
+
+type upOptions struct {
+	*globalOptions
+	detach        bool
+	listen        string
+	port          uint16
+	ephemeral     bool
+	timing        string
+	clientAddress string
+	warmSpares    int
+	etcd          EtcdConfig
+}
+
+func newUp(o *globalOptions, cfg Config) *cobra.Command {
+	up := &upOptions{globalOptions: o}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start Drydock",
+		Long: `Start Drydock: the AWS endpoint, and a control plane for every cluster there is.
+It listens on loopback only, with the credentials test/test, unless --listen
+names another address; then it makes credentials of its own, shown by "drydock env".`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dc, err := up.config()
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			if up.detach {
+				return up.runDetached(cmd.Context(), dc)
+			}
+			return up.runForeground(cmd.Context(), dc, cfg)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&up.detach, "detach", "d", false, "run in the background; return when the endpoint answers")
+	f.StringVar(&up.listen, "listen", "127.0.0.1", "address to listen on")
+	f.Uint16Var(&up.port, "port", DefaultPort, "port of the AWS endpoint, http and https (0 picks a free one)")
+	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep nothing: a store that ends with the daemon")
+	f.StringVar(&up.timing, "timing", "fast", "how long states last: fast, or aws for AWS-like durations")
+	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address, as security groups and public access CIDRs see it")
+	f.IntVar(&up.warmSpares, "warm-spares", 1, "control planes kept ready for the next cluster")
+	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
+	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
+	f.StringVar(&up.etcd.CertFile, "etcd-cert", "", "client certificate for the external etcd")
+	f.StringVar(&up.etcd.KeyFile, "etcd-key", "", "client key for the external etcd")
+	f.StringVar(&up.etcd.Username, "etcd-username", "", "user of the external etcd")
+	f.StringVar(&up.etcd.PasswordFile, "etcd-password-file", "", "file with that user's password")
+	f.StringVar(&up.etcd.Prefix, "etcd-prefix", "/drydock", "key prefix in the external etcd")
+	return cmd
+}
+
+func (up *upOptions) config() (DaemonConfig, error) {
+	listen, err := netip.ParseAddr(up.listen)
+	if err != nil {
+		return DaemonConfig{}, fmt.Errorf("--listen %q is not an IP address", up.listen)
+	}
+	client, err := netip.ParseAddr(up.clientAddress)
+	if err != nil {
+		return DaemonConfig{}, fmt.Errorf("--client-address %q is not an IP address", up.clientAddress)
+	}
+	if up.timing != "fast" && up.timing != "aws" {
+		return DaemonConfig{}, fmt.Errorf("--timing %q is neither fast nor aws", up.timing)
+	}
+	if up.warmSpares < 0 {
+		return DaemonConfig{}, errors.New("--warm-spares cannot be negative")
+	}
+	dir, err := filepath.Abs(up.dataDir)
+	if err != nil {
+		return DaemonConfig{}, err
+	}
+	return DaemonConfig{
+		DataDir:       dir,
+		Listen:        netip.AddrPortFrom(listen, up.port),
+		Ephemeral:     up.ephemeral,
+		Timing:        up.timing,
+		ClientAddress: client,
+		WarmSpares:    up.warmSpares,
+		Etcd:          up.etcd,
+	}, nil
+}
+
+func (up *upOptions) runForeground(ctx context.Context, dc DaemonConfig, cfg Config) error {
+	return cfg.RunDaemon(ctx, dc, func(info DaemonInfo) {
+		up.describe(info, dc)
+	})
+}
+
+func (up *upOptions) describe(info DaemonInfo, dc DaemonConfig) {
+	where := info.DataDir
+	if dc.Ephemeral {
+		where += " (nothing is kept)"
+	}
+	up.progress("Drydock %s is up.", info.Version)
+	up.progress("  AWS endpoint   %s  (https on the same port)", info.URL)
+	up.progress("  data           %s", where)
+	up.progress("  credentials    access key %s, region us-east-1", info.AccessKeyID)
+	if info.LogFile != "" {
+		up.progress("  log            %s", info.LogFile)
+	}
+	up.progress("Next: eval \"$(drydock env%s)\"", dataDirFlag(info.DataDir))
+}
+
+// dataDirFlag is what a pasted command needs to find a data folder that is not
+// the default one.
+func dataDirFlag(dir string) string {
+	if d, err := filepath.Abs(defaultDataDir()); err == nil && d == dir {
+		return ""
+	}
+	return " --data-dir " + dir
+}
+
+// runDetached starts this program again in a session of its own and waits until
+// it has written its record or ended.
+func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
+	if info, err := up.readInfo(); err == nil {
+		return withHint(fmt.Errorf("Drydock already runs on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
+	}
+	if err := os.MkdirAll(dc.DataDir, 0o700); err != nil {
+		return withHint(fmt.Errorf("cannot use the data folder: %w", err), "drydock up --data-dir FOLDER")
+	}
+	logFile := filepath.Join(dc.DataDir, "drydock.log")
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return withHint(fmt.Errorf("cannot write the log: %w", err), "drydock up --data-dir FOLDER")
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := make([]string, 0, len(os.Args))
+	for _, a := range os.Args[1:] {
+		if a != "-d" && a != "--detach" && a != "--detach=true" {
+			args = append(args, a)
+		}
+	}
+	child := exec.Command(self, args...)
+	child.Env = append(os.Environ(), "DRYDOCK_LOG_FILE="+logFile)
+	child.Stdout, child.Stderr = log, log
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("starting the daemon: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	deadline := time.NewTimer(2 * time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the daemon ended at start: %w\n%s", err, tail(logFile))
+		case <-deadline.C:
+			return withHint(fmt.Errorf("the daemon (process %d) did not get ready in 2 minutes", child.Process.Pid), "less "+logFile)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if info, err := up.readInfo(); err == nil && info.PID == child.Process.Pid {
+				up.describe(info, dc)
+				return nil
+			}
+		}
+	}
+}
+
+// tail returns the last lines of a log, without the daemon's own prefix.
+func tail(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) > 5 {
+		lines = lines[len(lines)-5:]
+	}
+	return strings.TrimPrefix(strings.Join(lines, "\n"), "drydock: ")
+}

@@ -1,0 +1,191 @@
+// Package drydock holds the house rules of this repository as tests.
+package drydock
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/drydock-dev/drydock/"
+
+// A ban is a direction that imports must not take.
+type ban struct {
+	from   string // folders it holds for, as a pattern of the path below the root
+	to     string // import paths it forbids, as a pattern
+	except string // packages it does not hold for
+	why    string
+}
+
+var bans = []ban{
+	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/controlplane/child$`,
+		why: "the Kubernetes servers cost minutes to compile and link; they run in the child process only"},
+	{from: `.*`, to: module + `internal/controlplane/child$`, except: `^cmd/drydock$`,
+		why: "no test binary and no daemon code links the Kubernetes servers"},
+	{from: `.*`, to: module + `internal/app$`, except: `^cmd/drydock$|^test/|^tools/`,
+		why: "app is the composition root: it knows everybody, nobody knows it"},
+	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,
+		why: "services never import each other: the one in need declares an interface, app connects them"},
+	{from: `^internal/(controlplane|node|cli|console)(/|$)`, to: module + `internal/service/`,
+		why: "they meet the services in app"},
+	{from: `^internal/cli$`, to: module + `internal/(controlplane|node|store|awsapi)`,
+		why: "commands talk to the daemon over HTTP, as any client would"},
+	{from: `^internal/(awsapi|policy|reach|store|journal|catalog|reconcile)(/|$)`, to: module + `internal/(service|controlplane|node|cli|console)`,
+		why: "dependencies point one way"},
+	{from: `^internal/(arn|ids|clock)$`, to: module, why: "leaves know nobody"},
+	{from: `^internal/awsapi/(wire|model|awserr|sigv4)$`, to: module + `internal/(store|policy|reach|journal)`,
+		why: "the codec and the signature check know formats, not state"},
+	{from: `^internal/(policy|reach)(/|$)`, to: `^(net/http|os|os/exec|go\.etcd\.io/.*|k8s\.io/.*)$`,
+		why: "pure packages: value in, verdict with reasons out"},
+	{from: `.*`, to: `^go\.etcd\.io/`, except: `^internal/store(/|$)`,
+		why: "the store alone talks to etcd"},
+}
+
+// selfImport lets a package's own subpackages be imported.
+func sameTree(from, to string) bool {
+	to = strings.TrimPrefix(to, module)
+	head := func(p string) string {
+		parts := strings.Split(p, "/")
+		if len(parts) > 3 && parts[1] == "service" {
+			parts = parts[:3]
+		} else if len(parts) > 2 && parts[1] != "service" {
+			parts = parts[:2]
+		}
+		return strings.Join(parts, "/")
+	}
+	return head(from) == head(to)
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, f := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		test := strings.HasSuffix(f.path, "_test.go")
+		for _, imp := range f.ast.Imports {
+			to, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range bans {
+				if !regexp.MustCompile(b.from).MatchString(dir) || !regexp.MustCompile(b.to).MatchString(to) {
+					continue
+				}
+				if b.except != "" && regexp.MustCompile(b.except).MatchString(dir) || sameTree(dir, to) {
+					continue
+				}
+				if test && !strings.Contains(b.to, "child") && !strings.Contains(b.to, "kubernetes") {
+					continue // tests may set the scene with neighbours, never with the servers
+				}
+				t.Errorf("%s imports %s: %s", f.path, to, b.why)
+			}
+		}
+	}
+}
+
+// A ban on a package that no longer exists would hold for nothing.
+func TestBannedPackagesExist(t *testing.T) {
+	for _, dir := range []string{"internal/controlplane/child", "internal/app", "internal/store", "internal/policy", "internal/awsapi/wire"} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("a rule names %s, which is not there", dir)
+		}
+	}
+}
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") && f.path != "root_test.go" {
+			continue
+		}
+		dir := filepath.Dir(f.path)
+		documented[dir] = documented[dir] || f.ast.Doc != nil && len(f.ast.Doc.Text()) > 40
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no doc that says what it does", dir)
+		}
+	}
+}
+
+func TestTestsDoNotSleep(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Sleep" {
+				return true
+			}
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == "time" && !inSynctest(f.ast) {
+				t.Errorf("%s sleeps: poll with a deadline (testkit.Eventually)", f.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// inSynctest: in a synctest bubble sleeping costs nothing and is exact.
+func inSynctest(f *ast.File) bool {
+	for _, imp := range f.Imports {
+		if imp.Path.Value == `"testing/synctest"` {
+			return true
+		}
+	}
+	return false
+}
+
+func TestArchitectureNamesPackagesThatExist(t *testing.T) {
+	b, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`((?:internal|cmd|test|tools)/[a-z0-9/_-]+)`").FindAllStringSubmatch(string(b), -1) {
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Errorf("docs/architecture.md names %s, which is not there", m[1])
+		}
+	}
+}
+
+type goFile struct {
+	path string
+	fset *token.FileSet
+	ast  *ast.File
+}
+
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var out []goFile
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "dist") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		out = append(out, goFile{path, fset, f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,269 @@
+// Package e2e drives the built program with the tools its users have: the aws
+// CLI, kubectl, curl. Scripts use only what a user has: the endpoint, the
+// credentials, a kubeconfig. Tools that are missing skip a script, or fail it
+// when REQUIRE_CLIENTS is 1.
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestScripts(t *testing.T) {
+	bin, err := filepath.Abs("../../bin/drydock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		if os.Getenv("REQUIRE_CLIENTS") == "1" {
+			t.Fatal("bin/drydock is not built: make build")
+		}
+		t.Skip("bin/drydock is not built: make build")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE") == "1",
+		Setup:               func(env *testscript.Env) error { return setup(env, bin) },
+		Condition:           condition,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"start":      start,
+			"eventually": eventually,
+			"killdaemon": killDaemon,
+			"jq":         jq,
+			"processes":  processes,
+			"listening":  listening,
+		},
+	})
+}
+
+// condition adds [clients:a,b]: all these programs are there. Under
+// REQUIRE_CLIENTS=1 a missing one is an error.
+func condition(cond string) (bool, error) {
+	list, ok := strings.CutPrefix(cond, "clients:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	for _, c := range strings.Split(list, ",") {
+		if _, err := exec.LookPath(c); err != nil {
+			if os.Getenv("REQUIRE_CLIENTS") == "1" {
+				return false, fmt.Errorf("%s is required (REQUIRE_CLIENTS=1)", c)
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func setup(env *testscript.Env, bin string) error {
+	home := filepath.Join(env.WorkDir, "home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	// A short path: unix sockets allow about a hundred bytes.
+	data, err := os.MkdirTemp("", "dd")
+	if err != nil {
+		return err
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("KUBECONFIG", filepath.Join(home, "kubeconfig"))
+	env.Setenv("DRYDOCK_DATA_DIR", data)
+	env.Setenv("AWS_CONFIG_FILE", filepath.Join(home, "aws-config"))
+	env.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(home, "aws-credentials"))
+	env.Setenv("AWS_PAGER", "")
+	env.Setenv("AWS_DEFAULT_OUTPUT", "json")
+	env.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	env.Defer(func() {
+		down := exec.Command(bin, "down", "--data-dir", data)
+		if out, err := down.CombinedOutput(); err != nil {
+			env.T().Log("drydock down: ", err, "\n", string(out))
+		}
+		if tt, ok := env.T().(interface{ Failed() bool }); ok && tt.Failed() {
+			logs(env, data)
+		}
+		os.RemoveAll(data)
+	})
+	return nil
+}
+
+// logs shows the ends of all logs of a failed script.
+func logs(env *testscript.Env, data string) {
+	filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".log") {
+			if b, err := os.ReadFile(path); err == nil {
+				if len(b) > 6000 {
+					b = b[len(b)-6000:]
+				}
+				env.T().Log("== ", path, "\n", string(b))
+			}
+		}
+		return nil
+	})
+}
+
+type info struct {
+	PID int    `json:"pid"`
+	URL string `json:"url"`
+}
+
+func readInfo(ts *testscript.TestScript) info {
+	b, err := os.ReadFile(filepath.Join(ts.Getenv("DRYDOCK_DATA_DIR"), "daemon.json"))
+	ts.Check(err)
+	var i info
+	ts.Check(json.Unmarshal(b, &i))
+	return i
+}
+
+// start [FLAG...] starts the daemon on a free port (the same one when the script
+// starts it again) and sets what `drydock env` prints.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	port := ts.Getenv("DRYDOCK_PORT")
+	if port == "" {
+		port = "0"
+	}
+	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", port, "--warm-spares", "0"}, args...)...))
+	i := readInfo(ts)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(i.URL, "http://"))
+	ts.Check(err)
+	ts.Setenv("DRYDOCK_PORT", port)
+	var vars map[string]string
+	cmd := exec.Command(filepath.Join("..", "..", "bin", "drydock"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR"))
+	b, err := cmd.Output()
+	ts.Check(err)
+	ts.Check(json.Unmarshal(b, &vars))
+	for k, v := range vars {
+		ts.Setenv(k, v)
+	}
+}
+
+// killdaemon ends the daemon with SIGKILL, as a crash would.
+func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	pid := readInfo(ts).PID
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	deadline := time.Now().Add(10 * time.Second)
+	for syscall.Kill(pid, 0) == nil {
+		if time.Now().After(deadline) {
+			ts.Fatalf("process %d survives SIGKILL", pid)
+		}
+		pause()
+	}
+}
+
+// eventually TIMEOUT PATTERN COMMAND... runs COMMAND until it succeeds and its
+// output matches PATTERN. With !, until the command fails and its output matches.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: eventually TIMEOUT PATTERN COMMAND...")
+	}
+	timeout, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	re, err := regexp.Compile("(?s)" + args[1])
+	ts.Check(err)
+	deadline := time.Now().Add(timeout)
+	for {
+		err := ts.Exec(args[2], args[3:]...)
+		out := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		if (err != nil) == neg && re.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("not within %s: %s (last: %v)\n%s", timeout, args[1], err, out)
+		}
+		pause()
+	}
+}
+
+// jq NAME PATH sets the variable NAME to the value at a dotted PATH of the JSON
+// in stdout: jq ARN Role.Arn
+func jq(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: jq NAME PATH")
+	}
+	var v any
+	dec := json.NewDecoder(bytes.NewReader([]byte(ts.ReadFile("stdout"))))
+	dec.UseNumber()
+	ts.Check(dec.Decode(&v))
+	for _, p := range strings.Split(args[1], ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[p]
+		case []any:
+			i, err := strconv.Atoi(p)
+			if err != nil || i >= len(x) {
+				ts.Fatalf("no element %s in a list of %d", p, len(x))
+			}
+			v = x[i]
+		default:
+			ts.Fatalf("nothing at %s", p)
+		}
+	}
+	if v == nil {
+		ts.Fatalf("nothing at %s", args[1])
+	}
+	ts.Setenv(args[0], fmt.Sprint(v))
+}
+
+// processes N waits until N processes have the data folder in their command line
+// or environment: the daemon and its children.
+func processes(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		found := processesOf(ts.Getenv("DRYDOCK_DATA_DIR"))
+		if len(found) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%d processes, want %d:\n%s", len(found), want, strings.Join(found, "\n"))
+		}
+		pause()
+	}
+}
+
+func processesOf(dir string) []string {
+	var out []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		cmdline, err := os.ReadFile(p + "/cmdline")
+		if err != nil || !bytes.Contains(cmdline, []byte("drydock")) {
+			continue
+		}
+		environ, _ := os.ReadFile(p + "/environ")
+		if bytes.Contains(environ, []byte("DRYDOCK_DATA_DIR="+dir+"\x00")) {
+			out = append(out, filepath.Base(p)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return out
+}
+
+// listening URL says whether something accepts connections there; with !,
+// whether nothing does.
+func listening(ts *testscript.TestScript, neg bool, args []string) {
+	addr := strings.TrimPrefix(strings.TrimPrefix(args[0], "http://"), "https://")
+	c, err := net.DialTimeout("tcp", addr, 2*time.Second)
+	if err == nil {
+		c.Close()
+	}
+	if (err != nil) != neg {
+		ts.Fatalf("listening on %s: %v", addr, err == nil)
+	}
+}
+
+// pause waits a little between two looks; every loop around it has a deadline.
+func pause() { <-time.After(100 * time.Millisecond) }
