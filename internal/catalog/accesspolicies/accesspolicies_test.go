@@ -1,0 +1,76 @@
+package accesspolicies_test
+
+import (
+	"slices"
+	"testing"
+
+	authzv1 "k8s.io/api/authorization/v1"
+
+	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
+)
+
+func TestPoliciesAllowWhatTheirTablesSay(t *testing.T) {
+	for _, tt := range []struct {
+		policy, verb, group, resource, sub, name string
+		want                                     bool
+	}{
+		{"AmazonEKSClusterAdminPolicy", "delete", "", "nodes", "", "n", true},
+		{"AmazonEKSClusterAdminPolicy", "patch", "example.com", "widgets", "status", "w", true},
+		{"AmazonEKSAdminPolicy", "create", "rbac.authorization.k8s.io", "rolebindings", "", "", true},
+		{"AmazonEKSAdminPolicy", "create", "rbac.authorization.k8s.io", "clusterrolebindings", "", "", false},
+		{"AmazonEKSAdminPolicy", "list", "", "nodes", "", "", false},
+		{"AmazonEKSEditPolicy", "create", "apps", "deployments", "", "", true},
+		{"AmazonEKSEditPolicy", "create", "rbac.authorization.k8s.io", "roles", "", "", false},
+		{"AmazonEKSEditPolicy", "get", "", "secrets", "", "s", true},
+		{"AmazonEKSViewPolicy", "list", "", "pods", "", "", true},
+		{"AmazonEKSViewPolicy", "get", "", "pods", "log", "p", true},
+		{"AmazonEKSViewPolicy", "create", "", "pods", "exec", "p", false},
+		{"AmazonEKSViewPolicy", "get", "", "secrets", "", "s", false},
+		{"AmazonEKSViewPolicy", "delete", "", "pods", "", "p", false},
+		{"AmazonEKSViewPolicy", "get", "", "resourcequotas", "status", "q", true},
+		{"AmazonEKSAdminViewPolicy", "list", "", "secrets", "", "", true},
+		{"AmazonEKSAdminViewPolicy", "update", "", "secrets", "", "s", false},
+		{"AmazonEKSSecretReaderPolicy", "get", "", "secrets", "", "s", true},
+		{"AmazonEKSSecretReaderPolicy", "get", "", "configmaps", "", "c", false},
+		{"AmazonEKSClusterInsightsPolicy", "get", "apps", "daemonsets", "", "kube-proxy", true},
+		{"AmazonEKSClusterInsightsPolicy", "get", "apps", "daemonsets", "", "other", false},
+	} {
+		t.Run(tt.policy+" "+tt.verb+" "+tt.resource+"/"+tt.sub, func(t *testing.T) {
+			p, ok := accesspolicies.ByARN(accesspolicies.ARN(tt.policy))
+			if !ok {
+				t.Fatal("no such policy")
+			}
+			got := p.AllowsResource(&authzv1.ResourceAttributes{Verb: tt.verb, Group: tt.group, Resource: tt.resource, Subresource: tt.sub, Name: tt.name, Namespace: "default"})
+			if got != tt.want {
+				t.Errorf("allowed = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOnlyClusterAdminReachesNonResourceURLs(t *testing.T) {
+	for _, p := range accesspolicies.All() {
+		got := p.AllowsNonResource(&authzv1.NonResourceAttributes{Path: "/metrics", Verb: "get"})
+		if want := p.Name == "AmazonEKSClusterAdminPolicy"; got != want {
+			t.Errorf("%s: /metrics allowed = %v", p.Name, got)
+		}
+	}
+}
+
+func TestDataIsSortedAndComplete(t *testing.T) {
+	var names []string
+	for _, p := range accesspolicies.All() {
+		names = append(names, p.Name)
+		for i, r := range p.Rules {
+			if len(r.Verbs) == 0 || len(r.Resources)+len(r.NonResourceURLs) == 0 || len(r.Resources) > 0 && len(r.APIGroups) == 0 {
+				t.Errorf("%s: rule %d is incomplete: %+v", p.Name, i, r)
+			}
+		}
+	}
+	if !slices.IsSorted(names) || len(names) < 15 {
+		t.Errorf("names = %v", names)
+	}
+	if _, ok := accesspolicies.ByARN("arn:aws:eks::aws:cluster-access-policy/Nope"); ok {
+		t.Error("an unknown policy was found")
+	}
+}
