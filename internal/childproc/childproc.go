@@ -1,32 +1,50 @@
 // Package childproc runs this program again as a child that does one job, and
 // never outlives its parent.
 //
-// Parent and child share two pipes: the parent writes the child's configuration
-// to the first and then keeps it open, so its end tells the child that the
-// parent is gone or wants it to stop; on the second the child reports back.
+// Parent and child share two pipes. Down the first the parent writes the
+// child's configuration and then keeps it open: its end tells the child that the
+// parent is gone, or wants it to stop. Up the second the child sends messages.
 // Nothing secret is in arguments or environment.
+//
+// The package knows nothing of what children do. cmd/drydock names them (Modes);
+// internal/controlplane supervises its own (Supervisor).
 package childproc
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 )
 
-// command is the argument that makes the program a child.
+// command is the argument that makes the program a child; the mode follows it.
 const command = "be-child"
+
+// The child's ends of the two pipes.
+const (
+	downFD = 3
+	upFD   = 4
+)
+
+// maxFrame bounds configurations and messages.
+const maxFrame = 16 << 20
 
 // Env is what a child gets from its parent.
 type Env struct {
 	// Config is the configuration the parent gave.
 	Config []byte
-	// Report sends one message to the parent.
+	// Report sends one message to the parent. It may be called concurrently.
 	Report func([]byte) error
-	// Log is standard error; the parent keeps it in the child's log file.
-	Log io.Writer
 }
 
 // A Main is the main function of a child. ctx ends when the parent wants the
-// child to stop or is gone. It returns the exit code.
+// child to stop or is gone. It returns the exit code. Standard output and error
+// go to the child's log file.
 type Main func(ctx context.Context, env Env) int
 
 // Modes are the kinds of children the program can be, by name. cmd/drydock
@@ -35,4 +53,73 @@ type Modes map[string]Main
 
 // Dispatch runs the mode that args (os.Args) ask for. Call it first in main:
 // when ok, exit with code.
-func (m Modes) Dispatch(ctx context.Context, args []string) (code int, ok bool) { return 0, false }
+func (m Modes) Dispatch(ctx context.Context, args []string) (code int, ok bool) {
+	if len(args) < 3 || args[len(args)-2] != command {
+		return 0, false
+	}
+	run := m[args[len(args)-1]]
+	if run == nil {
+		fmt.Fprintf(os.Stderr, "drydock: no child mode %q; this command is for drydock's own use\n", args[len(args)-1])
+		return 2, true
+	}
+	code, err := be(ctx, run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "drydock: starting as a child:", err)
+		return 2, true
+	}
+	return code, true
+}
+
+func be(ctx context.Context, run Main) (int, error) {
+	down, up := os.NewFile(downFD, "down"), os.NewFile(upFD, "up")
+	if down == nil || up == nil {
+		return 0, errors.New("no pipe from a parent; this command is for drydock's own use")
+	}
+	// Not inherited by whatever the child itself may start, else the pipes would
+	// outlive it.
+	syscall.CloseOnExec(downFD)
+	syscall.CloseOnExec(upFD)
+	config, err := readFrame(down)
+	if err != nil {
+		return 0, fmt.Errorf("reading the configuration: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, down)
+		cancel()
+	}()
+	var mu sync.Mutex
+	return run(ctx, Env{
+		Config: config,
+		Report: func(msg []byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return writeFrame(up, msg)
+		},
+	}), nil
+}
+
+func writeFrame(w io.Writer, b []byte) error {
+	if len(b) > maxFrame {
+		return fmt.Errorf("message of %d bytes is too long", len(b))
+	}
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if size > maxFrame {
+		return nil, fmt.Errorf("message of %d bytes is too long", size)
+	}
+	b := make([]byte, size)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}

@@ -1,0 +1,91 @@
+package childproc
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+)
+
+// A logFile appends to a file and, when that has grown to limit, renames it to
+// FILE.1 and starts anew: the two never take more than twice the limit.
+type logFile struct {
+	path  string
+	limit int64
+
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+func openLog(path string, limit int64) (*logFile, error) {
+	l := &logFile{path: path, limit: limit}
+	return l, l.open()
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	l.f, l.size = f, 0
+	if st, err := f.Stat(); err == nil {
+		l.size = st.Size()
+	}
+	return nil
+}
+
+// Write never fails: a full disk must not stop the child's output, and with it
+// the child.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil && l.size > 0 && l.size+int64(len(p)) > l.limit {
+		_ = l.f.Close()
+		l.f = nil
+		_ = os.Rename(l.path, l.path+".1")
+	}
+	if l.f == nil && l.open() != nil {
+		return len(p), nil
+	}
+	n, _ := l.f.Write(p)
+	l.size += int64(n)
+	return len(p), nil
+}
+
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return nil
+	}
+	err := l.f.Close()
+	l.f = nil
+	return err
+}
+
+// tail returns about the last max bytes of the file at path, in whole lines.
+func tail(path string, max int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	from := st.Size() - max
+	if from > 0 {
+		if _, err := f.Seek(from, io.SeekStart); err != nil {
+			return ""
+		}
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, max))
+	if from > 0 {
+		if _, rest, ok := bytes.Cut(b, []byte("\n")); ok {
+			b = rest
+		}
+	}
+	return string(bytes.TrimRight(b, "\n"))
+}

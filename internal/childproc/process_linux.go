@@ -1,0 +1,11 @@
+package childproc
+
+import "syscall"
+
+// sysProcAttr puts the child into a process group of its own, so that a Ctrl-C
+// meant for the parent does not reach it, and has the kernel kill it when the
+// parent dies: the pipe does that, too, unless the child hangs. The signal comes
+// when the parent's *thread* ends, see Supervisor.runOnce.
+func sysProcAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,237 @@
+package childproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A Spec says which child to run and how. Mode, Config and LogFile are required.
+type Spec struct {
+	// Mode is the name in Modes.
+	Mode string
+	// Executable is the program; by default this one.
+	Executable string
+	// Args are put before the arguments that make the program a child.
+	Args []string
+	// Env is the child's environment, as "NAME=value"; nil gives it an empty one.
+	Env []string
+	// Dir is the child's working folder.
+	Dir string
+	// Config makes the configuration of the next run. An error of it counts as a
+	// run that ended.
+	Config func() ([]byte, error)
+	// OnStart and OnExit are called, in this order and never at once, for each
+	// run; OnReport in between, for each message of the child. They must not call
+	// Stop. Any may be nil.
+	OnStart  func(pid int)
+	OnReport func(msg []byte)
+	OnExit   func(err error)
+	// LogFile takes the child's standard output and error; it and LogFile.1
+	// together hold up to twice LogLimit bytes, which is 4 MiB by default.
+	LogFile  string
+	LogLimit int64
+	// StopGrace is how long a child may take to stop before it is killed; by
+	// default 5 seconds.
+	StopGrace time.Duration
+	// MinBackoff is the delay before the first restart, doubled for each further
+	// one up to MaxBackoff and reset by a run longer than MaxBackoff. By default
+	// 250 ms and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+	// Log receives starts and ends.
+	Log *slog.Logger
+}
+
+// A Supervisor keeps one child running.
+type Supervisor struct {
+	spec   Spec
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	wake chan struct{} // closed to end a backoff
+}
+
+// Supervise starts a child and starts it again whenever it ends, until ctx ends
+// or Stop is called.
+func Supervise(ctx context.Context, spec Spec) *Supervisor {
+	if spec.LogLimit == 0 {
+		spec.LogLimit = 4 << 20
+	}
+	if spec.StopGrace == 0 {
+		spec.StopGrace = 5 * time.Second
+	}
+	if spec.MinBackoff == 0 {
+		spec.MinBackoff = 250 * time.Millisecond
+	}
+	if spec.MaxBackoff == 0 {
+		spec.MaxBackoff = 30 * time.Second
+	}
+	if spec.Log == nil {
+		spec.Log = slog.New(slog.DiscardHandler)
+	}
+	if spec.Env == nil {
+		spec.Env = []string{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Supervisor{spec: spec, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{})}
+	go s.run(ctx)
+	return s
+}
+
+// Stop ends the child and returns when it is gone. It may be called again.
+func (s *Supervisor) Stop() {
+	s.cancel()
+	<-s.done
+}
+
+// Done is closed when the child is gone for good.
+func (s *Supervisor) Done() <-chan struct{} { return s.done }
+
+// RestartNow ends the wait before the next restart, if there is one.
+func (s *Supervisor) RestartNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.wake)
+	s.wake = make(chan struct{})
+}
+
+// LogTail returns the last lines of the child's log, about 4 kB.
+func (s *Supervisor) LogTail() string { return tail(s.spec.LogFile, 4<<10) }
+
+func (s *Supervisor) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.cancel()
+	// Pdeathsig watches the thread that started the child. This one lives as long
+	// as the child may.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	backoff := s.spec.MinBackoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.runOnce(ctx)
+		if s.spec.OnExit != nil {
+			s.spec.OnExit(err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > s.spec.MaxBackoff {
+			backoff = s.spec.MinBackoff
+		}
+		s.spec.Log.Warn("child ended, starting it again", "mode", s.spec.Mode, "err", err, "in", backoff)
+		s.mu.Lock()
+		wake := s.wake
+		s.mu.Unlock()
+		timer := time.NewTimer(backoff)
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		backoff = min(2*backoff, s.spec.MaxBackoff)
+	}
+}
+
+// runOnce runs the child once and returns why it ended, never nil.
+func (s *Supervisor) runOnce(ctx context.Context) error {
+	config, err := s.spec.Config()
+	if err != nil {
+		return fmt.Errorf("preparing: %w", err)
+	}
+	exe := s.spec.Executable
+	if exe == "" {
+		if exe, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	logs, err := openLog(s.spec.LogFile, s.spec.LogLimit)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	downR, downW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer downW.Close()
+	upR, upW, err := os.Pipe()
+	if err != nil {
+		downR.Close()
+		return err
+	}
+	defer upR.Close()
+
+	// Not CommandContext: stopping is done below, softly first.
+	cmd := exec.Command(exe, append(append([]string{}, s.spec.Args...), command, s.spec.Mode)...) //nolint:noctx // see above
+	cmd.Dir, cmd.Env = s.spec.Dir, s.spec.Env
+	cmd.Stdout, cmd.Stderr = logs, logs
+	cmd.ExtraFiles = []*os.File{downR, upW}
+	cmd.SysProcAttr = sysProcAttr()
+	cmd.WaitDelay = time.Second
+	err = cmd.Start()
+	downR.Close()
+	upW.Close()
+	if err != nil {
+		return err
+	}
+	if s.spec.OnStart != nil {
+		s.spec.OnStart(cmd.Process.Pid)
+	}
+
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	gone := make(chan struct{})
+	defer close(gone)
+	helpers.Go(func() {
+		// Closes the pipe, and kills the child if it does not take the hint.
+		select {
+		case <-gone:
+			return
+		case <-ctx.Done():
+		}
+		downW.Close()
+		timer := time.NewTimer(s.spec.StopGrace)
+		defer timer.Stop()
+		select {
+		case <-gone:
+		case <-timer.C:
+			s.spec.Log.Warn("child did not stop in time, killing it", "mode", s.spec.Mode, "pid", cmd.Process.Pid)
+			_ = cmd.Process.Kill()
+		}
+	})
+	reports := make(chan struct{})
+	helpers.Go(func() {
+		defer close(reports)
+		for {
+			msg, err := readFrame(upR)
+			if err != nil {
+				return
+			}
+			if s.spec.OnReport != nil {
+				s.spec.OnReport(msg)
+			}
+		}
+	})
+	helpers.Go(func() {
+		// A child that ends early makes this fail; its exit tells more.
+		_ = writeFrame(downW, config)
+	})
+	err = cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	<-reports
+	if err == nil {
+		err = errors.New("ended by itself with exit code 0")
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package child
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+type apiServer struct {
+	run      func(context.Context) error
+	loopback *rest.Config
+}
+
+// newAPIServer prepares a kube-apiserver on listener: app.Run of its command,
+// with the version changed on the way.
+func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener) (*apiServer, error) {
+	opts := options.NewServerRunOptions()
+	if err := parse(opts.Flags(), apiServerArgs(cfg)); err != nil {
+		return nil, err
+	}
+	opts.SecureServing.Listener = listener
+	opts.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
+	opts.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
+
+	completedOptions, err := opts.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := completedOptions.Validate(); len(errs) != 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	config, err := app.NewConfig(completedOptions)
+	if err != nil {
+		return nil, err
+	}
+	version := eksVersion{config.Aggregator.GenericConfig.EffectiveVersion, cfg.GitVersion}
+	config.KubeAPIs.ControlPlane.Generic.EffectiveVersion = version
+	config.ApiExtensions.GenericConfig.EffectiveVersion = version
+	config.Aggregator.GenericConfig.EffectiveVersion = version
+	completed, err := config.Complete()
+	if err != nil {
+		return nil, err
+	}
+	server, err := app.CreateServerChain(completed)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return nil, err
+	}
+	return &apiServer{prepared.Run, server.GenericAPIServer.LoopbackClientConfig}, nil
+}
+
+func apiServerArgs(cfg launch.Config) []string {
+	files := launch.Files(cfg.Dir)
+	args := []string{
+		"--etcd-servers=" + strings.Join(cfg.Etcd.Endpoints, ","),
+		"--etcd-prefix=" + cfg.Etcd.Prefix,
+		// The API server would compact the whole of etcd, which it shares with other
+		// clusters and with Drydock itself: the daemon compacts.
+		"--etcd-compaction-interval=0",
+		"--event-ttl=60m",
+
+		"--tls-cert-file=" + files.Serving(),
+		"--tls-private-key-file=" + files.Serving(),
+		"--external-hostname=" + cfg.AWSHost,
+		"--service-cluster-ip-range=" + cfg.ServiceCIDR,
+		// The addresses of the service "kubernetes" are the cluster's network
+		// interfaces, of which this process knows nothing.
+		"--endpoint-reconciler-type=none",
+
+		"--authentication-config=" + files.Authentication(),
+		"--client-ca-file=" + files.CA(),
+		"--authentication-token-webhook-config-file=" + files.TokenWebhook(),
+		"--authentication-token-webhook-version=v1",
+		"--authentication-token-webhook-cache-ttl=1s",
+		"--authorization-config=" + files.Authorization(),
+
+		"--service-account-issuer=" + cfg.Issuer,
+		"--service-account-jwks-uri=" + cfg.Issuer + "/keys",
+		"--service-account-key-file=" + files.ServiceAccountKey(),
+		"--service-account-signing-key-file=" + files.ServiceAccountKey(),
+		// The first one is put into tokens that ask for none.
+		"--api-audiences=https://kubernetes.default.svc," + cfg.Issuer,
+
+		"--requestheader-client-ca-file=" + files.FrontProxyCA(),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + files.FrontProxy(),
+		"--proxy-client-key-file=" + files.FrontProxy(),
+		"--enable-aggregator-routing=true",
+
+		"--kubelet-client-certificate=" + files.KubeletClient(),
+		"--kubelet-client-key=" + files.KubeletClient(),
+		"--kubelet-preferred-address-types=InternalIP,Hostname,InternalDNS,ExternalDNS,ExternalIP",
+		"--egress-selector-config-file=" + files.Egress(),
+
+		// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
+		// lists EKS's plugins; the others of that list are on by default.
+		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration",
+		"--allow-privileged=true",
+
+		"--max-requests-inflight=1600",
+		"--max-mutating-requests-inflight=800",
+		"--profiling=false",
+		"--shutdown-delay-duration=0s",
+	}
+	for flag, value := range map[string]string{
+		"--etcd-cafile":   cfg.Etcd.CAFile,
+		"--etcd-certfile": cfg.Etcd.CertFile,
+		"--etcd-keyfile":  cfg.Etcd.KeyFile,
+	} {
+		if value != "" {
+			args = append(args, flag+"="+value)
+		}
+	}
+	return args
+}
+
+// eksVersion is an effective version that /version reports as EKS's build of the
+// emulated minor instead of the program's own.
+type eksVersion struct {
+	compatibility.EffectiveVersion
+	gitVersion string
+}
+
+// Info implements compatibility.EffectiveVersion.
+func (v eksVersion) Info() *apimachineryversion.Info {
+	info := v.EffectiveVersion.Info()
+	if info == nil {
+		return nil
+	}
+	info.Major, info.Minor = info.EmulationMajor, info.EmulationMinor
+	info.GitVersion = v.gitVersion
+	info.GitTreeState = "clean"
+	return info
+}

@@ -1,0 +1,152 @@
+// Package child is the control plane of one cluster in one process:
+// kube-apiserver, kube-controller-manager and kube-scheduler of upstream
+// Kubernetes, started as their commands start them but sharing an address space,
+// a context and the process-wide settings those commands assume to be theirs.
+//
+// It is the only package that imports the servers of k8s.io/kubernetes, and only
+// cmd/drydock imports it, to name it as a child mode.
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// Main runs a control plane until ctx ends.
+func Main(ctx context.Context, env childproc.Env) int {
+	report := func(r launch.Report) {
+		if err := env.Report(r.Encode()); err != nil {
+			klog.ErrorS(err, "Reporting to the parent", "event", r.Event)
+		}
+	}
+	var cfg launch.Config
+	if err := json.Unmarshal(env.Config, &cfg); err != nil {
+		report(launch.Report{Event: launch.Fatal, Reason: fmt.Sprintf("reading the configuration: %v", err)})
+		return 2
+	}
+	err := run(ctx, cfg, report)
+	klog.Flush()
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err == nil {
+		err = errors.New("a component ended by itself")
+	}
+	fmt.Fprintln(os.Stderr, "control plane:", err)
+	report(launch.Report{Event: launch.Fatal, Reason: err.Error()})
+	return 1
+}
+
+// Memory settings. Starting up makes a lot of garbage at once, and collecting it
+// takes a quarter of the start's CPU time; afterwards a small process matters
+// more than a fast one.
+const (
+	startGCPercent = 400
+	idleGCPercent  = 50
+)
+
+func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) error {
+	debug.SetGCPercent(startGCPercent)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	if err := setProcessWide(cfg); err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := writeKubeconfigs(cfg, port); err != nil {
+		return err
+	}
+	api, err := newAPIServer(ctx, cfg, listener)
+	if err != nil {
+		return fmt.Errorf("kube-apiserver: %w", err)
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	component := func(name string, run func(context.Context) error) {
+		group.Go(func() error {
+			if err := run(ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if ctx.Err() == nil {
+				return fmt.Errorf("%s ended by itself", name)
+			}
+			return nil
+		})
+	}
+	component("kube-apiserver", api.run)
+	report(launch.Report{Event: launch.Listening, Port: port})
+	group.Go(func() error {
+		// The controller manager asks for /healthz once a second: started a moment
+		// too early it would lose a whole one.
+		if err := waitFor(ctx, api.loopback, "/healthz"); err != nil {
+			return err
+		}
+		component("kube-controller-manager", func(ctx context.Context) error { return runControllerManager(ctx, cfg) })
+		component("kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg) })
+		if err := waitFor(ctx, api.loopback, "/readyz"); err != nil {
+			return err
+		}
+		report(launch.Report{Event: launch.Ready, Port: port})
+		settle(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// settle gives the memory of the start back, once the controllers have caught up.
+func settle(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(5 * time.Second):
+	}
+	debug.SetGCPercent(idleGCPercent)
+	debug.FreeOSMemory()
+}
+
+// waitFor asks for a path of the API server until it is OK.
+func waitFor(ctx context.Context, cfg *rest.Config, path string) error {
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+path, nil)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		resp, err := client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

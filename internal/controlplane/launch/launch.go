@@ -1,0 +1,130 @@
+// Package launch is what a control plane's parent (controlplane) and child
+// (controlplane/child) say to each other, and how the files between them are
+// named. Only those two import it.
+package launch
+
+import (
+	"encoding/json"
+	"path/filepath"
+)
+
+// Mode is the child mode of a control plane, see childproc.Modes.
+const Mode = "controlplane"
+
+// A Config is what the parent hands to the child. Keys and certificates are in
+// files under Dir.
+type Config struct {
+	// Dir is the plane's folder: its files are named by the methods of Files.
+	Dir string
+	// Version is the Kubernetes minor to emulate: "1.33".
+	Version string
+	// GitVersion is what /version reports: v1.33.5-eks-1234567.
+	GitVersion string
+	// Etcd is where the plane's state is.
+	Etcd Etcd
+	// ServiceCIDR is the range of service addresses.
+	ServiceCIDR string
+	// Issuer is the issuer of service account tokens.
+	Issuer string
+	// AWSHost is the endpoint's name on AWS.
+	AWSHost string
+}
+
+// Etcd says how to reach the state of one control plane.
+type Etcd struct {
+	Endpoints []string
+	// Prefix comes before every key.
+	Prefix string
+	// CAFile, CertFile and KeyFile are for TLS, or empty.
+	CAFile, CertFile, KeyFile string
+}
+
+// An Event is the kind of a Report.
+type Event string
+
+// The events of a child, in the order in which they come.
+const (
+	// Listening: Port accepts connections; requests may still be refused.
+	Listening Event = "listening"
+	// Ready: requests are answered and all built-in roles are there.
+	Ready Event = "ready"
+	// Fatal: the child ends, for Reason.
+	Fatal Event = "fatal"
+)
+
+// A Report is a message from the child to the parent.
+type Report struct {
+	Event  Event
+	Port   int    `json:",omitempty"`
+	Reason string `json:",omitempty"`
+}
+
+// Encode returns the report as bytes.
+func (r Report) Encode() []byte {
+	b, _ := json.Marshal(r) // strings and a number: cannot fail
+	return b
+}
+
+// Files names the files in a plane's folder. Those ending in .pem hold a
+// certificate and its key together, so that both are replaced at once.
+type Files string
+
+// CA is the certificate authority of servers and clients.
+func (d Files) CA() string { return d.file("ca.crt") }
+
+// CAKey is CA's key.
+func (d Files) CAKey() string { return d.file("ca.key") }
+
+// Serving is the API server's certificate.
+func (d Files) Serving() string { return d.file("apiserver.pem") }
+
+// FrontProxyCA signs what the API server shows to aggregated API servers.
+func (d Files) FrontProxyCA() string { return d.file("front-proxy-ca.crt") }
+
+// FrontProxy is the API server's client certificate for aggregated API servers.
+func (d Files) FrontProxy() string { return d.file("front-proxy-client.pem") }
+
+// KubeletClient is the API server's client certificate for kubelets.
+func (d Files) KubeletClient() string { return d.file("apiserver-kubelet-client.pem") }
+
+// ControllerManager is the controller manager's client certificate.
+func (d Files) ControllerManager() string { return d.file("controller-manager.pem") }
+
+// Scheduler is the scheduler's client certificate.
+func (d Files) Scheduler() string { return d.file("scheduler.pem") }
+
+// ServiceAccountKey signs and verifies service account tokens.
+func (d Files) ServiceAccountKey() string { return d.file("service-account.key") }
+
+// Webhook is the client configuration for the daemon's webhooks.
+func (d Files) TokenWebhook() string { return d.file("token-webhook.kubeconfig") }
+
+// AuthorizationWebhook is the client configuration for the authorization webhook.
+func (d Files) AuthorizationWebhook() string { return d.file("authorization-webhook.kubeconfig") }
+
+// WebhookClient is the API server's client certificate for the daemon's webhooks.
+func (d Files) WebhookClient() string { return d.file("webhook-client.pem") }
+
+// WebhookCA verifies the daemon's webhooks.
+func (d Files) WebhookCA() string { return d.file("webhook-ca.crt") }
+
+// Authentication is the API server's AuthenticationConfiguration.
+func (d Files) Authentication() string { return d.file("authentication.yaml") }
+
+// Authorization is the API server's AuthorizationConfiguration.
+func (d Files) Authorization() string { return d.file("authorization.yaml") }
+
+// Egress is the API server's EgressSelectorConfiguration.
+func (d Files) Egress() string { return d.file("egress.yaml") }
+
+// ControllerManagerKubeconfig and SchedulerKubeconfig are written by the child,
+// which alone knows its port.
+func (d Files) ControllerManagerKubeconfig() string { return d.file("controller-manager.kubeconfig") }
+
+// SchedulerKubeconfig is the scheduler's.
+func (d Files) SchedulerKubeconfig() string { return d.file("scheduler.kubeconfig") }
+
+// Log is the child's output.
+func (d Files) Log() string { return d.file("child.log") }
+
+func (d Files) file(name string) string { return filepath.Join(string(d), name) }
