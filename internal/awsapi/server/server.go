@@ -1,55 +1,408 @@
-// Package server is the pipeline every AWS request passes.
+// Package server is the pipeline every AWS request passes: request ID, body
+// limit, route, signature, operation, decode, refuse what is not honoured,
+// authorize, handler, encode, journal.
+//
+// It knows the services only through awsapi.Service tables and the API models.
+// It renders every error and every denial; handlers only return them. It opens
+// no file and no connection of its own: internal/app and testkit give it its
+// listener and everything else.
 package server
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/aws/smithy-go"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
+// InternalPrefix is where Drydock's own paths begin. No AWS operation's path
+// does: S3 bucket names may not start with an underscore.
+const InternalPrefix = "/_drydock/"
+
+// handlerTimeout is how long one call of a handler may take.
+const handlerTimeout = time.Minute
+
 // Config is what a Server is made of.
 type Config struct {
-	// Services answer the operations.
+	// Services answer the operations. What the models know and no service
+	// answers gets 501 NotImplemented.
 	Services []awsapi.Service
 	// Lookup finds access keys. Required.
 	Lookup sigv4.Lookup
-	// Authorize decides whether call may happen. Required. InputFrom(ctx) is the
-	// decoded request.
+	// Authorize decides whether call may happen. It is not asked about Exempt
+	// and Unsigned operations. InputFrom(ctx) is the decoded request. Required.
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
-	// Changed returns a channel closed by the next change of any state
+	// Changed returns a channel that the next change of any state closes
 	// (store.Store.Changed). Nil: waiters are not held.
 	Changed func() <-chan struct{}
 	// Journal records calls and denials. Nil records nothing.
 	Journal *journal.Journal
-	// Clock is the time signatures are checked against; nil is the real clock.
+	// Clock is what signatures and held answers are timed by; nil is the real clock.
 	Clock clock.Clock
 	// Log is for internal failures; nil is slog.Default().
 	Log *slog.Logger
 	// MaxBody limits request bodies, in bytes; 0 means each service's own limit.
 	MaxBody int64
-	// Internal answers paths under /_drydock/. Nil answers 404.
+	// Internal answers paths under InternalPrefix. Nil answers 404.
 	Internal http.Handler
 }
 
-// A Server answers the AWS API.
-type Server struct{}
+// A Server answers the AWS API over HTTP. It is an http.Handler.
+type Server struct {
+	cfg      Config
+	registry *registry
+	verifier *sigv4.Verifier
+}
 
-// New checks that every declared operation has its handler.
-func New(cfg Config) (*Server, error) { return nil, errors.New("not written yet") }
+// New checks that every declared operation exists in its service's model, has a
+// handler method of the SDK's shape and honours members the model knows.
+func New(cfg Config) (*Server, error) {
+	if cfg.Lookup == nil || cfg.Authorize == nil {
+		return nil, errors.New("server: Lookup and Authorize are required")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	reg, err := newRegistry(cfg.Services)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		cfg:      cfg,
+		registry: reg,
+		verifier: sigv4.NewVerifier(sigv4.Config{Lookup: cfg.Lookup, Clock: cfg.Clock}),
+	}, nil
+}
+
+// Verifier returns the server's signature verifier, whose key cache others may share.
+func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
+
+// An exchange is one request on its way through the pipeline. Its parts are
+// filled in stage by stage.
+type exchange struct {
+	s       *Server
+	w       http.ResponseWriter
+	r       *http.Request
+	start   time.Time
+	req     wire.Request
+	auth    *sigv4.Authorization // nil: unsigned
+	service *model.Service       // nil until routed
+	op      *model.Operation     // nil until known
+	handler *operation           // nil until known
+	call    awsapi.Call
+	in      any
+}
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, InternalPrefix) {
+		if s.cfg.Internal == nil {
+			http.NotFound(w, r)
+			return
+		}
+		s.cfg.Internal.ServeHTTP(w, r)
+		return
+	}
+	now := s.cfg.Clock.Now()
+	path, query := wirePath(r)
+	x := &exchange{
+		s: s, w: w, r: r, start: now,
+		req: wire.Request{Method: r.Method, EscapedPath: path, RawQuery: query, Host: r.Host, Header: r.Header},
+		call: awsapi.Call{
+			RequestID: ids.UUID(),
+			UserAgent: r.UserAgent(),
+			SourceIP:  sourceIP(r.RemoteAddr),
+			Time:      now,
+			Host:      r.Host,
+			TLS:       r.TLS != nil,
+		},
+	}
+	out, err := x.run()
+	x.respond(out, err)
+}
+
+// run takes the exchange through every stage up to the handler's answer.
+func (x *exchange) run() (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			out, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for _, stage := range []func() error{
+		x.readAuthorization, // who signed, for which service and region
+		x.readBody,
+		x.route, // which service
+		x.verify,
+		x.findOperation,
+		x.decode,
+		x.refuse, // members nobody honours
+		x.require,
+	} {
+		if err := stage(); err != nil {
+			return nil, err
+		}
+	}
+	ctx := awsapi.WithCall(x.r.Context(), &x.call)
+	ctx = context.WithValue(ctx, inputKey{}, x.in)
+	if err := x.authorize(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.dryRun(); err != nil {
+		return nil, err
+	}
+	return x.answer(ctx)
+}
+
+func (x *exchange) readAuthorization() error {
+	auth, err := sigv4.Parse(x.signed())
+	if e := (*sigv4.Error)(nil); errors.As(err, &e) && e.Kind == sigv4.Missing {
+		return nil // some operations need none; route decides
+	}
+	if err != nil {
+		return err
+	}
+	x.auth = auth
+	x.call.Region = auth.Region
+	return nil
+}
+
+func (x *exchange) signed() *sigv4.Request {
+	return &sigv4.Request{
+		Method: x.req.Method, EscapedPath: x.req.EscapedPath, RawQuery: x.req.RawQuery,
+		Host: x.req.Host, Header: x.req.Header, Body: x.req.Body,
+	}
+}
+
+func (x *exchange) verify() error {
+	if x.auth == nil {
+		x.call.Principal = awsapi.Principal{Type: awsapi.AnonymousCaller}
+		return nil
+	}
+	if !validRegion(x.call.Region) {
+		return &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", x.call.Region)}
+	}
+	if x.service.GlobalEndpoint != "" && x.service.Name != "sts" || x.call.Region == "aws-global" {
+		// AWS insists on us-east-1 here. Clients that are pointed at an endpoint
+		// URL sign with whatever region they have (botocore's rules drop the
+		// partition's signing region then), so any region is taken for it.
+		// AWS deviation: a wrong region for a global service is no error.
+		x.call.Region = "us-east-1"
+	}
+	got, err := x.s.verifier.Verify(x.r.Context(), x.signed(), x.auth, x.service.SigningName)
+	if err != nil {
+		return err
+	}
+	x.call.Principal = got.Principal
+	x.call.Account = got.Principal.Account
+	x.req.Body = got.Body
+	return nil
+}
+
+func (x *exchange) decode() error {
+	x.in = x.handler.newInput()
+	req := x.req
+	if x.auth != nil && x.auth.Presigned {
+		req.RawQuery = withoutSignature(req.RawQuery)
+	}
+	members, err := wire.Decode(x.op, &req, x.in)
+	if err != nil {
+		return err
+	}
+	x.call.Members = members
+	return nil
+}
+
+func (x *exchange) refuse() error {
+	refused := x.handler.honours.Refused(x.call.Members)
+	if len(refused) == 0 {
+		return nil
+	}
+	return notHonoured(x.handler.action(), refused)
+}
+
+func (x *exchange) require() error {
+	if path := missingMember(x.op.Input, x.in); path != "" {
+		return missingParameter(x.service, path)
+	}
+	return nil
+}
+
+func (x *exchange) authorize(ctx context.Context) error {
+	if x.handler.Exempt || x.auth == nil {
+		return nil
+	}
+	d := x.s.cfg.Authorize(ctx, &x.call)
+	if d.Action == "" {
+		d.Action = x.handler.action()
+	}
+	if d.Allowed {
+		return nil
+	}
+	x.s.cfg.Journal.Append(journal.Entry{
+		Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision,
+		Fields: map[string]any{
+			"requestId": x.call.RequestID, "principal": x.call.Principal.ARN, "action": d.Action, "resource": d.Resource,
+			"allowed": false, "explicitDeny": d.ExplicitDeny, "reason": d.Reason, "matched": d.Matched, "undecided": d.Undecided,
+		},
+	})
+	return denied(x.service, x.call.Principal, d)
+}
+
+// dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
+func (x *exchange) dryRun() error {
+	if x.handler.isDryRun(x.in) {
+		return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
+	}
+	return nil
+}
+
+// respond writes the answer and the journal's entry.
+func (x *exchange) respond(out any, err error) {
+	if x.r.Context().Err() != nil {
+		return // nobody is listening
+	}
+	var resp *wire.Response
+	if err == nil {
+		resp, err = wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
+	}
+	if err != nil {
+		svc := x.service
+		if svc == nil {
+			svc = x.guessService()
+		}
+		err = x.clientError(svc, err)
+		resp = wire.EncodeErrorAs(svc, x.op, err, x.call.RequestID, x.r.Header.Get("Accept"))
+	}
+	h := x.w.Header()
+	for k, v := range resp.Header {
+		h[k] = v
+	}
+	h.Set("X-Amzn-Requestid", x.call.RequestID)
+	h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
+	x.w.WriteHeader(resp.Status)
+	_, _ = x.w.Write(resp.Body) // a client that is gone needs no answer
+	x.record(resp.Status, err)
+}
+
+// clientError turns err into what the client may see and logs the rest.
+func (x *exchange) clientError(svc *model.Service, err error) error {
+	if e := (*sigv4.Error)(nil); errors.As(err, &e) {
+		return authError(svc, e)
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		if coded := (*awserr.Error)(nil); errors.As(err, &coded) && coded.Cause != nil {
+			x.log("request failed", coded.Cause)
+		}
+		return err
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		x.log("request timed out", err)
+		return awserr.New("InternalFailure", internalFailureText).WithStatus(http.StatusInternalServerError)
+	default:
+		x.log("request failed inside", err)
+		return awserr.New("InternalFailure", internalFailureText).WithStatus(http.StatusInternalServerError)
+	}
+}
+
+func (x *exchange) log(what string, err error) {
+	x.s.cfg.Log.ErrorContext(x.r.Context(), what,
+		"service", x.call.Service, "operation", x.call.Operation, "account", x.call.Account,
+		"region", x.call.Region, "requestId", x.call.RequestID, "err", err)
+}
+
+func (x *exchange) record(status int, err error) {
+	if x.s.cfg.Journal == nil {
+		return
+	}
+	fields := map[string]any{
+		"requestId": x.call.RequestID, "service": x.call.Service, "operation": x.call.Operation,
+		"principal": x.call.Principal.ARN, "accessKeyId": x.call.Principal.AccessKeyID,
+		"sourceIp": x.call.SourceIP.String(), "userAgent": x.call.UserAgent,
+		"status": status, "millis": x.s.cfg.Clock.Since(x.start).Milliseconds(),
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
+	}
+	x.s.cfg.Journal.Append(journal.Entry{
+		Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindCall,
+		Minor: err == nil && x.handler != nil && x.handler.readOnly, Fields: fields,
+	})
+}
 
 type inputKey struct{}
 
 // InputFrom returns the decoded input of the request that ctx belongs to, a
-// pointer to the SDK's input struct, or nil.
+// pointer to the SDK's input struct, or nil. Config.Authorize resolves the
+// resources a request means with it.
 func InputFrom(ctx context.Context) any { return ctx.Value(inputKey{}) }
+
+// wirePath returns a request's path and query as the client sent them: the
+// signature covers them undecoded, and an escaped slash is no separator.
+func wirePath(r *http.Request) (path, query string) {
+	path, query, _ = strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") { // absolute form, OPTIONS *, or a test's request
+		path, query = r.URL.EscapedPath(), r.URL.RawQuery
+	}
+	if path == "" {
+		path = "/"
+	}
+	return path, query
+}
+
+func sourceIP(remote string) netip.Addr {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, _ := netip.ParseAddr(host)
+	return addr.Unmap()
+}
+
+// validRegion keeps what is no region out of keys and ARNs.
+func validRegion(s string) bool {
+	if len(s) == 0 || len(s) > 32 || s[0] == '-' || s[len(s)-1] == '-' || !strings.Contains(s, "-") {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// withoutSignature drops a presigned URL's own parameters, which are no
+// parameters of the operation.
+func withoutSignature(rawQuery string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		if !strings.HasPrefix(pair, "X-Amz-") {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// internalFailureText is the common error's text.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html
+const internalFailureText = "The request processing has failed because of an unknown error, exception or failure."
+
+// unknownAction is the answer to an operation the model does not have.
+func unknownAction(svc *model.Service, name, version string) error {
+	switch svc.Protocol {
+	case model.ProtocolEC2:
+		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+		return awserr.Newf("InvalidAction", "The action %s is not valid for this web service.", name)
+	case model.ProtocolQuery:
+		// As IAM, STS, Auto Scaling and CloudFormation word it:
+		// https://github.com/boto/boto/issues/2856 and many others.
+		if version == "" {
+			version = "NO_VERSION_SPECIFIED"
+		}
+		return awserr.Newf("InvalidAction", "Could not find operation %s for version %s", name, version)
+	case model.ProtocolRESTXML:
+		if svc.Name == "s3" {
+			return awserr.New("MethodNotAllowed", "The specified method is not allowed against this resource.").WithStatus(http.StatusMethodNotAllowed)
+		}
+		return awserr.New("InvalidAction", "The requested operation is not valid.").WithStatus(http.StatusNotFound)
+	case model.ProtocolRESTJSON:
+		return awserr.New("UnknownOperationException", "").WithStatus(http.StatusNotFound)
+	}
+	// json: {"__type":"com.amazon.coral.service#UnknownOperationException"}, no text
+	return awserr.New("UnknownOperationException", "")
+}
+
+// missingAction is the answer to a query request without an Action.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+func missingAction(svc *model.Service) error {
+	if svc.Protocol == model.ProtocolEC2 {
+		return awserr.New("MissingParameter", "The request must contain the parameter Action")
+	}
+	return awserr.New("MissingAction", "The request is missing an action or a required parameter.")
+}
+
+// missingParameter is the answer to a request that lacks a required member. SDKs
+// check before they send; this is for everybody else.
+func missingParameter(svc *model.Service, path string) error {
+	if svc.Protocol == model.ProtocolEC2 {
+		return awserr.Newf("MissingParameter", "The request must contain the parameter %s", path)
+	}
+	// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html; the
+	// text is the one every service on AWS's common framework gives.
+	text := fmt.Sprintf("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", path)
+	switch {
+	case svc.Protocol == model.ProtocolQuery:
+		return awserr.New("ValidationError", text)
+	case svc.Protocol == model.ProtocolRESTJSON && svc.ErrorShape("InvalidParameterException") != nil:
+		return awserr.New("InvalidParameterException", text)
+	}
+	return awserr.New("ValidationException", text)
+}
+
+func notHandled(svc *model.Service, op string) error {
+	return awserr.NotImplemented(actionName(svc, op))
+}
+
+func notHonoured(action string, members []string) error {
+	return awserr.NotImplemented(action + " with " + strings.Join(members, ", "))
+}
+
+func unknownService(signingName string) error {
+	return awserr.NotImplemented("the service " + fmt.Sprintf("%.40q", signingName))
+}
+
+// tooLarge is the answer to a body above the limit.
+// AWS deviation: services answer in different ways, some by closing the
+// connection; this is API Gateway's and S3's.
+func tooLarge(svc *model.Service, limit int64) error {
+	code := "RequestEntityTooLargeException"
+	switch svc.Protocol {
+	case model.ProtocolEC2, model.ProtocolQuery:
+		code = "RequestEntityTooLarge"
+	case model.ProtocolRESTXML:
+		code = "EntityTooLarge"
+	}
+	return awserr.Newf(code, "Request body is larger than %d bytes.", limit).WithStatus(http.StatusRequestEntityTooLarge)
+}
+
+// incompleteBody is S3's answer to a body that ends too early; other services
+// close the connection.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+func incompleteBody() error {
+	return awserr.New("IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
+}
+
+// denied renders a refusal. This is the only place that does.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+func denied(svc *model.Service, who awsapi.Principal, d policy.Decision) error {
+	var b strings.Builder
+	if svc.Protocol == model.ProtocolEC2 {
+		b.WriteString("You are not authorized to perform this operation. ")
+	}
+	b.WriteString("User: " + who.ARN + " is not authorized to perform: " + d.Action)
+	// EC2 leaves the resource out where the action knows none.
+	if d.Resource != "" && (d.Resource != "*" || svc.Protocol != model.ProtocolEC2) {
+		b.WriteString(" on resource: " + d.Resource)
+	}
+	switch {
+	case strings.HasPrefix(d.Reason, "with "):
+		b.WriteString(" " + d.Reason)
+	case d.Reason != "":
+		b.WriteString(" because " + d.Reason)
+	case d.ExplicitDeny:
+		b.WriteString(" with an explicit deny")
+	}
+	switch svc.Protocol {
+	case model.ProtocolEC2:
+		return awserr.New("UnauthorizedOperation", b.String()).WithStatus(http.StatusForbidden)
+	case model.ProtocolQuery, model.ProtocolRESTXML:
+		return awserr.New("AccessDenied", b.String()).WithStatus(http.StatusForbidden)
+	case model.ProtocolJSON:
+		// json services answer 400: https://docs.aws.amazon.com/systems-manager/latest/APIReference/CommonErrors.html
+		return awserr.New("AccessDeniedException", b.String()).WithStatus(http.StatusBadRequest)
+	}
+	return awserr.New("AccessDeniedException", b.String()).WithStatus(http.StatusForbidden)
+}

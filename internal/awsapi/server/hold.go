@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Holding: an SDK's waiter asks, sleeps up to 30 seconds and asks again. Instead
+// of letting it sleep, the answer is held until it is what the waiter may be
+// waiting for, or until maxHold has passed.
+const (
+	maxHold = 10 * time.Second
+	// holdPause is the least time between two calls of a held handler, so that a
+	// busy store does not make waiters expensive.
+	holdPause = 20 * time.Millisecond
+)
+
+// answer calls the handler, and for a waiter calls it again after every change
+// of state until its answer is settled. Errors are final.
+func (x *exchange) answer(ctx context.Context) (any, error) {
+	hold := x.handler.Settled != nil && x.s.cfg.Changed != nil && isWaiter(x.call.UserAgent)
+	if !hold {
+		return x.invoke(ctx)
+	}
+	deadline := x.s.cfg.Clock.NewTimer(maxHold)
+	defer deadline.Stop()
+	for {
+		changed := x.s.cfg.Changed() // before asking: no change is missed
+		out, err := x.invoke(ctx)
+		if err != nil || x.handler.Settled(out) {
+			return out, err
+		}
+		pause := x.s.cfg.Clock.NewTimer(holdPause)
+		for paused := false; changed != nil || !paused; {
+			select {
+			case <-changed:
+				changed = nil
+			case <-pause.C():
+				paused = true
+			case <-deadline.C():
+				pause.Stop()
+				return out, nil
+			case <-draining(ctx):
+				pause.Stop()
+				return out, nil
+			case <-ctx.Done():
+				pause.Stop()
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+func (x *exchange) invoke(ctx context.Context) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, handlerTimeout)
+	defer cancel()
+	return x.handler.invoke(ctx, x.in)
+}
+
+// isWaiter reports whether an SDK's waiter sends the request: the SDKs list the
+// features in use after "m/" in the user agent, and B is WAITER
+// (aws-sdk-go-v2 aws/middleware/user_agent.go, botocore useragent.py; both set
+// it in their waiters only).
+func isWaiter(userAgent string) bool {
+	for field := range strings.FieldsSeq(userAgent) {
+		if features, ok := strings.CutPrefix(field, "m/"); ok {
+			for f := range strings.SplitSeq(features, ",") {
+				if f == "B" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+type drainKey struct{}
+
+// withDrain marks requests of a server that is stopping once done is closed:
+// held answers are given then.
+func withDrain(ctx context.Context, done <-chan struct{}) context.Context {
+	return context.WithValue(ctx, drainKey{}, done)
+}
+
+func draining(ctx context.Context) <-chan struct{} {
+	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
+	return done
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// signingNames lists the models of each signing name that is not the one
+// model's own name, so that routing need not parse every model.
+var signingNames = map[string][]string{
+	"elasticloadbalancing": {"elbv2", "elb"},
+	"tagging":              {"resourcegroupstaggingapi"},
+	"servicequotas":        {"service-quotas"},
+}
+
+// A registry holds the operations that have handlers.
+type registry struct {
+	services map[string]*service // by model name
+	unsigned []*operation
+
+	names func() map[string]bool
+}
+
+type service struct {
+	model      *model.Service
+	operations map[string]*operation
+}
+
+// An operation is a declared operation with its model and its handler.
+type operation struct {
+	awsapi.Operation
+	model    *model.Operation
+	honours  awsapi.Honours
+	readOnly bool
+	input    reflect.Type // the SDK's input struct
+	method   reflect.Value
+	dryRun   []int // index of the input's DryRun field; nil if there is none
+}
+
+func newRegistry(services []awsapi.Service) (*registry, error) {
+	r := &registry{
+		services: map[string]*service{},
+		names: sync.OnceValue(func() map[string]bool {
+			names := map[string]bool{}
+			for _, n := range model.Names() {
+				names[n] = true
+			}
+			return names
+		}),
+	}
+	var errs []error
+	for _, s := range services {
+		m, err := model.Get(s.Name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r.services[m.Name] != nil {
+			errs = append(errs, fmt.Errorf("service %s is declared twice", m.Name))
+			continue
+		}
+		svc := &service{model: m, operations: map[string]*operation{}}
+		r.services[m.Name] = svc
+		for _, decl := range s.Operations {
+			op, err := newOperation(m, s.Handler, decl)
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("%s %s: %w", m.Name, decl.Name, err))
+				continue
+			case svc.operations[decl.Name] != nil:
+				errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
+			}
+			svc.operations[decl.Name] = op
+			if decl.Unsigned {
+				r.unsigned = append(r.unsigned, op)
+			}
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// bySigningName returns the models of a credential scope's service.
+func (r *registry) bySigningName(name string) []*model.Service {
+	names := signingNames[name]
+	if names == nil && r.names()[name] {
+		names = []string{name}
+	}
+	var out []*model.Service
+	for _, n := range names {
+		if m, err := model.Get(n); err == nil && m.SigningName == name {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// find returns the handled operation, or nil.
+func (r *registry) find(svc *model.Service, name string) *operation {
+	if s := r.services[svc.Name]; s != nil {
+		return s.operations[name]
+	}
+	return nil
+}
+
+var (
+	contextType = reflect.TypeFor[context.Context]()
+	errorType   = reflect.TypeFor[error]()
+)
+
+func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operation, error) {
+	op := &operation{Operation: decl, model: m.Operations[decl.Name], honours: awsapi.ParseHonours(decl.Members)}
+	if op.model == nil {
+		return nil, errors.New("no such operation in the API model")
+	}
+	op.method = reflect.ValueOf(handler).MethodByName(decl.Name)
+	if !op.method.IsValid() {
+		return nil, fmt.Errorf("%T has no such method", handler)
+	}
+	t := op.method.Type()
+	want := fmt.Sprintf("func(context.Context, *%[1]s.%[2]sInput) (*%[1]s.%[2]sOutput, error)", m.Package, decl.Name)
+	if t.NumIn() != 2 || t.NumOut() != 2 || t.IsVariadic() || t.In(0) != contextType || t.Out(1) != errorType ||
+		!isSDKStruct(t.In(1), m.Package, decl.Name+"Input") || !isSDKStruct(t.Out(0), m.Package, decl.Name+"Output") {
+		return nil, fmt.Errorf("method is %v, want %s", t, want)
+	}
+	op.input = t.In(1).Elem()
+	if m.Protocol == model.ProtocolEC2 {
+		if f, ok := op.input.FieldByName("DryRun"); ok {
+			op.dryRun = f.Index
+			op.honours = awsapi.ParseHonours(decl.Members + " DryRun")
+		}
+	}
+	for path := range strings.FieldsSeq(decl.Members) {
+		if path != "*" && !hasMember(op.model.Input, path) {
+			return nil, fmt.Errorf("honours member %q, which the API model does not know", path)
+		}
+	}
+	op.readOnly = decl.ReadOnly
+	for _, p := range []string{"Describe", "Get", "List"} {
+		op.readOnly = op.readOnly || strings.HasPrefix(decl.Name, p)
+	}
+	return op, nil
+}
+
+func isSDKStruct(t reflect.Type, pkg, name string) bool {
+	return t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && t.Elem().Name() == name &&
+		t.Elem().PkgPath() == "github.com/aws/aws-sdk-go-v2/service/"+pkg
+}
+
+// hasMember looks a dotted path of member names up; lists and maps do not count
+// as levels.
+func hasMember(sh *model.Shape, path string) bool {
+	for name := range strings.SplitSeq(path, ".") {
+		m := structure(sh).Member(name)
+		if m == nil {
+			return false
+		}
+		sh = m.Shape
+	}
+	return true
+}
+
+// structure unwraps lists and maps; nil if there is no structure inside.
+func structure(sh *model.Shape) *model.Shape {
+	for sh != nil {
+		switch {
+		case sh.Type == model.Structure:
+			return sh
+		case sh.Elem != nil:
+			sh = sh.Elem.Shape
+		case sh.Value != nil:
+			sh = sh.Value.Shape
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (o *operation) newInput() any { return reflect.New(o.input).Interface() }
+
+// action is the operation in the words of IAM: ec2:RunInstances.
+func (o *operation) action() string { return actionName(o.model.Service, o.Name) }
+
+func actionName(svc *model.Service, op string) string { return svc.SigningName + ":" + op }
+
+func (o *operation) isDryRun(in any) bool {
+	if o.dryRun == nil {
+		return false
+	}
+	v := reflect.ValueOf(in).Elem().FieldByIndex(o.dryRun)
+	if v.Kind() == reflect.Pointer {
+		return !v.IsNil() && v.Elem().Bool()
+	}
+	return v.Kind() == reflect.Bool && v.Bool()
+}
+
+func (o *operation) invoke(ctx context.Context, in any) (any, error) {
+	res := o.method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(in)})
+	if err, ok := res[1].Interface().(error); ok && err != nil {
+		return nil, err
+	}
+	if res[0].IsNil() {
+		return nil, errors.New("handler returned neither an answer nor an error")
+	}
+	return res[0].Interface(), nil
+}

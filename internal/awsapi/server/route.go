@@ -1,0 +1,221 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+)
+
+// bodyLimits are the services' own limits where they are not defaultLimit.
+var bodyLimits = map[string]int64{
+	"s3":   64 << 20, // objects are held in memory
+	"ecr":  32 << 20, // layer parts of up to 20 MiB, base64
+	"logs": 2 << 20,
+}
+
+const defaultLimit = 4 << 20
+
+func (x *exchange) readBody() error {
+	limit := x.s.cfg.MaxBody
+	if limit == 0 {
+		limit = defaultLimit
+		if x.auth != nil {
+			if n, ok := bodyLimits[x.auth.Service]; ok {
+				limit = n
+			}
+		}
+	}
+	if x.r.Body == nil || x.r.Body == http.NoBody {
+		return nil
+	}
+	if x.r.ContentLength > limit {
+		x.w.Header().Set("Connection", "close") // the rest is not worth reading
+		return tooLarge(x.guessService(), limit)
+	}
+	body := http.MaxBytesReader(x.w, x.r.Body, limit)
+	var err error
+	if n := x.r.ContentLength; n > 0 {
+		x.req.Body = make([]byte, n)
+		_, err = io.ReadFull(body, x.req.Body)
+	} else {
+		x.req.Body, err = io.ReadAll(body)
+	}
+	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+		return tooLarge(x.guessService(), limit)
+	}
+	if err != nil {
+		return incompleteBody()
+	}
+	return nil
+}
+
+// route finds the service: by the credential scope where there is one, else, for
+// the operations that need no signature, by what the request says.
+func (x *exchange) route() error {
+	if x.auth == nil {
+		return x.routeUnsigned()
+	}
+	candidates := x.s.registry.bySigningName(x.auth.Service)
+	switch len(candidates) {
+	case 0:
+		return unknownService(x.auth.Service)
+	case 1:
+		x.service = candidates[0]
+	default: // elb and elbv2 differ by the API version only
+		x.service = candidates[0]
+		version := x.param("Version")
+		for _, c := range candidates {
+			if c.APIVersion == version {
+				x.service = c
+			}
+		}
+	}
+	// SQS's older clients speak awsquery to what is now a JSON service.
+	if q := x.service.Query(); q != nil && x.req.Header.Get("X-Amz-Target") == "" && x.param("Action") != "" {
+		x.service = q
+	}
+	x.call.Service = x.service.Package
+	return nil
+}
+
+// routeUnsigned accepts a request without a signature when it names an operation
+// that needs none.
+func (x *exchange) routeUnsigned() error {
+	for _, h := range x.s.registry.unsigned {
+		svc := h.model.Service
+		match := false
+		switch svc.Protocol {
+		case model.ProtocolEC2, model.ProtocolQuery:
+			match = x.param("Action") == h.Name && x.param("Version") == svc.APIVersion
+		case model.ProtocolJSON:
+			match = x.req.Header.Get("X-Amz-Target") == svc.TargetPrefix+"."+h.Name
+		default:
+			op, ok := svc.MatchREST(x.req.Method, x.req.EscapedPath, x.req.RawQuery)
+			match = ok && op == h.model
+		}
+		if match {
+			x.service, x.call.Service = svc, svc.Package
+			x.call.Region = regionOfHost(x.req.Host)
+			return nil
+		}
+	}
+	return &sigv4.Error{Kind: sigv4.Missing}
+}
+
+// regionOfHost reads the region out of SERVICE.REGION.amazonaws.com; a request
+// without a credential scope has no other place for it.
+func regionOfHost(host string) string {
+	labels := strings.Split(host, ".")
+	if len(labels) >= 4 && strings.Contains(host, ".amazonaws.com") && validRegion(labels[1]) {
+		return labels[1]
+	}
+	return "us-east-1"
+}
+
+func (x *exchange) findOperation() error {
+	svc := x.service
+	var name string
+	switch svc.Protocol {
+	case model.ProtocolEC2, model.ProtocolQuery:
+		name = x.param("Action")
+		if name == "" {
+			return missingAction(svc)
+		}
+		// EC2 still answers its older API versions' clients.
+		if v := x.param("Version"); svc.Protocol == model.ProtocolQuery && v != svc.APIVersion {
+			return unknownAction(svc, name, v)
+		}
+		x.op = svc.Operations[name]
+	case model.ProtocolJSON:
+		target := x.req.Header.Get("X-Amz-Target")
+		prefix, op, _ := cutLast(target, ".")
+		name = op
+		if prefix == svc.TargetPrefix {
+			x.op = svc.Operations[op]
+		}
+	default:
+		name = x.req.Method + " " + x.req.EscapedPath
+		if op, ok := svc.MatchREST(x.req.Method, x.req.EscapedPath, x.req.RawQuery); ok {
+			x.op = op
+		}
+	}
+	if x.op == nil {
+		return unknownAction(svc, name, x.param("Version"))
+	}
+	x.call.Operation = x.op.Name
+	if x.handler = x.s.registry.find(svc, x.op.Name); x.handler == nil {
+		return notHandled(svc, x.op.Name)
+	}
+	return nil
+}
+
+// param returns a parameter of a query-protocol request, from its form or its query.
+func (x *exchange) param(name string) string {
+	if v, ok := formValue(x.req.RawQuery, name); ok {
+		return v
+	}
+	if isForm(x.req.Header) {
+		v, _ := formValue(string(x.req.Body), name)
+		return v
+	}
+	return ""
+}
+
+func isForm(h http.Header) bool {
+	ct, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	// Some hand-written clients send no type at all.
+	return ct == "" || strings.EqualFold(strings.TrimSpace(ct), "application/x-www-form-urlencoded")
+}
+
+// formValue finds one parameter without building a map of a large form.
+func formValue(form, name string) (string, bool) {
+	for form != "" {
+		var pair string
+		pair, form, _ = strings.Cut(form, "&")
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name {
+			if u, err := url.QueryUnescape(v); err == nil {
+				return u, true
+			}
+		}
+	}
+	return "", false
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+// guessService is the service whose error shape a request understands that could
+// not be routed: any of the protocol it seems to speak.
+func (x *exchange) guessService() *model.Service {
+	if x.service != nil {
+		return x.service
+	}
+	if x.auth != nil {
+		if c := x.s.registry.bySigningName(x.auth.Service); len(c) > 0 {
+			return c[0]
+		}
+	}
+	name := "eks"
+	switch {
+	case x.req.Header.Get("X-Amz-Target") != "" || strings.HasPrefix(x.req.Header.Get("Content-Type"), "application/x-amz-json"):
+		name = "ssm"
+	case x.param("Action") != "" && x.param("Version") == "2016-11-15":
+		name = "ec2"
+	case x.param("Action") != "", x.req.Method == http.MethodPost && x.req.Header.Get("Content-Type") != "" && isForm(x.req.Header):
+		name = "sts"
+	}
+	svc, err := model.Get(name)
+	if err != nil {
+		panic(err) // the model is embedded
+	}
+	return svc
+}

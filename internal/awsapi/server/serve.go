@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// peekTimeout is how long a new connection may stay silent.
+	peekTimeout = 10 * time.Second
+	// drainTimeout is how long requests under way may take when serving ends.
+	drainTimeout = 5 * time.Second
+)
+
+// Listen listens on a TCP address for both http and https; see Split.
+func Listen(ctx context.Context, address string, tlsConfig *tls.Config) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return Split(ln, tlsConfig), nil
+}
+
+// Split makes ln serve http and https alike: a connection whose first byte
+// begins a TLS handshake is wrapped by tlsConfig. A client that sends nothing
+// holds up nobody and is dropped after ten seconds. A nil tlsConfig returns ln.
+func Split(ln net.Listener, tlsConfig *tls.Config) net.Listener {
+	if tlsConfig == nil {
+		return ln
+	}
+	tlsConfig = tlsConfig.Clone()
+	if len(tlsConfig.NextProtos) == 0 {
+		tlsConfig.NextProtos = []string{"h2", "http/1.1"}
+	}
+	s := &splitListener{
+		Listener: ln, config: tlsConfig,
+		ready: make(chan net.Conn), failed: make(chan error, 1), done: make(chan struct{}),
+		waiting: map[net.Conn]struct{}{},
+	}
+	s.loops.Go(s.accept)
+	return s
+}
+
+type splitListener struct {
+	net.Listener
+	config *tls.Config
+	ready  chan net.Conn
+	failed chan error
+	done   chan struct{}
+	close  sync.Once
+	loops  sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[net.Conn]struct{} // silent so far; nil once closed
+}
+
+func (s *splitListener) accept() {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+				continue
+			}
+			s.failed <- err
+			return
+		}
+		s.mu.Lock()
+		open := s.waiting != nil
+		if open {
+			s.waiting[conn] = struct{}{}
+		}
+		s.mu.Unlock()
+		if !open {
+			_ = conn.Close() // nothing was said on it
+			continue
+		}
+		s.loops.Go(func() { s.peek(conn) })
+	}
+}
+
+func (s *splitListener) peek(conn net.Conn) {
+	var first [1]byte
+	_ = conn.SetReadDeadline(time.Now().Add(peekTimeout)) // a dead connection fails in Read
+	_, err := conn.Read(first[:])
+	s.mu.Lock()
+	delete(s.waiting, conn)
+	s.mu.Unlock()
+	if err != nil {
+		_ = conn.Close() // nothing was said on it
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	var out net.Conn = &peekedConn{Conn: conn, first: first[:]}
+	if first[0] == 0x16 { // TLS handshake record
+		out = tls.Server(out, s.config)
+	}
+	select {
+	case s.ready <- out:
+	case <-s.done:
+		_ = conn.Close() // the listener is gone
+	}
+}
+
+func (s *splitListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.ready:
+		return c, nil
+	case err := <-s.failed:
+		s.failed <- err // for the next caller
+		return nil, err
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the listener and every connection that has not said anything
+// yet, and returns when no goroutine of it is left.
+func (s *splitListener) Close() error {
+	err := net.ErrClosed
+	s.close.Do(func() {
+		close(s.done)
+		err = s.Listener.Close()
+		s.mu.Lock()
+		for c := range s.waiting {
+			_ = c.Close() // its peek returns
+		}
+		s.waiting = nil
+		s.mu.Unlock()
+		s.loops.Wait()
+	})
+	return err
+}
+
+// A peekedConn gives back the byte that was read to tell TLS from HTTP.
+type peekedConn struct {
+	net.Conn
+	first []byte
+}
+
+func (c *peekedConn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 && len(p) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// Serve answers requests on ln with h until ctx ends; then it gives held answers
+// at once, waits a few seconds for requests under way, and closes ln. It returns
+// nil after such an end. HTTP/2 is spoken where ln is from Listen or Split.
+func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	if log == nil {
+		log = slog.Default()
+	}
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 30 * time.Second,
+		ReadTimeout:       2 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context {
+			return withDrain(context.WithoutCancel(ctx), ctx.Done())
+		},
+	}
+	if s, ok := ln.(*splitListener); ok {
+		srv.TLSConfig = s.config
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		_ = srv.Close() // some requests would not end
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+// Package testkit is the test door: a whole front door over a throw-away store,
+// reached with the real SDK clients. It also holds what tests share: waiting
+// without sleeping, golden files, normalisers and a goroutine-leak check.
+//
+// Only tests import it. It knows no service.
+package testkit
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Region is the region of AWSConfig.
+const Region = "us-east-1"
+
+// Config is what a test server is made of. The zero Config is a front door with
+// no services.
+type Config struct {
+	// Store is the state; nil opens a new ephemeral store, closed with the test.
+	Store *store.Store
+	// Services builds the services over the store.
+	Services func(*store.Store) []awsapi.Service
+	// Lookup finds access keys that are no account number; nil knows none.
+	Lookup sigv4.Lookup
+	// Authorize decides; nil allows everything.
+	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
+	// Clock is nil for the real clock.
+	Clock clock.Clock
+	// Journal is nil for none.
+	Journal *journal.Journal
+	// TLS, when set, makes the same port answer https too.
+	TLS *tls.Config
+	// Internal answers /_drydock/ paths.
+	Internal http.Handler
+	// MaxBody limits bodies; 0 takes the services' own limits.
+	MaxBody int64
+	// Log is nil for the test's log, where an internal failure fails the test.
+	Log *slog.Logger
+}
+
+// A Server is a running front door.
+type Server struct {
+	// URL is its http address.
+	URL   string
+	Store *store.Store
+	// Front is the pipeline itself.
+	Front *server.Server
+
+	client *http.Client
+}
+
+// NewServer starts a front door that stops with the test.
+func NewServer(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	if cfg.Store == nil {
+		st, err := store.Open(context.Background(), store.Config{Ephemeral: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := st.Close(); err != nil {
+				t.Errorf("closing the store: %v", err)
+			}
+		})
+		cfg.Store = st
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(&testLog{t: t})
+	}
+	if cfg.Authorize == nil {
+		cfg.Authorize = func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} }
+	}
+	var services []awsapi.Service
+	if cfg.Services != nil {
+		services = cfg.Services(cfg.Store)
+	}
+	front, err := server.New(server.Config{
+		Services:  services,
+		Lookup:    lookup(cfg.Lookup),
+		Authorize: cfg.Authorize,
+		Changed:   cfg.Store.Changed,
+		Journal:   cfg.Journal,
+		Clock:     cfg.Clock,
+		Log:       cfg.Log,
+		MaxBody:   cfg.MaxBody,
+		Internal:  cfg.Internal,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := server.Listen(context.Background(), "127.0.0.1:0", cfg.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, ln, front, cfg.Log) }()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("serving: %v", err)
+		}
+		transport.CloseIdleConnections()
+	})
+	return &Server{
+		URL:    "http://" + ln.Addr().String(),
+		Store:  cfg.Store,
+		Front:  front,
+		client: &http.Client{Transport: transport},
+	}
+}
+
+// lookup knows every account's root and what next knows.
+func lookup(next sigv4.Lookup) sigv4.Lookup {
+	return func(ctx context.Context, key, token string) (sigv4.Credential, error) {
+		if cred, ok := sigv4.AccountRoot(key); ok {
+			return cred, nil
+		}
+		if next == nil {
+			return sigv4.Credential{}, sigv4.ErrUnknownKey
+		}
+		return next(ctx, key, token)
+	}
+}
+
+var accounts atomic.Int64
+
+// Account returns a 12-digit account ID that no other test of the process has:
+// tests share a server and are kept apart by their accounts.
+func (s *Server) Account(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("%012d", 100000000000+accounts.Add(1))
+}
+
+// AWSConfig is an SDK configuration of account's root at s, in Region, without
+// retries.
+func (s *Server) AWSConfig(account string) aws.Config {
+	return s.AWSConfigWith(credentials.NewStaticCredentialsProvider(account, "any", ""))
+}
+
+// AWSConfigWith is AWSConfig with other credentials.
+func (s *Server) AWSConfigWith(creds aws.CredentialsProvider) aws.Config {
+	return aws.Config{
+		Region:           Region,
+		BaseEndpoint:     aws.String(s.URL),
+		Credentials:      creds,
+		HTTPClient:       s.client,
+		RetryMaxAttempts: 1,
+	}
+}
+
+// Client is the HTTP client of AWSConfig.
+func (s *Server) Client() *http.Client { return s.client }
+
+// Eventually calls check until it returns nil, and fails the test with its last
+// error when timeout has passed.
+func Eventually(t testing.TB, timeout time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	pause := time.Millisecond
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			t.Fatalf("not within %v: %v", timeout, err)
+		}
+		timer := time.NewTimer(min(pause, left))
+		<-timer.C
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// testLog writes to the test's log. An error means an internal failure, which a
+// client saw as InternalFailure: that fails the test.
+type testLog struct {
+	t     testing.TB
+	attrs []slog.Attr
+}
+
+// Enabled leaves out net/http's own log, which may come after the test's end.
+func (l *testLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (l *testLog) Handle(_ context.Context, r slog.Record) error {
+	l.t.Helper()
+	text := r.Level.String() + " " + r.Message
+	add := func(a slog.Attr) bool { text += " " + a.String(); return true }
+	for _, a := range l.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level >= slog.LevelError {
+		l.t.Error(text)
+	} else {
+		l.t.Log(text)
+	}
+	return nil
+}
+
+func (l *testLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &testLog{t: l.t, attrs: append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
+}
+
+func (l *testLog) WithGroup(string) slog.Handler { return l }
