@@ -40,30 +40,75 @@ type Response struct {
 
 // Decode fills in, a pointer to the SDK's input struct of op, from req. It
 // returns the members the request carried, as dotted paths of model member
-// names; parameters that the model does not know are among them under their wire
-// name, so that the pipeline refuses them. Its errors are AWS's: *awserr.Error.
+// names. Parameters that the model or the SDK's struct does not have are among
+// them too, as paths with slashes ("tags/1/color"), which no list of honoured
+// members covers, so that the pipeline refuses them. Its errors are AWS's:
+// *awserr.Error.
 func Decode(op *model.Operation, req *Request, in any) (awsapi.Members, error) {
 	v := reflect.ValueOf(in)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("wire: decode %s: need a pointer to a struct, got %T", op.Name, in)
 	}
-	return nil, fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
+	v = v.Elem()
+	shape := op.Input
+	if shape == nil {
+		shape = noMembers
+	}
+	p := planFor(shape, v.Type())
+	if p == nil {
+		return nil, fmt.Errorf("wire: decode %s: %T cannot hold a %s", op.Name, in, shape.Type)
+	}
+	d := &decoder{op: op, members: awsapi.Members{}}
+	var err error
+	switch op.Service.Protocol {
+	case model.ProtocolEC2:
+		err = decodeEC2(d, req, p, v)
+	case model.ProtocolQuery:
+		err = decodeQuery(d, req, p, v)
+	case model.ProtocolJSON:
+		err = decodeJSON(d, req, p, v)
+	case model.ProtocolRESTJSON:
+		err = decodeRESTJSON(d, req, p, v)
+	case model.ProtocolRESTXML:
+		err = decodeRESTXML(d, req, p, v)
+	default:
+		err = fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
+	}
+	if err == nil {
+		err = d.finish()
+	}
+	return d.members, err
 }
+
+// noMembers stands for the input of operations that have none.
+var noMembers = &model.Shape{Type: model.Structure}
 
 // Encode renders out, a pointer to the SDK's output struct of op. accept is the
 // request's Accept header: a query service answers in JSON when it asks for that.
 func Encode(op *model.Operation, out any, requestID, accept string) (*Response, error) {
-	return nil, fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
-}
-
-// EncodeError renders err in svc's protocol. op may be nil, when the request
-// names no operation the service knows. An error that is no smithy.APIError is
-// shown as InternalFailure, without its text.
-func EncodeError(svc *model.Service, op *model.Operation, err error, requestID string) *Response {
-	return EncodeErrorAs(svc, op, err, requestID, "")
-}
-
-// EncodeErrorAs is EncodeError for a request with an Accept header.
-func EncodeErrorAs(svc *model.Service, op *model.Operation, err error, requestID, accept string) *Response {
-	return &Response{Status: http.StatusInternalServerError, Header: http.Header{}}
+	v := reflect.ValueOf(out)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("wire: encode %s: need a pointer to a struct, got %T", op.Name, out)
+	}
+	v = v.Elem()
+	var p *plan
+	if op.Output != nil {
+		if p = planFor(op.Output, v.Type()); p == nil {
+			return nil, fmt.Errorf("wire: encode %s: %T cannot hold a %s", op.Name, out, op.Output.Type)
+		}
+	}
+	switch op.Service.Protocol {
+	case model.ProtocolEC2:
+		return encodeEC2(op, p, v, requestID), nil
+	case model.ProtocolQuery:
+		return encodeQuery(op, p, v, requestID, accept)
+	case model.ProtocolJSON:
+		return encodeJSON(op, p, v, requestID)
+	case model.ProtocolRESTJSON:
+		return encodeRESTJSON(op, p, v, requestID)
+	case model.ProtocolRESTXML:
+		return encodeRESTXML(op, p, v, requestID)
+	default:
+		return nil, fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
+	}
 }

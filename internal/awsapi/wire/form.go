@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// A formNode is one name in the tree that the dotted parameters of a query
+// request make: Filter.1.Value.2=x is Filter → 1 → Value → 2.
+type formNode struct {
+	path  string // the parameter's name up to here
+	name  string
+	value string
+	set   bool // has a value of its own
+	kids  []*formNode
+	index map[string]*formNode // of kids, once there are several
+}
+
+func (n *formNode) kid(name string) *formNode {
+	if n.index != nil {
+		return n.index[name]
+	}
+	for _, k := range n.kids {
+		if k.name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+func (n *formNode) add(name string) *formNode {
+	if k := n.kid(name); k != nil {
+		return k
+	}
+	k := &formNode{name: name, path: join(n.path, name)}
+	n.kids = append(n.kids, k)
+	if n.index != nil {
+		n.index[name] = k
+	} else if len(n.kids) > 8 {
+		n.index = make(map[string]*formNode, 2*len(n.kids))
+		for _, k := range n.kids {
+			n.index[k.name] = k
+		}
+	}
+	return k
+}
+
+// items returns the children of a list or map in the order of their numbers,
+// and the first child that is no number. Positions may have gaps and be as
+// large as they like: the list has as many elements as there are parameters.
+func (n *formNode) items() (items []*formNode, stray *formNode) {
+	type item struct {
+		n   uint64
+		kid *formNode
+	}
+	list := make([]item, 0, len(n.kids))
+	for _, k := range n.kids {
+		i, err := strconv.ParseUint(k.name, 10, 32)
+		if err != nil {
+			return nil, k
+		}
+		list = append(list, item{i, k})
+	}
+	sort.SliceStable(list, func(i, j int) bool { return list[i].n < list[j].n })
+	for _, i := range list {
+		items = append(items, i.kid)
+	}
+	return items, nil
+}
+
+// parseForm reads the parameters of a query request: the URL's and, with a body,
+// the body's. The first of a repeated parameter counts.
+func parseForm(svc *model.Service, req *Request) (*formNode, error) {
+	root := &formNode{}
+	left := maxParams
+	for _, s := range []string{req.RawQuery, string(req.Body)} {
+		for s != "" {
+			var pair string
+			pair, s, _ = strings.Cut(s, "&")
+			if pair == "" {
+				continue
+			}
+			if left--; left < 0 {
+				return nil, malformed(svc, "The request has too many parameters.")
+			}
+			if err := root.parse(svc, pair); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return root, nil
+}
+
+func (n *formNode) parse(svc *model.Service, pair string) error {
+	k, v, _ := strings.Cut(pair, "=")
+	key, err := url.QueryUnescape(k)
+	if err == nil {
+		v, err = url.QueryUnescape(v)
+	}
+	if err != nil || key == "" {
+		return malformed(svc, "Keys and values of the query string must be URL-encoded: "+clip(strconv.Quote(pair)))
+	}
+	if isRequestParam(key) {
+		return nil
+	}
+	if strings.Count(key, ".") > maxDepth {
+		return tooDeep(svc)
+	}
+	at := n
+	for rest, more := key, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, ".")
+		at = at.add(name)
+	}
+	if !at.set {
+		at.value, at.set = v, true
+	}
+	return nil
+}
+
+// isRequestParam tells the parameters that belong to the request and its
+// signature, not to the operation. Signature version 2 is long gone, but clients
+// that presign still name some of its parameters.
+func isRequestParam(key string) bool {
+	switch key {
+	case "Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion",
+		"Timestamp", "Expires", "SecurityToken", "x-id":
+		return true
+	}
+	return len(key) > 6 && strings.EqualFold(key[:6], "x-amz-")
+}
+
+// invalidText is the error about a parameter's value of the wrong type.
+func (d *decoder) invalidText(p *plan, param, value string) *awserr.Error {
+	return validation(d.op.Service).invalid(param, value, strings.ToLower(p.typeName()))
+}

@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// The restJson1 protocol of EKS: path labels, query parameters and headers by
+// the model's bindings, the rest of the members in a JSON body.
+// https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html
+
+func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
+	if err := d.bindings(req, p, v); err != nil {
+		return err
+	}
+	pay := p.shape.Payload
+	if pay == nil {
+		if len(p.body) == 0 && len(bytes.TrimSpace(req.Body)) == 0 {
+			return nil
+		}
+		j, err := parseJSON(d.op.Service, req.Body)
+		if err != nil {
+			return err
+		}
+		return d.jsonStruct(j, p, v, "", "", "")
+	}
+	f := p.byName[pay.Name]
+	if done, err := d.rawPayload(req, f, v); done || err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(req.Body)) == 0 {
+		d.payloadMissing(f)
+		return nil
+	}
+	j, err := parseJSON(d.op.Service, req.Body)
+	if err != nil {
+		return err
+	}
+	d.members.Add(pay.Name)
+	return d.jsonValue(j, pay, f.plan, v.Field(f.index), pay.Name, lowerFirst(pay.Name), "")
+}
+
+func (d *decoder) payloadMissing(f *field) {
+	if f.m.Required {
+		d.missing = append(d.missing, missing{lowerFirst(f.m.Name), f.m.WireName()})
+	}
+}
+
+// rawPayload fills in a payload that is the body as it is: a stream, bytes or
+// text. done is false for payloads with a structure.
+func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool, err error) {
+	if f.plan == nil {
+		if len(req.Body) > 0 {
+			d.unknown(f.m.Name)
+		}
+		return true, nil
+	}
+	target := v.Field(f.index)
+	switch f.plan.kind {
+	case kindStream:
+		r := io.NopCloser(bytes.NewReader(req.Body))
+		if reflect.TypeOf(r).AssignableTo(f.plan.typ) {
+			target.Set(reflect.ValueOf(r))
+		} else {
+			target.Set(reflect.ValueOf(bytes.NewReader(req.Body)))
+		}
+	case kindBlob:
+		if len(req.Body) > 0 {
+			f.plan.alloc(target).SetBytes(req.Body)
+		}
+	case kindString:
+		if len(req.Body) > 0 {
+			f.plan.setText(target, string(req.Body))
+		}
+	default:
+		return false, nil
+	}
+	if len(req.Body) > 0 {
+		d.members.Add(f.m.Name)
+	} else {
+		d.payloadMissing(f)
+	}
+	return true, nil
+}
+
+func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID string) (*Response, error) {
+	r := &Response{Status: op.Status, Header: http.Header{}}
+	setRequestID(r.Header, requestID)
+	if p == nil {
+		return r, nil
+	}
+	responseBindings(r, p, v)
+	w := jsonWriter{}
+	if pay := p.shape.Payload; pay != nil {
+		f := p.byName[pay.Name]
+		done, err := encodeRawPayload(r, f, v)
+		if done || err != nil {
+			return r, err
+		}
+		if val, ok := f.plan.present(v.Field(f.index)); ok {
+			err = w.value(pay, f.plan, val)
+		} else {
+			w.b = append(w.b, "{}"...)
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else if err := w.structure(p, v); err != nil {
+		return nil, err
+	}
+	r.Header["Content-Type"] = []string{"application/json"}
+	r.Body = w.b
+	return r, nil
+}
+
+// encodeRawPayload writes a payload that is the body as it is. done is false for
+// payloads with a structure.
+func encodeRawPayload(r *Response, f *field, v reflect.Value) (done bool, err error) {
+	if f.plan == nil {
+		return true, nil
+	}
+	val, ok := f.plan.present(v.Field(f.index))
+	switch f.plan.kind {
+	case kindStream:
+		if ok {
+			r.Body, err = io.ReadAll(val.Interface().(io.Reader))
+		}
+		contentType(r, "application/octet-stream")
+	case kindBlob:
+		if ok {
+			r.Body = val.Bytes()
+		}
+		contentType(r, "application/octet-stream")
+	case kindString:
+		if ok {
+			r.Body = []byte(val.String())
+		}
+		contentType(r, "text/plain")
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// contentType sets the type unless a member bound to the header has.
+func contentType(r *Response, typ string) {
+	if r.Header.Get("Content-Type") == "" {
+		r.Header["Content-Type"] = []string{typ}
+	}
+}

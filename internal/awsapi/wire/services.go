@@ -1,0 +1,151 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// This file holds what the services' decoders do differently though they share a
+// protocol: their errors about requests that do not fit the model.
+
+// A validator words the errors about a request's form.
+type validator struct {
+	// missing is the answer to absent required members (at least one).
+	missing func(op *model.Operation, m []missing) *awserr.Error
+	// invalid is the answer to a value that is none of the parameter's type.
+	invalid func(param, value, want string) *awserr.Error
+}
+
+// validators are the exceptions, by model name; protocols have defaults.
+var validators = map[string]validator{
+	// EKS validates itself and says so in its own exception.
+	"eks": {missing: coral("InvalidParameterException"), invalid: serialization},
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+	"sqs": {missing: missingParameter, invalid: serialization},
+	// https://docs.aws.amazon.com/Route53/latest/APIReference/CommonErrors.html
+	"route53": {missing: coral("InvalidInput"), invalid: invalidInput},
+	"s3":      {missing: malformedXML, invalid: invalidArgument},
+}
+
+func validation(svc *model.Service) validator {
+	if v, ok := validators[svc.Name]; ok {
+		return v
+	}
+	switch svc.Protocol {
+	case model.ProtocolEC2:
+		return validator{missing: missingParameter, invalid: invalidParameterValue}
+	case model.ProtocolQuery:
+		return validator{missing: coral("ValidationError"), invalid: malformedInput}
+	default:
+		return validator{missing: coral("ValidationException"), invalid: serialization}
+	}
+}
+
+// coral is the text of AWS's service framework, e.g. from IAM:
+// "1 validation error detected: Value null at 'roleName' failed to satisfy
+// constraint: Member must not be null".
+func coral(code string) func(*model.Operation, []missing) *awserr.Error {
+	return func(_ *model.Operation, ms []missing) *awserr.Error {
+		var b strings.Builder
+		s := ""
+		if len(ms) > 1 {
+			s = "s"
+		}
+		fmt.Fprintf(&b, "%d validation error%s detected: ", len(ms), s)
+		for i, m := range ms {
+			if i > 0 {
+				b.WriteString("; ")
+			}
+			fmt.Fprintf(&b, "Value null at '%s' failed to satisfy constraint: Member must not be null", m.path)
+		}
+		return awserr.New(code, b.String())
+	}
+}
+
+// missingParameter is EC2's: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+func missingParameter(_ *model.Operation, ms []missing) *awserr.Error {
+	return awserr.Newf("MissingParameter", "The request must contain the parameter %s", ms[0].param)
+}
+
+func invalidParameterValue(param, value, want string) *awserr.Error {
+	return awserr.Newf("InvalidParameterValue", "Value (%s) for parameter %s is invalid. Expected: '%s'.", clip(value), param, want)
+}
+
+func malformedInput(param, value, want string) *awserr.Error {
+	return awserr.Newf("MalformedInput", "Value (%s) for parameter %s is not a valid %s.", clip(value), param, want)
+}
+
+func invalidInput(param, value, want string) *awserr.Error {
+	return awserr.Newf("InvalidInput", "Value (%s) for parameter %s is not a valid %s.", clip(value), param, want)
+}
+
+func invalidArgument(param, value, want string) *awserr.Error {
+	return awserr.Newf("InvalidArgument", "Value (%s) for parameter %s is not a valid %s.", clip(value), param, want)
+}
+
+func malformedXML(*model.Operation, []missing) *awserr.Error {
+	return awserr.New("MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
+func serialization(param, value, want string) *awserr.Error {
+	return awserr.Newf("SerializationException", "Value (%s) at '%s' can not be converted to %s", clip(value), param, want)
+}
+
+// unknownParameter is EC2's answer to a parameter that its operation does not have.
+func unknownParameter(param string) *awserr.Error {
+	return awserr.Newf("UnknownParameter", "The parameter %s is not recognized", param)
+}
+
+// malformed is the answer to a request that cannot be read at all.
+func malformed(svc *model.Service, detail string) *awserr.Error {
+	switch svc.Protocol {
+	case model.ProtocolEC2, model.ProtocolQuery:
+		return awserr.New("MalformedQueryString", detail)
+	case model.ProtocolRESTXML:
+		if svc.Name == "s3" {
+			return malformedXML(nil, nil)
+		}
+		return awserr.New("InvalidInput", "Invalid XML ; "+detail)
+	default:
+		return awserr.New("SerializationException", detail)
+	}
+}
+
+// clip keeps messages short that quote what a client sent.
+func clip(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// typeName names a plan's type in error messages.
+func (p *plan) typeName() string {
+	switch p.kind {
+	case kindBool:
+		return "Boolean"
+	case kindInt:
+		if p.typ.Bits() == 64 {
+			return "Long"
+		}
+		return "Integer"
+	case kindFloat:
+		return "Double"
+	case kindTime:
+		return "Timestamp"
+	case kindBlob:
+		return "Blob"
+	case kindList:
+		return "List"
+	case kindMap:
+		return "Map"
+	case kindStruct, kindUnion:
+		return "Structure"
+	default:
+		return "String"
+	}
+}
