@@ -1,7 +1,27 @@
-// Package journal keeps what Drydock decided and did.
+// Package journal keeps what Drydock decided and did: the AWS API calls it
+// answered, the verdicts with their reasons, the steps of longer stories such as
+// a node joining. `drydock why` and CloudTrail read it.
+//
+// It is a bounded append-only file of JSON lines beside the store, never in it:
+// losing its tail in a crash loses no state. It holds no secrets; that is the
+// duty of those who append. internal/app opens it; anything may append.
 package journal
 
-import "time"
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // A Kind says what an entry tells.
 type Kind string
@@ -15,17 +35,385 @@ const (
 
 // An Entry is one event.
 type Entry struct {
-	Time    time.Time      `json:"time"`
-	Account string         `json:"account,omitempty"`
-	Region  string         `json:"region,omitempty"`
-	Kind    Kind           `json:"kind"`
-	Fields  map[string]any `json:"fields,omitempty"`
+	Time    time.Time `json:"time"`
+	Account string    `json:"account,omitempty"`
+	Region  string    `json:"region,omitempty"`
+	Kind    Kind      `json:"kind"`
+	// Fields are what it is about, as JSON. Append keeps the map: the caller
+	// must not change it afterwards.
+	Fields map[string]any `json:"fields,omitempty"`
 	// Minor entries (reads) are dropped first when the journal cannot keep up.
 	Minor bool `json:"-"`
 }
 
-// A Journal is an append-only record.
-type Journal struct{}
+// Limits bound a journal. Zero values mean the defaults.
+type Limits struct {
+	// Bytes is the most that both files together take; default 64 MiB.
+	Bytes int64
+	// Queue is how many entries may wait to be written; default 4096.
+	Queue int
+	// Log is told of write errors, once per spell of trouble; nil is slog.Default().
+	Log *slog.Logger
+}
 
-// Append records e.
-func (j *Journal) Append(e Entry) {}
+// A Journal is an open journal. Its methods may be called concurrently; those of
+// a nil *Journal do nothing, so that whoever has none needs no check.
+type Journal struct {
+	dir     string
+	limit   int64 // of one file
+	entries chan Entry
+	flush   chan chan struct{}
+	dropped atomic.Int64
+	log     *slog.Logger
+
+	closing chan struct{}
+	close   sync.Once
+	done    chan struct{}
+	err     error // of the last write; read after done
+
+	// files guards the files' names: rotation against readers opening them.
+	files sync.RWMutex
+}
+
+const (
+	currentName  = "journal.jsonl"
+	previousName = "journal.1.jsonl"
+	// maxLine bounds an entry; longer ones are not written.
+	maxLine = 1 << 20
+)
+
+// Open opens the journal in dir, which must exist, and starts its writer.
+func Open(dir string, limits Limits) (*Journal, error) {
+	if limits.Bytes <= 0 {
+		limits.Bytes = 64 << 20
+	}
+	if limits.Queue <= 0 {
+		limits.Queue = 4096
+	}
+	if limits.Log == nil {
+		limits.Log = slog.Default()
+	}
+	j := &Journal{
+		dir:     dir,
+		limit:   max(limits.Bytes/2, 1),
+		entries: make(chan Entry, limits.Queue),
+		flush:   make(chan chan struct{}),
+		log:     limits.Log,
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	w := &writer{j: j}
+	if err := w.open(); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	go w.run()
+	return j, nil
+}
+
+// Append queues e and never blocks: when the queue is full e is dropped and
+// counted. Minor entries are dropped when it is half full already. Appending to
+// a closed journal drops.
+func (j *Journal) Append(e Entry) {
+	if j == nil {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	select {
+	case <-j.closing:
+		j.dropped.Add(1)
+		return
+	default:
+	}
+	if e.Minor && len(j.entries) >= cap(j.entries)/2 {
+		j.dropped.Add(1)
+		return
+	}
+	select {
+	case j.entries <- e:
+	default:
+		j.dropped.Add(1)
+	}
+}
+
+// Dropped is how many entries were not kept since the journal was opened.
+func (j *Journal) Dropped() int64 {
+	if j == nil {
+		return 0
+	}
+	return j.dropped.Load()
+}
+
+// Flush waits until everything appended before is in the file.
+func (j *Journal) Flush() {
+	if j == nil {
+		return
+	}
+	ack := make(chan struct{})
+	select {
+	case j.flush <- ack:
+		<-ack
+	case <-j.done:
+	}
+}
+
+// Close writes what is queued, makes it durable and ends the journal. It returns
+// the first error of writing.
+func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
+	j.close.Do(func() { close(j.closing) })
+	<-j.done
+	return j.err
+}
+
+// A writer owns the current file; it runs in one goroutine until Close.
+type writer struct {
+	j    *Journal
+	file *os.File
+	buf  *bufio.Writer
+	size int64
+	sick bool // the last write failed; said once
+}
+
+func (w *writer) open() error {
+	path := filepath.Join(w.j.dir, currentName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.file, w.buf, w.size = f, bufio.NewWriterSize(f, 64<<10), info.Size()
+	// A crash may have left half a line; end it, so that only it is lost.
+	if w.size > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, w.size-1); err == nil && last[0] != '\n' {
+			n, err := f.WriteString("\n")
+			w.size += int64(n)
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) run() {
+	defer close(w.j.done)
+	for {
+		select {
+		case e := <-w.j.entries:
+			w.write(e)
+			if len(w.j.entries) == 0 {
+				w.note(w.flush())
+			}
+		case ack := <-w.j.flush:
+			w.drain()
+			close(ack)
+		case <-w.j.closing:
+			w.drain()
+			if w.file != nil {
+				w.note(w.file.Sync())
+				w.note(w.file.Close())
+			}
+			return
+		}
+	}
+}
+
+func (w *writer) drain() {
+	for {
+		select {
+		case e := <-w.j.entries:
+			w.write(e)
+		default:
+			w.note(w.flush())
+			return
+		}
+	}
+}
+
+func (w *writer) write(e Entry) {
+	line, err := json.Marshal(e)
+	if err == nil && len(line) >= maxLine {
+		err = fmt.Errorf("an entry of %d bytes is too long", len(line))
+	}
+	if err != nil {
+		w.j.dropped.Add(1)
+		w.note(err)
+		return
+	}
+	line = append(line, '\n')
+	if w.size > 0 && w.size+int64(len(line)) > w.j.limit {
+		w.note(w.rotate())
+	}
+	if w.file == nil {
+		if err := w.open(); err != nil {
+			w.j.dropped.Add(1)
+			w.note(err)
+			return
+		}
+	}
+	if _, err := w.buf.Write(line); err != nil {
+		// A bufio.Writer keeps its error; a full disk may get better.
+		w.j.dropped.Add(1)
+		w.buf.Reset(w.file)
+		w.note(err)
+		return
+	}
+	w.size += int64(len(line))
+}
+
+func (w *writer) flush() error {
+	if w.file == nil {
+		return nil
+	}
+	if err := w.buf.Flush(); err != nil {
+		w.buf.Reset(w.file)
+		return err
+	}
+	w.sick = false
+	return nil
+}
+
+// rotate makes the current file the previous one, whose entries are forgotten.
+func (w *writer) rotate() error {
+	err := w.flush()
+	w.j.files.Lock()
+	defer w.j.files.Unlock()
+	if w.file != nil {
+		err = errors.Join(err, w.file.Close())
+		w.file = nil
+	}
+	err = errors.Join(err, os.Rename(filepath.Join(w.j.dir, currentName), filepath.Join(w.j.dir, previousName)))
+	return errors.Join(err, w.open())
+}
+
+// note keeps the first error for Close and says it once per spell of trouble.
+func (w *writer) note(err error) {
+	if err == nil {
+		return
+	}
+	if w.j.err == nil {
+		w.j.err = fmt.Errorf("writing the journal: %w", err)
+	}
+	if !w.sick {
+		w.sick = true
+		w.j.log.Warn("journal", "dir", w.j.dir, "err", err)
+	}
+}
+
+// A Filter selects entries. Zero fields select all.
+type Filter struct {
+	Account, Region string
+	Kind            Kind
+	Since, Until    time.Time // Since ≤ time < Until
+	// Fields must all be present with these values, compared as text.
+	Fields map[string]string
+	// Match, if not nil, has the last word.
+	Match func(Entry) bool
+}
+
+func (f *Filter) matches(e *Entry) bool {
+	if f.Account != "" && e.Account != f.Account || f.Region != "" && e.Region != f.Region ||
+		f.Kind != "" && e.Kind != f.Kind ||
+		!f.Since.IsZero() && e.Time.Before(f.Since) || !f.Until.IsZero() && !e.Time.Before(f.Until) {
+		return false
+	}
+	for k, want := range f.Fields {
+		if got, ok := e.Fields[k]; !ok || fmt.Sprint(got) != want {
+			return false
+		}
+	}
+	return f.Match == nil || f.Match(*e)
+}
+
+// Query returns the entries that match, newest first: those appended before the
+// call, in the order of their writing. An error ends the sequence. A half-written
+// or foreign line is skipped.
+func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if j == nil {
+			return
+		}
+		j.Flush()
+		// Both files are opened at once: a rotation meanwhile takes nothing away.
+		j.files.RLock()
+		var files []*os.File
+		var errs error
+		for _, name := range []string{currentName, previousName} {
+			file, err := os.Open(filepath.Join(j.dir, name))
+			switch {
+			case err == nil:
+				defer file.Close() //nolint:errcheck // only read
+				files = append(files, file)
+			case !errors.Is(err, os.ErrNotExist):
+				errs = errors.Join(errs, err)
+			}
+		}
+		j.files.RUnlock()
+		if errs != nil {
+			yield(Entry{}, fmt.Errorf("reading the journal: %w", errs))
+			return
+		}
+		for _, file := range files {
+			for line, err := range linesBackwards(file) {
+				if err != nil {
+					yield(Entry{}, fmt.Errorf("reading the journal: %w", err))
+					return
+				}
+				var e Entry
+				if json.Unmarshal(line, &e) != nil || !f.matches(&e) {
+					continue
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesBackwards yields the whole lines of file from the last to the first. A
+// line is good until the next is asked for.
+func linesBackwards(file *os.File) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		pos, err := file.Seek(0, io.SeekEnd)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var tail []byte // the beginning of a line is still to be read
+		block := make([]byte, 64<<10)
+		for pos > 0 {
+			n := min(pos, int64(len(block)))
+			pos -= n
+			if _, err := file.ReadAt(block[:n], pos); err != nil {
+				yield(nil, err)
+				return
+			}
+			chunk := append(bytes.Clone(block[:n]), tail...)
+			for {
+				i := bytes.LastIndexByte(chunk, '\n')
+				if i < 0 {
+					break
+				}
+				line := chunk[i+1:]
+				chunk = chunk[:i]
+				if len(line) > 0 && !yield(line, nil) {
+					return
+				}
+			}
+			tail = chunk
+			if len(tail) > 2*maxLine {
+				tail = nil // no line of ours
+			}
+		}
+		if len(tail) > 0 {
+			yield(tail, nil)
+		}
+	}
+}

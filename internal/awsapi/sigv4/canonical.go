@@ -107,7 +107,11 @@ func canonicalPaths(escaped, service string) []string {
 	}
 	if service == "s3" {
 		// A client may escape more or less than AWS would.
-		return []string{escape(unescape(escaped, false), true)}
+		paths := []string{escaped}
+		if n := escape(unescape(escaped, false), true); n != escaped {
+			paths = append(paths, n)
+		}
+		return paths
 	}
 	paths := []string{escape(escaped, true)}
 	if n := normalizePath(escaped); n != escaped {
