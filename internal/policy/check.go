@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// check applies the rules that hold between the elements of a well-formed
+// document, in the order IAM reports them. The texts were collected from IAM's
+// answers; moto's policy_validation.py, which was checked against AWS, has the
+// same ones.
+func check(kind Kind, doc *Document) error {
+	sids := map[string]bool{}
+	for _, s := range doc.Statements {
+		if s.SID != "" && sids[s.SID] {
+			return malformed("Statement IDs (SID) in a single policy must be unique.")
+		}
+		sids[s.SID] = true
+		if kind != Trust && !alphanumeric(s.SID) {
+			return malformed("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular expression [0-9A-Za-z]*")
+		}
+	}
+	for _, s := range doc.Statements {
+		var err error
+		if kind == Trust {
+			err = checkTrust(s)
+		} else {
+			err = checkIdentity(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkIdentity(s Statement) error {
+	if s.Principals != nil || s.NotPrincipals != nil {
+		return malformed("Policy document should not specify a principal.")
+	}
+	if len(s.Actions)+len(s.NotActions) == 0 {
+		return malformed("Policy statement must contain actions.")
+	}
+	if len(s.Resources)+len(s.NotResources) == 0 {
+		return malformed("Policy statement must contain resources.")
+	}
+	for _, r := range slices.Concat(s.Resources, s.NotResources) {
+		if err := checkResource(r); err != nil {
+			return err
+		}
+	}
+	for _, a := range slices.Concat(s.Actions, s.NotActions) {
+		if err := checkAction(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTrust(s Statement) error {
+	switch {
+	case s.Resources != nil:
+		return malformed("Has prohibited field Resource")
+	case s.NotResources != nil:
+		return malformed("Has prohibited field NotResource")
+	case s.Principals == nil && s.NotPrincipals == nil:
+		return malformed("Missing required field Principal")
+	case len(s.Actions)+len(s.NotActions) == 0:
+		return malformed("Missing required field Action")
+	}
+	for _, a := range slices.Concat(s.Actions, s.NotActions) {
+		if err := checkAction(a); err != nil {
+			return err
+		}
+		if vendor, _, _ := strings.Cut(a, ":"); !strings.EqualFold(vendor, "sts") {
+			return malformed("AssumeRole policy may only specify STS AssumeRole actions.")
+		}
+	}
+	return nil
+}
+
+var badVendor = regexp.MustCompile(`[^a-zA-Z0-9\-.]`)
+
+func checkAction(a string) error {
+	vendor, rest, ok := strings.Cut(a, ":")
+	switch {
+	case a == "*":
+		return nil
+	case !ok:
+		return malformed("Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.")
+	case strings.Contains(rest, ":"):
+		return malformed("Actions/Condition can contain only one colon.")
+	case vendor != "*" && (vendor == "" || badVendor.MatchString(vendor)):
+		return malformed("Vendor %s is not valid", vendor)
+	}
+	return nil
+}
+
+func checkResource(r string) error {
+	if strings.Trim(r, "*") == "" && r != "" {
+		return nil
+	}
+	p := strings.SplitN(r, ":", 6)
+	switch {
+	case len(p) < 2 || p[0] != "arn" && !strings.ContainsAny(p[0], "*?"):
+		return malformed("Resource %s must be in ARN format or \"*\".", r)
+	case !slices.Contains(partitions, p[1]) && !strings.ContainsAny(p[1], "*?$"):
+		for len(p) < 6 {
+			p = append(p, "*")
+		}
+		return malformed("Partition %q is not valid for resource %q.", p[1], "arn:"+strings.Join(p[1:], ":"))
+	case len(p) == 2:
+		return malformed("Resource vendor must be fully qualified and cannot contain regexes.")
+	case p[2] == "iam" && len(p) > 3 && p[3] != "" && !strings.Contains(p[3], "*"):
+		return malformed("IAM resource %s cannot contain region information.", r)
+	}
+	return nil
+}
+
+// partitions of AWS; others than aws are valid in documents though Drydock has none.
+var partitions = []string{"aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-eusc"}
+
+// operators are the condition operators without ForAllValues:, ForAnyValue: and IfExists.
+var operators = []string{
+	"StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase", "StringLike", "StringNotLike",
+	"NumericEquals", "NumericNotEquals", "NumericLessThan", "NumericLessThanEquals", "NumericGreaterThan", "NumericGreaterThanEquals",
+	"DateEquals", "DateNotEquals", "DateLessThan", "DateLessThanEquals", "DateGreaterThan", "DateGreaterThanEquals",
+	"Bool", "BinaryEquals", "IpAddress", "NotIpAddress", "ArnEquals", "ArnLike", "ArnNotEquals", "ArnNotLike", "Null",
+}
+
+func knownOperator(name string) bool {
+	base := operatorBase(name)
+	return slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, base) })
+}
+
+// operatorBase strips an operator's set qualifier and IfExists.
+func operatorBase(name string) string {
+	if q, rest, ok := strings.Cut(name, ":"); ok && (strings.EqualFold(q, "ForAllValues") || strings.EqualFold(q, "ForAnyValue")) {
+		name = rest
+	}
+	if n := len(name) - len("IfExists"); n > 0 && strings.EqualFold(name[n:], "IfExists") {
+		name = name[:n]
+	}
+	return name
+}
+
+func alphanumeric(s string) bool {
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,406 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Kind says where a policy stands, which decides what it may contain.
+type Kind int
+
+// The kinds of policy.
+const (
+	Identity Kind = iota // inline or managed policy of a user, group or role; permissions boundary
+	Session              // passed to AssumeRole and the like; same grammar as Identity
+	Trust                // a role's trust policy
+)
+
+// Versions of the policy language.
+const (
+	Version2008 = "2008-10-17"
+	Version2012 = "2012-10-17"
+)
+
+// Bounds of what is parsed at all. IAM's quotas are smaller and its own to
+// report; these only keep hostile input cheap.
+const (
+	maxBytes = 1 << 18 // the API takes 131072; the largest AWS-managed policy is 170 kB
+	maxDepth = 12     // a valid document nests 6 deep
+)
+
+// A MalformedError says what IAM has against a document, in its words: the
+// message of MalformedPolicyDocument.
+type MalformedError struct{ Message string }
+
+func (e *MalformedError) Error() string { return e.Message }
+
+func malformed(format string, args ...any) error {
+	return &MalformedError{fmt.Sprintf(format, args...)}
+}
+
+// Parse reads a policy document. Its error is a *MalformedError.
+func Parse(kind Kind, text string) (*Document, error) {
+	p := parser{kind: kind}
+	root, err := readJSON(text)
+	if err != nil {
+		return nil, p.notJSON()
+	}
+	doc, err := p.document(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(kind, doc); err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
+// A parser turns JSON into a Document by the grammar of
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html.
+// Trust policies are judged by another validator of IAM's, with texts of its own.
+type parser struct{ kind Kind }
+
+func (p parser) notJSON() error {
+	if p.kind == Trust {
+		return malformed("This policy contains invalid Json")
+	}
+	return malformed("Syntax errors in policy.")
+}
+
+func (p parser) syntax() error { return malformed("Syntax errors in policy.") }
+
+func (p parser) unknownField(name string) error {
+	if p.kind == Trust {
+		return malformed("Unknown field %s", name)
+	}
+	return p.syntax()
+}
+
+func (p parser) missingField(name string) error {
+	if p.kind == Trust {
+		return malformed("Missing required field %s", name)
+	}
+	return p.syntax()
+}
+
+func (p parser) document(n node) (*Document, error) {
+	if n.kind != isObject {
+		return nil, p.syntax()
+	}
+	doc := &Document{Version: Version2008}
+	var statements *node
+	for i := range n.fields {
+		f := &n.fields[i]
+		switch f.name {
+		case "Version":
+			if f.value.kind != isString || f.value.text != Version2008 && f.value.text != Version2012 {
+				return nil, p.syntax()
+			}
+			doc.Version = f.value.text
+		case "Id":
+			if f.value.kind != isString {
+				return nil, p.syntax()
+			}
+			doc.ID = f.value.text
+		case "Statement":
+			statements = &f.value
+		default:
+			return nil, p.unknownField(f.name)
+		}
+	}
+	if statements == nil {
+		return nil, p.missingField("Statement")
+	}
+	list := []node{*statements}
+	if statements.kind == isArray {
+		list = statements.items
+	}
+	if len(list) == 0 {
+		return nil, p.syntax()
+	}
+	for _, n := range list {
+		s, err := p.statement(n)
+		if err != nil {
+			return nil, err
+		}
+		doc.Statements = append(doc.Statements, s)
+	}
+	return doc, nil
+}
+
+func (p parser) statement(n node) (Statement, error) {
+	var s Statement
+	if n.kind != isObject {
+		return s, p.syntax()
+	}
+	effect := ""
+	for _, f := range n.fields {
+		var err error
+		switch f.name {
+		case "Sid":
+			if f.value.kind != isString {
+				err = p.syntax()
+			}
+			s.SID = f.value.text
+		case "Effect":
+			if f.value.kind != isString {
+				err = p.syntax()
+			}
+			effect = f.value.text
+		case "Action":
+			s.Actions, err = p.list(f.value)
+		case "NotAction":
+			s.NotActions, err = p.list(f.value)
+		case "Resource":
+			s.Resources, err = p.list(f.value)
+		case "NotResource":
+			s.NotResources, err = p.list(f.value)
+		case "Principal":
+			s.Principals, err = p.principals(f.value)
+		case "NotPrincipal":
+			s.NotPrincipals, err = p.principals(f.value)
+		case "Condition":
+			s.Conditions, err = p.conditions(f.value)
+		default:
+			err = p.unknownField(f.name)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	if n.has("Action") && n.has("NotAction") || n.has("Resource") && n.has("NotResource") ||
+		n.has("Principal") && n.has("NotPrincipal") {
+		return s, p.syntax()
+	}
+	switch {
+	case effect == "Allow":
+	case effect == "Deny":
+		s.Deny = true
+	case effect == "":
+		return s, p.missingField("Effect")
+	case strings.EqualFold(effect, "Allow") || strings.EqualFold(effect, "Deny"):
+		return s, malformed("The policy failed legacy parsing")
+	default:
+		return s, p.syntax()
+	}
+	return s, nil
+}
+
+// list reads a string or a list of strings. An absent element is nil, an empty
+// list is not.
+func (p parser) list(n node) ([]string, error) {
+	switch n.kind {
+	case isString:
+		return []string{n.text}, nil
+	case isArray:
+		out := make([]string, 0, len(n.items))
+		for _, item := range n.items {
+			if item.kind != isString {
+				return nil, p.syntax()
+			}
+			out = append(out, item.text)
+		}
+		return out, nil
+	}
+	return nil, p.syntax()
+}
+
+func (p parser) principals(n node) (*Principals, error) {
+	ps := &Principals{}
+	if n.kind == isString {
+		if n.text != "*" {
+			return nil, malformed("Invalid principal in policy: %q", n.text)
+		}
+		ps.All = true
+		return ps, nil
+	}
+	if n.kind != isObject || len(n.fields) == 0 {
+		return nil, p.syntax()
+	}
+	for _, f := range n.fields {
+		values, err := p.list(f.value)
+		if err != nil {
+			return nil, err
+		}
+		switch f.name {
+		case "AWS":
+			for _, v := range values {
+				if v == "*" {
+					ps.All = true
+				} else {
+					ps.AWS = append(ps.AWS, v)
+				}
+			}
+		case "Service":
+			ps.Service = values
+		case "Federated":
+			ps.Federated = values
+		case "CanonicalUser":
+			ps.Canonical = values
+		default:
+			return nil, p.unknownField(f.name)
+		}
+	}
+	return ps, nil
+}
+
+func (p parser) conditions(n node) ([]Condition, error) {
+	if n.kind != isObject {
+		return nil, p.syntax()
+	}
+	var out []Condition
+	for _, op := range n.fields {
+		if op.value.kind != isObject {
+			return nil, p.syntax()
+		}
+		if !knownOperator(op.name) {
+			if p.kind == Trust {
+				return nil, malformed("Invalid Condition type : %s.", op.name)
+			}
+			return nil, p.syntax()
+		}
+		for _, key := range op.value.fields {
+			values, err := p.conditionValues(key.value)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Condition{Operator: op.name, Key: key.name, Values: values})
+		}
+	}
+	return out, nil
+}
+
+// conditionValues reads a condition's values. Booleans and numbers may stand
+// without quotes; they are kept as text.
+func (p parser) conditionValues(n node) ([]string, error) {
+	items := []node{n}
+	if n.kind == isArray {
+		items = n.items
+	}
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		if item.kind != isString && item.kind != isScalar {
+			return nil, p.syntax()
+		}
+		out = append(out, item.text)
+	}
+	return out, nil
+}
+
+// A node is a JSON value that keeps the order of its fields.
+type node struct {
+	kind   nodeKind
+	text   string // isString: the string; isScalar: true, false or the number as written
+	items  []node
+	fields []field
+}
+
+type field struct {
+	name  string
+	value node
+}
+
+func (n node) has(name string) bool {
+	for _, f := range n.fields {
+		if f.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+type nodeKind int
+
+const (
+	isString nodeKind = iota
+	isScalar
+	isNull
+	isArray
+	isObject
+)
+
+var errJSON = errors.New("not the JSON of a policy")
+
+// readJSON reads text as IAM does: strictly, and without duplicate keys, which
+// would let two readers of one document see different policies.
+func readJSON(text string) (node, error) {
+	if len(text) > maxBytes || !utf8.ValidString(text) {
+		return node{}, errJSON
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	n, err := readNode(dec, 0)
+	if err != nil {
+		return node{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return node{}, errJSON
+	}
+	return n, nil
+}
+
+func readNode(dec *json.Decoder, depth int) (node, error) {
+	if depth > maxDepth {
+		return node{}, errJSON
+	}
+	tok, err := dec.Token()
+	if err != nil {
+		return node{}, err
+	}
+	switch t := tok.(type) {
+	case string:
+		return node{kind: isString, text: t}, nil
+	case json.Number:
+		return node{kind: isScalar, text: t.String()}, nil
+	case bool:
+		return node{kind: isScalar, text: fmt.Sprint(t)}, nil
+	case nil:
+		return node{kind: isNull}, nil
+	case json.Delim:
+		if t == '[' {
+			return readArray(dec, depth)
+		}
+		return readObject(dec, depth)
+	}
+	return node{}, errJSON
+}
+
+func readArray(dec *json.Decoder, depth int) (node, error) {
+	n := node{kind: isArray}
+	for dec.More() {
+		item, err := readNode(dec, depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		n.items = append(n.items, item)
+	}
+	_, err := dec.Token() // the closing bracket
+	return n, err
+}
+
+func readObject(dec *json.Decoder, depth int) (node, error) {
+	n := node{kind: isObject}
+	seen := map[string]bool{}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return node{}, err
+		}
+		name, ok := tok.(string)
+		if !ok || seen[name] {
+			return node{}, errJSON
+		}
+		seen[name] = true
+		value, err := readNode(dec, depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		n.fields = append(n.fields, field{name, value})
+	}
+	_, err := dec.Token() // the closing brace
+	return n, err
+}

@@ -1,0 +1,219 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// TestDialogues asks policies and prints their reasoning. The commands:
+//
+//	policy NAME [kind=identity|session|trust]   parse the document below, print what it came to
+//	ask action=… [resource=…] identity=(…) [boundary=…] [session=(…)] [context=(k=v,…)]
+//	trust policy=… [arn=… account=… role=… id=… | service=…] [context=(k=v,…)]
+//
+// Rewrite with -rewrite, and commit a rewrite only if you can tell why it changed.
+func TestDialogues(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		docs := map[string]*policy.Document{}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			sources := func(key string) (out []policy.Source) {
+				arg, _ := d.Arg(key)
+				for _, name := range arg.Vals {
+					if name == "none" {
+						continue
+					}
+					if docs[name] == nil {
+						t.Fatalf("%s: no policy %s", d.Pos, name)
+					}
+					out = append(out, policy.Source{Name: name, Document: docs[name]})
+				}
+				return out
+			}
+			req := policy.Request{Context: map[string][]string{}}
+			if arg, ok := d.Arg("context"); ok {
+				for _, kv := range arg.Vals {
+					k, v, found := strings.Cut(kv, "=")
+					req.Context[strings.ToLower(k)] = nil
+					if found {
+						req.Context[strings.ToLower(k)] = []string{v}
+					}
+				}
+			}
+			d.MaybeScanArgs(t, "action", &req.Action)
+			d.MaybeScanArgs(t, "resource", &req.Resource)
+			switch d.Cmd {
+			case "policy":
+				kind := "identity"
+				d.MaybeScanArgs(t, "kind", &kind)
+				doc, err := policy.Parse(map[string]policy.Kind{
+					"identity": policy.Identity, "session": policy.Session, "trust": policy.Trust,
+				}[kind], d.Input)
+				if err != nil {
+					return "MalformedPolicyDocument: " + err.Error()
+				}
+				docs[d.CmdArgs[0].Key] = doc
+				return fmt.Sprintf("%s, %d statement(s)", doc.Version, len(doc.Statements))
+			case "ask":
+				p := policy.Policies{Identity: sources("identity"), Session: sources("session"), Sessioned: d.HasArg("session")}
+				if b := sources("boundary"); b != nil {
+					p.Boundary = &b[0]
+				}
+				return describe(policy.Evaluate(req, p))
+			case "trust":
+				req.Action = "sts:AssumeRole"
+				d.MaybeScanArgs(t, "action", &req.Action)
+				d.MaybeScanArgs(t, "arn", &req.Principal.ARN)
+				d.MaybeScanArgs(t, "account", &req.Principal.Account)
+				d.MaybeScanArgs(t, "role", &req.Principal.RoleARN)
+				d.MaybeScanArgs(t, "id", &req.Principal.ID)
+				d.MaybeScanArgs(t, "service", &req.Principal.Service)
+				dec, grant := policy.EvaluateTrust(req, sources("policy")[0].Document)
+				return describe(dec) + fmt.Sprintf("\ngrant: %s", []string{"none", "account", "principal"}[grant])
+			}
+			t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
+			return ""
+		})
+	})
+}
+
+func describe(d policy.Decision) string {
+	lines := []string{"allowed"}
+	if !d.Allowed {
+		lines = []string{"refused: " + d.Message("U")}
+	}
+	for _, m := range d.Matched {
+		lines = append(lines, "  by "+m)
+	}
+	for _, u := range d.Undecided {
+		lines = append(lines, "  undecided "+u)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestParseRefusesHostileDocuments(t *testing.T) {
+	statement := `{"Effect":"Allow","Action":"*","Resource":"*"}`
+	for name, text := range map[string]string{
+		"empty":            "",
+		"not JSON":         "nope",
+		"truncated":        `{"Statement":[`,
+		"two documents":    `{"Statement":` + statement + `} {}`,
+		"not an object":    `[]`,
+		"duplicate keys":   `{"Statement":` + statement + `,"Statement":` + statement + `}`,
+		"deeply nested":    strings.Repeat("[", 100000),
+		"nested condition": `{"Statement":{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"Bool":{"a":{"b":"c"}}}}}`,
+		"not UTF-8":        `{"Id":"` + "\xff" + `","Statement":` + statement + `}`,
+		"oversized":        `{"Id":"` + strings.Repeat("x", 1<<19) + `","Statement":` + statement + `}`,
+		"null statement":   `{"Statement":null}`,
+		"null action":      `{"Statement":{"Effect":"Allow","Action":null,"Resource":"*"}}`,
+		"no statements":    `{"Statement":[]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range []policy.Kind{policy.Identity, policy.Session, policy.Trust} {
+				doc, err := policy.Parse(kind, text)
+				var malformed *policy.MalformedError
+				if !errors.As(err, &malformed) || malformed.Message == "" {
+					t.Errorf("Parse(%v) = %v, %v, want a MalformedError", kind, doc, err)
+				}
+			}
+		})
+	}
+}
+
+// A pattern of many wildcards must cost no more than its length times the
+// action's: this would not end with a backtracking matcher.
+func TestWildcardBombEnds(t *testing.T) {
+	bomb := strings.Repeat("a*", 1000)
+	doc, err := policy.Parse(policy.Identity, `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"s3:`+bomb+`b","Resource":"*"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := policy.Evaluate(policy.Request{Action: "s3:" + strings.Repeat("a", 10000)}, policy.Policies{Identity: []policy.Source{{Name: "bomb", Document: doc}}})
+	if d.Allowed {
+		t.Error("allowed by a pattern that does not match")
+	}
+}
+
+func TestMatchResource(t *testing.T) {
+	const cluster = "arn:aws:eks:us-east-1:111122223333:cluster/dev"
+	for _, tt := range []struct {
+		pattern, resource string
+		want              bool
+	}{
+		{"*", cluster, true},
+		{cluster, cluster, true},
+		{"arn:aws:eks:*:*:cluster/*", cluster, true},
+		{"arn:aws:eks:us-east-?:111122223333:cluster/d?v", cluster, true},
+		{"arn:aws:eks:us-east-1:111122223333:nodegroup/*", cluster, false},
+		{"arn:*:cluster/dev", cluster, false}, // wildcards do not cross colons …
+		{"arn:aws:eks:*", cluster, true},      // … but missing fields are wildcards
+		{"arn:aws:s3:::b/*", "arn:aws:s3:::b/a:b:c", true},
+		{"arn:aws:eks:*:*:cluster/*", "*", false}, // an action without resources
+		{"*", "*", true},
+		{"arn:aws:eks:*:*:cluster/DEV", cluster, false}, // resources compare with case
+	} {
+		t.Run(tt.pattern+" on "+tt.resource, func(t *testing.T) {
+			doc, err := policy.Parse(policy.Identity, fmt.Sprintf(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":%q}}`, tt.pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := policy.Evaluate(policy.Request{Action: "eks:X", Resource: tt.resource}, policy.Policies{Identity: []policy.Source{{Name: "p", Document: doc}}})
+			if diff := cmp.Diff(tt.want, d.Allowed); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzPolicy parses anything and asks it. Nothing may panic, and a document that
+// parses must be decided the same twice.
+func FuzzPolicy(f *testing.F) {
+	for _, s := range []string{
+		`{"Version":"2012-10-17","Statement":[{"Sid":"A","Effect":"Allow","Action":["eks:*","iam:Get?*"],"Resource":"*"}]}`,
+		`{"Statement":{"Effect":"Deny","NotAction":"eks:*","NotResource":["arn:aws:s3:::${aws:username}/*"]}}`,
+		`{"Statement":{"Effect":"Allow","Principal":{"AWS":["111122223333","*"],"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"x"}}}}`,
+	} {
+		f.Add(s, "eks:CreateCluster", "arn:aws:eks:us-east-1:111122223333:cluster/dev")
+	}
+	f.Fuzz(func(t *testing.T, text, action, resource string) {
+		for _, kind := range []policy.Kind{policy.Identity, policy.Trust} {
+			doc, err := policy.Parse(kind, text)
+			if err != nil {
+				continue
+			}
+			req := policy.Request{Action: action, Resource: resource, Principal: policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:root"}, Context: map[string][]string{"sts:externalid": {"x"}}}
+			p := policy.Policies{Identity: []policy.Source{{Name: "p", Document: doc}}}
+			if diff := cmp.Diff(policy.Evaluate(req, p), policy.Evaluate(req, p)); diff != "" {
+				t.Error(diff)
+			}
+			policy.EvaluateTrust(req, doc)
+		}
+	})
+}
+
+// The budget is 50 µs: ten policies of fifty statements.
+func BenchmarkEvaluate(b *testing.B) {
+	var p policy.Policies
+	for i := range 10 {
+		var statements []string
+		for j := range 50 {
+			statements = append(statements, fmt.Sprintf(`{"Sid":"S%d","Effect":"Allow","Action":["ec2:Describe%d*","s3:Get*","eks:List%d"],"Resource":"arn:aws:ec2:*:*:instance/*"}`, j, j, j))
+		}
+		doc, err := policy.Parse(policy.Identity, `{"Version":"2012-10-17","Statement":[`+strings.Join(statements, ",")+`]}`)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Identity = append(p.Identity, policy.Source{Name: fmt.Sprint(i), Document: doc})
+	}
+	req := policy.Request{Action: "eks:DescribeCluster", Resource: "arn:aws:eks:us-east-1:111122223333:cluster/dev"}
+	b.ReportAllocs()
+	for b.Loop() {
+		policy.Evaluate(req, p)
+	}
+}
