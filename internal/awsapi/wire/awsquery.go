@@ -173,7 +173,11 @@ func encodeQuery(op *model.Operation, p *plan, v reflect.Value, requestID, accep
 	}
 	w := xmlWriter{}
 	w.open(op.Name+"Response", op.Service.XMLNamespace)
-	if p != nil {
+	switch {
+	case p == nil:
+	case op.ResultWrapper == "":
+		w.structure(p, v)
+	default:
 		w.open(op.ResultWrapper, "")
 		w.structure(p, v)
 		w.close(op.ResultWrapper)

@@ -75,7 +75,7 @@ func (d *decoder) text(f *field, v reflect.Value, s, param string) error {
 		d.unknown(param)
 		return nil
 	}
-	if f.m.JSONValue {
+	if f.m.JSONValue && f.m.Location == model.Header {
 		b, err := decodeBase64(s)
 		if err != nil {
 			return d.invalidText(f.plan, param, s)

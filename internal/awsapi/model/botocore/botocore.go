@@ -73,6 +73,9 @@ type Shape struct {
 	Fault           bool            `json:"fault"`
 	Sensitive       bool            `json:"sensitive"`
 	TimestampFormat string          `json:"timestampFormat"`
+	Location        string          `json:"location"` // inherited by the members of this shape
+	JSONValue       bool            `json:"jsonvalue"`
+	Streaming       bool            `json:"streaming"`
 	Error           *struct {
 		Code           string `json:"code"`
 		HTTPStatusCode int    `json:"httpStatusCode"`
@@ -98,6 +101,7 @@ type Ref struct {
 	EventHeader      bool       `json:"eventheader"`
 	TimestampFormat  string     `json:"timestampFormat"`
 	ResultWrapper    string     `json:"resultWrapper"`
+	Payload          string     `json:"payload"` // of the shape, in the oldest models
 }
 
 // A Namespace is an XML namespace; models write it as an object or a string.
@@ -148,6 +152,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		XMLNamespace: md.XMLNamespace, QueryCompatible: md.AWSQueryCompatible != nil,
 	}}}
 	used := map[string]bool{}
+	payloads := map[string]string{}
 	for _, opName := range sortedKeys(a.Operations) {
 		o := a.Operations[opName]
 		r := &model.OperationRecord{Name: opName, HostPrefix: o.Endpoint.HostPrefix, Unsigned: o.AuthType == "none"}
@@ -166,6 +171,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 				r.InputNamespace = o.Input.XMLNamespace.URI
 			}
 			a.reach(o.Input.Shape, used)
+			payloads[o.Input.Shape] = o.Input.Payload
 		}
 		if o.Output != nil {
 			r.Output = o.Output.Shape
@@ -194,6 +200,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.Payload = firstOf(r.Payload, payloads[n])
 		records = append(records, &model.Record{Shape: r})
 	}
 	return records, nil
@@ -264,9 +271,9 @@ func (a *API) member(name string, ref *Ref) (*model.MemberRecord, error) {
 		return nil, fmt.Errorf("no shape %q", ref.Shape)
 	}
 	m := &model.MemberRecord{
-		Name: name, Shape: ref.Shape, Location: model.Location(ref.Location), QueryName: ref.QueryName,
+		Name: name, Shape: ref.Shape, Location: model.Location(firstOf(ref.Location, s.Location)), QueryName: ref.QueryName,
 		Flattened: ref.Flattened, XMLAttribute: ref.XMLAttribute, IdempotencyToken: ref.IdempotencyToken,
-		JSONValue: ref.JSONValue, Streaming: ref.Streaming, HostLabel: ref.HostLabel,
+		JSONValue: ref.JSONValue || s.JSONValue, Streaming: ref.Streaming || s.Streaming, HostLabel: ref.HostLabel,
 		EventPayload: ref.EventPayload, EventHeader: ref.EventHeader,
 		TimestampFormat: ref.TimestampFormat, Sensitive: s.Sensitive,
 	}
@@ -277,6 +284,9 @@ func (a *API) member(name string, ref *Ref) (*model.MemberRecord, error) {
 	}
 	if ref.LocationName != name {
 		m.LocationName = ref.LocationName
+	}
+	if ref.Location == "" && s.Location != "" && m.LocationName == "" {
+		m.LocationName = s.LocationName
 	}
 	if ns := ref.XMLNamespace; ns != nil {
 		m.XMLNamespace, m.XMLPrefix = ns.URI, ns.Prefix
