@@ -45,28 +45,27 @@ type Item[T any] struct {
 // Values read are shared with every other reader: treat what they point to
 // (slices, maps, pointers) as read-only. Tx.Update hands out a private copy.
 type Collection[T any] struct {
-	service, typ string
+	service, typ, full string
 }
 
 // NewCollection returns the collection of a service's resource type, e.g.
 // NewCollection[Cluster]("eks", "cluster"). Records are JSON: fields added later
 // are zero in old records.
 func NewCollection[T any](service, typ string) Collection[T] {
-	return Collection[T]{service, typ}
+	return Collection[T]{service, typ, service + "/" + typ}
 }
 
 // A Reader reads records: a *Store (the latest answered state) or a *Tx (that
 // state as the transaction has changed it).
 type Reader interface {
-	get(path string) (entry, bool)
-	list(coll, prefix string) []entry
+	get(coll, path string) (*entry, bool)
+	list(coll, prefix string) []*entry
 }
 
-func (c Collection[T]) name() string { return c.service + "/" + c.typ }
+func (c Collection[T]) name() string { return c.full }
 
-// path is the record's place: COLLECTION \x00 ACCOUNT / REGION / ID. See
-// etcdKey for how it is laid out in etcd.
-func (c Collection[T]) path(k Key) string { return c.name() + "\x00" + k.Account + "/" + k.Region + "/" + k.ID }
+// path is the record's place in its collection.
+func path(k Key) string { return k.Account + "/" + k.Region + "/" + k.ID }
 
 func (c Collection[T]) prefix(s Scope) string {
 	switch {
@@ -81,12 +80,12 @@ func (c Collection[T]) prefix(s Scope) string {
 
 // Get returns the record at k, or ErrNotFound.
 func (c Collection[T]) Get(r Reader, k Key) (T, error) {
-	e, ok := r.get(c.path(k))
+	e, ok := r.get(c.name(), path(k))
 	if !ok {
 		var zero T
 		return zero, ErrNotFound
 	}
-	return decode[T](e)
+	return decode[T](c, e)
 }
 
 // List returns the records in scope, ordered by account, region and ID.
@@ -94,7 +93,7 @@ func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
 	entries := r.list(c.name(), c.prefix(s))
 	out := make([]Item[T], 0, len(entries))
 	for _, e := range entries {
-		v, err := decode[T](e)
+		v, err := decode[T](c, e)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +104,7 @@ func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
 
 // Create writes a new record; ErrExists if k is taken.
 func (c Collection[T]) Create(tx *Tx, k Key, v T) error {
-	if _, ok := tx.get(c.path(k)); ok {
+	if _, ok := tx.get(c.name(), path(k)); ok {
 		return ErrExists
 	}
 	return c.Put(tx, k, v)
@@ -116,18 +115,21 @@ func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 	if err := checkKey(k); err != nil {
 		return err
 	}
+	if strings.Contains(c.service, "/") || strings.Contains(c.typ, "/") {
+		return fmt.Errorf("bad collection name %q", c.name())
+	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encoding %s %s: %w", c.name(), k, err)
 	}
-	tx.put(c.path(k), raw)
+	tx.put(c.name(), path(k), raw)
 	return nil
 }
 
 // Update changes the record at k by fn, which receives a private copy.
 // ErrNotFound if it is not there.
 func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
-	e, ok := tx.get(c.path(k))
+	e, ok := tx.get(c.name(), path(k))
 	if !ok {
 		return ErrNotFound
 	}
@@ -142,11 +144,11 @@ func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 }
 
 // Delete removes the record at k. Removing what is not there does nothing.
-func (c Collection[T]) Delete(tx *Tx, k Key) { tx.delete(c.path(k)) }
+func (c Collection[T]) Delete(tx *Tx, k Key) { tx.delete(c.name(), path(k)) }
 
 // Watch returns a watcher of the records in scope.
 func (c Collection[T]) Watch(s *Store, scope Scope) *Watcher {
-	return s.watch(c.name(), c.prefix(scope))
+	return s.view.watch(c.name(), c.prefix(scope))
 }
 
 // UpdateOne is a transaction that changes one record.
@@ -154,20 +156,25 @@ func (c Collection[T]) UpdateOne(ctx context.Context, s *Store, k Key, fn func(*
 	return s.Update(ctx, func(tx *Tx) error { return c.Update(tx, k, fn) })
 }
 
-func decode[T any](e entry) (T, error) {
-	if v, ok := e.cache.Load().(T); ok {
-		return v, nil
+func decode[T any](c Collection[T], e *entry) (T, error) {
+	if p := e.cached.Load(); p != nil {
+		if v, ok := (*p).(T); ok {
+			return v, nil
+		}
 	}
 	var v T
 	if err := json.Unmarshal(e.raw, &v); err != nil {
-		return v, fmt.Errorf("decoding %s: %w", e.path, err)
+		return v, fmt.Errorf("decoding %s %s: %w", c.name(), e.key(), err)
 	}
-	e.cache.Store(v)
+	boxed := any(v)
+	e.cached.Store(&boxed)
 	return v, nil
 }
 
+// checkKey refuses what could not be told apart in etcd.
 func checkKey(k Key) error {
-	if k.Account == "" || k.ID == "" || strings.Contains(k.Account+k.Region, "/") || strings.ContainsRune(k.ID, 0) {
+	if k.Account == "" || k.ID == "" || k.Region == "-" ||
+		strings.Contains(k.Account, "/") || strings.Contains(k.Region, "/") || strings.ContainsRune(k.ID, 0) {
 		return fmt.Errorf("bad store key %q", k)
 	}
 	return nil

@@ -6,245 +6,278 @@
 // runs its function against the view and commits only if nothing it read has
 // changed, else it runs it again. Watchers are level-triggered: they name the
 // keys that changed, never lose one and never block a writer.
+//
+// # How it works
+//
+// Everything is under one prefix of etcd, so that one etcd can hold several
+// Drydocks:
+//
+//	PREFIX/aws/SERVICE/TYPE/ACCOUNT/REGION/ID   a record (REGION is "-" for global services)
+//	PREFIX/clusters/PLANE/                      a cluster's Kubernetes state, written by its API server
+//	PREFIX/gone/SERVICE/TYPE/BUCKET             touched by deletions, only if etcd is shared; see commit
+//	compact_rev_key                             as kube-apiserver's compactor keeps it
+//
+// The view follows an etcd watch and is always exactly the state of one
+// revision. Update returns when the view has reached the revision of its own
+// write; so there is one order of changes for readers and watchers, whoever made
+// them. If the watch is lost, the view is loaded again and the difference is told.
+//
+// The embedded etcd (package etcdserver) answers a write after its log is synced;
+// kill -9 at any time loses nothing that was answered.
+//
+// What it does not do: transactions of more than MaxWrites writes. Make a larger
+// change visible by one last record.
 package store
 
 import (
 	"context"
-	"sort"
+	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/store/etcdserver"
 )
 
-// Config says where the store is.
+// MaxWrites is how many records one transaction may write.
+const MaxWrites = 100
+
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("the store is closed")
+	// ErrConflict is returned by Update when other processes kept changing what
+	// it read.
+	ErrConflict = errors.New("other processes keep changing the same records")
+	// ErrTooLarge is returned by Update for a transaction that etcd would refuse
+	// for its size; running it again does not help.
+	ErrTooLarge = errors.New("transaction too large")
+	// ErrUnavailable is returned when etcd does not answer. What was to be
+	// written may be written nevertheless.
+	ErrUnavailable = errors.New("the store is unavailable")
+	// ErrOutOfSpace is returned by Update when there is no room left to write.
+	// Transactions that only delete still go through.
+	ErrOutOfSpace = errors.New("the store is out of space")
+	// ErrInUse is returned by Open when another process has the data folder.
+	ErrInUse = errors.New("data folder is in use")
+)
+
+// DefaultPrefix is where in etcd the store is unless Config says otherwise.
+const DefaultPrefix = "/drydock"
+
+// Config says where the store is: in Dir, nowhere (Ephemeral) or in an etcd of
+// the user's (Endpoints).
 type Config struct {
-	// Dir is the data folder of the embedded etcd.
+	// Dir is the data folder of the embedded etcd. It is made if it is not there.
 	Dir string
-	// Ephemeral keeps nothing: the store lives in a private temporary folder
-	// without fsync and is removed by Close.
+	// Ephemeral keeps nothing: the store lives in a private temporary folder, in
+	// memory where the system has a large enough tmpfs, without fsync, and is
+	// removed by Close.
 	Ephemeral bool
-}
 
-type entry struct {
-	path  string // collection \x00 account/region/id
-	raw   []byte
-	rev   int64
-	cache *atomic.Value // decoded value
-}
+	// Endpoints are the URLs of an external etcd.
+	Endpoints []string
+	// CAFile verifies the external etcd; CertFile and KeyFile are shown to it.
+	CAFile, CertFile, KeyFile string
+	// Username and Password log in to it. Kubernetes API servers know only
+	// certificates, see EtcdAccess.
+	Username, Password string
 
-func (e entry) key() Key {
-	_, k, _ := strings.Cut(e.path, "\x00")
-	p := strings.SplitN(k, "/", 3)
-	return Key{p[0], p[1], p[2]}
+	// Prefix separates this store from others in the same etcd; empty means
+	// DefaultPrefix.
+	Prefix string
+	// QuotaBytes bounds the embedded etcd's database; 0 means 8 GiB.
+	QuotaBytes int64
+	// MinFreeBytes is how much of the disk the embedded etcd leaves free: below
+	// it every put is refused, also those of API servers. 0 means 64 MiB.
+	MinFreeBytes int64
+
+	Log   *slog.Logger     // nil: slog.Default()
+	Clock clock.WithTicker // for maintenance; nil: the real one
 }
 
 // A Store is the open store. Its methods may be called concurrently.
 type Store struct {
-	mu       sync.Mutex
-	rev      int64
-	data     map[string]map[string]entry // collection → path → entry
-	watchers map[*Watcher]struct{}
-	changed  chan struct{}
+	cfg    Config
+	root   string // PREFIX without a slash at its end
+	log    *slog.Logger
+	client *clientv3.Client
+	server *etcdserver.Server // nil: external
+	home   *home              // nil: external
+	access EtcdAccess
+
+	view   *view
+	lineup lineup
+	// spaceCheck asks the maintainer to look at the space now.
+	spaceCheck chan struct{}
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	alive  context.Context // ends with Close or when etcd has failed
+
+	mu     sync.Mutex
+	closed bool           // no more goroutines
+	owned  sync.WaitGroup // goroutines
+
+	closeOnce sync.Once
+	closeErr  error
 }
 
-// Open opens the store. Close it when done.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
-	return &Store{
-		data:     map[string]map[string]entry{},
-		watchers: map[*Watcher]struct{}{},
-		changed:  make(chan struct{}),
-	}, nil
+// Open opens the store. Close it when done. Its errors are one line that says
+// what to do.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.QuotaBytes == 0 {
+		cfg.QuotaBytes = 8 << 30
+	}
+	if cfg.MinFreeBytes == 0 {
+		cfg.MinFreeBytes = 64 << 20
+	}
+	root := strings.TrimRight(cfg.Prefix, "/")
+	if root == "" {
+		root = DefaultPrefix
+	}
+	if !strings.HasPrefix(root, "/") {
+		root = "/" + root
+	}
+	s := &Store{cfg: cfg, root: root, log: cfg.Log, view: newView(), spaceCheck: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.alive = s.ctx
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if len(cfg.Endpoints) > 0 {
+		err = s.dial(ctx)
+	} else {
+		err = s.serve(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rev, err := s.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the store: %w", s.explain(err))
+	}
+	s.spawn(func() { s.follow(rev) })
+	s.spawn(s.maintain)
+	return s, nil
 }
 
-// Close ends the store and every watcher.
-func (s *Store) Close() error { return nil }
-
-// Changed returns a channel that is closed by the next change of any record.
-func (s *Store) Changed() <-chan struct{} {
+// spawn runs f in a goroutine that Close waits for; false if it is too late.
+func (s *Store) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
+	if s.closed {
+		return false
+	}
+	s.owned.Go(f)
+	return true
 }
 
-// Update runs fn in a transaction and commits what it wrote. fn may run several
-// times and must have no effect but through tx. An error of fn is returned as it
-// is and nothing is written. When Update returns nil the writes are durable and
-// visible to every later read.
-func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tx := &Tx{s: s, writes: map[string][]byte{}}
-	if err := fn(tx); err != nil {
+// serve starts the embedded etcd.
+func (s *Store) serve(ctx context.Context) error {
+	var err error
+	if s.cfg.Ephemeral {
+		s.home, err = ephemeralHome()
+	} else {
+		s.home, err = openHome(s.cfg.Dir)
+	}
+	if err != nil {
 		return err
 	}
-	s.apply(tx.writes)
-	return ctx.Err()
-}
-
-// Reset removes every record of an account, or of all accounts if account is empty.
-func (s *Store) Reset(ctx context.Context, account string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	writes := map[string][]byte{}
-	for _, c := range s.data {
-		for p, e := range c {
-			if account == "" || e.key().Account == account {
-				writes[p] = nil
-			}
-		}
+	s.server, err = etcdserver.Start(ctx, etcdserver.Config{
+		Dir:        s.home.data(),
+		Socket:     s.home.socket,
+		NoSync:     s.cfg.Ephemeral,
+		QuotaBytes: s.cfg.QuotaBytes,
+		Log:        s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("starting the store in %s: %w", s.home.dir, err)
 	}
-	s.apply(writes)
+	s.client = s.server.Client()
+	s.access = EtcdAccess{Endpoints: []string{s.server.Endpoint()}}
+	alive, end := context.WithCancelCause(s.ctx)
+	s.alive = alive
+	s.spawn(func() {
+		select {
+		case <-s.server.Failed():
+			s.log.Error("store failed", "err", s.Err())
+			end(s.Err())
+		case <-alive.Done():
+			end(nil)
+		}
+	})
 	return nil
 }
 
-func (s *Store) apply(writes map[string][]byte) {
-	if len(writes) == 0 {
-		return
-	}
-	s.rev++
-	for p, raw := range writes {
-		coll, _, _ := strings.Cut(p, "\x00")
-		if raw == nil {
-			delete(s.data[coll], p)
-		} else {
-			if s.data[coll] == nil {
-				s.data[coll] = map[string]entry{}
-			}
-			s.data[coll][p] = entry{p, raw, s.rev, new(atomic.Value)}
+// Close ends the store and every watcher. Reads go on to answer what was last
+// known.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.cancel()
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.view.close()
+		s.owned.Wait()
+		var errs []error
+		switch {
+		case s.server != nil:
+			errs = append(errs, s.server.Close())
+		case s.client != nil:
+			_ = s.client.Close() // nothing is lost with the connection
 		}
-		for w := range s.watchers {
-			w.mark(coll, p)
+		if s.home != nil {
+			errs = append(errs, s.home.close())
 		}
+		s.closeErr = errors.Join(errs...)
+	})
+	return s.closeErr
+}
+
+// Failed returns a channel that is closed when the embedded etcd cannot go on,
+// usually because its disk refused a write. Err then says why. Nothing answered
+// is lost; the daemon should say so and end. An external etcd never closes it.
+func (s *Store) Failed() <-chan struct{} {
+	if s.server == nil {
+		return nil
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	return s.server.Failed()
 }
 
-func (s *Store) get(path string) (entry, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.getLocked(path)
-}
-
-func (s *Store) getLocked(path string) (entry, bool) {
-	coll, _, _ := strings.Cut(path, "\x00")
-	e, ok := s.data[coll][path]
-	return e, ok
-}
-
-func (s *Store) list(coll, prefix string) []entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listLocked(coll, prefix)
-}
-
-func (s *Store) listLocked(coll, prefix string) []entry {
-	var out []entry
-	for p, e := range s.data[coll] {
-		if strings.HasPrefix(p, coll+"\x00"+prefix) {
-			out = append(out, e)
-		}
+// Err says why Failed is closed, nil if it is not.
+func (s *Store) Err() error {
+	if s.server == nil {
+		return nil
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
-	return out
-}
-
-// A Tx is a running transaction; it is a Reader that sees its own writes.
-type Tx struct {
-	s      *Store
-	writes map[string][]byte // nil deletes
-}
-
-func (tx *Tx) get(path string) (entry, bool) {
-	if raw, ok := tx.writes[path]; ok {
-		return entry{path, raw, 0, new(atomic.Value)}, raw != nil
+	if err := s.server.Err(); err != nil {
+		return fmt.Errorf("%w: %w; free space or repair the disk of %s, then start Drydock again: nothing answered is lost",
+			ErrUnavailable, err, s.home.dir)
 	}
-	return tx.s.getLocked(path)
+	return nil
 }
 
-func (tx *Tx) list(coll, prefix string) []entry {
-	merged := map[string]entry{}
-	for _, e := range tx.s.listLocked(coll, prefix) {
-		merged[e.path] = e
-	}
-	for p, raw := range tx.writes {
-		if !strings.HasPrefix(p, coll+"\x00"+prefix) {
-			continue
-		}
-		if raw == nil {
-			delete(merged, p)
-		} else {
-			merged[p] = entry{p, raw, 0, new(atomic.Value)}
-		}
-	}
-	out := make([]entry, 0, len(merged))
-	for _, e := range merged {
-		out = append(out, e)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
-	return out
+// Changed returns a channel that is closed by the next change of any record.
+func (s *Store) Changed() <-chan struct{} {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return s.view.changed
 }
 
-func (tx *Tx) put(path string, raw []byte) { tx.writes[path] = raw }
-func (tx *Tx) delete(path string)          { tx.writes[path] = nil }
+func (s *Store) get(coll, path string) (*entry, bool) { return s.view.snap.Load().get(coll, path) }
+func (s *Store) list(coll, prefix string) []*entry    { return s.view.snap.Load().list(coll, prefix) }
 
-// A Watcher names the keys of a scope that changed since it was last asked.
-type Watcher struct {
-	s            *Store
-	coll, prefix string
-	dirty        map[string]struct{} // guarded by s.mu
-	wake         chan struct{}
-}
-
-func (s *Store) watch(coll, prefix string) *Watcher {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := &Watcher{s, coll, coll + "\x00" + prefix, map[string]struct{}{}, make(chan struct{}, 1)}
-	for p := range s.data[coll] {
-		w.mark(coll, p)
-	}
-	s.watchers[w] = struct{}{}
-	return w
-}
-
-func (w *Watcher) mark(coll, path string) {
-	if coll != w.coll || !strings.HasPrefix(path, w.prefix) {
-		return
-	}
-	w.dirty[path] = struct{}{}
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Next waits until something changed and returns the keys: at first all that
-// exist, later those written or deleted since the last call. It returns ctx's
-// error when ctx ends. Read the record to see what it is now.
-func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
-	for {
-		w.s.mu.Lock()
-		if len(w.dirty) > 0 {
-			keys := make([]Key, 0, len(w.dirty))
-			for p := range w.dirty {
-				keys = append(keys, entry{path: p}.key())
-			}
-			w.dirty = map[string]struct{}{}
-			w.s.mu.Unlock()
-			return keys, nil
-		}
-		w.s.mu.Unlock()
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// Stop ends the watcher.
-func (w *Watcher) Stop() {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	delete(w.s.watchers, w)
-}
+// commitTimeout is how long etcd may take to answer a write.
+const commitTimeout = 10 * time.Second

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// EtcdAccess is what a Kubernetes API server needs to use the store's etcd.
+type EtcdAccess struct {
+	// Endpoints are URLs, unix:///PATH for the embedded etcd.
+	Endpoints []string
+	// CAFile, CertFile and KeyFile are empty where no TLS is used.
+	CAFile, CertFile, KeyFile string
+	// NeedsPassword says that the store has to log in with a password and shows
+	// no certificate. API servers cannot do that.
+	NeedsPassword bool
+}
+
+// EtcdAccess says how API servers reach the store's etcd.
+func (s *Store) EtcdAccess() EtcdAccess { return s.access }
+
+// ClusterPrefix is the --etcd-prefix of a cluster's API server.
+func (s *Store) ClusterPrefix(planeID string) string { return s.root + "/clusters/" + planeID }
+
+// clusterRange bounds a cluster's keys. An empty ID would mean every cluster.
+func (s *Store) clusterRange(planeID string) (start, end string, err error) {
+	if planeID == "" || strings.Contains(planeID, "/") {
+		return "", "", fmt.Errorf("bad control plane ID %q", planeID)
+	}
+	start = s.ClusterPrefix(planeID) + "/"
+	return start, clientv3.GetPrefixRangeEnd(start), nil
+}
+
+// deleteChunk is how many keys are deleted at once. Etcd answers nobody else
+// meanwhile.
+const deleteChunk = 500
+
+// DeleteClusterPrefix deletes a cluster's Kubernetes state. End its API server
+// before. It may be called again after an error.
+func (s *Store) DeleteClusterPrefix(ctx context.Context, planeID string) error {
+	start, end, err := s.clusterRange(planeID)
+	if err != nil {
+		return err
+	}
+	for {
+		resp, err := s.client.Get(ctx, start, clientv3.WithRange(end), clientv3.WithLimit(deleteChunk), clientv3.WithKeysOnly())
+		if err == nil && len(resp.Kvs) == 0 {
+			return nil
+		}
+		if err == nil {
+			last := string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+			_, err = s.client.Delete(ctx, start, clientv3.WithRange(last))
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return s.explain(err)
+		}
+	}
+}
+
+// CountClusterKeys returns how many keys a cluster has in etcd.
+func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, error) {
+	start, end, err := s.clusterRange(planeID)
+	if err != nil {
+		return 0, err
+	}
+	return s.count(ctx, start, end)
+}
+
+// CountKeys returns how many keys the store's prefix has in etcd: records,
+// clusters' and its own.
+func (s *Store) CountKeys(ctx context.Context) (int64, error) {
+	start := s.root + "/"
+	return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start))
+}
+
+func (s *Store) count(ctx context.Context, start, end string) (int64, error) {
+	resp, err := s.client.Get(ctx, start, clientv3.WithRange(end), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, s.explain(err)
+	}
+	return resp.Count, nil
+}
+
+// dialTimeout is how long Open waits for an external etcd.
+const dialTimeout = 5 * time.Second
+
+// dial connects to an external etcd.
+func (s *Store) dial(ctx context.Context) error {
+	cfg := s.cfg
+	if (cfg.CertFile == "") != (cfg.KeyFile == "") {
+		return errors.New("etcd client certificate and key go together: give both or neither")
+	}
+	secure, err := tlsConfig(cfg)
+	if err != nil {
+		return err
+	}
+	s.access = EtcdAccess{
+		Endpoints: cfg.Endpoints,
+		CAFile:    cfg.CAFile, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile,
+		NeedsPassword: cfg.Username != "" && cfg.CertFile == "",
+	}
+	where := strings.Join(cfg.Endpoints, ", ")
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		TLS:                  secure,
+		Username:             cfg.Username,
+		Password:             cfg.Password,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    30 * time.Second,
+		DialKeepAliveTimeout: 10 * time.Second,
+		Logger:               zap.NewNop(), // what fails is told to the caller
+	})
+	if err != nil {
+		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
+	}
+	s.client = client
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := client.Get(ctx, s.root, clientv3.WithCountOnly()); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s; is it running, and is the URL right (https:// with TLS)", dialTimeout)
+		}
+		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
+	}
+	return nil
+}
+
+// tlsConfig returns nil when no endpoint uses TLS.
+func tlsConfig(cfg Config) (*tls.Config, error) {
+	secure := false
+	for _, e := range cfg.Endpoints {
+		secure = secure || strings.HasPrefix(e, "https://") || strings.HasPrefix(e, "unixs://")
+	}
+	if !secure {
+		if cfg.CAFile+cfg.CertFile != "" {
+			return nil, errors.New("etcd certificates are given but no endpoint starts with https://")
+		}
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd CA: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd CA: no certificate in %s", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" {
+		// Read again for every connection, so that it can be rotated.
+		if _, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile); err != nil {
+			return nil, fmt.Errorf("etcd client certificate: %w", err)
+		}
+		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+			return &cert, err
+		}
+	}
+	return out, nil
+}

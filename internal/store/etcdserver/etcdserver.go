@@ -1,0 +1,271 @@
+// Package etcdserver runs the embedded etcd: one member that listens on nothing
+// but a unix socket, tuned for a single writer's machine rather than for a
+// replicated cluster.
+//
+// It knows nothing of what is stored. Only internal/store imports it.
+package etcdserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// walSegment is how much is preallocated for each of the two open log files.
+	// etcd's 64 MB would make every throw-away store on tmpfs cost 128 MB.
+	walSegment = 8 << 20
+
+	// maxRequest bounds one transaction; etcd's 1.5 MiB is too little for 100
+	// large records.
+	maxRequest = 8 << 20
+
+	// maxTxnOps is above what any transaction of internal/store needs.
+	maxTxnOps = 1024
+
+	// The raft log kept in memory and replayed after a crash. etcd's 10,000 are
+	// for followers that must catch up; there are none.
+	snapshotCount   = 2000
+	snapshotCatchUp = 100
+
+	// batchInterval is how often applied writes reach the database file. They
+	// are in the fsynced log before they are answered; this only bounds what is
+	// replayed after a crash, and how often an idle disk is woken.
+	batchInterval = 500 * time.Millisecond
+
+	// A lone member elects itself after at most two election timeouts.
+	tickMs     = 10
+	electionMs = 50
+
+	// closeTimeout bounds Close after etcd has failed and may hang.
+	closeTimeout = 10 * time.Second
+)
+
+// Config says where and how the server runs.
+type Config struct {
+	// Dir is etcd's data folder. It is made if it is not there.
+	Dir string
+	// Socket is the path of the unix socket for other processes.
+	Socket string
+	// NoSync leaves out every fsync: for stores that are thrown away.
+	NoSync bool
+	// QuotaBytes is the size of the database at which writes are refused.
+	QuotaBytes int64
+	Log        *slog.Logger
+}
+
+// A Server is a running etcd.
+type Server struct {
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	grpc   *grpc.Server
+	socket string
+	served sync.WaitGroup
+	fatal  *fatalHook
+}
+
+// setSegment runs once because the size is a variable of etcd's wal package,
+// read without a lock by every running server.
+var setSegment = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
+
+// Start starts etcd and returns when it answers.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	setSegment()
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	fatal := &fatalHook{failed: make(chan struct{})}
+	ec := embed.NewConfig()
+	ec.Name = "drydock"
+	ec.Dir = cfg.Dir
+	// No listener of embed's: its peer listener cannot use a socket by path, and
+	// its client listener waits for open watches when it is closed.
+	ec.ListenPeerUrls, ec.ListenClientUrls, ec.AdvertiseClientUrls = nil, nil, nil
+	ec.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:0"}} // identity only, never dialled
+	ec.InitialCluster = ec.InitialClusterFromName(ec.Name)
+	ec.EnableGRPCGateway = false
+	ec.TickMs, ec.ElectionMs = tickMs, electionMs
+	ec.PreVote = false
+	ec.UnsafeNoFsync = cfg.NoSync
+	ec.QuotaBackendBytes = cfg.QuotaBytes
+	ec.MaxRequestBytes = maxRequest
+	ec.MaxTxnOps = maxTxnOps
+	ec.SnapshotCount, ec.SnapshotCatchUpEntries = snapshotCount, snapshotCatchUp
+	ec.MaxSnapFiles, ec.MaxWalFiles = 2, 2
+	ec.BackendBatchInterval = batchInterval
+	ec.WarningApplyDuration = 2 * time.Second
+	ec.WarningUnaryRequestDuration = 5 * time.Second
+	ec.CompactHashCheckTime = 24 * time.Hour
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&slogCore{log: cfg.Log},
+		zap.WithFatalHook(fatal), zap.WithPanicHook(panicHook{fatal})))
+
+	s := &Server{socket: cfg.Socket, fatal: fatal}
+	started := make(chan error, 1)
+	// In a goroutine of its own, because the fatal hook ends the one it meets.
+	go func() {
+		err := errors.New("etcd ended while it started")
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("etcd cannot read its data: %v", r)
+			}
+			started <- err
+		}()
+		s.etcd, err = embed.StartEtcd(ec)
+	}()
+	err := <-started
+	if ferr := fatal.Err(); ferr != nil {
+		err = ferr
+	}
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case <-fatal.failed:
+		return nil, errors.Join(fatal.Err(), s.Close())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), s.Close())
+	}
+	s.client = v3client.New(s.etcd.Server)
+	if err := s.listen(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) listen(ctx context.Context) error {
+	_ = os.Remove(s.socket) // left by a crash: the folder's lock says nobody listens
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.socket)
+	if err != nil {
+		return err
+	}
+	s.grpc = v3rpc.Server(s.etcd.Server, nil, nil,
+		// kube-apiserver pings more often than grpc's default allows.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: embed.DefaultGRPCKeepAliveMinTime}))
+	s.served.Go(func() {
+		_ = s.grpc.Serve(l) // ends with Stop
+	})
+	return nil
+}
+
+// Client is a client inside this process. Close closes it.
+func (s *Server) Client() *clientv3.Client { return s.client }
+
+// Endpoint is where other processes reach the server.
+func (s *Server) Endpoint() string { return "unix://" + s.socket }
+
+// Failed is closed when etcd cannot go on, usually because the disk refused a
+// write. Nothing answered is lost; a new Start on a good disk goes on from there.
+func (s *Server) Failed() <-chan struct{} { return s.fatal.failed }
+
+// Err says why Failed is closed.
+func (s *Server) Err() error { return s.fatal.Err() }
+
+// Size returns the size of the database file and how much of it is in use.
+func (s *Server) Size() (total, inUse int64) {
+	b := s.etcd.Server.Backend()
+	return b.Size(), b.SizeInUse()
+}
+
+// Revision is that of the last write.
+func (s *Server) Revision() int64 { return s.etcd.Server.KV().Rev() }
+
+// Full says whether the alarm is on that makes etcd refuse every put.
+func (s *Server) Full() bool {
+	for _, a := range s.etcd.Server.Alarms() {
+		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			return true
+		}
+	}
+	return false
+}
+
+// SetFull turns that alarm on or off.
+func (s *Server) SetFull(ctx context.Context, full bool) error {
+	action := etcdserverpb.AlarmRequest_DEACTIVATE
+	if full {
+		action = etcdserverpb.AlarmRequest_ACTIVATE
+	}
+	_, err := s.etcd.Server.Alarm(ctx, &etcdserverpb.AlarmRequest{
+		MemberID: uint64(s.etcd.Server.MemberID()),
+		Action:   action,
+		Alarm:    etcdserverpb.AlarmType_NOSPACE,
+	})
+	return err
+}
+
+// Defragment rewrites the database file without its holes. Everybody waits
+// meanwhile, and the disk must hold a second copy of what is in use.
+func (s *Server) Defragment() error { return s.etcd.Server.Defragment() }
+
+// Close stops the server and its client.
+func (s *Server) Close() error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.grpc != nil {
+			s.grpc.Stop()
+			s.served.Wait()
+		}
+		if s.client != nil {
+			_ = s.client.Close() // reports only the cancellation of its own context
+		}
+		s.etcd.Close()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-s.closeDeadline():
+		return fmt.Errorf("etcd did not stop: %w", s.fatal.Err())
+	}
+}
+
+// closeDeadline fires only after a failure: a healthy etcd is waited for.
+func (s *Server) closeDeadline() <-chan time.Time {
+	if s.fatal.Err() == nil {
+		return nil
+	}
+	return time.After(closeTimeout)
+}
+
+// A fatalHook takes the place of os.Exit in etcd's fatal errors: it remembers
+// the first one and ends the goroutine that met it, so that the daemon can say
+// what is wrong and end in order.
+type fatalHook struct {
+	once   sync.Once
+	failed chan struct{}
+	err    error
+}
+
+func (h *fatalHook) fail(err error) {
+	h.once.Do(func() {
+		h.err = err
+		close(h.failed)
+	})
+}
+
+// Err is the failure, or nil.
+func (h *fatalHook) Err() error {
+	select {
+	case <-h.failed:
+		return h.err
+	default:
+		return nil
+	}
+}

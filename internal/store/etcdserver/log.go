@@ -1,0 +1,87 @@
+package etcdserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// slogCore sends what etcd has to say from warning on to slog.
+type slogCore struct {
+	log    *slog.Logger
+	fields []zapcore.Field
+}
+
+// expected are warnings that are true of every embedded etcd and help nobody.
+var expected = map[string]bool{
+	"Running http and grpc server on single port. This is not recommended for production.": true,
+	"simple token is not cryptographically signed":                                         true,
+	// A refused write: its caller is told.
+	"failed to apply request": true,
+	// A new member looks for its storage version before its first commit, and
+	// again a little later.
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
+}
+
+func (c *slogCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
+
+func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return &slogCore{c.log, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+}
+
+func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(e.Level) || expected[e.Message] {
+		return ce
+	}
+	return ce.AddCore(e, c)
+}
+
+func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	level := slog.LevelWarn
+	if e.Level > zapcore.WarnLevel {
+		level = slog.LevelError
+	}
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
+		f.AddTo(enc)
+	}
+	attrs := make([]slog.Attr, 0, len(enc.Fields))
+	for k, v := range enc.Fields {
+		attrs = append(attrs, slog.Any(k, v))
+	}
+	c.log.LogAttrs(context.Background(), level, "etcd: "+e.Message, attrs...)
+	return nil
+}
+
+func (c *slogCore) Sync() error { return nil }
+
+// OnWrite is called for a fatal error after it was logged.
+func (h *fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	h.fail(toError(ce, fields))
+	runtime.Goexit()
+}
+
+// A panicHook is for etcd's logged panics: real ones, unless etcd has failed
+// already, when they are what follows from that.
+type panicHook struct{ fatal *fatalHook }
+
+// OnWrite is called for a panic after it was logged.
+func (h panicHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if h.fatal.Err() != nil {
+		runtime.Goexit()
+	}
+	panic(toError(ce, fields))
+}
+
+func toError(ce *zapcore.CheckedEntry, fields []zapcore.Field) error {
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok && f.Key == "error" {
+			return fmt.Errorf("%s: %w", ce.Message, err)
+		}
+	}
+	return fmt.Errorf("%s", ce.Message)
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxSocketPath is the longest path of a unix socket everywhere (macOS: 104
+	// with the zero byte).
+	maxSocketPath = 100
+	// tmpfsFree is how much a tmpfs must have free to hold an ephemeral store.
+	tmpfsFree = 1 << 30
+	// tmpPrefix is how our temporary folders are called.
+	tmpPrefix = "drydock-store-"
+	// abandonedAfter is how old an ephemeral store must be to be removed when
+	// nobody has it open: a younger one may not have been locked yet.
+	abandonedAfter = time.Minute
+)
+
+// A home is the locked folder of an embedded etcd:
+//
+//	lock       flocked by the process that has it open; holds its pid
+//	etcd/      etcd's data
+//	etcd.sock  its socket, unless the path is too long
+//	socket     then: where the socket is
+type home struct {
+	dir    string
+	socket string
+	lock   *os.File
+	remove []string // by close
+}
+
+func (h *home) data() string { return filepath.Join(h.dir, "etcd") }
+
+// openHome makes and locks the folder.
+func openHome(dir string) (*home, error) {
+	if dir == "" {
+		return nil, errors.New("no data folder given: choose one with --data-dir, or use --ephemeral")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unusable(dir, err)
+	}
+	h := &home{dir: dir}
+	if err := h.acquire(); err != nil {
+		return nil, err
+	}
+	if err := h.placeSocket(); err != nil {
+		return nil, errors.Join(unusable(dir, err), h.close())
+	}
+	return h, nil
+}
+
+// unusable makes one line of an error of the file system.
+func unusable(dir string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	hint := "choose another with --data-dir"
+	if errors.Is(err, fs.ErrPermission) {
+		hint = fmt.Sprintf("give user %d the right to write there, or choose another with --data-dir", os.Getuid())
+	}
+	return fmt.Errorf("data folder %s cannot be used: %w; %s", dir, err, hint)
+}
+
+func (h *home) acquire() error {
+	f, err := os.OpenFile(filepath.Join(h.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return unusable(h.dir, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return unusable(h.dir, err)
+		}
+		holder := ""
+		raw := make([]byte, 32)
+		if n, _ := f.ReadAt(raw, 0); n > 0 {
+			holder = " by process " + strings.TrimSpace(string(raw[:n]))
+		}
+		return fmt.Errorf("%w%s: %s; end that Drydock with `drydock down`, or choose another folder with --data-dir",
+			ErrInUse, holder, h.dir)
+	}
+	h.lock = f
+	if err := f.Truncate(0); err != nil {
+		return errors.Join(unusable(h.dir, err), h.close())
+	}
+	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return errors.Join(unusable(h.dir, err), h.close())
+	}
+	return nil
+}
+
+// placeSocket chooses where the socket is: in the folder, or if its path is too
+// long in a private temporary one.
+func (h *home) placeSocket() error {
+	note := filepath.Join(h.dir, "socket")
+	if old, err := os.ReadFile(note); err == nil {
+		removeTemp(string(old)) // left by a crash
+		if err := os.Remove(note); err != nil {
+			return err
+		}
+	}
+	h.socket = filepath.Join(h.dir, "etcd.sock")
+	if len(h.socket) <= maxSocketPath {
+		h.remove = append(h.remove, h.socket)
+		return nil
+	}
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if !writable(base) {
+		base = os.TempDir()
+	}
+	tmp, err := os.MkdirTemp(base, tmpPrefix) // 0700
+	if err != nil {
+		return err
+	}
+	h.remove = append(h.remove, tmp, note)
+	h.socket = filepath.Join(tmp, "etcd.sock")
+	return os.WriteFile(note, []byte(tmp), 0o600)
+}
+
+// removeTemp removes one of our temporary folders and nothing else.
+func removeTemp(dir string) {
+	if filepath.IsAbs(dir) && strings.HasPrefix(filepath.Base(dir), tmpPrefix) {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+func (h *home) close() error {
+	var errs []error
+	for _, p := range h.remove {
+		errs = append(errs, os.RemoveAll(p))
+	}
+	if h.lock != nil {
+		// The file stays: were it removed, two could hold a lock of that name.
+		errs = append(errs, h.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ephemeralHome makes a folder for a store that is thrown away.
+func ephemeralHome() (*home, error) {
+	base := os.TempDir()
+	for _, dir := range []string{"/dev/shm", os.Getenv("XDG_RUNTIME_DIR")} {
+		if free, err := freeBytes(dir); err == nil && free >= tmpfsFree && isTmpfs(dir) && writable(dir) {
+			base = dir
+			break
+		}
+	}
+	sweep(base)
+	dir, err := os.MkdirTemp(base, tmpPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("ephemeral store: %w", err)
+	}
+	h := &home{dir: dir}
+	if err := h.acquire(); err != nil {
+		return nil, err
+	}
+	h.remove = []string{dir}
+	if err := h.placeSocket(); err != nil {
+		return nil, errors.Join(unusable(dir, err), h.close())
+	}
+	return h, nil
+}
+
+// sweep removes ephemeral stores whose process was killed.
+func sweep(base string) {
+	dirs, _ := filepath.Glob(filepath.Join(base, tmpPrefix+"*"))
+	for _, dir := range dirs {
+		if st, err := os.Lstat(dir); err != nil || !st.IsDir() || time.Since(st.ModTime()) < abandonedAfter {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue // another user's, or the socket of a store elsewhere
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			removeTemp(dir)
+		}
+		_ = f.Close()
+	}
+}
+
+func writable(dir string) bool {
+	return dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil
+}
+
+// freeBytes is how much an ordinary user may still write to dir's file system.
+func freeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if dir == "" {
+		return 0, fs.ErrNotExist
+	}
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// A lineup orders this process's transactions that would disturb each other, so
+// that etcd is not asked to refuse what is known to fail, and so that none
+// starves: of two that conflict, the one that came first goes first. All others
+// go to etcd side by side and share its fsyncs.
+type lineup struct {
+	mu    sync.Mutex
+	queue []*pending // by arrival
+}
+
+// A pending transaction waits for its turn or is being committed.
+type pending struct {
+	tx         *Tx
+	committing bool
+	left       chan struct{}
+}
+
+func (l *lineup) enter(tx *Tx) *pending {
+	p := &pending{tx: tx, left: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, p)
+	return p
+}
+
+func (l *lineup) leave(p *pending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.queue, p); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+		close(p.left)
+	}
+}
+
+// turn waits until nothing that conflicts with p is being committed or has come
+// earlier. Then, if what p read is still so, p counts as being committed and turn
+// returns true; else p keeps its place and should be run again.
+func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
+	for {
+		l.mu.Lock()
+		first := l.ahead(p)
+		if first == nil {
+			// What was committed before is in the view: leave comes after that.
+			fresh := !p.tx.stale(v)
+			p.committing = fresh
+			l.mu.Unlock()
+			return fresh, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-first.left:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// ahead returns a transaction that p must wait for, if any. Waiting ones wait
+// for earlier ones only and committing ones for nobody, so nobody waits for ever.
+func (l *lineup) ahead(p *pending) *pending {
+	earlier := true
+	for _, o := range l.queue {
+		if o == p {
+			earlier = false
+			continue
+		}
+		if (earlier || o.committing) && p.tx.conflicts(&o.tx.footprint) {
+			return o
+		}
+	}
+	return nil
+}
+
+// rerun replaces what p is after it was run again.
+func (l *lineup) rerun(p *pending, tx *Tx) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.tx = tx
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// compactRevKey is where kube-apiserver's compactor says up to which revision
+	// it has compacted. Its watch cache watches the key to drop what can no longer
+	// be listed: k8s.io/apiserver/pkg/storage/etcd3/compact.go.
+	compactRevKey = "compact_rev_key"
+	// compactEvery is upstream's interval: history is kept that long at least.
+	compactEvery = 5 * time.Minute
+	// firstCompact is when what was before Open is dropped from our own etcd, for
+	// daemons that never run for five minutes. Nobody can be watching it.
+	firstCompact = time.Minute
+	// spaceEvery is how often the space left is looked at.
+	spaceEvery = 5 * time.Second
+
+	// A database file is worth rewriting when it is this large and half empty.
+	wastefulFrom = 64 << 20
+	// quietRevisions is how many writes between two looks are few enough for a
+	// rewrite, which everybody has to wait for.
+	quietRevisions = 100
+)
+
+// A maintainer bounds the history and the size of etcd.
+//
+// API servers must not compact: each would compact the whole of etcd, so they
+// run with --etcd-compaction-interval=0 and the store does it for all.
+type maintainer struct {
+	s *Store
+	// version and rev are upstream's "logical time" and the revision of the last
+	// round.
+	version, rev int64
+	seen         int64 // revision at the last look at the space
+	reclaimed    int64 // revision at the last attempt to gain space
+}
+
+func (s *Store) maintain() {
+	m := s.newMaintainer(s.alive)
+	ticker := s.cfg.Clock.NewTicker(spaceEvery)
+	defer ticker.Stop()
+	due := s.cfg.Clock.Now().Add(compactEvery)
+	if s.server != nil {
+		due = s.cfg.Clock.Now().Add(firstCompact)
+	}
+	for {
+		select {
+		case <-s.alive.Done():
+			return
+		case <-s.spaceCheck:
+		case now := <-ticker.C():
+			if !now.Before(due) {
+				due = now.Add(compactEvery)
+				m.compact(s.alive)
+			}
+		}
+		m.space(s.alive)
+	}
+}
+
+func (s *Store) newMaintainer(ctx context.Context) *maintainer {
+	m := &maintainer{s: s}
+	if s.server == nil {
+		return m // as upstream: the first round only learns where others are
+	}
+	if resp, err := s.client.Get(ctx, compactRevKey); err == nil {
+		m.rev = resp.Header.Revision
+		if len(resp.Kvs) > 0 {
+			m.version = resp.Kvs[0].Version
+		}
+	}
+	return m
+}
+
+// compact is a round of upstream's algorithm: whoever finds the key as it left
+// it compacts up to the revision of its last round; all others wait for the next.
+func (m *maintainer) compact(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	resp, err := m.s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.Version(compactRevKey), "=", m.version)).
+		Then(clientv3.OpPut(compactRevKey, strconv.FormatInt(m.rev, 10))).
+		Else(clientv3.OpGet(compactRevKey)).
+		Commit()
+	if err != nil {
+		m.failed(ctx, "compaction", err)
+		return
+	}
+	upTo := m.rev
+	m.rev = resp.Header.Revision
+	if !resp.Succeeded {
+		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+			m.version = kvs[0].Version
+		} else {
+			m.version = 0
+		}
+		return
+	}
+	m.version++
+	if upTo == 0 {
+		return
+	}
+	if _, err := m.s.client.Compact(ctx, upTo); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		m.failed(ctx, "compaction", err)
+	}
+}
+
+func (m *maintainer) failed(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		m.s.log.Warn("store: "+what+" failed", "err", err)
+	}
+}
+
+// space looks after the room that our own etcd has. An external one is its
+// owner's to look after.
+func (m *maintainer) space(ctx context.Context) {
+	s := m.s
+	if s.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	rev := s.server.Revision()
+	quiet := rev-m.seen < quietRevisions
+	m.seen = rev
+
+	size, inUse := s.server.Size()
+	wasteful := size > wastefulFrom && inUse < size/2
+	switch {
+	case s.server.Full():
+		if m.reclaimed != rev {
+			m.reclaim(ctx)
+			m.reclaimed = s.server.Revision()
+		}
+		size, _ = s.server.Size()
+		// Some more than the least, so that the alarm does not go on and off.
+		if s.free() > s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/2 && size < s.cfg.QuotaBytes/20*19 {
+			if err := s.server.SetFull(ctx, false); err != nil {
+				m.failed(ctx, "ending the space alarm", err)
+				return
+			}
+			s.log.Info("store: there is room again, writes go on")
+		}
+	case s.free() < s.cfg.MinFreeBytes:
+		// Before the disk is really full: then etcd could only end.
+		if err := s.server.SetFull(ctx, true); err != nil {
+			m.failed(ctx, "the space alarm", err)
+		}
+		s.log.Error("store: writes are refused", "err", s.outOfSpace())
+	case wasteful && (quiet || size > s.cfg.QuotaBytes/5*4):
+		m.defragment(ctx)
+	}
+}
+
+// reclaim gains what room there is to gain: all history goes.
+func (m *maintainer) reclaim(ctx context.Context) {
+	_, err := m.s.client.Compact(ctx, m.s.server.Revision(), clientv3.WithCompactPhysical())
+	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		m.failed(ctx, "compaction", err)
+		return
+	}
+	m.defragment(ctx)
+}
+
+// defragment rewrites the database if the disk can hold the copy.
+func (m *maintainer) defragment(context.Context) {
+	before, inUse := m.s.server.Size()
+	if m.s.free() < inUse+m.s.cfg.MinFreeBytes/2 {
+		return
+	}
+	start := time.Now()
+	if err := m.s.server.Defragment(); err != nil {
+		m.s.log.Warn("store: defragmentation failed", "err", err)
+		return
+	}
+	after, _ := m.s.server.Size()
+	m.s.log.Debug("store: defragmented", "before", before, "after", after, "took", time.Since(start))
+}
+
+// free is how much can still be written to the disk of the embedded etcd; where
+// that cannot be known, enough.
+func (s *Store) free() int64 {
+	free, err := freeBytes(s.home.dir)
+	if err != nil {
+		return 1 << 62
+	}
+	return free
+}
+
+// outOfSpace says why etcd refuses writes and what to do.
+func (s *Store) outOfSpace() error {
+	select {
+	case s.spaceCheck <- struct{}{}: // perhaps there is room to gain
+	default:
+	}
+	if s.server == nil {
+		return fmt.Errorf("%w: etcd at %s refuses writes; compact and defragment it, then run `etcdctl alarm disarm`",
+			ErrOutOfSpace, strings.Join(s.access.Endpoints, ", "))
+	}
+	if free := s.free(); free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/2 {
+		return fmt.Errorf("%w: the disk of %s has %d MiB left; free some, writes go on by themselves",
+			ErrOutOfSpace, s.home.dir, free>>20)
+	}
+	return fmt.Errorf("%w: its database has reached its limit of %d MiB; delete clusters, or run `drydock reset` to begin anew",
+		ErrOutOfSpace, s.cfg.QuotaBytes>>20)
+}

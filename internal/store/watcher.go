@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// A Watcher names the keys of a scope that changed since it was last asked.
+type Watcher struct {
+	v            *view
+	coll, prefix string
+	dirty        map[string]struct{} // paths; guarded by v.mu
+	wake         chan struct{}
+	ended        chan struct{}
+}
+
+func (v *view) watch(coll, prefix string) *Watcher {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := &Watcher{
+		v: v, coll: coll, prefix: prefix,
+		dirty: map[string]struct{}{},
+		wake:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
+	for _, e := range v.snap.Load().list(coll, prefix) {
+		w.mark(e.path)
+	}
+	if v.closed {
+		w.end()
+		return w
+	}
+	if v.watchers[coll] == nil {
+		v.watchers[coll] = map[*Watcher]struct{}{}
+	}
+	v.watchers[coll][w] = struct{}{}
+	return w
+}
+
+// mark and end are called with v.mu held.
+func (w *Watcher) mark(path string) {
+	if !strings.HasPrefix(path, w.prefix) {
+		return
+	}
+	w.dirty[path] = struct{}{}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) end() {
+	select {
+	case <-w.ended:
+	default:
+		close(w.ended)
+	}
+}
+
+// Next waits until something changed and returns the keys, sorted: at first all
+// that exist, later those written or deleted since the last call. It returns
+// ctx's error when ctx ends, ErrClosed when the watcher or the store has ended.
+// Read the record to see what it is now.
+func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.ended:
+			return nil, ErrClosed
+		default:
+		}
+		if keys := w.take(); len(keys) > 0 {
+			return keys, nil
+		}
+		select {
+		case <-w.wake:
+		case <-w.ended:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (w *Watcher) take() []Key {
+	w.v.mu.Lock()
+	dirty := w.dirty
+	if len(dirty) > 0 {
+		w.dirty = map[string]struct{}{}
+	}
+	w.v.mu.Unlock()
+	paths := make([]string, 0, len(dirty))
+	for p := range dirty {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	keys := make([]Key, len(paths))
+	for i, p := range paths {
+		keys[i] = keyOf(p)
+	}
+	return keys
+}
+
+// Stop ends the watcher.
+func (w *Watcher) Stop() {
+	w.v.mu.Lock()
+	defer w.v.mu.Unlock()
+	delete(w.v.watchers[w.coll], w)
+	w.end()
+}
