@@ -1,0 +1,265 @@
+package simulated
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type containerState int8
+
+const (
+	waiting containerState = iota
+	running
+	terminated
+)
+
+type containerKind int8
+
+const (
+	appContainer containerKind = iota
+	initContainer
+	sidecar // an init container with restartPolicy Always
+)
+
+// What the kubelet says of containers, in its words.
+const (
+	reasonContainerCreating = "ContainerCreating"
+	reasonPodInitializing   = "PodInitializing"
+	reasonCrashLoopBackOff  = "CrashLoopBackOff"
+	reasonInvalidImageName  = "InvalidImageName"
+	reasonCompleted         = "Completed"
+	reasonError             = "Error"
+
+	// exitTerminated is how a process ends that does not handle SIGTERM.
+	exitTerminated = 143
+	// exitUnknown is what the kubelet reports of a container that a reboot ended.
+	exitUnknown = 255
+
+	// A container that exits is restarted at once, then after 10 s, 20 s, … 5 min;
+	// one that ran for 10 min starts afresh.
+	// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+	firstBackoff = 10 * time.Second
+	maxBackoff   = 5 * time.Minute
+	backoffReset = 10 * time.Minute
+)
+
+// container is one container of a pod: what is asked for and how it fares.
+type container struct {
+	kind      containerKind
+	name      string
+	image     string // as the pod says it
+	restart   corev1.RestartPolicy
+	rules     []corev1.ContainerRestartRule
+	resources corev1.ResourceRequirements
+
+	// plan of the simulation
+	exits     bool
+	exitAfter time.Duration
+	exitCode  int32
+
+	state    containerState
+	reason   string // why waiting, or how terminated
+	message  string
+	id       string // hexadecimal
+	started  time.Time
+	finished time.Time
+	code     int32
+	restarts int32
+	last     *corev1.ContainerStateTerminated
+	backoff  time.Duration // 0: the next restart is immediate
+	// until is when the state ends by itself; zero: it does not.
+	until time.Time
+}
+
+func newContainer(spec *corev1.Container, kind containerKind, podPolicy corev1.RestartPolicy) container {
+	c := container{kind: kind, name: spec.Name, image: spec.Image, restart: podPolicy, resources: spec.Resources}
+	if kind == initContainer && podPolicy == corev1.RestartPolicyAlways {
+		// A failed init container of a pod that restarts is tried again, not one that
+		// succeeded.
+		c.restart = corev1.RestartPolicyOnFailure
+	}
+	if spec.RestartPolicy != nil {
+		c.restart = corev1.RestartPolicy(*spec.RestartPolicy)
+		if kind == initContainer && c.restart == corev1.RestartPolicyAlways {
+			c.kind = sidecar
+		}
+	}
+	c.rules = spec.RestartPolicyRules
+	if c.kind == initContainer {
+		c.exits = true
+	}
+	return c
+}
+
+// adopt takes over the state that an earlier life of this runtime reported.
+func (c *container) adopt(st *corev1.ContainerStatus) {
+	c.restarts = st.RestartCount
+	c.last = st.LastTerminationState.Terminated
+	_, c.id, _ = strings.Cut(st.ContainerID, "://")
+	switch {
+	case st.State.Running != nil:
+		c.state, c.started = running, st.State.Running.StartedAt.Time
+		if c.exits {
+			c.until = c.started.Add(c.exitAfter)
+		}
+	case st.State.Terminated != nil:
+		t := st.State.Terminated
+		c.state, c.reason, c.code = terminated, t.Reason, t.ExitCode
+		c.started, c.finished = t.StartedAt.Time, t.FinishedAt.Time
+	}
+	if c.restarts > 0 {
+		c.backoff = maxBackoff // how long it was is not told; never too short
+		if c.restarts < 6 {
+			c.backoff = min(firstBackoff<<(c.restarts-1), maxBackoff)
+		}
+	}
+}
+
+func (c *container) start(uid string, now time.Time) {
+	if c.last != nil {
+		c.restarts++
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", uid, c.name, c.restarts))
+	c.id = hex.EncodeToString(sum[:])
+	c.state, c.reason, c.message, c.code = running, "", "", 0
+	c.started, c.finished, c.until = now, time.Time{}, time.Time{}
+	if c.exits {
+		c.until = now.Add(c.exitAfter)
+	}
+}
+
+// exit ends a running container.
+func (c *container) exit(code int32, now time.Time) {
+	c.state, c.code, c.finished, c.until = terminated, code, now, time.Time{}
+	switch code {
+	case 0:
+		c.reason = reasonCompleted
+	case exitUnknown:
+		c.reason = "Unknown"
+	default:
+		c.reason = reasonError
+	}
+}
+
+// stop ends a container that its pod no longer wants: SIGTERM, and no handler.
+func (c *container) stop(code int32, now time.Time) {
+	switch c.state {
+	case running:
+		c.exit(code, now)
+	case waiting:
+		c.message, c.until = "", time.Time{}
+		if c.last != nil { // between two attempts: how the last one ended counts
+			c.state, c.reason, c.code = terminated, c.last.Reason, c.last.ExitCode
+			c.started, c.finished = c.last.StartedAt.Time, c.last.FinishedAt.Time
+			c.last = nil
+		}
+	case terminated:
+	}
+}
+
+// restartable says whether a terminated container is to be started again.
+func (c *container) restartable() bool {
+	for _, r := range c.rules {
+		if r.ExitCodes == nil {
+			continue
+		}
+		in := slices.Contains(r.ExitCodes.Values, c.code)
+		if in == (r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+			return r.Action == corev1.ContainerRestartRuleActionRestart
+		}
+	}
+	switch c.restart {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return c.code != 0
+	default:
+		return true
+	}
+}
+
+// await turns a terminated container into one that waits for its next start, and
+// reports whether it has to wait at all.
+func (c *container) await(pod string, now time.Time) bool {
+	if c.finished.Sub(c.started) >= backoffReset {
+		c.backoff = 0
+	}
+	c.last = c.terminatedState()
+	c.state = waiting
+	wait := c.backoff
+	c.backoff = min(max(2*c.backoff, firstBackoff), maxBackoff)
+	if wait == 0 {
+		c.until = now
+		return false
+	}
+	c.reason = reasonCrashLoopBackOff
+	c.message = fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", wait, c.name, pod)
+	c.until = now.Add(wait)
+	return true
+}
+
+func (c *container) terminatedState() *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{
+		ExitCode: c.code, Reason: c.reason,
+		StartedAt: metav1.NewTime(c.started), FinishedAt: metav1.NewTime(c.finished),
+		ContainerID: "containerd://" + c.id,
+	}
+}
+
+// status renders the container as the kubelet reports it.
+func (c *container) status() corev1.ContainerStatus {
+	image, digest, _ := resolveImage(c.image)
+	st := corev1.ContainerStatus{
+		Name: c.name, Image: c.image, RestartCount: c.restarts,
+		Ready:   c.state == running && c.kind != initContainer,
+		Started: ptr(c.state == running),
+	}
+	if c.last != nil {
+		st.LastTerminationState.Terminated = c.last
+	}
+	switch c.state {
+	case waiting:
+		st.State.Waiting = &corev1.ContainerStateWaiting{Reason: c.reason, Message: c.message}
+		if c.last != nil {
+			st.Image, st.ImageID, st.ContainerID = image, digest, c.last.ContainerID
+		}
+		return st
+	case running:
+		st.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.started)}
+		st.AllocatedResources = c.resources.Requests
+		if len(c.resources.Requests)+len(c.resources.Limits) > 0 {
+			st.Resources = &corev1.ResourceRequirements{Requests: c.resources.Requests, Limits: c.resources.Limits}
+		}
+	case terminated:
+		st.State.Terminated = c.terminatedState()
+		// An init container that did its work counts as ready.
+		st.Ready = c.kind == initContainer && c.code == 0
+	}
+	st.Image, st.ImageID, st.ContainerID = image, digest, "containerd://"+c.id
+	return st
+}
+
+// resolveImage returns an image's full name and an image ID. Nothing is pulled:
+// the digest of an image named by tag is made up from its name.
+func resolveImage(image string) (name, id string, err error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return image, "", fmt.Errorf("Failed to apply default image tag %q: couldn't parse image name %q: %w", image, image, err) //nolint:staticcheck // the kubelet's text
+	}
+	named = reference.TagNameOnly(named)
+	if d, ok := named.(reference.Digested); ok {
+		return named.String(), reference.TrimNamed(named).String() + "@" + d.Digest().String(), nil
+	}
+	sum := sha256.Sum256([]byte(named.String()))
+	return named.String(), reference.TrimNamed(named).String() + "@sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+func ptr[T any](v T) *T { return &v }

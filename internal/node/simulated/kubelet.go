@@ -1,0 +1,409 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
+)
+
+// The kubelet's defaults, which EKS keeps.
+const (
+	leaseSeconds  = 40
+	leaseInterval = leaseSeconds / 4 * time.Second
+	// statusInterval is how often an unchanged status is reported.
+	statusInterval = 5 * time.Minute
+	// networkRetry is how often the CNI tries to get its first addresses.
+	networkRetry = 10 * time.Second
+	// assignRetry is how long the CNI leaves EC2 alone after it gave no addresses.
+	assignRetry = 15 * time.Second
+	// watchTime is how long one watch lasts; the reflector of the kubelet takes 5 to
+	// 10 minutes, and nothing but load depends on it.
+	watchTime = 30 * time.Minute
+)
+
+// kubelet is a node that has joined. All its state belongs to the goroutine of
+// run; the goroutine that follows the watch hands events to it.
+type kubelet struct {
+	m        *machine
+	client   *client
+	object   *corev1.Node // as to be registered; nil once it is
+	endpoint string
+	name     string
+	hostIP   netip.Addr
+	maxPods  int
+
+	uid      types.UID // of the Node object
+	rebooted bool      // the Node object is from an earlier boot
+	existed  bool      // there may be pods already
+
+	network bool // the CNI has addresses
+	pool    *pool
+	pods    map[types.UID]*pod
+	events  eventQueue
+
+	ready      bool // what the Node object says
+	lease      *coordinationv1.Lease
+	leaseDue   time.Time
+	statusDue  time.Time
+	networkDue time.Time
+	assignDue  time.Time
+}
+
+// pod is a pod and what the kubelet has yet to tell the API server about it.
+type pod struct {
+	*podMachine
+	due     time.Time // when to look at it next; zero: when it changes
+	retry   time.Duration
+	removed bool // its deletion was confirmed to the API server
+	freed   bool // its address was given back
+}
+
+func newKubelet(m *machine, c *client, cfg *guest.Config, sz size) *kubelet {
+	name := nodeName(m.in, cfg)
+	return &kubelet{
+		m: m, client: c, name: name, endpoint: cfg.Endpoint,
+		object:  nodeObject(m.in, cfg, name, sz, m.rt.clock.Now()),
+		hostIP:  m.in.PrivateIP,
+		maxPods: int(sz.maxPods),
+		pool:    newPool(),
+		pods:    map[types.UID]*pod{},
+	}
+}
+
+func (k *kubelet) close() {
+	k.client.close()
+	k.m.rt.clusters.put(k.client.cluster)
+}
+
+func (k *kubelet) now() time.Time { return k.m.rt.clock.Now() }
+
+func (k *kubelet) nodePath() string { return "/api/v1/nodes/" + k.name }
+
+// register creates the Node object, or takes over the one that is there.
+func (k *kubelet) register(ctx context.Context) error {
+	if k.m.in.RoleARN == "" {
+		return failed(node.StepCredentials, errors.New("the instance has no instance profile with a role"))
+	}
+	now := k.now()
+	k.object.Status.Conditions = nodeConditions(false, networkNotReady, now, now)
+	var created corev1.Node
+	err := k.client.do(ctx, http.MethodPost, "/api/v1/nodes", nil, k.object, &created)
+	if apierrors.IsAlreadyExists(err) {
+		return k.reregister(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	k.uid, k.object = created.UID, nil
+	return nil
+}
+
+// reregister reconciles a Node object of an earlier boot or an earlier life of
+// this runtime: status and the kubelet's own labels, never taints.
+func (k *kubelet) reregister(ctx context.Context) error {
+	var have corev1.Node
+	if err := k.client.do(ctx, http.MethodGet, k.nodePath(), nil, nil, &have); err != nil {
+		return err
+	}
+	want := k.object
+	if have.Spec.ProviderID != want.Spec.ProviderID {
+		return failed(node.StepRegister, fmt.Errorf("there is a node %s of another instance (%s); it must go first", k.name, have.Spec.ProviderID))
+	}
+	k.uid, k.existed = have.UID, true
+	k.rebooted = have.Status.NodeInfo.BootID != want.Status.NodeInfo.BootID
+	if !k.rebooted && have.Status.NodeInfo.KubeletVersion == want.Status.NodeInfo.KubeletVersion {
+		for _, c := range have.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				k.ready = c.Status == corev1.ConditionTrue
+			}
+		}
+		k.object = nil
+		return nil
+	}
+	body, err := registrationPatch(want)
+	if err != nil {
+		return err
+	}
+	if err := k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil); err != nil {
+		return err
+	}
+	if k.rebooted {
+		k.events.nodeEvent(k.now(), corev1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", k.name, want.Status.NodeInfo.BootID))
+	}
+	k.object = nil
+	return nil
+}
+
+// run is the kubelet's loop: it does what is due, most urgent first, and otherwise
+// waits for the watch or the clock.
+func (k *kubelet) run(ctx context.Context) {
+	now := k.now()
+	k.events.nodeEvent(now, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	k.leaseDue, k.networkDue = now, now
+	k.statusDue = now.Add(statusInterval)
+	if k.ready { // by an earlier life: say so at once, it may have been long
+		k.statusDue = now
+	}
+
+	updates := make(chan update, 16)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		k.follow(ctx, updates)
+	}()
+	defer func() { <-followed }()
+
+	timer := k.m.rt.clock.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		// What the API server says comes first: it may make other work needless.
+		select {
+		case u := <-updates:
+			k.apply(u)
+			continue
+		default:
+		}
+		wait, busy := k.work(ctx)
+		if busy {
+			continue
+		}
+		if !timer.Stop() {
+			select {
+			case <-timer.C():
+			default:
+			}
+		}
+		timer.Reset(wait)
+		select {
+		case u := <-updates:
+			k.apply(u)
+		case <-timer.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// work does one thing that is due and says that it did, or says how long nothing
+// is due.
+func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
+	now := k.now()
+	switch {
+	case !k.network && !now.Before(k.networkDue):
+		k.setUpNetwork(ctx)
+		return 0, true
+	case k.network != k.ready && !now.Before(k.statusDue.Add(-statusInterval)):
+		k.heartbeat(ctx)
+		return 0, true
+	case !now.Before(k.leaseDue):
+		k.renewLease(ctx)
+		return 0, true
+	case !now.Before(k.statusDue):
+		k.heartbeat(ctx)
+		return 0, true
+	}
+	next := k.leaseDue
+	if k.statusDue.Before(next) {
+		next = k.statusDue
+	}
+	if !k.network && k.networkDue.Before(next) {
+		next = k.networkDue
+	}
+	if k.network != k.ready && k.statusDue.Add(-statusInterval).Before(next) {
+		next = k.statusDue.Add(-statusInterval)
+	}
+	for _, p := range k.pods {
+		if p.due.IsZero() {
+			continue
+		}
+		if !now.Before(p.due) {
+			k.sync(ctx, p)
+			return 0, true
+		}
+		if p.due.Before(next) {
+			next = p.due
+		}
+	}
+	if k.events.emit(ctx, k) {
+		return 0, true
+	}
+	return next.Sub(now), false
+}
+
+// setUpNetwork is the CNI's start: without addresses for pods, and the permission
+// to get them, there is no Ready.
+func (k *kubelet) setUpNetwork(ctx context.Context) {
+	addrs, err := k.m.rt.cfg.PodAddresses(ctx, k.m.in.ID)
+	if err == nil && len(addrs) == 0 {
+		addrs, err = k.m.rt.cfg.AssignPodAddresses(ctx, k.m.in.ID)
+		if errors.Is(err, node.ErrAddressLimit) {
+			err = nil // a type so small that it has none: pods of the host network run
+		}
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			k.m.step(ctx, node.StepNetwork, err, "")
+			k.m.phase(node.PhaseRegistered, "no addresses for pods: "+err.Error())
+		}
+		k.networkDue = k.now().Add(networkRetry)
+		return
+	}
+	k.pool.add(addrs)
+	k.network = true
+	k.m.step(ctx, node.StepNetwork, nil, fmt.Sprintf("%d addresses for pods", len(addrs)))
+}
+
+// heartbeat reports the node's status.
+func (k *kubelet) heartbeat(ctx context.Context) {
+	changed := k.network != k.ready
+	body, err := heartbeatPatch(k.network, networkNotReady, changed, k.now())
+	if err == nil {
+		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
+	}
+	if err != nil {
+		// As with the kubelet, nothing registers a node anew whose object was deleted.
+		k.trouble(ctx, "reporting the node's status", err)
+		k.statusDue = k.now().Add(k.retryDelay())
+		if changed {
+			k.statusDue = k.statusDue.Add(statusInterval)
+		}
+		return
+	}
+	k.statusDue = k.now().Add(statusInterval - rand.N(statusInterval/10))
+	if changed {
+		k.ready = k.network
+		if k.ready {
+			k.events.nodeEvent(k.now(), corev1.EventTypeNormal, "NodeReady", fmt.Sprintf("Node %s status is now: NodeReady", k.name))
+		}
+	}
+	if k.ready {
+		k.m.step(ctx, node.StepReady, nil, "node "+k.name)
+		k.m.phase(node.PhaseReady, "")
+	}
+}
+
+func (k *kubelet) retryDelay() time.Duration { return time.Second + rand.N(time.Second) }
+
+// renewLease writes the node's lease.
+func (k *kubelet) renewLease(ctx context.Context) {
+	const collection = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+	now := k.now()
+	if k.lease == nil {
+		k.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: k.name, Namespace: corev1.NamespaceNodeLease,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: k.name, UID: k.uid}},
+		}}
+	}
+	k.lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	k.lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &k.name, LeaseDurationSeconds: ptr(int32(leaseSeconds)), RenewTime: ptr(metav1.NewMicroTime(now)),
+	}
+	var out coordinationv1.Lease
+	var err error
+	if k.lease.ResourceVersion == "" {
+		err = k.client.do(ctx, http.MethodPost, collection, nil, k.lease, &out)
+	} else {
+		err = k.client.do(ctx, http.MethodPut, collection+"/"+k.name, nil, k.lease, &out)
+	}
+	switch {
+	case err == nil:
+		out.ManagedFields = nil
+		k.lease = &out
+		k.leaseDue = now.Add(leaseInterval - rand.N(leaseInterval/20))
+		return
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		err = k.client.do(ctx, http.MethodGet, collection+"/"+k.name, nil, nil, &out)
+		if err == nil {
+			out.ManagedFields = nil
+			k.lease = &out
+			return // due at once, now against the right version
+		}
+	case apierrors.IsNotFound(err):
+		k.lease = nil
+	}
+	k.trouble(ctx, "renewing the node's lease", err)
+	k.leaseDue = k.now().Add(k.retryDelay())
+}
+
+// trouble says that the cluster cannot be reached or does not accept the node any
+// more.
+func (k *kubelet) trouble(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil || err == nil {
+		return
+	}
+	err = explain(err, k.m.in)
+	k.m.phase(node.PhaseRegistered, what+": "+err.Error())
+	if se, ok := errors.AsType[*stepError](err); ok {
+		k.m.step(ctx, se.step, err, "")
+	}
+	k.m.rt.log.Debug("simulated node", "instance", k.m.in.ID, "node", k.name, "what", what, "err", err)
+}
+
+// update is what the watch says: one pod, or all pods.
+type update struct {
+	gone bool
+	pod  *corev1.Pod
+	list []corev1.Pod
+	all  bool
+}
+
+// follow keeps a watch of the node's pods until ctx ends.
+func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
+	send := func(u update) {
+		select {
+		case updates <- u:
+		case <-ctx.Done():
+		}
+	}
+	// A node that was just made has no pods to list.
+	version := "0"
+	relist := k.existed
+	var delay time.Duration
+	for ctx.Err() == nil {
+		var err error
+		if relist {
+			var list corev1.PodList
+			query := url.Values{"fieldSelector": {"spec.nodeName=" + k.name}, "resourceVersion": {"0"}}
+			if err = k.client.do(ctx, http.MethodGet, "/api/v1/pods", query, nil, &list); err == nil {
+				send(update{all: true, list: list.Items})
+				version, relist = list.ResourceVersion, false
+			}
+		}
+		if err == nil {
+			err = k.client.watchPods(ctx, k.name, version, watchTime-rand.N(watchTime/3), func(t watch.EventType, p *corev1.Pod) {
+				version, delay = p.ResourceVersion, 0
+				if t == watch.Bookmark {
+					return
+				}
+				send(update{pod: p, gone: t == watch.Deleted})
+			})
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil: // the server ended the watch in its time
+			continue
+		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+			relist = true
+		}
+		k.m.rt.log.Debug("simulated node: watching pods", "instance", k.m.in.ID, "node", k.name, "err", err)
+		delay = min(max(delay*2, 200*time.Millisecond), 10*time.Second)
+		if !k.m.sleep(ctx, delay+rand.N(delay)) {
+			return
+		}
+	}
+}

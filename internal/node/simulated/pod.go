@@ -1,0 +1,537 @@
+package simulated
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Annotations by which a pod says how its containers, which run nothing, behave.
+const (
+	// AnnotationExitAfter makes the pod's containers exit that long after their
+	// start; a duration such as 30s.
+	AnnotationExitAfter = "simulated.drydock.dev/exit-after"
+	// AnnotationExitCode is the code they exit with, 0 by default. Alone it means
+	// to exit after a moment.
+	AnnotationExitCode = "simulated.drydock.dev/exit-code"
+	// Followed by the name of one container, init containers included, both speak
+	// of that container only.
+	annotationExitAfterOne = AnnotationExitAfter + "."
+	annotationExitCodeOne  = AnnotationExitCode + "."
+)
+
+// podMachine is the state machine of one pod. It is pure: time and addresses are
+// given to it, and what it wants done is read from it. It knows no API server and
+// is used by one goroutine.
+//
+//	bound ─► address ─► init containers, in order ─► containers ─► Ready
+//	                                                   │  exits: restarted, or
+//	                                                   ▼  Succeeded / Failed
+//	deletion ─► preStop sleep ─► containers stopped ─► removed
+type podMachine struct {
+	uid             types.UID
+	namespace, name string
+	generation      int64
+	created         time.Time
+	hostNetwork     bool
+	restartPolicy   corev1.RestartPolicy
+	deadline        time.Duration // 0: none
+	gates           []gate
+	finalizers      bool
+	ephemeral       []ephemeral
+	preStop         time.Duration
+
+	started    time.Time // the kubelet's startTime; zero: not seen yet
+	ip         netip.Addr
+	hasSandbox bool
+	inits      []container
+	apps       []container
+
+	phase           corev1.PodPhase
+	reason, message string
+	conditions      [4]condition
+
+	// deletion
+	deleting  bool
+	deleteBy  time.Time // when containers are stopped
+	stopped   bool      // nothing runs any more; the object may go
+	dirty     bool      // the status differs from what was last written
+	happened  []happening
+	sandboxed time.Time // last complaint about a missing address
+}
+
+type gate struct {
+	name  corev1.PodConditionType
+	ready bool
+	value string // of the condition, "" when there is none
+}
+
+type ephemeral struct{ name, image string }
+
+// condition is one condition that the kubelet owns.
+type condition struct {
+	status          bool
+	known           bool
+	reason, message string
+	since           time.Time
+}
+
+const (
+	condSandbox = iota
+	condInitialized
+	condContainersReady
+	condReady
+)
+
+// happening is an event the kubelet would emit.
+type happening struct {
+	kind, reason, message string
+	container             string // field path within the pod, if any
+	at                    time.Time
+}
+
+// env is what a pod machine needs of its node at one moment.
+type env struct {
+	now    time.Time
+	hostIP netip.Addr
+	// address gives the pod an address, or says that there is none.
+	address func() (netip.Addr, bool)
+	// jobDuration is how long a Job's pod works.
+	jobDuration time.Duration
+	// initDuration and startDuration are how long an init container works and how
+	// long a container takes to start.
+	initDuration, startDuration time.Duration
+}
+
+// newPod takes on a pod that is bound to the node, with whatever status an earlier
+// life of the node wrote. rebooted says that the machine has been off since.
+func newPod(p *corev1.Pod, e env, rebooted bool) *podMachine {
+	m := &podMachine{
+		uid: p.UID, namespace: p.Namespace, name: p.Name, generation: p.Generation,
+		created:     p.CreationTimestamp.Time,
+		hostNetwork: p.Spec.HostNetwork, restartPolicy: p.Spec.RestartPolicy,
+		phase: corev1.PodPending, dirty: true,
+	}
+	if p.Spec.ActiveDeadlineSeconds != nil {
+		m.deadline = time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second
+	}
+	for i := range p.Spec.InitContainers {
+		m.inits = append(m.inits, newContainer(&p.Spec.InitContainers[i], initContainer, p.Spec.RestartPolicy))
+	}
+	for i := range p.Spec.Containers {
+		m.apps = append(m.apps, newContainer(&p.Spec.Containers[i], appContainer, p.Spec.RestartPolicy))
+		if l := p.Spec.Containers[i].Lifecycle; l != nil && l.PreStop != nil && l.PreStop.Sleep != nil {
+			m.preStop = max(m.preStop, time.Duration(l.PreStop.Sleep.Seconds)*time.Second)
+		}
+	}
+	m.plan(p, e)
+	m.adopt(p, e, rebooted)
+	m.observe(p, e)
+	return m
+}
+
+// plan decides how long containers run. A container runs for ever unless an
+// annotation says otherwise or its pod belongs to a Job, whose work is done after
+// a moment.
+func (m *podMachine) plan(p *corev1.Pod, e env) {
+	job := false
+	if owner := metav1.GetControllerOf(p); owner != nil && owner.Kind == "Job" {
+		job = true
+	}
+	duration := func(key string) (time.Duration, bool) {
+		d, err := time.ParseDuration(p.Annotations[key])
+		return d, err == nil && d >= 0
+	}
+	code := func(key string) (int32, bool) {
+		n, err := strconv.ParseUint(p.Annotations[key], 10, 8)
+		return int32(n), err == nil
+	}
+	each := func(c *container) {
+		if c.kind == initContainer {
+			c.exitAfter = e.initDuration
+		} else if c.kind == appContainer {
+			if job {
+				c.exits, c.exitAfter = true, e.jobDuration
+			}
+			if n, ok := code(AnnotationExitCode); ok {
+				c.exits, c.exitCode, c.exitAfter = true, n, e.jobDuration
+			}
+			if d, ok := duration(AnnotationExitAfter); ok {
+				c.exits, c.exitAfter = true, d
+			}
+		}
+		if n, ok := code(annotationExitCodeOne + c.name); ok {
+			if !c.exits {
+				c.exitAfter = e.jobDuration
+			}
+			c.exits, c.exitCode = true, n
+		}
+		if d, ok := duration(annotationExitAfterOne + c.name); ok {
+			c.exits, c.exitAfter = true, d
+		}
+	}
+	for i := range m.inits {
+		each(&m.inits[i])
+	}
+	for i := range m.apps {
+		each(&m.apps[i])
+	}
+}
+
+func (m *podMachine) adopt(p *corev1.Pod, e env, rebooted bool) {
+	st := &p.Status
+	if st.StartTime == nil { // no kubelet has seen it yet
+		return
+	}
+	m.started = st.StartTime.Time
+	m.phase, m.reason, m.message = st.Phase, st.Reason, st.Message
+	if ip, err := netip.ParseAddr(st.PodIP); err == nil {
+		m.ip, m.hasSandbox = ip, true
+	}
+	take := func(cs []container, statuses []corev1.ContainerStatus) {
+		for i := range cs {
+			j := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == cs[i].name })
+			if j < 0 {
+				continue
+			}
+			cs[i].adopt(&statuses[j])
+			if rebooted && cs[i].state == running && !m.ended() {
+				cs[i].exit(exitUnknown, e.now)
+			}
+		}
+	}
+	take(m.inits, st.InitContainerStatuses)
+	take(m.apps, st.ContainerStatuses)
+	for _, c := range st.Conditions {
+		for i, t := range conditionTypes {
+			if c.Type == t {
+				m.conditions[i] = condition{
+					status: c.Status == corev1.ConditionTrue, known: true,
+					reason: c.Reason, message: c.Message, since: c.LastTransitionTime.Time,
+				}
+			}
+		}
+	}
+	m.dirty = rebooted
+}
+
+// observe takes note of what may change about a pod from outside.
+func (m *podMachine) observe(p *corev1.Pod, e env) {
+	m.finalizers = len(p.Finalizers) > 0
+	m.observeGates(p)
+	if p.Generation != m.generation || len(p.Spec.EphemeralContainers) != len(m.ephemeral) {
+		m.generation = p.Generation
+		m.dirty = true
+		m.observeSpec(p, e)
+	}
+	if p.DeletionTimestamp != nil && !m.deleting {
+		m.deleting = true
+		grace := time.Duration(0)
+		if p.DeletionGracePeriodSeconds != nil {
+			grace = time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
+		}
+		m.deleteBy = e.now
+		if !m.ended() && slices.ContainsFunc(m.apps, func(c container) bool { return c.state == running }) {
+			m.deleteBy = e.now.Add(min(m.preStop, grace))
+			for _, c := range m.apps {
+				m.event(e.now, corev1.EventTypeNormal, "Killing", "Stopping container "+c.name, &c)
+			}
+		}
+	} else if m.deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0 {
+		m.deleteBy = e.now // --force after all
+	}
+}
+
+func (m *podMachine) observeGates(p *corev1.Pod) {
+	for i, g := range p.Spec.ReadinessGates {
+		if i == len(m.gates) {
+			m.gates = append(m.gates, gate{name: g.ConditionType})
+		}
+		value := ""
+		for _, c := range p.Status.Conditions {
+			if c.Type == g.ConditionType {
+				value = string(c.Status)
+			}
+		}
+		if m.gates[i].value != value {
+			m.gates[i].value, m.gates[i].ready = value, value == string(corev1.ConditionTrue)
+			m.dirty = true
+		}
+	}
+}
+
+// observeSpec follows the few parts of a spec that may change: images, resources,
+// the deadline, ephemeral containers.
+func (m *podMachine) observeSpec(p *corev1.Pod, e env) {
+	m.deadline = 0
+	if p.Spec.ActiveDeadlineSeconds != nil {
+		m.deadline = time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second
+	}
+	m.ephemeral = m.ephemeral[:0]
+	for _, c := range p.Spec.EphemeralContainers {
+		m.ephemeral = append(m.ephemeral, ephemeral{c.Name, c.Image})
+	}
+	follow := func(cs []container, specs []corev1.Container) {
+		for i := range min(len(cs), len(specs)) {
+			c, spec := &cs[i], &specs[i]
+			c.resources = spec.Resources
+			if c.image == spec.Image {
+				continue
+			}
+			c.image = spec.Image
+			if c.state == running && !m.ended() {
+				m.event(e.now, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s definition changed, will be restarted", c.name), c)
+				c.exit(exitTerminated, e.now)
+				c.backoff = 0
+				c.await(m.fullName(), e.now)
+			} else if c.reason == reasonInvalidImageName {
+				c.until = e.now
+			}
+		}
+	}
+	follow(m.inits, p.Spec.InitContainers)
+	follow(m.apps, p.Spec.Containers)
+}
+
+// ended says that the pod has come to its end by itself.
+func (m *podMachine) ended() bool {
+	return m.phase == corev1.PodSucceeded || m.phase == corev1.PodFailed
+}
+
+// holdsAddress says whether the pod's address is in use.
+func (m *podMachine) holdsAddress() bool { return m.hasSandbox && !m.hostNetwork && !m.ended() && !m.stopped }
+
+// fullName is the kubelet's way to name a pod in messages.
+func (m *podMachine) fullName() string {
+	return fmt.Sprintf("%s_%s(%s)", m.name, m.namespace, m.uid)
+}
+
+func (m *podMachine) event(at time.Time, kind, reason, message string, c *container) {
+	h := happening{kind: kind, reason: reason, message: message, at: at}
+	if c != nil {
+		h.container = fmt.Sprintf("spec.containers{%s}", c.name)
+		if c.kind != appContainer {
+			h.container = fmt.Sprintf("spec.initContainers{%s}", c.name)
+		}
+	}
+	m.happened = append(m.happened, h)
+}
+
+// reject refuses a pod that the node cannot take, as the kubelet's admission does.
+func (m *podMachine) reject(now time.Time, reason, message string) {
+	m.started = now
+	m.phase, m.reason, m.message = corev1.PodFailed, reason, "Pod was rejected: "+message
+	m.dirty = true
+	m.event(now, corev1.EventTypeWarning, reason, message, nil)
+}
+
+// advance brings the pod to where it is at e.now, and returns when it changes next
+// by itself; the zero time means never.
+func (m *podMachine) advance(e env) time.Time {
+	if m.started.IsZero() {
+		m.started, m.dirty = e.now, true
+	}
+	var next time.Time
+	switch {
+	case m.deleting:
+		next = m.advanceDeletion(e)
+	case m.ended():
+	default:
+		next = m.advanceLife(e)
+	}
+	m.settle(e.now)
+	return next
+}
+
+func (m *podMachine) advanceDeletion(e env) time.Time {
+	if m.stopped {
+		return time.Time{}
+	}
+	if e.now.Before(m.deleteBy) {
+		return m.deleteBy
+	}
+	m.stop(e.now)
+	m.stopped = true
+	return time.Time{}
+}
+
+// stop stops all containers and makes the phase final.
+func (m *podMachine) stop(now time.Time) {
+	for i := range m.inits {
+		m.inits[i].stop(0, now)
+	}
+	for i := range m.apps {
+		m.apps[i].stop(exitTerminated, now)
+	}
+	if !m.ended() && m.hasSandbox {
+		m.phase = corev1.PodSucceeded
+		for i := range m.apps {
+			if c := &m.apps[i]; c.state != terminated || c.code != 0 {
+				m.phase = corev1.PodFailed
+			}
+		}
+	}
+	m.dirty = true
+}
+
+func (m *podMachine) advanceLife(e env) time.Time {
+	var next time.Time
+	at := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if m.deadline > 0 {
+		end := m.started.Add(m.deadline)
+		if !e.now.Before(end) {
+			m.stop(e.now)
+			m.phase, m.reason, m.message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+			m.event(e.now, corev1.EventTypeNormal, "DeadlineExceeded", m.message, nil)
+			return time.Time{}
+		}
+		at(end)
+	}
+	if !m.hasSandbox {
+		if t := m.started.Add(e.startDuration); e.now.Before(t) {
+			at(t)
+			return next
+		}
+		if !m.takeAddress(e) {
+			at(e.now.Add(addressRetry))
+			return next
+		}
+	}
+	if !m.runInits(e, at) {
+		return next
+	}
+	m.runApps(e, at)
+	return next
+}
+
+// addressRetry is how often the kubelet tries again to make a sandbox.
+const addressRetry = 15 * time.Second
+
+func (m *podMachine) takeAddress(e env) bool {
+	if m.hostNetwork {
+		m.ip = e.hostIP
+	} else {
+		ip, ok := e.address()
+		if !ok {
+			if e.now.Sub(m.sandboxed) >= addressRetry {
+				m.sandboxed = e.now
+				// The VPC CNI plugin's text, as the kubelet reports it.
+				m.event(e.now, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf(
+					"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox %q: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to assign an IP address to container",
+					hexName(string(m.uid), "sandbox")), nil)
+			}
+			return false
+		}
+		m.ip = ip
+	}
+	m.hasSandbox, m.dirty = true, true
+	return true
+}
+
+// runInits runs init containers in order and says whether all are through.
+func (m *podMachine) runInits(e env, at func(time.Time)) bool {
+	for i := range m.inits {
+		c := &m.inits[i]
+		m.run(c, e, at)
+		switch {
+		case c.kind == sidecar && c.state == running: // started is enough
+		case c.kind == initContainer && c.state == terminated && c.code == 0:
+		case c.kind == initContainer && c.state == terminated: // failed for good
+			m.phase, m.dirty = corev1.PodFailed, true
+			for j := range i {
+				m.inits[j].stop(0, e.now)
+			}
+			return false
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (m *podMachine) runApps(e env, at func(time.Time)) {
+	over, failed := true, false
+	started := true
+	for i := range m.apps {
+		c := &m.apps[i]
+		m.run(c, e, at)
+		if c.state != terminated {
+			over = false
+		} else if c.code != 0 {
+			failed = true
+		}
+		if c.state == waiting && c.last == nil {
+			started = false
+		}
+	}
+	phase := corev1.PodRunning
+	switch {
+	case over && failed:
+		phase = corev1.PodFailed
+	case over:
+		phase = corev1.PodSucceeded
+	case !started:
+		phase = corev1.PodPending
+	}
+	if over {
+		for i := range m.inits {
+			m.inits[i].stop(0, e.now)
+		}
+	}
+	if phase != m.phase {
+		m.phase, m.dirty = phase, true
+	}
+}
+
+// run brings one container to where it is at e.now.
+func (m *podMachine) run(c *container, e env, at func(time.Time)) {
+	for {
+		switch c.state {
+		case waiting:
+			if e.now.Before(c.until) {
+				at(c.until)
+				return
+			}
+			if _, _, err := resolveImage(c.image); err != nil {
+				if c.reason != reasonInvalidImageName {
+					c.reason, c.message, m.dirty = reasonInvalidImageName, err.Error(), true
+					m.event(e.now, corev1.EventTypeWarning, "InspectFailed", err.Error(), c)
+				}
+				return
+			}
+			c.start(string(m.uid), e.now)
+			m.dirty = true
+			m.event(e.now, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.image), c)
+			m.event(e.now, corev1.EventTypeNormal, "Created", "Container created", c)
+			m.event(e.now, corev1.EventTypeNormal, "Started", "Container started", c)
+		case running:
+			if !c.exits {
+				return
+			}
+			if e.now.Before(c.until) {
+				at(c.until)
+				return
+			}
+			c.exit(c.exitCode, c.until)
+			m.dirty = true
+		case terminated:
+			if c.kind == initContainer && c.code == 0 || !c.restartable() {
+				return
+			}
+			m.dirty = true
+			if c.await(m.fullName(), e.now) {
+				m.event(e.now, corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.name, m.fullName()), c)
+			}
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// apply takes over what the watch says.
+func (k *kubelet) apply(u update) {
+	switch {
+	case u.all:
+		present := map[types.UID]bool{}
+		for i := range u.list {
+			present[u.list[i].UID] = true
+			k.observe(&u.list[i])
+		}
+		for uid, p := range k.pods {
+			if !present[uid] {
+				k.forget(p)
+			}
+		}
+		k.rebooted = false // pods that come later were not there before the reboot
+	case u.gone:
+		if p := k.pods[u.pod.UID]; p != nil {
+			k.forget(p)
+		}
+	default:
+		k.observe(u.pod)
+	}
+	k.m.pods(len(k.pods))
+}
+
+func (k *kubelet) observe(obj *corev1.Pod) {
+	if _, static := obj.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return
+	}
+	now := k.now()
+	p := k.pods[obj.UID]
+	if p == nil {
+		p = &pod{podMachine: newPod(obj, k.env(nil), k.rebooted)}
+		if p.hasSandbox && !p.hostNetwork && !p.ended() {
+			k.pool.claim(p.ip, p.uid)
+		}
+		k.pods[obj.UID] = p
+		if p.started.IsZero() && !p.deleting && k.active() > k.maxPods {
+			p.reject(now, "OutOfpods", fmt.Sprintf("Node didn't have enough resource: pods, requested: 1, used: %d, capacity: %d", k.active()-1, k.maxPods))
+		}
+		p.due = now
+		return
+	}
+	p.podMachine.observe(obj, k.env(p))
+	if p.retry == 0 {
+		p.due = now
+	}
+}
+
+// active counts the pods that take a place on the node.
+func (k *kubelet) active() int {
+	n := 0
+	for _, p := range k.pods {
+		if !p.ended() {
+			n++
+		}
+	}
+	return n
+}
+
+// forget lets go of a pod whose object is gone.
+func (k *kubelet) forget(p *pod) {
+	delete(k.pods, p.uid)
+	k.events.forget(p.uid)
+	k.release(p)
+}
+
+// release gives a pod's address back, and has those looked at that wait for one.
+func (k *kubelet) release(p *pod) {
+	if p.freed || p.hostNetwork || !p.ip.IsValid() {
+		return
+	}
+	p.freed = true
+	if !k.pool.release(p.ip, p.uid) {
+		return
+	}
+	now := k.now()
+	for _, other := range k.pods {
+		if !other.hasSandbox && !other.due.IsZero() && other.retry == 0 {
+			other.due = now
+		}
+	}
+}
+
+func (k *kubelet) env(p *pod) env {
+	c := &k.m.rt.cfg
+	e := env{
+		now: k.now(), hostIP: k.hostIP,
+		jobDuration: c.JobDuration, initDuration: c.InitDuration, startDuration: c.StartDuration,
+	}
+	if p != nil {
+		e.address = func() (netip.Addr, bool) { return k.pool.take(p.uid) }
+	}
+	return e
+}
+
+// sync brings a pod to where it is now and tells the API server.
+func (k *kubelet) sync(ctx context.Context, p *pod) {
+	e := k.env(p)
+	if !p.hasSandbox && !p.hostNetwork && !p.deleting && !p.ended() && len(k.pool.free) == 0 {
+		k.moreAddresses(ctx)
+	}
+	p.due = p.advance(e)
+	for _, h := range p.happened {
+		k.events.podEvent(p, h)
+	}
+	p.happened = nil
+	if !p.holdsAddress() && p.hasSandbox {
+		k.release(p)
+	}
+
+	// The last status of a pod that goes is for those who wait for it: a Job
+	// controller, mostly, and these hold a finalizer.
+	if p.dirty && (!p.stopped || p.finalizers) {
+		body, err := p.patch(k.hostIP)
+		if err == nil {
+			err = k.client.do(ctx, http.MethodPatch, podPath(p.podMachine)+"/status", nil, body, nil)
+		}
+		if !k.settled(ctx, p, "reporting a pod's status", err) {
+			return
+		}
+		p.dirty = false
+	}
+	if p.stopped && !p.removed {
+		opts := &metav1.DeleteOptions{
+			TypeMeta:           metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+			GracePeriodSeconds: ptr(int64(0)),
+			Preconditions:      &metav1.Preconditions{UID: &p.uid},
+		}
+		err := k.client.do(ctx, http.MethodDelete, podPath(p.podMachine), nil, opts, nil)
+		if !k.settled(ctx, p, "removing a pod", err) {
+			return
+		}
+		p.removed = true
+	}
+}
+
+func podPath(p *podMachine) string {
+	return "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name
+}
+
+// settled says whether a call about a pod needs no repetition, and otherwise has
+// it repeated later.
+func (k *kubelet) settled(ctx context.Context, p *pod, what string, err error) bool {
+	switch {
+	case err == nil:
+		p.retry = 0
+		return true
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && p.stopped:
+		// It is gone, or another pod has its name; the watch will say so.
+		p.retry = 0
+		return true
+	}
+	p.retry = min(max(2*p.retry, 500*time.Millisecond), 30*time.Second)
+	p.due = k.now().Add(p.retry)
+	k.trouble(ctx, what, err)
+	return false
+}
+
+// moreAddresses attaches a further interface's worth, unless EC2 just said no.
+func (k *kubelet) moreAddresses(ctx context.Context) {
+	if !k.network || k.now().Before(k.assignDue) {
+		return
+	}
+	addrs, err := k.m.rt.cfg.AssignPodAddresses(ctx, k.m.in.ID)
+	if err != nil || len(addrs) == 0 {
+		k.assignDue = k.now().Add(assignRetry)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, node.ErrAddressLimit) {
+			k.m.step(ctx, node.StepNetwork, err, "")
+		}
+		return
+	}
+	k.pool.add(addrs)
+}

@@ -1,0 +1,202 @@
+// Package simulated runs EC2 instances as EKS nodes without running anything: a
+// few goroutines per instance do towards the cluster what its kubelet would do.
+//
+// Each instance is on its own. It reads its user data (package guest), goes to the
+// endpoint named there through AWS's network rules, trusts the certificate
+// authority named there, and identifies itself with a token presigned by its
+// instance role. The API server authorizes it as the one node it is. There is no
+// privileged client, so that a node which AWS would not let in stays out here,
+// with the reason as a recorded step.
+//
+// Pods get an address of the instance's network interfaces, their containers
+// start and become ready, end when they would end, and stop when told to; nothing
+// is executed. How long a container runs is a rule (see [AnnotationExitAfter]):
+// for ever, unless an annotation says otherwise or a Job owns the pod; init
+// containers succeed at once. Probes are taken to succeed.
+//
+// What is not here: deciding whether a connection is allowed, credentials and
+// addresses (given by [node.Config]), and answering logs or exec for a simulated
+// pod (the control plane's egress refuses these with the reason).
+//
+// May be imported by internal/app.
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// Config configures a Runtime. Beyond the connections of node.Config, zero values
+// are defaults.
+type Config struct {
+	node.Config
+	// StartDuration is how long a pod's containers take to start; 0 means that they
+	// start in the very status update that shows the pod as seen.
+	StartDuration time.Duration
+	// InitDuration is how long an init container works; 0 means no time.
+	InitDuration time.Duration
+	// JobDuration is how long a Job's pod works; 0 means one second.
+	JobDuration time.Duration
+	// EventsPerSecond and EventBurst bound the events that all nodes of one cluster
+	// emit together; what goes beyond is dropped, so that events never cost more
+	// than the pods they tell of. 0 means 20 and 300.
+	EventsPerSecond float64
+	EventBurst      int
+}
+
+// Runtime is a node.Runtime of simulated instances.
+type Runtime struct {
+	cfg      Config
+	clock    clock.WithTicker
+	log      *slog.Logger
+	clusters *clusters
+
+	ctx    context.Context // ends with Shutdown
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	machines map[string]*machine
+	closed   bool
+}
+
+var _ node.Runtime = (*Runtime)(nil)
+
+// New returns a runtime without instances.
+func New(cfg Config) (*Runtime, error) {
+	if cfg.Credentials == nil || cfg.DialEndpoint == nil || cfg.PodAddresses == nil || cfg.AssignPodAddresses == nil {
+		return nil, fmt.Errorf("simulated node runtime: a required function of node.Config is missing")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.JobDuration == 0 {
+		cfg.JobDuration = time.Second
+	}
+	if cfg.EventsPerSecond == 0 {
+		cfg.EventsPerSecond = 20
+	}
+	if cfg.EventBurst == 0 {
+		cfg.EventBurst = 300
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Runtime{
+		cfg: cfg, clock: cfg.Clock, log: cfg.Log,
+		clusters: &clusters{eventRate: rate.Limit(cfg.EventsPerSecond), eventBurst: cfg.EventBurst, all: map[string]*cluster{}},
+		ctx:      ctx, cancel: cancel,
+		machines: map[string]*machine{},
+	}, nil
+}
+
+// Name is "simulated".
+func (r *Runtime) Name() string { return "simulated" }
+
+// Start boots an instance. See node.Runtime.
+func (r *Runtime) Start(_ context.Context, in node.Instance) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return node.ErrShutdown
+	}
+	if r.machines[in.ID] == nil {
+		r.machines[in.ID] = r.boot(in)
+	}
+	return nil
+}
+
+// boot starts a machine's goroutine. r.mu is held.
+func (r *Runtime) boot(in node.Instance) *machine {
+	ctx, cancel := context.WithCancel(r.ctx)
+	m := &machine{rt: r, in: in, cancel: cancel, done: make(chan struct{})}
+	m.info = node.Info{InstanceID: in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
+	go func() {
+		defer close(m.done)
+		defer cancel()
+		m.run(ctx)
+	}()
+	return m
+}
+
+// Stop powers an instance off. See node.Runtime.
+func (r *Runtime) Stop(ctx context.Context, instanceID string) error {
+	r.mu.Lock()
+	m := r.machines[instanceID]
+	r.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	if err := m.halt(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	if r.machines[instanceID] == m {
+		delete(r.machines, instanceID)
+	}
+	r.mu.Unlock()
+	m.step(ctx, node.StepStop, nil, "powered off")
+	return nil
+}
+
+// Reboot stops and boots an instance. See node.Runtime.
+func (r *Runtime) Reboot(ctx context.Context, instanceID string) error {
+	r.mu.Lock()
+	m := r.machines[instanceID]
+	r.mu.Unlock()
+	if m == nil {
+		return node.ErrNotRunning
+	}
+	if err := m.halt(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return node.ErrShutdown
+	}
+	if r.machines[instanceID] != m {
+		return nil // stopped or rebooted by somebody else meanwhile
+	}
+	in := m.in
+	in.BootID = fmt.Sprintf("%s/%d", in.BootID, r.clock.Now().UnixNano())
+	r.machines[instanceID] = r.boot(in)
+	return nil
+}
+
+// Info says how far an instance has come.
+func (r *Runtime) Info(instanceID string) (node.Info, bool) {
+	r.mu.Lock()
+	m := r.machines[instanceID]
+	r.mu.Unlock()
+	if m == nil {
+		return node.Info{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.info, true
+}
+
+// Shutdown ends all instances and leaves their clusters as they are.
+func (r *Runtime) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	machines := r.machines
+	r.machines = map[string]*machine{}
+	r.mu.Unlock()
+	r.cancel()
+	for _, m := range machines {
+		if err := m.halt(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
