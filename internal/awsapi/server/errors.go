@@ -11,9 +11,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// internalFailureText is the common error's text.
-// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html
-const internalFailureText = "The request processing has failed because of an unknown error, exception or failure."
+// internalFailure is the answer to what is Drydock's own fault.
+func internalFailure(svc *model.Service) error {
+	if svc.Protocol == model.ProtocolEC2 {
+		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+		return awserr.New("InternalError", "An internal error has occurred").WithStatus(http.StatusInternalServerError)
+	}
+	// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html
+	return awserr.New("InternalFailure", "The request processing has failed because of an unknown error, exception or failure.").WithStatus(http.StatusInternalServerError)
+}
 
 // unknownAction is the answer to an operation the model does not have.
 func unknownAction(svc *model.Service, name, version string) error {
@@ -47,24 +53,6 @@ func missingAction(svc *model.Service) error {
 		return awserr.New("MissingParameter", "The request must contain the parameter Action")
 	}
 	return awserr.New("MissingAction", "The request is missing an action or a required parameter.")
-}
-
-// missingParameter is the answer to a request that lacks a required member. SDKs
-// check before they send; this is for everybody else.
-func missingParameter(svc *model.Service, path string) error {
-	if svc.Protocol == model.ProtocolEC2 {
-		return awserr.Newf("MissingParameter", "The request must contain the parameter %s", path)
-	}
-	// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html; the
-	// text is the one every service on AWS's common framework gives.
-	text := fmt.Sprintf("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", path)
-	switch {
-	case svc.Protocol == model.ProtocolQuery:
-		return awserr.New("ValidationError", text)
-	case svc.Protocol == model.ProtocolRESTJSON && svc.ErrorShape("InvalidParameterException") != nil:
-		return awserr.New("InvalidParameterException", text)
-	}
-	return awserr.New("ValidationException", text)
 }
 
 func notHandled(svc *model.Service, op string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,6 +39,7 @@ type operation struct {
 	awsapi.Operation
 	model    *model.Operation
 	honours  awsapi.Honours
+	all      bool // honours *
 	readOnly bool
 	input    reflect.Type // the SDK's input struct
 	method   reflect.Value
@@ -137,7 +139,9 @@ func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operat
 		}
 	}
 	for path := range strings.FieldsSeq(decl.Members) {
-		if path != "*" && !hasMember(op.model.Input, path) {
+		if path == "*" {
+			op.all = true
+		} else if !hasMember(op.model.Input, path) {
 			return nil, fmt.Errorf("honours member %q, which the API model does not know", path)
 		}
 	}
@@ -181,6 +185,20 @@ func structure(sh *model.Shape) *model.Shape {
 		}
 	}
 	return nil
+}
+
+// refused lists the members of a request that the operation does not honour.
+func (o *operation) refused(members awsapi.Members) []string {
+	refused := o.honours.Refused(members)
+	if refused == nil && o.all { // everything, but nothing that is not in the model
+		for m := range members {
+			if !hasMember(o.model.Input, m) {
+				refused = append(refused, m)
+			}
+		}
+		slices.Sort(refused)
+	}
+	return refused
 }
 
 func (o *operation) newInput() any { return reflect.New(o.input).Interface() }

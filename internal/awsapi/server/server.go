@@ -161,7 +161,6 @@ func (x *exchange) run() (out any, err error) {
 		x.findOperation,
 		x.decode,
 		x.refuse, // members nobody honours
-		x.require,
 	} {
 		if err := stage(); err != nil {
 			return nil, err
@@ -219,8 +218,29 @@ func (x *exchange) verify() error {
 	}
 	x.call.Principal = got.Principal
 	x.call.Account = got.Principal.Account
+	if len(got.Body) != len(x.req.Body) { // it came in chunks
+		x.req.Header = x.req.Header.Clone()
+		x.req.Header.Del("Content-Length")
+		if rest := withoutChunked(x.req.Header.Get("Content-Encoding")); rest != "" {
+			x.req.Header.Set("Content-Encoding", rest)
+		} else {
+			x.req.Header.Del("Content-Encoding")
+		}
+	}
 	x.req.Body = got.Body
 	return nil
+}
+
+// withoutChunked drops S3's own framing from a list of encodings: what is left
+// belongs to the object.
+func withoutChunked(encodings string) string {
+	var kept []string
+	for e := range strings.SplitSeq(encodings, ",") {
+		if e = strings.TrimSpace(e); e != "" && e != "aws-chunked" {
+			kept = append(kept, e)
+		}
+	}
+	return strings.Join(kept, ", ")
 }
 
 func (x *exchange) decode() error {
@@ -238,22 +258,15 @@ func (x *exchange) decode() error {
 }
 
 func (x *exchange) refuse() error {
-	refused := x.handler.honours.Refused(x.call.Members)
+	refused := x.handler.refused(x.call.Members)
 	if len(refused) == 0 {
 		return nil
 	}
 	return notHonoured(x.handler.action(), refused)
 }
 
-func (x *exchange) require() error {
-	if path := missingMember(x.op.Input, x.in); path != "" {
-		return missingParameter(x.service, path)
-	}
-	return nil
-}
-
 func (x *exchange) authorize(ctx context.Context) error {
-	if x.handler.Exempt || x.auth == nil {
+	if x.handler.Exempt || x.handler.Unsigned || x.auth == nil {
 		return nil
 	}
 	d := x.s.cfg.Authorize(ctx, &x.call)
@@ -284,9 +297,6 @@ func (x *exchange) dryRun() error {
 
 // respond writes the answer and the journal's entry.
 func (x *exchange) respond(out any, err error) {
-	if x.r.Context().Err() != nil {
-		return // nobody is listening
-	}
 	var resp *wire.Response
 	if err == nil {
 		resp, err = wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
@@ -322,14 +332,11 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 		}
 		return err
 	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		x.log("request timed out", err)
-		return awserr.New("InternalFailure", internalFailureText).WithStatus(http.StatusInternalServerError)
-	default:
-		x.log("request failed inside", err)
-		return awserr.New("InternalFailure", internalFailureText).WithStatus(http.StatusInternalServerError)
+	if x.r.Context().Err() != nil {
+		return awserr.New("RequestTimeout", "The client went away.") // which sees nothing of it
 	}
+	x.log("request failed inside", err)
+	return internalFailure(svc)
 }
 
 func (x *exchange) log(what string, err error) {

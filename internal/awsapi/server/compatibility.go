@@ -1,0 +1,145 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+)
+
+// A State says how far an operation is handled.
+type State string
+
+// The states.
+const (
+	Handled State = "handled"
+	Partly  State = "partly"
+	None    State = "not"
+)
+
+// A ServiceCompatibility is one model's part of docs/compatibility.md.
+type ServiceCompatibility struct {
+	Name       string // the model's: eks, ec2, …
+	Title      string // AWS's service ID
+	Operations []OperationCompatibility
+}
+
+// Count returns how many operations are in state.
+func (s ServiceCompatibility) Count(state State) int {
+	n := 0
+	for _, op := range s.Operations {
+		if op.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// An OperationCompatibility says what of an operation is handled.
+type OperationCompatibility struct {
+	Name  string
+	State State
+	// Refused are the members that a request may not carry, as dotted paths; of
+	// a container that is refused as a whole only the container.
+	Refused []string
+}
+
+// Compatibility tells, for every operation of every embedded model, what of it
+// services handle. It is made of the lists the pipeline itself goes by, and
+// fails where New would.
+func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
+	reg, err := newRegistry(services)
+	if err != nil {
+		return nil, err
+	}
+	var out []ServiceCompatibility
+	for _, name := range model.Names() {
+		m, err := model.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		s := ServiceCompatibility{Name: name, Title: m.ServiceID}
+		for opName := range m.Operations {
+			c := OperationCompatibility{Name: opName, State: None}
+			if op := reg.find(m, opName); op != nil {
+				c.Refused = op.refusable()
+				c.State = Handled
+				if len(c.Refused) > 0 {
+					c.State = Partly
+				}
+			}
+			s.Operations = append(s.Operations, c)
+		}
+		slices.SortFunc(s.Operations, func(a, b OperationCompatibility) int { return strings.Compare(a.Name, b.Name) })
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// refusable lists the members of the operation's input that are not honoured.
+func (o *operation) refusable() []string {
+	var out []string
+	within := map[*model.Shape]bool{} // shapes may refer to themselves
+	var walk func(sh *model.Shape, prefix string)
+	walk = func(sh *model.Shape, prefix string) {
+		if sh = structure(sh); sh == nil || within[sh] {
+			return
+		}
+		within[sh] = true
+		defer delete(within, sh)
+		for _, m := range sh.Members {
+			if path := prefix + m.Name; o.honours.Covers(path) {
+				walk(m.Shape, path+".")
+			} else {
+				out = append(out, path)
+			}
+		}
+	}
+	walk(o.model.Input, "")
+	slices.Sort(out)
+	return out
+}
+
+// WriteCompatibility writes docs/compatibility.md.
+func WriteCompatibility(w io.Writer, services []ServiceCompatibility) error {
+	var b strings.Builder
+	b.WriteString(`# What of the AWS API works
+
+Generated from the operation tables that the front door itself goes by. Do not edit.
+
+*Partly* handled operations refuse the members listed with them; what is not handled at all is refused as a whole. Either way
+the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. Nothing is accepted and ignored.
+
+| service | operations | handled | partly | not |
+|---|---:|---:|---:|---:|
+`)
+	for _, s := range services {
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d |\n", s.Title, s.Name, len(s.Operations), s.Count(Handled), s.Count(Partly), s.Count(None))
+	}
+	for _, s := range services {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", s.Name, s.Title)
+		if s.Count(None) < len(s.Operations) {
+			b.WriteString("\n| operation | state | refused members |\n|---|---|---|\n")
+		}
+		var none []string
+		for _, op := range s.Operations {
+			if op.State == None {
+				none = append(none, op.Name)
+				continue
+			}
+			refused := ""
+			if len(op.Refused) > 0 {
+				refused = "`" + strings.Join(op.Refused, "` `") + "`"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", op.Name, op.State, refused)
+		}
+		if none != nil {
+			fmt.Fprintf(&b, "\nNot handled: %s.\n", strings.Join(none, ", "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
