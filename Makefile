@@ -39,6 +39,7 @@ check: lint verify-generated ## everything CI requires besides the tests
 
 lint: vet ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt these:"; echo "$$out"; exit 1; }
+	$(GO) tool -modfile=go.tools.mod staticcheck $(LIGHT)
 
 vet:
 	$(GO) vet ./...

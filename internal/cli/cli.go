@@ -35,6 +35,8 @@ type DaemonConfig struct {
 	ClientAddress netip.Addr
 	WarmSpares    int
 	Etcd          EtcdConfig
+	// Quotas are raised service quotas, by a name of Quotas.
+	Quotas map[string]int
 }
 
 // EtcdConfig names an external etcd; no endpoints means the embedded one.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,9 @@ const DefaultPort = 4566
 // the documentation range (RFC 5737), so that it is nobody's.
 var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 
+// Quotas are the names --quota takes.
+var Quotas = []string{"clusters", "nodegroups-per-cluster", "nodes-per-nodegroup"}
+
 type upOptions struct {
 	*globalOptions
 	detach        bool
@@ -32,6 +36,7 @@ type upOptions struct {
 	clientAddress string
 	warmSpares    int
 	etcd          EtcdConfig
+	quotas        map[string]int
 }
 
 func newUp(o *globalOptions, cfg Config) *cobra.Command {
@@ -68,6 +73,7 @@ names another address; then it makes credentials of its own, shown by "drydock e
 	f.StringVar(&up.etcd.KeyFile, "etcd-key", "", "client key for the external etcd")
 	f.StringVar(&up.etcd.Username, "etcd-username", "", "user of the external etcd")
 	f.StringVar(&up.etcd.PasswordFile, "etcd-password-file", "", "file with that user's password")
+	f.StringToIntVar(&up.quotas, "quota", nil, "raise a service quota: "+strings.Join(Quotas, ", "))
 	f.StringVar(&up.etcd.Prefix, "etcd-prefix", "/drydock", "key prefix in the external etcd")
 	return cmd
 }
@@ -87,6 +93,11 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	if up.warmSpares < 0 {
 		return DaemonConfig{}, errors.New("--warm-spares cannot be negative")
 	}
+	for name, v := range up.quotas {
+		if !slices.Contains(Quotas, name) || v < 1 {
+			return DaemonConfig{}, fmt.Errorf("--quota %s=%d: quotas above zero are %s", name, v, strings.Join(Quotas, ", "))
+		}
+	}
 	dir, err := filepath.Abs(up.dataDir)
 	if err != nil {
 		return DaemonConfig{}, err
@@ -99,6 +110,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 		ClientAddress: client,
 		WarmSpares:    up.warmSpares,
 		Etcd:          up.etcd,
+		Quotas:        up.quotas,
 	}, nil
 }
 
@@ -136,7 +148,7 @@ func dataDirFlag(dir string) string {
 // it has written its record or ended.
 func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	if info, err := up.readInfo(); err == nil {
-		return withHint(fmt.Errorf("Drydock already runs on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
+		return withHint(fmt.Errorf("a daemon already runs on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
 	}
 	if err := os.MkdirAll(dc.DataDir, 0o700); err != nil {
 		return withHint(fmt.Errorf("cannot use the data folder: %w", err), "drydock up --data-dir FOLDER")

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"io"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+)
+
+// WriteCompatibility writes docs/compatibility.md. The operation tables are
+// constant, so it needs no running service.
+func WriteCompatibility(w io.Writer) error {
+	d := &daemon{eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service)}
+	table, err := server.Compatibility(d.services())
+	if err != nil {
+		return err
+	}
+	return server.WriteCompatibility(w, table)
+}

@@ -1,0 +1,194 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// runDaemon is `drydock up`: it makes every part, calls ready once the endpoint
+// answers, and returns when ctx ends and all of it is gone.
+func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonInfo)) (err error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel()}))
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("cannot use the data folder: %w\nTry: drydock up --data-dir FOLDER", err)
+	}
+	ca, err := openAuthority(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	// The listener comes first: nothing is touched when the port is taken.
+	ln, err := server.Listen(ctx, cfg.Listen.String(), ca.config())
+	if err != nil {
+		return explainListen(err, cfg)
+	}
+	defer ln.Close()
+	sc, err := storeConfig(cfg, log)
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, sc)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+
+	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now()}
+	d.info = cli.DaemonInfo{
+		PID:             os.Getpid(),
+		URL:             "http://" + reachable(ln.Addr()),
+		DataDir:         cfg.DataDir,
+		CAFile:          ca.file,
+		Version:         version,
+		Started:         d.started,
+		AccessKeyID:     wellKnownKey,
+		SecretAccessKey: wellKnownKey,
+		LogFile:         os.Getenv("DRYDOCK_LOG_FILE"),
+	}
+	run, err := d.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+
+	// Everything below stops before close, in any order.
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	failed := make(chan error, len(run)+1)
+	for name, f := range run {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				failed <- fmt.Errorf("%s ended: %w", name, err)
+			}
+		})
+	}
+	wg.Go(func() {
+		if err := server.Serve(ctx, ln, d.server, log); err != nil && ctx.Err() == nil {
+			failed <- fmt.Errorf("the endpoint ended: %w", err)
+		}
+	})
+	if err := cli.WriteInfo(d.info); err != nil {
+		return err
+	}
+	defer cli.RemoveInfo(cfg.DataDir)
+	ready(d.info)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	case <-st.Failed():
+		return st.Err()
+	}
+}
+
+func logLevel() slog.Level {
+	level := slog.LevelWarn
+	if s := os.Getenv("DRYDOCK_LOG"); s != "" {
+		if err := level.UnmarshalText([]byte(s)); err != nil {
+			return slog.LevelInfo
+		}
+	}
+	return level
+}
+
+func timing(cfg cli.DaemonConfig) clock.Timing {
+	if cfg.Timing == "aws" {
+		return clock.AWS()
+	}
+	return clock.Fast()
+}
+
+func storeConfig(cfg cli.DaemonConfig, log *slog.Logger) (store.Config, error) {
+	c := store.Config{
+		Dir:       filepath.Join(cfg.DataDir, "store"),
+		Ephemeral: cfg.Ephemeral,
+		Endpoints: cfg.Etcd.Endpoints,
+		CAFile:    cfg.Etcd.CAFile,
+		CertFile:  cfg.Etcd.CertFile,
+		KeyFile:   cfg.Etcd.KeyFile,
+		Username:  cfg.Etcd.Username,
+		Prefix:    cfg.Etcd.Prefix,
+		Log:       log,
+	}
+	if cfg.Etcd.PasswordFile != "" {
+		b, err := os.ReadFile(cfg.Etcd.PasswordFile)
+		if err != nil {
+			return store.Config{}, fmt.Errorf("--etcd-password-file: %w", err)
+		}
+		c.Password = strings.TrimSpace(string(b))
+	}
+	return c, nil
+}
+
+// reachable is how clients on this machine name a listener's address.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// explainListen says in one line what to do about a port that cannot be had.
+func explainListen(err error, cfg cli.DaemonConfig) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port %d of %s is in use by another program\nTry: drydock up --port %d", cfg.Listen.Port(), cfg.Listen.Addr(), cfg.Listen.Port()+1)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("no permission to listen on port %d\nTry: drydock up --port %d", cfg.Listen.Port(), cli.DefaultPort)
+	default:
+		return fmt.Errorf("listening on %s: %w", cfg.Listen, err)
+	}
+}
+
+// A madeKey is the access key of the default user of a daemon that listens
+// beyond loopback, where test/test must not be good.
+type madeKey struct {
+	AccessKeyID     string `json:"accessKeyId"`
+	SecretAccessKey string `json:"secretAccessKey"`
+}
+
+// readMadeKey returns the key made earlier for this data folder, if any.
+func readMadeKey(dir string) (madeKey, bool, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "credentials.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return madeKey{}, false, nil
+	}
+	if err != nil {
+		return madeKey{}, false, err
+	}
+	var k madeKey
+	if err := json.Unmarshal(b, &k); err != nil {
+		return madeKey{}, false, fmt.Errorf("credentials.json: %w", err)
+	}
+	return k, true, nil
+}
+
+func writeMadeKey(dir string, k madeKey) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "credentials.json"), b, 0o600)
+}

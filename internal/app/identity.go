@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+)
+
+var accountNumber = regexp.MustCompile(`^[0-9]{12}$`)
+
+// keys finds the owner of an access key for the front door.
+type keys struct {
+	iam *iam.Service
+	sts *sts.Service
+	// open accepts the well-known credentials: test/test and account numbers.
+	// Only a daemon that listens on loopback does.
+	open bool
+}
+
+func (k keys) lookup(ctx context.Context, accessKeyID, sessionToken string) (sigv4.Credential, error) {
+	if sessionToken != "" || strings.HasPrefix(accessKeyID, "ASIA") {
+		secret, p, err := k.sts.OpenSession(ctx, accessKeyID, sessionToken)
+		switch {
+		case errors.Is(err, sts.ErrTokenExpired):
+			return sigv4.Credential{}, sigv4.ErrTokenExpired
+		case errors.Is(err, sts.ErrTokenInvalid):
+			return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		case err != nil:
+			return sigv4.Credential{}, err
+		}
+		return sigv4.Credential{SecretKey: secret, Principal: p}, nil
+	}
+	root := accountNumber.MatchString(accessKeyID)
+	if !k.open && (root || accessKeyID == wellKnownKey) {
+		return sigv4.Credential{}, sigv4.ErrUnknownKey
+	}
+	secret, p, err := k.iam.LookupAccessKey(ctx, accessKeyID)
+	if errors.Is(err, iam.ErrNoSuchKey) {
+		return sigv4.Credential{}, sigv4.ErrUnknownKey
+	}
+	if err != nil {
+		return sigv4.Credential{}, err
+	}
+	return sigv4.Credential{SecretKey: secret, SkipSignature: root, Principal: p}, nil
+}
+
+// wellKnownKey is the access key and the secret of the default user.
+const wellKnownKey = "test"
+
+// identities answers what the EKS service asks of IAM.
+type identities struct{ iam *iam.Service }
+
+// trusted are the services that EKS looks for in trust policies.
+var trusted = []string{"eks.amazonaws.com", "ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "pods.eks.amazonaws.com"}
+
+func (i identities) identity(ctx context.Context, name string) (eks.Identity, error) {
+	a, err := arn.Parse(name)
+	if err != nil || a.Service != "iam" {
+		return eks.Identity{}, eks.ErrNoIdentity
+	}
+	kind, rest, _ := strings.Cut(a.Resource, "/")
+	switch kind {
+	case "root":
+		return eks.Identity{ARN: name, ID: a.Account}, nil
+	case "role":
+		role, err := i.iam.RoleByARN(ctx, name)
+		if errors.Is(err, iam.ErrNoSuchRole) {
+			return eks.Identity{}, eks.ErrNoIdentity
+		}
+		if err != nil {
+			return eks.Identity{}, err
+		}
+		id := eks.Identity{ARN: role.ARN, ID: role.ID}
+		for _, s := range trusted {
+			if i.iam.TrustsService(role, s) {
+				id.TrustedServices = append(id.TrustedServices, s)
+			}
+		}
+		return id, nil
+	case "user":
+		user := rest[strings.LastIndexByte(rest, '/')+1:]
+		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: a.Account, Region: "us-east-1"})
+		out, err := i.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: &user})
+		var missing *iamtypes.NoSuchEntityException
+		if errors.As(err, &missing) || err == nil && aws.ToString(out.User.Arn) != name {
+			return eks.Identity{}, eks.ErrNoIdentity
+		}
+		if err != nil {
+			return eks.Identity{}, err
+		}
+		return eks.Identity{ARN: name, ID: aws.ToString(out.User.UserId)}, nil
+	default:
+		return eks.Identity{}, eks.ErrNoIdentity
+	}
+}
+
+// InstanceProfile answers what EC2 asks of IAM.
+func (i identities) InstanceProfile(ctx context.Context, account, name string) (ec2.Profile, bool, error) {
+	p, role, err := i.iam.InstanceProfileRole(ctx, account, name)
+	switch {
+	case errors.Is(err, iam.ErrNoSuchInstanceProfile):
+		return ec2.Profile{}, false, nil
+	case errors.Is(err, iam.ErrNoSuchRole):
+		return ec2.Profile{ARN: p.ARN, ID: p.ID}, true, nil
+	case err != nil:
+		return ec2.Profile{}, false, err
+	}
+	return ec2.Profile{ARN: p.ARN, ID: p.ID, RoleARN: role.ARN}, true, nil
+}

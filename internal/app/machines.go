@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+)
+
+// machines runs EC2's instances in the node runtimes, and answers what these ask
+// of the AWS services on an instance's behalf.
+type machines struct {
+	runtime node.Runtime
+	sts     *sts.Service
+	ec2     *ec2.Service
+	planes  planes
+
+	mu      sync.Mutex
+	running map[string]ec2.Machine // by instance ID
+}
+
+var _ ec2.Machines = (*machines)(nil)
+
+// instanceSession is how long an instance's role credentials are valid.
+const instanceSession = 6 * time.Hour
+
+func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
+	m.mu.Lock()
+	m.running[in.InstanceID] = in
+	m.mu.Unlock()
+	return m.runtime.Start(ctx, node.Instance{
+		Account:            in.Account,
+		Region:             in.Region,
+		ID:                 in.InstanceID,
+		BootID:             in.LaunchTime.UTC().Format(time.RFC3339Nano),
+		InstanceType:       in.Type.Name,
+		Architecture:       in.Image.Architecture,
+		VCPU:               in.Type.VCPU,
+		MemoryMiB:          in.Type.MemoryMiB,
+		MaxENI:             in.Type.ENIs,
+		IPv4PerENI:         in.Type.IPv4PerENI,
+		GPUs:               in.Type.GPUs,
+		ImageID:            in.Image.ID,
+		AMIFamily:          amiFamily(in.Image.Family),
+		KubeletVersion:     in.Image.KubeletVersion,
+		AvailabilityZone:   in.AvailabilityZone,
+		AvailabilityZoneID: in.ZoneID,
+		VPCID:              in.VPCID,
+		SubnetID:           in.SubnetID,
+		PrivateIP:          in.PrivateIP,
+		PublicIP:           in.PublicIP,
+		PrivateDNSName:     in.PrivateDNSName,
+		PublicDNSName:      in.PublicDNSName,
+		UserData:           in.UserData,
+		Tags:               in.Tags,
+		InstanceProfileARN: in.ProfileARN,
+		RoleARN:            in.RoleARN,
+		LaunchTime:         in.LaunchTime,
+		Spot:               in.Spot,
+	})
+}
+
+func (m *machines) Stop(ctx context.Context, account, region, instanceID string) error {
+	if err := m.runtime.Stop(ctx, instanceID); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	delete(m.running, instanceID)
+	m.mu.Unlock()
+	return nil
+}
+
+// stopAccount stops the machines of an account, or of all if account is empty,
+// after a reset took their records away.
+func (m *machines) stopAccount(ctx context.Context, account string) error {
+	m.mu.Lock()
+	var gone []ec2.Machine
+	for _, in := range m.running {
+		if account == "" || in.Account == account {
+			gone = append(gone, in)
+		}
+	}
+	m.mu.Unlock()
+	for _, in := range gone {
+		if err := m.Stop(ctx, in.Account, in.Region, in.InstanceID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machines) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.running)
+}
+
+func (m *machines) get(instanceID string) (ec2.Machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	in, ok := m.running[instanceID]
+	if !ok {
+		return ec2.Machine{}, fmt.Errorf("instance %s is not running", instanceID)
+	}
+	return in, nil
+}
+
+func amiFamily(f images.Family) node.AMIFamily {
+	switch f {
+	case images.AL2:
+		return node.AL2
+	case images.AL2023:
+		return node.AL2023
+	case images.Bottlerocket:
+		return node.Bottlerocket
+	default:
+		return node.Custom
+	}
+}
+
+// credentials are what the instance metadata service would hand out.
+func (m *machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
+	in, err := m.get(instanceID)
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	if in.RoleARN == "" {
+		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
+	}
+	c, err := m.sts.IssueRoleSession(ctx, in.RoleARN, instanceID, instanceSession, sts.SessionOptions{})
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	return aws.Credentials{
+		AccessKeyID:     c.AccessKeyID,
+		SecretAccessKey: c.SecretAccessKey,
+		SessionToken:    c.SessionToken,
+		CanExpire:       true,
+		Expires:         c.Expiration,
+		Source:          "instance role",
+	}, nil
+}
+
+// dialEndpoint connects an instance with a cluster's endpoint by its AWS name.
+func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+	p, ok := m.planes.byHost(host)
+	if !ok || port != 443 {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return m.planes.m.Dial(ctx, p.ID)
+}
+
+func (m *machines) podAddresses(ctx context.Context, instanceID string) ([]netip.Addr, error) {
+	in, err := m.get(instanceID)
+	if err != nil {
+		return nil, err
+	}
+	return m.ec2.PodAddresses(ctx, in.Account, in.Region, instanceID)
+}
+
+func (m *machines) assignPodAddresses(ctx context.Context, instanceID string) ([]netip.Addr, error) {
+	in, err := m.get(instanceID)
+	if err != nil {
+		return nil, err
+	}
+	return m.ec2.AssignPodAddresses(ctx, in.Account, in.Region, instanceID)
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/pprof"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/cli"
+)
+
+// pages are the daemon's own paths below /_drydock/, for its commands and for
+// test suites. They are open to this machine only, and not to its browsers: a
+// web page could otherwise empty an account by a cross-site request.
+func (d *daemon) pages() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_drydock/status", d.getStatus)
+	mux.HandleFunc("POST /_drydock/reset", d.postReset)
+	mux.HandleFunc("GET /_drydock/images", d.getImages)
+	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
+	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
+		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := foreign(r); why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// foreign says why a request does not come from a program on this machine.
+func foreign(r *http.Request) string {
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !remote.Addr().Unmap().IsLoopback() {
+		return "only this machine may ask"
+	}
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return "browsers may not ask"
+	}
+	// A name that resolves to loopback is how a page rebinds DNS.
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
+		return "ask by address or localhost"
+	}
+	return ""
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client is gone if this fails
+}
+
+func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
+	s := cli.Status{
+		DaemonInfo: d.info,
+		Timing:     d.timing.Name,
+		Nodes:      d.machines.count(),
+		Clusters:   []cli.ClusterStatus{},
+	}
+	s.SecretAccessKey = ""
+	clusters, err := d.eks.Clusters(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	for _, c := range clusters {
+		cs := cli.ClusterStatus{
+			Account: c.Account, Region: c.Region, Name: c.Name,
+			Version: c.Version, Status: c.Status, Endpoint: c.Endpoint,
+		}
+		if st, err := d.planes.Status(c.PlaneID); err == nil {
+			cs.ControlPlane = string(st.State)
+			if st.Reason != "" {
+				cs.ControlPlane += ": " + st.Reason
+			}
+		}
+		s.Clusters = append(s.Clusters, cs)
+	}
+	if size, err := d.store.Size(r.Context()); err == nil {
+		s.StoreMB = float64(size) / (1 << 20)
+	}
+	answer(w, s)
+}
+
+// postReset empties an account (?account=), or all of them, as if nothing had
+// ever been in it.
+func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
+	account := r.URL.Query().Get("account")
+	if account != "" && !accountNumber.MatchString(account) {
+		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+		return
+	}
+	if err := d.reset(r.Context(), account); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer(w, struct{}{})
+}
+
+func (d *daemon) reset(ctx context.Context, account string) error {
+	if err := d.store.Reset(ctx, account); err != nil {
+		return err
+	}
+	err := errors.Join(d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	if account == "" || account == awsapi.DefaultAccount {
+		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
+	}
+	if !d.cfg.Listen.Addr().IsLoopback() {
+		err = errors.Join(err, d.makeCredentials(ctx))
+	}
+	return err
+}
+
+func (d *daemon) getImages(w http.ResponseWriter, r *http.Request) {
+	region := r.URL.Query().Get("region")
+	aliases, err := d.ec2.ImageAliases(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out := []cli.Image{}
+	for _, img := range images.All(region) {
+		i := cli.Image{ID: img.ID, Name: img.Name, Kubernetes: img.KubernetesVersion}
+		for id, name := range aliases {
+			if target, ok := images.ByName(region, name); ok && target.ID == img.ID {
+				i.Aliases = append(i.Aliases, id)
+			}
+		}
+		out = append(out, i)
+	}
+	answer(w, out)
+}
+
+func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
+	var in cli.ImageAlias
+	b, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(b, &in)
+	}
+	if err == nil {
+		err = d.ec2.AliasImage(r.Context(), in.ID, in.Name)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, struct{}{})
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// planes lets the EKS service run control planes.
+type planes struct{ m *controlplane.Manager }
+
+var _ eks.ControlPlanes = planes{}
+
+func (p planes) Claim(ctx context.Context, req eks.PlaneRequest) (eks.Plane, error) {
+	pl, err := p.m.Claim(ctx, req.Owner, controlplane.Key{
+		Account:     req.Account,
+		Name:        req.Name,
+		Region:      req.Region,
+		Version:     req.Version,
+		ServiceCIDR: req.ServiceCIDR,
+		IPFamily:    req.IPFamily,
+	})
+	if err != nil {
+		return eks.Plane{}, err
+	}
+	return eks.Plane{ID: pl.ID, Endpoint: pl.Endpoint, AWSHost: pl.AWSHost, CAPEM: pl.CAPEM, Issuer: pl.Issuer}, nil
+}
+
+func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.WaitReady(ctx, id) }
+
+func (p planes) Release(ctx context.Context, id string) error { return p.m.Release(ctx, id) }
+
+func (p planes) SetAccess(id string, public bool, cidrs []string, private bool) error {
+	a := controlplane.Access{Public: public, Private: private}
+	for _, c := range cidrs {
+		prefix, err := netip.ParsePrefix(c)
+		if err != nil {
+			return fmt.Errorf("public access CIDR: %w", err)
+		}
+		a.PublicCIDRs = append(a.PublicCIDRs, prefix)
+	}
+	return p.m.SetAccess(context.Background(), id, a)
+}
+
+func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }
+
+// byHost finds the plane behind an endpoint's AWS name. Its first label is the
+// plane's ID in lower case or as it is.
+func (p planes) byHost(host string) (controlplane.Plane, bool) {
+	for _, pl := range p.m.Planes() {
+		if strings.EqualFold(pl.AWSHost, host) {
+			return pl, true
+		}
+	}
+	return controlplane.Plane{}, false
+}

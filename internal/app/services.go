@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	authnv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A daemon is everything that runs.
+type daemon struct {
+	cfg     cli.DaemonConfig
+	info    cli.DaemonInfo
+	log     *slog.Logger
+	timing  clock.Timing
+	started time.Time
+
+	store    *store.Store
+	journal  *journal.Journal
+	iam      *iam.Service
+	sts      *sts.Service
+	ec2      *ec2.Service
+	ssm      *ssm.Service
+	eks      *eks.Service
+	planes   *controlplane.Manager
+	machines *machines
+	verifier *sigv4.Verifier
+	server   *server.Server
+}
+
+// services are the AWS services, in the order docs/compatibility.md lists them.
+func (d *daemon) services() []awsapi.Service {
+	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS()}
+}
+
+// connect makes every part and connects them. It returns what has to run.
+func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) error, error) {
+	var err error
+	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
+		return nil, err
+	}
+	d.iam = iam.New(iam.Config{Store: d.store, Log: d.log})
+	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
+		return nil, err
+	}
+	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Log: d.log})
+	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
+	if !keys.open {
+		if err := d.makeCredentials(ctx); err != nil {
+			return nil, err
+		}
+	}
+	d.verifier = sigv4.NewVerifier(sigv4.Config{Lookup: keys.lookup})
+	identities := identities{d.iam}
+
+	d.planes, err = controlplane.Open(ctx, controlplane.Config{
+		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
+		Store:         d.store,
+		ClientAddress: d.cfg.ClientAddress,
+		WarmSpares:    d.cfg.WarmSpares,
+		Authenticate:  d.authenticate,
+		Authorize:     d.authorize,
+		Log:           d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.machines = &machines{planes: planes{d.planes}, sts: d.sts, running: map[string]ec2.Machine{}}
+	d.machines.runtime = node.NewManager(nil, simulated.New(node.Config{
+		Credentials:        d.machines.credentials,
+		DialEndpoint:       d.machines.dialEndpoint,
+		PodAddresses:       d.machines.podAddresses,
+		AssignPodAddresses: d.machines.assignPodAddresses,
+		Step:               d.recordStep,
+		Log:                d.log,
+	}))
+	d.ec2 = ec2.New(ec2.Config{
+		Store:    d.store,
+		Timing:   d.timing,
+		Profiles: identities,
+		Machines: d.machines,
+		Log:      d.log,
+	})
+	d.machines.ec2 = d.ec2
+	d.ssm = ssm.New(ssm.Config{Store: d.store, Log: d.log})
+	d.eks, err = eks.New(eks.Config{
+		Store:            d.store,
+		ControlPlanes:    planes{d.planes},
+		Identity:         identities.identity,
+		InstanceProfiles: d.iam,
+		Network:          d.ec2,
+		Instances:        d.ec2,
+		Image:            nodeImage,
+		InstanceType:     nodeInstanceType,
+		VerifyPresigned:  d.verifyPresigned,
+		OwnHost:          d.ownHost,
+		Quotas: eks.Quotas{
+			Clusters:             d.cfg.Quotas["clusters"],
+			NodegroupsPerCluster: d.cfg.Quotas["nodegroups-per-cluster"],
+			NodesPerNodegroup:    d.cfg.Quotas["nodes-per-nodegroup"],
+		},
+		Timing: d.timing,
+		Log:    d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.server, err = server.New(server.Config{
+		Services:  d.services(),
+		Lookup:    keys.lookup,
+		Authorize: d.iam.Authorize,
+		Changed:   d.store.Changed,
+		Journal:   d.journal,
+		Internal:  d.pages(),
+		Log:       d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]func(context.Context) error{
+		"ec2": d.ec2.Run,
+		"eks": d.eks.Run,
+	}, nil
+}
+
+// close ends what connect began, in the opposite order.
+func (d *daemon) close() error {
+	var errs []error
+	if d.machines != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		errs = append(errs, d.machines.runtime.Shutdown(ctx))
+	}
+	if d.planes != nil {
+		errs = append(errs, d.planes.Close())
+	}
+	if d.journal != nil {
+		errs = append(errs, d.journal.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// authenticate is a control plane's token webhook.
+func (d *daemon) authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
+	return d.eks.Authenticate(ctx, planeID, token)
+}
+
+// authorize is a control plane's authorization webhook.
+func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
+	ok, reason, err := d.eks.Authorize(ctx, planeID, *spec)
+	if err != nil {
+		d.log.Warn("authorizing by access policies", "plane", planeID, "err", err)
+		return false, false, ""
+	}
+	return ok, false, reason
+}
+
+func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {
+	u := *r.URL
+	u.Host = r.Host
+	return d.verifier.VerifyPresigned(ctx, &u, r.Header, r.Method)
+}
+
+// ownHost: tokens may be signed for the endpoint that clients were told.
+func (d *daemon) ownHost(host string) bool {
+	own := d.info.URL[len("http://"):]
+	_, port, _ := net.SplitHostPort(own)
+	return host == own || host == "localhost:"+port || host == "127.0.0.1:"+port
+}
+
+func (d *daemon) recordStep(_ context.Context, s node.Step) {
+	d.journal.Append(journal.Entry{
+		Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep,
+		Fields: map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence},
+	})
+}
+
+// makeCredentials gives the default user an access key that only readers of the
+// data folder know.
+func (d *daemon) makeCredentials(ctx context.Context) error {
+	k, ok, err := readMadeKey(d.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if ok {
+		secret, _, err := d.iam.LookupAccessKey(ctx, k.AccessKeyID)
+		ok = err == nil && secret == k.SecretAccessKey
+	}
+	if !ok {
+		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: awsapi.DefaultAccount, Region: "us-east-1"})
+		out, err := d.iam.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("admin")})
+		if err != nil {
+			return fmt.Errorf("making credentials: %w", err)
+		}
+		k = madeKey{aws.ToString(out.AccessKey.AccessKeyId), aws.ToString(out.AccessKey.SecretAccessKey)}
+		if err := writeMadeKey(d.cfg.DataDir, k); err != nil {
+			return err
+		}
+	}
+	d.info.AccessKeyID, d.info.SecretAccessKey = k.AccessKeyID, k.SecretAccessKey
+	return nil
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func run(t *testing.T, dataDir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(context.Background(), append([]string{"--data-dir", dataDir}, args...), Streams{strings.NewReader(""), &out, &errs}, Config{
+		Version: Version{Drydock: "v1", Kubernetes: "v1.36.3", Go: "go1.26"},
+		RunDaemon: func(_ context.Context, cfg DaemonConfig, ready func(DaemonInfo)) error {
+			ready(DaemonInfo{URL: "http://" + cfg.Listen.String(), DataDir: cfg.DataDir, Version: "v1", AccessKeyID: "test"})
+			return nil
+		},
+	})
+	return code, out.String(), errs.String()
+}
+
+func TestEveryFailureSaysWhatToTry(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name, want string
+		args       []string
+		code       int
+	}{
+		{"status without a daemon", "Try: drydock up -d", []string{"status"}, 1},
+		{"env without a daemon", "Try: drydock up -d", []string{"env"}, 1},
+		{"run without a daemon", "Try: drydock up -d", []string{"run", "--", "true"}, 1},
+		{"reset without a daemon", "Try: drydock up -d", []string{"reset"}, 1},
+		{"unknown flag", "Try: drydock up --help", []string{"up", "--nonsense"}, 2},
+		{"bad address", "not an IP address", []string{"up", "--listen", "nowhere"}, 2},
+		{"bad client address", "not an IP address", []string{"up", "--client-address", "x"}, 2},
+		{"bad timing", "neither fast nor aws", []string{"up", "--timing", "slow"}, 2},
+		{"bad quota", "quotas above zero are", []string{"up", "--quota", "pods=3"}, 2},
+		{"bad account", "not a 12-digit account ID", []string{"reset", "--account", "12"}, 2},
+		{"bad output", "neither text nor json", []string{"status", "--output", "yaml"}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			code, _, stderr := run(t, dir, tt.args...)
+			if code != tt.code || !strings.Contains(stderr, tt.want) {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q in it", code, tt.code, stderr, tt.want)
+			}
+		})
+	}
+}
+
+func TestUpSaysWhereItListensAndKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	code, stdout, stderr := run(t, dir, "up", "--port", "4999")
+	if code != 0 || stdout != "" {
+		t.Fatalf("exit code %d, stdout %q", code, stdout)
+	}
+	for _, want := range []string{"http://127.0.0.1:4999", dir, "access key test", "--data-dir " + dir} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not in:\n%s", want, stderr)
+		}
+	}
+}
+
+// A record left by a daemon that was killed counts as no daemon.
+func TestStaleRecordIsNoDaemon(t *testing.T) {
+	dir := t.TempDir()
+	b, err := json.Marshal(DaemonInfo{PID: 1<<22 + 1, DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(infoFile(dir), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := run(t, dir, "down"); code != 0 || !strings.Contains(stderr, "No Drydock is running") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
+	info := DaemonInfo{URL: "http://127.0.0.1:1", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
+	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1"}, info)
+	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/ca.pem"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing in %v", want, got)
+		}
+	}
+	for _, kv := range got {
+		name, _, _ := strings.Cut(kv, "=")
+		if name == "AWS_PROFILE" || name == "AWS_SESSION_TOKEN" || name == "AWS_ENDPOINT_URL_EKS" {
+			t.Errorf("%s would lead the client elsewhere", kv)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://127.0.0.1:4566": "http://127.0.0.1:4566",
+		"":                      "''",
+		"a b":                   "'a b'",
+		"it's $HOME":            `'it'\''s $HOME'`,
+	} {
+		if got := shellQuote(in); got != want {
+			t.Errorf("shellQuote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,455 @@
+// Package bench measures the built program from outside: how quickly a daemon,
+// a cluster and nodes come up, what they cost, and how many calls a second the
+// endpoint answers. It runs with DRYDOCK_BENCH=1 and prints its figures; see
+// docs/performance.md.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// A drydock is a daemon under measurement.
+type drydock struct {
+	t   *testing.T
+	bin string
+	dir string
+	URL string `json:"url"`
+	PID int    `json:"pid"`
+}
+
+func program(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("DRYDOCK_BENCH") != "1" {
+		t.Skip("measures only with DRYDOCK_BENCH=1: make bench")
+	}
+	bin, err := filepath.Abs("../../bin/drydock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// up starts a daemon and returns it with the time until it answered.
+func up(t *testing.T, flags ...string) (*drydock, time.Duration) {
+	t.Helper()
+	bin := program(t)
+	dir, err := os.MkdirTemp("", "ddb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drydock{t: t, bin: bin, dir: dir}
+	begun := time.Now()
+	out, err := exec.Command(bin, append([]string{"up", "-d", "--port", "0", "--data-dir", dir}, flags...)...).CombinedOutput()
+	took := time.Since(begun)
+	if err != nil {
+		t.Fatalf("drydock up: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(bin, "down", "--data-dir", dir).CombinedOutput(); err != nil {
+			t.Errorf("drydock down: %v\n%s", err, out)
+		}
+		os.RemoveAll(dir)
+	})
+	b, err := os.ReadFile(filepath.Join(dir, "daemon.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, d); err != nil {
+		t.Fatal(err)
+	}
+	return d, took
+}
+
+func (d *drydock) config() aws.Config {
+	return aws.Config{
+		Region:       "us-east-1",
+		BaseEndpoint: &d.URL,
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+	}
+}
+
+func median(ds []time.Duration) time.Duration {
+	sort.Slice(ds, func(i, j int) bool { return ds[i] < ds[j] })
+	return ds[len(ds)/2]
+}
+
+func TestBenchDaemonReady(t *testing.T) {
+	program(t)
+	var took []time.Duration
+	for range 5 {
+		t.Run("start", func(t *testing.T) {
+			_, d := up(t, "--warm-spares", "0")
+			took = append(took, d)
+		})
+	}
+	t.Logf("daemon ready from an empty folder: median %v of 5", median(took))
+}
+
+// roles makes the roles of clusters and nodes and returns their ARNs.
+func (d *drydock) roles(ctx context.Context) (cluster, nodes string) {
+	c := awsiam.NewFromConfig(d.config())
+	make := func(name, service string) string {
+		out, err := c.CreateRole(ctx, &awsiam.CreateRoleInput{
+			RoleName:                 &name,
+			AssumeRolePolicyDocument: aws.String(fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":%q},"Action":"sts:AssumeRole"}]}`, service)),
+		})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return *out.Role.Arn
+	}
+	return make("cluster", "eks.amazonaws.com"), make("node", "ec2.amazonaws.com")
+}
+
+func (d *drydock) subnets(ctx context.Context) []string {
+	out, err := awsec2.NewFromConfig(d.config()).DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range out.Subnets {
+		ids = append(ids, *s.SubnetId)
+	}
+	return ids
+}
+
+// createCluster returns the time until an SDK waiter saw ACTIVE.
+func (d *drydock) createCluster(ctx context.Context, name, role string, subnets []string) time.Duration {
+	d.t.Helper()
+	c := awseks.NewFromConfig(d.config())
+	begun := time.Now()
+	if _, err := c.CreateCluster(ctx, &awseks.CreateClusterInput{
+		Name: &name, RoleArn: &role,
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets},
+		AccessConfig:       &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApi},
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := awseks.NewClusterActiveWaiter(c).Wait(ctx, &awseks.DescribeClusterInput{Name: &name}, 2*time.Minute); err != nil {
+		d.t.Fatal(err)
+	}
+	return time.Since(begun)
+}
+
+func (d *drydock) kubeconfig(name string) string {
+	d.t.Helper()
+	file := filepath.Join(d.dir, name+".kubeconfig")
+	cmd := exec.Command(d.bin, "kubeconfig", name, "--data-dir", d.dir)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		d.t.Fatalf("kubeconfig: %v\n%s", err, out)
+	}
+	return file
+}
+
+func (d *drydock) kubectl(kubeconfig string, args ...string) (string, error) {
+	out, err := exec.Command(d.bin, append([]string{"kubectl", "--kubeconfig", kubeconfig}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+func TestBenchCluster(t *testing.T) {
+	ctx := t.Context()
+	d, _ := up(t, "--warm-spares", "0")
+	role, _ := d.roles(ctx)
+	subnets := d.subnets(ctx)
+	var cold []time.Duration
+	for i := range 3 {
+		cold = append(cold, d.createCluster(ctx, fmt.Sprint("cold", i), role, subnets))
+	}
+	t.Logf("CreateCluster to ACTIVE, cold: median %v of 3", median(cold))
+	d.delete(ctx, "cold1", "cold2")
+	idle(t, d, "daemon and one control plane")
+}
+
+func TestBenchSpare(t *testing.T) {
+	ctx := t.Context()
+	d, _ := up(t, "--warm-spares", "1")
+	role, _ := d.roles(ctx)
+	subnets := d.subnets(ctx)
+	d.createCluster(ctx, "first", role, subnets)
+	var warm []time.Duration
+	for i := range 3 {
+		settle(d.pids(), 30*time.Second) // the next spare boots meanwhile
+		warm = append(warm, d.createCluster(ctx, fmt.Sprint("warm", i), role, subnets))
+	}
+	t.Logf("CreateCluster to ACTIVE from a spare: median %v of 3", median(warm))
+}
+
+func (d *drydock) delete(ctx context.Context, names ...string) {
+	c := awseks.NewFromConfig(d.config())
+	for _, n := range names {
+		if _, err := c.DeleteCluster(ctx, &awseks.DeleteClusterInput{Name: &n}); err != nil {
+			d.t.Fatal(err)
+		}
+		if err := awseks.NewClusterDeletedWaiter(c).Wait(ctx, &awseks.DescribeClusterInput{Name: &n}, time.Minute); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// pids are the daemon and its children.
+func (d *drydock) pids() []int {
+	out := []int{d.PID}
+	for _, p := range children(d.PID) {
+		out = append(out, p)
+	}
+	return out
+}
+
+func children(pid int) []int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	var out []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, t := range tasks {
+		b, _ = os.ReadFile(t)
+		for _, f := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// cpu is the CPU time a process has used; a tick is 10 ms.
+func cpu(pid int) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	u, _ := strconv.Atoi(f[11])
+	s, _ := strconv.Atoi(f[12])
+	return time.Duration(u+s) * 10 * time.Millisecond
+}
+
+func rssMB(pid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for _, l := range strings.Split(string(b), "\n") {
+		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
+			kb, _ := strconv.Atoi(f[1])
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+func cpuOf(pids []int) (sum time.Duration) {
+	for _, p := range pids {
+		sum += cpu(p)
+	}
+	return sum
+}
+
+// settle waits until the processes use less than a tenth of a core, or timeout.
+func settle(pids []int, timeout time.Duration) {
+	deadline := time.Now().Add(timeout)
+	for time.Now().Before(deadline) {
+		before := cpuOf(pids)
+		<-time.After(2 * time.Second)
+		if cpuOf(pids)-before < 200*time.Millisecond {
+			return
+		}
+	}
+}
+
+func idle(t *testing.T, d *drydock, what string) {
+	pids := d.pids()
+	settle(pids, time.Minute)
+	const window = 20 * time.Second
+	before := cpuOf(pids)
+	<-time.After(window)
+	used := cpuOf(pids) - before
+	var rss []string
+	for _, p := range pids {
+		rss = append(rss, fmt.Sprintf("%d MB", rssMB(p)))
+	}
+	t.Logf("idle, %s: resident %s; %.1f %% of a core over %v", what, strings.Join(rss, " + "), 100*used.Seconds()/window.Seconds(), window)
+}
+
+func TestBenchThousandNodes(t *testing.T) {
+	ctx := t.Context()
+	const groups, pods = 3, 10000
+	nodes := 1000
+	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000")
+	role, nodeRole := d.roles(ctx)
+	subnets := d.ownNetwork(ctx)
+	d.createCluster(ctx, "big", role, subnets)
+	kc := d.kubeconfig("big")
+	pids := d.pids()
+	cpu0 := cpuOf(pids)
+	begun := time.Now()
+	c := awseks.NewFromConfig(d.config())
+	var wg sync.WaitGroup
+	for g := range groups {
+		wg.Go(func() {
+			name := fmt.Sprint("ng", g)
+			size := int32(nodes / groups)
+			if g == 0 {
+				size += int32(nodes % groups)
+			}
+			if _, err := c.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
+				ClusterName: aws.String("big"), NodegroupName: &name, NodeRole: &nodeRole, Subnets: subnets,
+				InstanceTypes: []string{"m5.large"},
+				ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(1000), DesiredSize: &size},
+			}); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := awseks.NewNodegroupActiveWaiter(c).Wait(ctx, &awseks.DescribeNodegroupInput{ClusterName: aws.String("big"), NodegroupName: &name}, 5*time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	used := cpuOf(pids) - cpu0
+	t.Logf("%d nodes Ready in %v; %.0f ms of CPU per node", nodes, time.Since(begun).Round(100*time.Millisecond), 1000*used.Seconds()/float64(nodes))
+
+	cpu0, begun = cpuOf(pids), time.Now()
+	if out, err := d.kubectl(kc, "create", "deployment", "web", "--image", "nginx", "--replicas", fmt.Sprint(pods)); err != nil {
+		t.Fatal(out)
+	}
+	if out, err := d.kubectl(kc, "rollout", "status", "deployment/web", "--timeout", "10m"); err != nil {
+		t.Fatal(out)
+	}
+	used = cpuOf(pids) - cpu0
+	t.Logf("%d pods Running in %v; %.1f ms of CPU per pod", pods, time.Since(begun).Round(100*time.Millisecond), 1000*used.Seconds()/pods)
+	idle(t, d, fmt.Sprintf("%d nodes and %d pods", nodes, pods))
+}
+
+// ownNetwork makes a VPC of its own with a /16 and three large subnets.
+func (d *drydock) ownNetwork(ctx context.Context) []string {
+	c := awsec2.NewFromConfig(d.config())
+	vpc, err := c.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var ids []string
+	for i, zone := range []string{"a", "b", "c"} {
+		s, err := c.CreateSubnet(ctx, &awsec2.CreateSubnetInput{
+			VpcId: vpc.Vpc.VpcId, CidrBlock: aws.String(fmt.Sprintf("10.0.%d.0/18", 64*i)), AvailabilityZone: aws.String("us-east-1" + zone),
+		})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		ids = append(ids, *s.Subnet.SubnetId)
+	}
+	return ids
+}
+
+// TestBenchThroughput compares the endpoint with moto_server, where installed, in
+// the same run and with the same client.
+func TestBenchThroughput(t *testing.T) {
+	ctx := t.Context()
+	d, _ := up(t, "--warm-spares", "0")
+	ours := throughput(t, ctx, d.config())
+	moto, err := exec.LookPath("moto_server")
+	if err != nil {
+		t.Logf("drydock: GetCallerIdentity %.0f/s, DescribeInstances of 100 %.0f/s (no moto_server to compare with)", ours[0], ours[1])
+		return
+	}
+	cmd := exec.Command(moto, "-H", "127.0.0.1", "-p", "45321")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	cfg := d.config()
+	cfg.BaseEndpoint = aws.String("http://127.0.0.1:45321")
+	deadline := time.Now().Add(time.Minute)
+	for {
+		_, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	theirs := throughput(t, ctx, cfg)
+	t.Logf("GetCallerIdentity: %.0f/s, moto %.0f/s: %.0f times", ours[0], theirs[0], ours[0]/theirs[0])
+	t.Logf("DescribeInstances of 100: %.0f/s, moto %.0f/s: %.0f times", ours[1], theirs[1], ours[1]/theirs[1])
+}
+
+func throughput(t *testing.T, ctx context.Context, cfg aws.Config) [2]float64 {
+	t.Helper()
+	ec2 := awsec2.NewFromConfig(cfg)
+	images, err := ec2.DescribeImages(ctx, &awsec2.DescribeImagesInput{Owners: []string{"amazon"}})
+	if err != nil || len(images.Images) == 0 {
+		t.Fatalf("no images: %v", err)
+	}
+	image := ""
+	for _, i := range images.Images {
+		if i.Architecture == ec2types.ArchitectureValuesX8664 {
+			image = *i.ImageId
+			break
+		}
+	}
+	if _, err := ec2.RunInstances(ctx, &awsec2.RunInstancesInput{
+		ImageId: &image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(100), MaxCount: aws.Int32(100),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sts := awssts.NewFromConfig(cfg)
+	return [2]float64{
+		rate(t, func() error {
+			_, err := sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+			return err
+		}),
+		rate(t, func() error {
+			out, err := ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{})
+			if err == nil && len(out.Reservations) == 0 {
+				err = fmt.Errorf("no instances")
+			}
+			return err
+		}),
+	}
+}
+
+// rate is how many calls a second four clients get answered in 5 s.
+func rate(t *testing.T, call func() error) float64 {
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	const window = 5 * time.Second
+	deadline := time.Now().Add(window)
+	for range 4 {
+		wg.Go(func() {
+			for time.Now().Before(deadline) {
+				if err := call(); err != nil {
+					t.Error(err)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(n.Load()) / window.Seconds()
+}

@@ -1,0 +1,17 @@
+// Compat writes docs/compatibility.md to standard output, from the operation
+// tables that the front door itself goes by.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/drydock-dev/drydock/internal/app"
+)
+
+func main() {
+	if err := app.WriteCompatibility(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "compat:", err)
+		os.Exit(1)
+	}
+}
