@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -112,6 +114,9 @@ func (s *Store) dial(ctx context.Context) error {
 		NeedsPassword: cfg.Username != "" && cfg.CertFile == "",
 	}
 	where := strings.Join(cfg.Endpoints, ", ")
+	if err := reachable(ctx, cfg.Endpoints); err != nil {
+		return fmt.Errorf("%w: etcd at %s: %w; is it running?", ErrUnavailable, where, err)
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		TLS:                  secure,
@@ -135,6 +140,28 @@ func (s *Store) dial(ctx context.Context) error {
 		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
 	}
 	return nil
+}
+
+// reachable returns nil when one of the endpoints accepts connections. The client
+// would only try again and again, and then not say what is wrong.
+func reachable(ctx context.Context, endpoints []string) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var err error
+	for _, e := range endpoints {
+		network, addr := "tcp", e
+		if u, perr := url.Parse(e); perr == nil && u.Scheme != "" && u.Host+u.Path != "" {
+			addr = u.Host
+			if strings.HasPrefix(u.Scheme, "unix") {
+				network, addr = "unix", u.Host+u.Path
+			}
+		}
+		var c net.Conn
+		if c, err = (&net.Dialer{}).DialContext(ctx, network, addr); err == nil {
+			return c.Close()
+		}
+	}
+	return err
 }
 
 // tlsConfig returns nil when no endpoint uses TLS.

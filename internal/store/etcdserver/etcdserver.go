@@ -85,7 +85,7 @@ type Server struct {
 var setSegment = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
 
 // Start starts etcd and returns when it answers.
-func Start(ctx context.Context, cfg Config) (*Server, error) {
+func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	setSegment()
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -113,26 +113,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	ec.WarningUnaryRequestDuration = 5 * time.Second
 	ec.CompactHashCheckTime = 24 * time.Hour
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&slogCore{log: cfg.Log},
-		zap.WithFatalHook(fatal), zap.WithPanicHook(panicHook{fatal})))
+		zap.WithFatalHook(fatal), zap.WithPanicHook(fatal)))
 
 	s := &Server{socket: cfg.Socket, fatal: fatal}
-	started := make(chan error, 1)
-	// In a goroutine of its own, because the fatal hook ends the one it meets.
-	go func() {
-		err := errors.New("etcd ended while it started")
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("etcd cannot read its data: %v", r)
-			}
-			started <- err
-		}()
-		s.etcd, err = embed.StartEtcd(ec)
-	}()
-	err := <-started
-	if ferr := fatal.Err(); ferr != nil {
-		err = ferr
-	}
-	if err != nil {
+	if s.etcd, err = start(ec, fatal); err != nil {
 		return nil, err
 	}
 	select {
@@ -147,6 +131,31 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// start calls embed.StartEtcd in a goroutine of its own, because a failure ends
+// the one it meets, or lets it wait for ever for another.
+func start(cfg *embed.Config, fatal *fatalHook) (*embed.Etcd, error) {
+	type result struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	started := make(chan result, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				started <- result{nil, fmt.Errorf("%v", r)}
+			}
+		}()
+		etcd, err := embed.StartEtcd(cfg)
+		started <- result{etcd, err}
+	}()
+	select {
+	case r := <-started:
+		return r.etcd, r.err
+	case <-fatal.failed:
+		return nil, fatal.Err()
+	}
 }
 
 func (s *Server) listen(ctx context.Context) error {
@@ -244,9 +253,9 @@ func (s *Server) closeDeadline() <-chan time.Time {
 	return time.After(closeTimeout)
 }
 
-// A fatalHook takes the place of os.Exit in etcd's fatal errors: it remembers
-// the first one and ends the goroutine that met it, so that the daemon can say
-// what is wrong and end in order.
+// A fatalHook takes the place of os.Exit and panic in the errors that etcd does
+// not survive: it remembers the first one and ends the goroutine that met it, so
+// that the daemon can say what is wrong and end in order.
 type fatalHook struct {
 	once   sync.Once
 	failed chan struct{}

@@ -59,22 +59,10 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 
 func (c *slogCore) Sync() error { return nil }
 
-// OnWrite is called for a fatal error after it was logged.
+// OnWrite is called after a fatal error or a panic was logged.
 func (h *fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 	h.fail(toError(ce, fields))
 	runtime.Goexit()
-}
-
-// A panicHook is for etcd's logged panics: real ones, unless etcd has failed
-// already, when they are what follows from that.
-type panicHook struct{ fatal *fatalHook }
-
-// OnWrite is called for a panic after it was logged.
-func (h panicHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
-	if h.fatal.Err() != nil {
-		runtime.Goexit()
-	}
-	panic(toError(ce, fields))
 }
 
 func toError(ce *zapcore.CheckedEntry, fields []zapcore.Field) error {

@@ -1,0 +1,100 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+func big(id string) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		return things.Put(tx, key(id), thing{Name: strings.Repeat("x", 256<<10)})
+	}
+}
+
+// TestQuota fills the database, is refused, makes room, and writes again.
+func TestQuota(t *testing.T) {
+	s := open(t, func(c *store.Config) { c.QuotaBytes = 24 << 20 })
+	ctx := t.Context()
+	m := store.NewMaintenance(ctx, s)
+	var err error
+	wrote := 0
+	for ; err == nil; wrote++ {
+		if wrote > 1000 {
+			t.Fatal("never full")
+		}
+		err = s.Update(ctx, big(fmt.Sprint(wrote)))
+	}
+	if !errors.Is(err, store.ErrOutOfSpace) {
+		t.Fatalf("after %d writes: %v", wrote, err)
+	}
+	oneLine(t, err, "24 MiB", "drydock reset")
+	if items, _ := things.List(s, store.Scope{}); len(items) < wrote-1 {
+		t.Errorf("%d records of %d", len(items), wrote-1)
+	}
+	// Still full after maintenance: everything is in use.
+	m.Space(ctx)
+	if err := s.Update(ctx, big("more")); !errors.Is(err, store.ErrOutOfSpace) {
+		t.Fatalf("still full: %v", err)
+	}
+	if err := s.Reset(ctx, account); err != nil {
+		t.Fatalf("deleting when full: %v", err)
+	}
+	// The store's own maintainer was woken by the refusals and may come first.
+	eventually(t, func() error {
+		m.Space(ctx)
+		return s.Update(ctx, big("again"))
+	})
+	if size, inUse := s.Server().Size(); size > 16<<20 {
+		t.Errorf("database is %d MiB, %d in use", size>>20, inUse>>20)
+	}
+}
+
+// TestDiskAlmostFull: writes are refused before the disk is full, also those of
+// API servers, and go on when there is room.
+func TestDiskAlmostFull(t *testing.T) {
+	s := open(t, func(c *store.Config) { c.MinFreeBytes = 1 << 60 })
+	ctx := t.Context()
+	put(t, s, key("before"), thing{})
+	m := store.NewMaintenance(ctx, s)
+	m.Space(ctx)
+	err := s.Update(ctx, big("a"))
+	if !errors.Is(err, store.ErrOutOfSpace) {
+		t.Fatalf("got %v", err)
+	}
+	oneLine(t, err, "MiB left")
+	if _, err := dialEtcd(t, endpointOf(s)).Put(ctx, s.ClusterPrefix("one")+"/x", "x"); err == nil {
+		t.Error("an API server could write")
+	}
+	if err := s.Update(ctx, func(tx *store.Tx) error { things.Delete(tx, key("before")); return nil }); err != nil {
+		t.Errorf("deleting: %v", err)
+	}
+}
+
+func TestDefragment(t *testing.T) {
+	s := open(t)
+	ctx := t.Context()
+	for i := range 300 {
+		if err := s.Update(ctx, big(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Reset(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	m := store.NewMaintenance(ctx, s)
+	m.Compact(ctx)
+	eventually(t, func() error {
+		m.Space(ctx)
+		if size, _ := s.Server().Size(); size > 16<<20 {
+			return fmt.Errorf("database is %d MiB", size>>20)
+		}
+		return nil
+	})
+	if err := s.Update(ctx, big("after")); err != nil {
+		t.Fatal(err)
+	}
+}
