@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,7 +65,11 @@ type Server struct {
 	Front *server.Server
 
 	client *http.Client
+	stop   func()
 }
+
+// Stop ends the server before its test does, and waits for its end.
+func (s *Server) Stop() { s.stop() }
 
 // NewServer starts a front door that stops with the test.
 func NewServer(t testing.TB, cfg Config) *Server {
@@ -109,22 +114,24 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, ln, front, cfg.Log) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(func() {
-		stop()
+	stop := sync.OnceFunc(func() {
+		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("serving: %v", err)
 		}
 		transport.CloseIdleConnections()
 	})
+	t.Cleanup(stop)
 	return &Server{
 		URL:    "http://" + ln.Addr().String(),
 		Store:  cfg.Store,
 		Front:  front,
 		client: &http.Client{Transport: transport},
+		stop:   stop,
 	}
 }
 

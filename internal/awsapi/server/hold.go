@@ -23,6 +23,8 @@ func (x *exchange) answer(ctx context.Context) (any, error) {
 	if !hold {
 		return x.invoke(ctx)
 	}
+	x.s.held.Add(1)
+	defer x.s.held.Add(-1)
 	deadline := x.s.cfg.Clock.NewTimer(maxHold)
 	defer deadline.Stop()
 	for {

@@ -57,6 +57,9 @@ func (x *exchange) readBody() error {
 // route finds the service: by the credential scope where there is one, else, for
 // the operations that need no signature, by what the request says.
 func (x *exchange) route() error {
+	if x.authErr != nil {
+		return x.authErr
+	}
 	if x.auth == nil {
 		return x.routeUnsigned()
 	}
@@ -199,10 +202,8 @@ func (x *exchange) guessService() *model.Service {
 	if x.service != nil {
 		return x.service
 	}
-	if x.auth != nil {
-		if c := x.s.registry.bySigningName(x.auth.Service); len(c) > 0 {
-			return c[0]
-		}
+	if c := x.s.registry.bySigningName(sigv4.ServiceHint(x.req.Header, x.req.RawQuery)); len(c) > 0 {
+		return c[0]
 	}
 	name := "eks"
 	switch {

@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/smithy-go"
@@ -71,7 +72,11 @@ type Server struct {
 	cfg      Config
 	registry *registry
 	verifier *sigv4.Verifier
+	held     atomic.Int64
 }
+
+// Held is how many answers to waiters are being held.
+func (s *Server) Held() int64 { return s.held.Load() }
 
 // New checks that every declared operation exists in its service's model, has a
 // handler method of the SDK's shape and honours members the model knows.
@@ -108,6 +113,7 @@ type exchange struct {
 	start   time.Time
 	req     wire.Request
 	auth    *sigv4.Authorization // nil: unsigned
+	authErr error                // why auth could not be read
 	service *model.Service       // nil until routed
 	op      *model.Operation     // nil until known
 	handler *operation           // nil until known
@@ -183,7 +189,8 @@ func (x *exchange) readAuthorization() error {
 		return nil // some operations need none; route decides
 	}
 	if err != nil {
-		return err
+		x.authErr = err // for route, when more is known of whom it is meant for
+		return nil
 	}
 	x.auth = auth
 	x.call.Region = auth.Region

@@ -57,7 +57,7 @@ func (y *toys) services(*store.Store) []awsapi.Service {
 		}},
 		{Name: "ec2", Handler: toyEC2{y}, Operations: []awsapi.Operation{
 			{Name: "DescribeVpcs", Members: "VpcIds Filters"},
-			{Name: "RunInstances", Members: "ImageId MinCount MaxCount TagSpecifications"},
+			{Name: "RunInstances", Members: "ImageId MinCount MaxCount TagSpecifications ClientToken"},
 		}},
 		{Name: "ssm", Handler: toySSM{y}, Operations: []awsapi.Operation{{Name: "GetParameter", Members: "Name"}}},
 		{Name: "eks", Handler: toyEKS{y}, Operations: []awsapi.Operation{

@@ -45,6 +45,21 @@ func Signed(header http.Header, rawQuery string) bool {
 		strings.Contains(rawQuery, "X-Amz-Signature=") || strings.Contains(rawQuery, "X-Amz-Credential=")
 }
 
+// ServiceHint returns the service of a signature's credential scope even where
+// Parse fails, or "": an error about a malformed signature should be worded as
+// the service that it was meant for words it.
+func ServiceHint(header http.Header, rawQuery string) string {
+	_, credential, ok := strings.Cut(header.Get("Authorization"), "Credential=")
+	if !ok {
+		credential = queryValues(rawQuery)["X-Amz-Credential"]
+	}
+	credential, _, _ = strings.Cut(credential, ",")
+	if parts := strings.Split(credential, "/"); len(parts) > 3 {
+		return parts[len(parts)-2]
+	}
+	return ""
+}
+
 // Parse reads a request's signature. It looks at header, query and path only. An
 // *Error of kind Missing means there is none.
 func Parse(req *Request) (*Authorization, error) {
