@@ -121,9 +121,9 @@ func newClient(c *cluster, id *identity, endpoint *url.URL, dial func(ctx contex
 		TLSClientConfig:     c.tls,
 		TLSHandshakeTimeout: callTimeout,
 		ForceAttemptHTTP2:   true,
-		HTTP2:           &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-		WriteBufferSize: 2 << 10,
-		ReadBufferSize:  2 << 10,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		WriteBufferSize:     2 << 10,
+		ReadBufferSize:      2 << 10,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			host, portText, err := net.SplitHostPort(address)
 			if err != nil {

@@ -73,7 +73,9 @@ func (id *identity) reject() {
 // credentialsError says that an instance has no credentials to show.
 type credentialsError struct{ err error }
 
-func (e *credentialsError) Error() string { return "getting instance role credentials: " + e.err.Error() }
+func (e *credentialsError) Error() string {
+	return "getting instance role credentials: " + e.err.Error()
+}
 func (e *credentialsError) Unwrap() error { return e.err }
 
 // presign makes one token.

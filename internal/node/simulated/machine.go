@@ -221,6 +221,9 @@ func explain(err error, in node.Instance) error {
 	if ua, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint's certificate is not of the authority in user data: %w", ua))
 	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint did not answer within %v", callTimeout))
+	}
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return failed(node.StepIdentity, fmt.Errorf("Unauthorized: the cluster knows no node with the role %s", in.RoleARN)) //nolint:staticcheck // the kubelet's text

@@ -305,7 +305,9 @@ func (m *podMachine) ended() bool {
 }
 
 // holdsAddress says whether the pod's address is in use.
-func (m *podMachine) holdsAddress() bool { return m.hasSandbox && !m.hostNetwork && !m.ended() && !m.stopped }
+func (m *podMachine) holdsAddress() bool {
+	return m.hasSandbox && !m.hostNetwork && !m.ended() && !m.stopped
+}
 
 // fullName is the kubelet's way to name a pod in messages.
 func (m *podMachine) fullName() string {
