@@ -1,0 +1,99 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// toyServer is a front door without a listener.
+func toyServer(t testing.TB, log slog.Handler) *server.Server {
+	t.Helper()
+	y := &toys{}
+	s, err := server.New(server.Config{
+		Services:  y.services(nil),
+		Lookup:    keys,
+		Authorize: func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} },
+		Log:       slog.New(log),
+		Clock:     fakeClock(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// FuzzPipeline: whatever is signed or not, routed or not, the answer is AWS's and
+// never a 500. The signature is right, so that the fuzzer gets behind it.
+func FuzzPipeline(f *testing.F) {
+	for _, seed := range []struct{ method, uri, service, target, contentType, body string }{
+		{"POST", "/", "sts", "", "application/x-www-form-urlencoded", whoami},
+		{"GET", "/?" + whoami, "sts", "", "", ""},
+		{"POST", "/", "ec2", "", "application/x-www-form-urlencoded", vpcs + "&Filter.1.Name=a&Filter.1.Value.1=b"},
+		{"POST", "/", "ec2", "", "application/x-www-form-urlencoded", "Action=RunInstances&Version=2016-11-15&MinCount=1&MaxCount=1&TagSpecification.1.Tag.1.Key=k"},
+		{"POST", "/", "ssm", "AmazonSSM.GetParameter", "application/x-amz-json-1.1", `{"Name":"/a"}`},
+		{"POST", "/clusters", "eks", "", "application/json", `{"name":"a","roleArn":"r","resourcesVpcConfig":{"subnetIds":["s"]}}`},
+		{"GET", "/clusters/a/access-entries/arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr", "eks", "", "", ""},
+		{"PUT", "/bucket/key?x-id=PutObject", "s3", "", "", "data"},
+		{"GET", "/2013-04-01/hostedzone", "route53", "", "", ""},
+		{"POST", "/", "", "", "application/x-www-form-urlencoded", "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=r&RoleSessionName=s&WebIdentityToken=t"},
+		{"POST", "/", "elasticloadbalancing", "", "", "Action=X&Version=2012-06-01"},
+	} {
+		f.Add(seed.method, seed.uri, seed.service, seed.target, seed.contentType, seed.body)
+	}
+	s := toyServer(f, slog.DiscardHandler)
+	f.Fuzz(func(t *testing.T, method, uri, service, target, contentType, body string) {
+		if !strings.HasPrefix(uri, "/") || strings.HasPrefix(uri, server.InternalPrefix) {
+			t.Skip()
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost:4566"+uri, strings.NewReader(body))
+		if err != nil || strings.ContainsAny(target+contentType+service, "\r\n") {
+			t.Skip()
+		}
+		req.RequestURI = uri
+		req.Header.Set("X-Amz-Target", target)
+		req.Header.Set("Content-Type", contentType)
+		if service != "" {
+			sign(t, req, service, body)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, req)
+		if w.Code == http.StatusInternalServerError {
+			t.Errorf("500: %s", w.Body)
+		}
+		if w.Header().Get("X-Amzn-Requestid") == "" {
+			t.Error("no request ID")
+		}
+	})
+}
+
+// FuzzAuthorization: the parsers of signatures, in header and query.
+func FuzzAuthorization(f *testing.F) {
+	f.Add("AWS4-HMAC-SHA256 Credential=AKIAALICE/20260701/us-east-1/sts/aws4_request, SignedHeaders=host;x-amz-date, Signature=00", "20260701T120000Z", whoami)
+	f.Add("", "", whoami+"&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAALICE%2F20260701%2Fus-east-1%2Fsts%2Faws4_request&X-Amz-Date=20260701T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature=00")
+	f.Add("Bearer x", "", "")
+	f.Add("AWS4-HMAC-SHA256 Credential=//////,=,Signature", "Wed, 01 Jul 2026 12:00:00 GMT", "X-Amz-Signature=%zz")
+	s := toyServer(f, slog.DiscardHandler)
+	f.Fuzz(func(t *testing.T, authorization, date, query string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:4566/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.URL.RawQuery = query
+		req.RequestURI = "/?" + query
+		req.Header.Set("Authorization", authorization)
+		req.Header.Set("X-Amz-Date", date)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, req)
+		if w.Code < 400 || w.Code == http.StatusInternalServerError {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	})
+}
