@@ -72,6 +72,7 @@ type Operation struct {
 	// ResultWrapper is the element around an awsquery result.
 	ResultWrapper string
 	Errors        []*Shape
+	Deprecated    bool
 	HostPrefix    string
 	// Unsigned operations are called without a signature (AssumeRoleWithWebIdentity).
 	Unsigned bool

@@ -148,7 +148,7 @@ func (s *Service) link(ops []*OperationRecord, shapes []*ShapeRecord) error {
 		op := &Operation{
 			Service: s, Name: r.Name, Method: r.Method, URI: r.URI, Status: r.Status,
 			InputElement: r.InputElement, InputNamespace: r.InputNamespace, ResultWrapper: r.ResultWrapper,
-			HostPrefix: r.HostPrefix, Unsigned: r.Unsigned,
+			HostPrefix: r.HostPrefix, Unsigned: r.Unsigned, Deprecated: r.Deprecated,
 		}
 		if op.Method == "" {
 			op.Method = "POST"

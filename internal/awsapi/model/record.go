@@ -38,6 +38,7 @@ type OperationRecord struct {
 	Errors         []string `json:"errors,omitempty"`
 	HostPrefix     string   `json:"hostPrefix,omitempty"`
 	Unsigned       bool     `json:"unsigned,omitempty"`
+	Deprecated     bool     `json:"deprecated,omitempty"`
 }
 
 // ShapeRecord is one structure's, list's or map's line.

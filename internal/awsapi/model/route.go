@@ -42,6 +42,9 @@ func newRoutes(s *Service) *routes {
 	for _, list := range rs.byMethod {
 		sort.Slice(list, func(i, j int) bool {
 			a, b := list[i], list[j]
+			if a.op.Deprecated != b.op.Deprecated {
+				return b.op.Deprecated // GetBucketLifecycle has a successor at its URL
+			}
 			if x, y := len(a.query), len(b.query); x != y {
 				return x > y
 			}

@@ -605,4 +605,3 @@ func fill(t *testing.T, s *model.Shape, m *model.Member, v reflect.Value, from a
 		}
 	}
 }
-

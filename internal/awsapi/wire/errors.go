@@ -211,6 +211,7 @@ func (f *failure) ec2(r *Response, requestID string) {
 }
 
 func (f *failure) query(r *Response, svc *model.Service, requestID string) {
+	f.code = queryCode(svc, f.code)
 	w := xmlWriter{}
 	w.open("ErrorResponse", svc.XMLNamespace)
 	w.open("Error", "")
@@ -280,7 +281,7 @@ func (f *failure) jsonCode() string {
 
 func (f *failure) json(r *Response, svc *model.Service) {
 	if svc.QueryCompatible {
-		setHeader(r.Header, "X-Amzn-Query-Error", f.code+";"+f.fault())
+		setHeader(r.Header, "X-Amzn-Query-Error", queryCode(svc, f.code)+";"+f.fault())
 	}
 	w := jsonWriter{}
 	w.b = append(w.b, `{"__type":`...)

@@ -228,6 +228,8 @@ func unquoteHeader(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
+// prefixHeaders fills in a map from the headers with a prefix. Header names have
+// no case; S3 keeps those of metadata in lower case.
 func (d *decoder) prefixHeaders(req *Request, f *field, v reflect.Value) bool {
 	if f.plan == nil || f.plan.kind != kindMap || f.plan.elem.kind != kindString {
 		return false
@@ -240,7 +242,7 @@ func (d *decoder) prefixHeaders(req *Request, f *field, v reflect.Value) bool {
 		}
 		elem := reflect.New(f.plan.typ.Elem()).Elem()
 		f.plan.elem.setText(elem, strings.Join(vals, ",")) // a string takes any text
-		out.SetMapIndex(reflect.ValueOf(k[len(prefix):]).Convert(f.plan.typ.Key()), elem)
+		out.SetMapIndex(reflect.ValueOf(strings.ToLower(k[len(prefix):])).Convert(f.plan.typ.Key()), elem)
 	}
 	if out.Len() == 0 {
 		return false

@@ -138,6 +138,10 @@ func (b *planner) fill(p *plan, stream bool) bool {
 		p.kind = kindStream
 		return true
 	}
+	if k, ok := retyped(p.shape.Type, t); ok {
+		p.kind = k
+		return true
+	}
 	switch p.shape.Type {
 	case model.String:
 		p.kind = kindString
@@ -184,6 +188,22 @@ func (b *planner) fill(p *plan, stream bool) bool {
 		return t.Kind() == reflect.Struct && b.fillStruct(p)
 	}
 	return false
+}
+
+// retyped tells the scalars to which the SDK gives another type than the model:
+// Route 53's MaxItems are strings in the model and numbers in the SDK, S3's part
+// number markers the reverse, and S3's Expires is a time. Both services speak restXml, where a
+// scalar's text is the same either way.
+func retyped(shape model.Type, t reflect.Type) (kind, bool) {
+	switch {
+	case shape == model.String && t.Kind() == reflect.Int32:
+		return kindInt, true
+	case shape == model.Integer && t.Kind() == reflect.String:
+		return kindString, true
+	case shape == model.String && t == timeType:
+		return kindTime, true
+	}
+	return 0, false
 }
 
 func (b *planner) fillStruct(p *plan) bool {

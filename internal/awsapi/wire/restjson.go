@@ -112,8 +112,8 @@ func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID str
 	} else if err := w.structure(p, v); err != nil {
 		return nil, err
 	}
-	r.Header["Content-Type"] = []string{"application/json"}
 	r.Body = w.b
+	contentType(r, "application/json")
 	return r, nil
 }
 
@@ -146,9 +146,9 @@ func encodeRawPayload(r *Response, f *field, v reflect.Value) (done bool, err er
 	return true, err
 }
 
-// contentType sets the type unless a member bound to the header has.
+// contentType sets the type of a body, unless a member bound to the header has.
 func contentType(r *Response, typ string) {
-	if r.Header.Get("Content-Type") == "" {
+	if r.Header.Get("Content-Type") == "" && len(r.Body) > 0 {
 		r.Header["Content-Type"] = []string{typ}
 	}
 }

@@ -73,8 +73,8 @@ func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID stri
 		w.b = append(w.b, xmlHeader...)
 		w.body(op, p, v)
 	}
-	contentType(r, "text/xml")
 	r.Body = w.b
+	contentType(r, "text/xml")
 	return r, nil
 }
 

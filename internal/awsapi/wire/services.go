@@ -123,6 +123,40 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
+// sqsCodes are the codes of SQS's errors from when it spoke the query protocol,
+// where they are not the exception's name. SDKs get them in the x-amzn-query-error
+// header and show them instead of the name. The model has them no more.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+var sqsCodes = map[string]string{
+	"BatchEntryIdsNotDistinct":     "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
+	"BatchRequestTooLong":          "AWS.SimpleQueueService.BatchRequestTooLong",
+	"EmptyBatchRequest":            "AWS.SimpleQueueService.EmptyBatchRequest",
+	"InvalidBatchEntryId":          "AWS.SimpleQueueService.InvalidBatchEntryId",
+	"KmsAccessDenied":              "KMS.AccessDeniedException",
+	"KmsDisabled":                  "KMS.DisabledException",
+	"KmsInvalidKeyUsage":           "KMS.InvalidKeyUsageException",
+	"KmsInvalidState":              "KMS.InvalidStateException",
+	"KmsNotFound":                  "KMS.NotFoundException",
+	"KmsOptInRequired":             "KMS.OptInRequired",
+	"KmsThrottled":                 "KMS.ThrottlingException",
+	"MessageNotInflight":           "AWS.SimpleQueueService.MessageNotInflight",
+	"PurgeQueueInProgress":         "AWS.SimpleQueueService.PurgeQueueInProgress",
+	"QueueDeletedRecently":         "AWS.SimpleQueueService.QueueDeletedRecently",
+	"QueueDoesNotExist":            "AWS.SimpleQueueService.NonExistentQueue",
+	"QueueNameExists":              "QueueAlreadyExists",
+	"TooManyEntriesInBatchRequest": "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+	"UnsupportedOperation":         "AWS.SimpleQueueService.UnsupportedOperation",
+}
+
+// queryCode is the code of a query-compatible service's exception in the query
+// protocol.
+func queryCode(svc *model.Service, code string) string {
+	if c, ok := sqsCodes[code]; ok && svc.Name == "sqs" {
+		return c
+	}
+	return code
+}
+
 // typeName names a plan's type in error messages.
 func (p *plan) typeName() string {
 	switch p.kind {

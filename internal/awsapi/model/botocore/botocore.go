@@ -45,11 +45,12 @@ type Operation struct {
 		RequestURI   string `json:"requestUri"`
 		ResponseCode int    `json:"responseCode"`
 	} `json:"http"`
-	Input    *Ref   `json:"input"`
-	Output   *Ref   `json:"output"`
-	Errors   []*Ref `json:"errors"`
-	AuthType string `json:"authtype"`
-	Endpoint struct {
+	Input      *Ref   `json:"input"`
+	Output     *Ref   `json:"output"`
+	Errors     []*Ref `json:"errors"`
+	AuthType   string `json:"authtype"`
+	Deprecated bool   `json:"deprecated"`
+	Endpoint   struct {
 		HostPrefix string `json:"hostPrefix"`
 	} `json:"endpoint"`
 }
@@ -155,7 +156,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 	payloads := map[string]string{}
 	for _, opName := range sortedKeys(a.Operations) {
 		o := a.Operations[opName]
-		r := &model.OperationRecord{Name: opName, HostPrefix: o.Endpoint.HostPrefix, Unsigned: o.AuthType == "none"}
+		r := &model.OperationRecord{Name: opName, HostPrefix: o.Endpoint.HostPrefix, Unsigned: o.AuthType == "none", Deprecated: o.Deprecated}
 		if o.HTTP.Method != "POST" {
 			r.Method = o.HTTP.Method
 		}

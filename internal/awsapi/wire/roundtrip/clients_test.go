@@ -1,0 +1,90 @@
+package roundtrip_test
+
+import (
+	"reflect"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/aws/aws-sdk-go-v2/service/ecrpublic"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// clients makes the SDK's client of a model.
+var clients = map[string]func(aws.Config) any{
+	"autoscaling":              func(c aws.Config) any { return autoscaling.NewFromConfig(c) },
+	"cloudformation":           func(c aws.Config) any { return cloudformation.NewFromConfig(c) },
+	"cloudtrail":               func(c aws.Config) any { return cloudtrail.NewFromConfig(c) },
+	"ec2":                      func(c aws.Config) any { return awsec2.NewFromConfig(c) },
+	"ec2-instance-connect":     func(c aws.Config) any { return ec2instanceconnect.NewFromConfig(c) },
+	"ecr":                      func(c aws.Config) any { return ecr.NewFromConfig(c) },
+	"ecr-public":               func(c aws.Config) any { return ecrpublic.NewFromConfig(c) },
+	"eks":                      func(c aws.Config) any { return awseks.NewFromConfig(c) },
+	"elb":                      func(c aws.Config) any { return elasticloadbalancing.NewFromConfig(c) },
+	"elbv2":                    func(c aws.Config) any { return elasticloadbalancingv2.NewFromConfig(c) },
+	"events":                   func(c aws.Config) any { return eventbridge.NewFromConfig(c) },
+	"iam":                      func(c aws.Config) any { return awsiam.NewFromConfig(c) },
+	"kms":                      func(c aws.Config) any { return kms.NewFromConfig(c) },
+	"logs":                     func(c aws.Config) any { return cloudwatchlogs.NewFromConfig(c) },
+	"pricing":                  func(c aws.Config) any { return pricing.NewFromConfig(c) },
+	"resourcegroupstaggingapi": func(c aws.Config) any { return resourcegroupstaggingapi.NewFromConfig(c) },
+	"route53":                  func(c aws.Config) any { return route53.NewFromConfig(c) },
+	"service-quotas":           func(c aws.Config) any { return servicequotas.NewFromConfig(c) },
+	"ssm":                      func(c aws.Config) any { return awsssm.NewFromConfig(c) },
+	"sts":                      func(c aws.Config) any { return awssts.NewFromConfig(c) },
+	"s3": func(c aws.Config) any {
+		return s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
+	},
+	"sqs": func(c aws.Config) any {
+		return sqs.NewFromConfig(c, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
+	},
+}
+
+// variants are the union members to generate. Package wire has a generated table
+// of all; this one is by hand, so that one checks the other.
+var variants = typesByName(
+	reflect.TypeFor[logstypes.IntegrationDetailsMemberOpenSearchIntegrationDetails](),
+	reflect.TypeFor[logstypes.ResourceConfigMemberOpenSearchResourceConfig](),
+	reflect.TypeFor[s3types.AnalyticsFilterMemberAnd](),
+	reflect.TypeFor[s3types.AnalyticsFilterMemberPrefix](),
+	reflect.TypeFor[s3types.AnalyticsFilterMemberTag](),
+	reflect.TypeFor[s3types.MetricsFilterMemberAccessPointArn](),
+	reflect.TypeFor[s3types.MetricsFilterMemberAnd](),
+	reflect.TypeFor[s3types.MetricsFilterMemberPrefix](),
+	reflect.TypeFor[s3types.MetricsFilterMemberTag](),
+	reflect.TypeFor[s3types.ObjectEncryptionMemberSSEKMS](),
+	reflect.TypeFor[ssmtypes.CloudConnectorConfigurationMemberAzureConfiguration](),
+	reflect.TypeFor[ssmtypes.ConfigurationTargetsMemberSubscriptions](),
+	reflect.TypeFor[ssmtypes.ExecutionInputsMemberAutomation](),
+	reflect.TypeFor[ssmtypes.ExecutionPreviewMemberAutomation](),
+	reflect.TypeFor[ssmtypes.NodeTypeMemberInstance](),
+)
+
+func typesByName(types ...reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for _, t := range types {
+		out[t.String()] = t
+	}
+	return out
+}

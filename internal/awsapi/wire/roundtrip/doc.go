@@ -1,0 +1,5 @@
+// Package roundtrip holds no code, only the test that sends every operation of
+// every embedded model through the official SDK and back: random inputs from the
+// SDK's client to our decoder, random outputs from our encoder to the client. It
+// is apart from package wire because it links all of the SDK.
+package roundtrip
