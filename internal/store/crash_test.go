@@ -4,18 +4,27 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// crashDir in the environment makes the test binary the child of TestKill.
-const crashDir = "DRYDOCK_STORE_CRASH_DIR"
+// In the environment they make the test binary the child of TestKill or
+// TestDiskFails, with the data folder they name.
+const (
+	crashDir = "DRYDOCK_STORE_CRASH_DIR"
+	failDir  = "DRYDOCK_STORE_FAIL_DIR"
+)
 
 const crashWriters = 8
 
@@ -25,6 +34,13 @@ func TestMain(m *testing.M) {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
+	}
+	if dir := os.Getenv(failDir); dir != "" {
+		if err := failChild(dir); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -71,6 +87,22 @@ func crashChild(dir string) error {
 	return <-failed
 }
 
+// child runs the test binary as one of the children.
+func child(t *testing.T, env string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), env)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
 // TestKill kills a writing process at random moments: what it was answered is
 // there afterwards, and every transaction is there as a whole or not at all.
 func TestKill(t *testing.T) {
@@ -85,16 +117,7 @@ func TestKill(t *testing.T) {
 	total := 0
 	for round := range rounds {
 		var answered [crashWriters]int
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), crashDir+"="+dir)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		cmd, out := child(t, crashDir+"="+dir)
 		// Counted in answers, so that it falls into the writing however slow the
 		// machine is; some rounds die at the very first.
 		life := time.Duration(random.IntN(400)) * time.Millisecond
@@ -134,4 +157,90 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d answers in all", total)
+}
+
+// failChild writes until the disk refuses: no file may grow beyond 24 MiB. It
+// says what was answered, then what the store says.
+func failChild(dir string) error {
+	signal.Ignore(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 24 << 20, Max: 24 << 20}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, err := store.Open(ctx, store.Config{Dir: dir, Log: quiet(), MinFreeBytes: 1})
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if err := s.Update(ctx, large(fmt.Sprint(i))); err != nil {
+			fmt.Printf("says %q\n", err)
+			break
+		}
+		fmt.Println(i)
+	}
+	select {
+	case <-s.Failed():
+		fmt.Printf("says %q\n", s.Err())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err = s.Update(ctx, large("after"))
+	fmt.Printf("says %q\n", err)
+	if v, err := things.Get(s, key("0")); err != nil || v.Name == "" {
+		return fmt.Errorf("reading after the failure: %w", err)
+	}
+	start := time.Now()
+	if err := s.Close(); err != nil {
+		fmt.Printf("close says %q\n", err)
+	}
+	if took := time.Since(start); took > 15*time.Second {
+		return fmt.Errorf("close took %v", took)
+	}
+	fmt.Println("done")
+	return nil
+}
+
+// TestDiskFails lets etcd's disk refuse a write: the daemon lives to say so, and
+// what was answered before is there on a good disk.
+func TestDiskFails(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out := child(t, failDir+"="+dir)
+	answered, said, done := -1, 0, false
+	scan := bufio.NewScanner(out)
+	for scan.Scan() {
+		var n int
+		line := scan.Text()
+		switch {
+		case line == "done":
+			done = true
+		case strings.HasPrefix(line, "says "):
+			said++
+			for _, want := range []string{"store is unavailable", "file too large", dir, "start Drydock again"} {
+				if !strings.Contains(line, want) {
+					t.Errorf("%s: does not say %q", line, want)
+				}
+			}
+		default:
+			if _, err := fmt.Sscan(line, &n); err != nil {
+				t.Log(line)
+				continue
+			}
+			answered = n
+		}
+	}
+	if err := cmd.Wait(); err != nil || !done || said != 3 {
+		t.Fatalf("child: %v, done %v, said %d", err, done, said)
+	}
+	s, err := store.Open(t.Context(), store.Config{Dir: dir, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range answered + 1 {
+		if _, err := things.Get(s, key(fmt.Sprint(i))); err != nil {
+			t.Errorf("record %d of %d: %v", i, answered, err)
+		}
+	}
+	t.Logf("%d answered", answered+1)
 }

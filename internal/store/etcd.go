@@ -114,8 +114,8 @@ func (s *Store) dial(ctx context.Context) error {
 		NeedsPassword: cfg.Username != "" && cfg.CertFile == "",
 	}
 	where := strings.Join(cfg.Endpoints, ", ")
-	if err := reachable(ctx, cfg.Endpoints); err != nil {
-		return fmt.Errorf("%w: etcd at %s: %w; is it running?", ErrUnavailable, where, err)
+	if err := reachable(ctx, cfg.Endpoints, secure); err != nil {
+		return fmt.Errorf("%w: etcd at %s: %w; is it running, and are its URL and certificates right?", ErrUnavailable, where, err)
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
@@ -135,29 +135,35 @@ func (s *Store) dial(ctx context.Context) error {
 	defer cancel()
 	if _, err := client.Get(ctx, s.root, clientv3.WithCountOnly()); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s; is it running, and is the URL right (https:// with TLS)", dialTimeout)
+			err = fmt.Errorf("no answer within %s; does it want TLS (https://) or a client certificate?", dialTimeout)
 		}
 		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
 	}
 	return nil
 }
 
-// reachable returns nil when one of the endpoints accepts connections. The client
+// reachable returns nil when one of the endpoints accepts connections, with TLS
+// if it is an https one. The client
 // would only try again and again, and then not say what is wrong.
-func reachable(ctx context.Context, endpoints []string) error {
+func reachable(ctx context.Context, endpoints []string, secure *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var err error
 	for _, e := range endpoints {
-		network, addr := "tcp", e
+		network, addr, handshake := "tcp", e, false
 		if u, perr := url.Parse(e); perr == nil && u.Scheme != "" && u.Host+u.Path != "" {
-			addr = u.Host
+			addr, handshake = u.Host, u.Scheme == "https"
 			if strings.HasPrefix(u.Scheme, "unix") {
 				network, addr = "unix", u.Host+u.Path
 			}
 		}
 		var c net.Conn
-		if c, err = (&net.Dialer{}).DialContext(ctx, network, addr); err == nil {
+		if handshake {
+			c, err = (&tls.Dialer{Config: secure}).DialContext(ctx, network, addr)
+		} else {
+			c, err = (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+		if err == nil {
 			return c.Close()
 		}
 	}

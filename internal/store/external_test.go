@@ -217,7 +217,6 @@ func TestNoEtcd(t *testing.T) {
 
 // A line is a connection to an etcd that can be cut.
 type line struct {
-	t        testing.TB
 	target   string
 	endpoint string
 	mu       sync.Mutex
@@ -228,11 +227,18 @@ type line struct {
 func cutLine(t testing.TB, endpoint string) *line {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "line")
-	l := &line{t: t, target: strings.TrimPrefix(endpoint, "unix://"), endpoint: "unix://" + socket, conns: map[net.Conn]struct{}{}}
 	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := serveLine(t, lis, endpoint)
+	l.endpoint = "unix://" + socket
+	return l
+}
+
+// serveLine connects who comes to the listener with an etcd, until the test ends.
+func serveLine(t testing.TB, lis net.Listener, endpoint string) *line {
+	l := &line{target: strings.TrimPrefix(endpoint, "unix://"), conns: map[net.Conn]struct{}{}}
 	var wg sync.WaitGroup
 	t.Cleanup(func() {
 		lis.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-func big(id string) func(*store.Tx) error {
+func large(id string) func(*store.Tx) error {
 	return func(tx *store.Tx) error {
 		return things.Put(tx, key(id), thing{Name: strings.Repeat("x", 256<<10)})
 	}
@@ -26,7 +26,7 @@ func TestQuota(t *testing.T) {
 		if wrote > 1000 {
 			t.Fatal("never full")
 		}
-		err = s.Update(ctx, big(fmt.Sprint(wrote)))
+		err = s.Update(ctx, large(fmt.Sprint(wrote)))
 	}
 	if !errors.Is(err, store.ErrOutOfSpace) {
 		t.Fatalf("after %d writes: %v", wrote, err)
@@ -37,7 +37,7 @@ func TestQuota(t *testing.T) {
 	}
 	// Still full after maintenance: everything is in use.
 	m.Space(ctx)
-	if err := s.Update(ctx, big("more")); !errors.Is(err, store.ErrOutOfSpace) {
+	if err := s.Update(ctx, large("more")); !errors.Is(err, store.ErrOutOfSpace) {
 		t.Fatalf("still full: %v", err)
 	}
 	if err := s.Reset(ctx, account); err != nil {
@@ -46,7 +46,7 @@ func TestQuota(t *testing.T) {
 	// The store's own maintainer was woken by the refusals and may come first.
 	eventually(t, func() error {
 		m.Space(ctx)
-		return s.Update(ctx, big("again"))
+		return s.Update(ctx, large("again"))
 	})
 	if size, inUse := s.Server().Size(); size > 16<<20 {
 		t.Errorf("database is %d MiB, %d in use", size>>20, inUse>>20)
@@ -61,7 +61,7 @@ func TestDiskAlmostFull(t *testing.T) {
 	put(t, s, key("before"), thing{})
 	m := store.NewMaintenance(ctx, s)
 	m.Space(ctx)
-	err := s.Update(ctx, big("a"))
+	err := s.Update(ctx, large("a"))
 	if !errors.Is(err, store.ErrOutOfSpace) {
 		t.Fatalf("got %v", err)
 	}
@@ -78,7 +78,7 @@ func TestDefragment(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
 	for i := range 300 {
-		if err := s.Update(ctx, big(fmt.Sprint(i))); err != nil {
+		if err := s.Update(ctx, large(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestDefragment(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.Update(ctx, big("after")); err != nil {
+	if err := s.Update(ctx, large("after")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -54,7 +54,7 @@ const (
 	electionMs = 50
 
 	// closeTimeout bounds Close after etcd has failed and may hang.
-	closeTimeout = 10 * time.Second
+	closeTimeout = time.Second
 )
 
 // Config says where and how the server runs.
