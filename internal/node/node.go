@@ -9,7 +9,7 @@
 // role's credentials), never by a back door: if AWS would not let it in, it does
 // not get in. The package also holds what EKS's own controllers do about nodes
 // from outside of them: [Lifecycle] removes the Node objects of instances that
-// are gone, [Drain] empties a node before its group lets it go.
+// are gone.
 //
 // It does not know the AWS services nor the control plane: internal/app connects
 // them through [Config]. May be imported by internal/app only.

@@ -101,7 +101,7 @@ func (k *kubelet) release(p *pod) {
 }
 
 func (k *kubelet) env(p *pod) env {
-	c := &k.m.rt.cfg
+	c := &k.m.rt.options
 	e := env{
 		now: k.now(), hostIP: k.hostIP,
 		jobDuration: c.JobDuration, initDuration: c.InitDuration, startDuration: c.StartDuration,

@@ -34,10 +34,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// Config configures a Runtime. Beyond the connections of node.Config, zero values
-// are defaults.
-type Config struct {
-	node.Config
+// Options tune what is simulated. Zero values are defaults.
+type Options struct {
 	// StartDuration is how long a pod's containers take to start; 0 means that they
 	// start in the very status update that shows the pod as seen.
 	StartDuration time.Duration
@@ -54,7 +52,8 @@ type Config struct {
 
 // Runtime is a node.Runtime of simulated instances.
 type Runtime struct {
-	cfg      Config
+	cfg      node.Config
+	options  Options
 	clock    clock.WithTicker
 	log      *slog.Logger
 	clusters *clusters
@@ -69,33 +68,33 @@ type Runtime struct {
 
 var _ node.Runtime = (*Runtime)(nil)
 
-// New returns a runtime without instances.
-func New(cfg Config) (*Runtime, error) {
-	if cfg.Credentials == nil || cfg.DialEndpoint == nil || cfg.PodAddresses == nil || cfg.AssignPodAddresses == nil {
-		return nil, fmt.Errorf("simulated node runtime: a required function of node.Config is missing")
-	}
+// New returns a runtime without instances. It lives until Shutdown.
+func New(cfg node.Config) *Runtime { return NewWith(cfg, Options{}) }
+
+// NewWith is New with options.
+func NewWith(cfg node.Config, options Options) *Runtime {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if cfg.JobDuration == 0 {
-		cfg.JobDuration = time.Second
+	if options.JobDuration == 0 {
+		options.JobDuration = time.Second
 	}
-	if cfg.EventsPerSecond == 0 {
-		cfg.EventsPerSecond = 20
+	if options.EventsPerSecond == 0 {
+		options.EventsPerSecond = 20
 	}
-	if cfg.EventBurst == 0 {
-		cfg.EventBurst = 300
+	if options.EventBurst == 0 {
+		options.EventBurst = 300
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Runtime{
-		cfg: cfg, clock: cfg.Clock, log: cfg.Log,
-		clusters: &clusters{eventRate: rate.Limit(cfg.EventsPerSecond), eventBurst: cfg.EventBurst, all: map[string]*cluster{}},
+		cfg: cfg, options: options, clock: cfg.Clock, log: cfg.Log,
+		clusters: &clusters{eventRate: rate.Limit(options.EventsPerSecond), eventBurst: options.EventBurst, all: map[string]*cluster{}},
 		ctx:      ctx, cancel: cancel,
 		machines: map[string]*machine{},
-	}, nil
+	}
 }
 
 // Name is "simulated".

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -60,7 +59,7 @@ func newBench(t *testing.T) *bench {
 // start makes a runtime, as a daemon's start does.
 func (b *bench) start() {
 	b.t.Helper()
-	rt, err := simulated.New(simulated.Config{Config: node.Config{
+	rt := simulated.New(node.Config{
 		Credentials: func(_ context.Context, id string) (aws.Credentials, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -102,11 +101,8 @@ func (b *bench) start() {
 			defer b.mu.Unlock()
 			b.steps = append(b.steps, s)
 		},
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+		Log: slog.New(slog.DiscardHandler),
+	})
 	b.rt = rt
 }
 
@@ -459,17 +455,14 @@ func TestNodeIsKeptOut(t *testing.T) {
 func TestNodeWithoutAddressesIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		rt, err := simulated.New(simulated.Config{Config: node.Config{
+		rt := simulated.New(node.Config{
 			Credentials:  func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
 			DialEndpoint: func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
 			PodAddresses: func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
 			AssignPodAddresses: func(context.Context, string) ([]netip.Addr, error) {
 				return nil, errors.New("UnauthorizedOperation: not authorized to perform this operation")
 			},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		})
 		defer rt.Shutdown(context.Background())
 		if err := rt.Start(t.Context(), b.instance()); err != nil {
 			t.Fatal(err)

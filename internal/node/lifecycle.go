@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// InstanceState is what EC2 knows of the instance behind a Node object.
+type InstanceState int
+
+// The states that matter to a Node object.
+const (
+	// InstanceExists is an instance that runs or will.
+	InstanceExists InstanceState = iota
+	// InstanceStopped is one that is off and may be started again.
+	InstanceStopped
+	// InstanceGone is one that is terminated, or that EC2 does not know.
+	InstanceGone
+)
+
+// taintShutdown is set on nodes whose instance is off.
+var taintShutdown = corev1.Taint{Key: "node.cloudprovider.kubernetes.io/shutdown", Effect: corev1.TaintEffectNoSchedule}
+
+// LifecycleConfig configures a Lifecycle.
+type LifecycleConfig struct {
+	// Client is an administrator of the cluster.
+	Client kubernetes.Interface
+	// State says how the instance of a provider ID (aws:///us-east-1a/i-…) is. Nodes
+	// are left as they are on an error.
+	State func(ctx context.Context, providerID string) (InstanceState, error)
+	// Interval is how often all nodes are looked at without a reason; 0 means a
+	// minute.
+	Interval time.Duration
+	Clock    clock.Clock  // nil means the system's
+	Log      *slog.Logger // nil means slog.Default()
+}
+
+// Lifecycle does, for one cluster, what the node lifecycle controller of the AWS
+// cloud controller manager does on EKS: it deletes the Node objects of instances
+// that are gone, which ends their pods, and taints those of instances that are off.
+// It is no part of any runtime: a machine that is gone cannot tell of it.
+//
+// https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle/node_lifecycle_controller.go
+type Lifecycle struct {
+	cfg  LifecycleConfig
+	poke chan struct{}
+}
+
+// NewLifecycle returns a controller that does nothing before Run.
+func NewLifecycle(cfg LifecycleConfig) *Lifecycle {
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Minute
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Lifecycle{cfg: cfg, poke: make(chan struct{}, 1)}
+}
+
+// Check has the nodes looked at soon. Call it when an instance stopped, terminated
+// or started; it returns at once, and calls in a row count as one.
+func (l *Lifecycle) Check() {
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks at the nodes whenever asked to, and every Interval, until ctx ends.
+func (l *Lifecycle) Run(ctx context.Context) {
+	timer := l.cfg.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.poke:
+		case <-timer.C():
+		}
+		began := l.cfg.Clock.Now()
+		wait := l.cfg.Interval
+		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+			l.cfg.Log.Warn("node lifecycle", "err", err)
+			wait = 5 * time.Second
+		}
+		// A large cluster is listed at the price of its size: not more often than
+		// costs a tenth of the time.
+		rest := max(200*time.Millisecond, 10*l.cfg.Clock.Since(began))
+		timer.Stop()
+		timer.Reset(rest)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C():
+		}
+		timer.Reset(max(wait-rest, 0))
+	}
+}
+
+// pass looks at all nodes once.
+func (l *Lifecycle) pass(ctx context.Context) error {
+	// From the API server's cache: what is not in it yet comes with the next pass.
+	nodes, err := l.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		if !strings.HasPrefix(n.Spec.ProviderID, "aws://") {
+			continue
+		}
+		state, err := l.cfg.State(ctx, n.Spec.ProviderID)
+		if err != nil {
+			return fmt.Errorf("looking for the instance of node %s: %w", n.Name, err)
+		}
+		switch state {
+		case InstanceGone:
+			err = l.remove(ctx, n)
+		case InstanceStopped:
+			err = l.taint(ctx, n, true)
+		case InstanceExists:
+			err = l.taint(ctx, n, false)
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lifecycle) remove(ctx context.Context, n *corev1.Node) error {
+	now := metav1.NewTime(l.cfg.Clock.Now())
+	// An event only: it is not worth failing for.
+	_, err := l.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", n.Name, now.UnixNano()), Namespace: metav1.NamespaceDefault},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID},
+		Reason:         "DeletingNode",
+		Message:        fmt.Sprintf("Deleting node %s because it does not exist in the cloud provider", n.Name),
+		Type:           corev1.EventTypeNormal,
+		Source:         corev1.EventSource{Component: "cloud-node-lifecycle-controller"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		l.cfg.Log.Debug("node lifecycle: writing an event", "node", n.Name, "err", err)
+	}
+	err = l.cfg.Client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
+	if err != nil {
+		return fmt.Errorf("deleting node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// taint sets or removes the shutdown taint.
+func (l *Lifecycle) taint(ctx context.Context, n *corev1.Node, want bool) error {
+	is := func(t corev1.Taint) bool { return t.Key == taintShutdown.Key }
+	if slices.ContainsFunc(n.Spec.Taints, is) == want {
+		return nil
+	}
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), is)
+	if want {
+		taints = append(taints, taintShutdown)
+	}
+	// A merge patch of the whole list, only against the version that was read.
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion},
+		"spec":     map[string]any{"taints": taints},
+	})
+	if err != nil {
+		return fmt.Errorf("tainting node %s: %w", n.Name, err)
+	}
+	if _, err := l.cfg.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("tainting node %s: %w", n.Name, err)
+	}
+	return nil
+}
