@@ -2,18 +2,30 @@
 // record that exists or changes it calls a function that brings the world to
 // what the record says. A function is never run twice at once for one key, is
 // run again after an error with growing delay, and must be safe to repeat.
+//
+// It keeps no state: after a restart every record is looked at again. Services,
+// controlplane and node use it; it knows nothing of what is reconciled.
 package reconcile
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The delays after an error: the first, doubled each time up to the last.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
 )
 
 // Config says what to reconcile.
@@ -22,15 +34,19 @@ type Config struct {
 	Name string
 	// Watcher names the records to look at. Run stops it.
 	Watcher *store.Watcher
-	// Reconcile brings one record's world up to date. A duration above zero asks
-	// to be called again after it; an error, after a growing delay.
+	// Reconcile brings one record's world up to date, also that of a record that
+	// is gone. A duration above zero asks to be called again after it; an error,
+	// after a growing delay. A change of the record calls it at once in any case.
+	// A panic counts as an error.
 	Reconcile func(ctx context.Context, key store.Key) (again time.Duration, err error)
 	// Workers is how many keys are reconciled at once; 0 means 4.
 	Workers int
-	Log     *slog.Logger
+	Log     *slog.Logger     // nil: slog.Default()
+	Clock   clock.WithTicker // of the delays; nil: the real one
 }
 
-// Run reconciles until ctx ends, and returns when every call has returned.
+// Run reconciles until ctx ends, and returns when every call has returned: nil,
+// or why it ended before ctx did (store.ErrClosed).
 func Run(ctx context.Context, cfg Config) error {
 	defer cfg.Watcher.Stop()
 	if cfg.Workers == 0 {
@@ -39,27 +55,25 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[store.Key](50*time.Millisecond, 30*time.Second)
-	queue := workqueue.NewTypedRateLimitingQueue(limiter)
-	var wg sync.WaitGroup
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[store.Key](firstRetry, lastRetry)
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[store.Key]{Clock: cfg.Clock})
+
+	calls, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
 	for range cfg.Workers {
-		wg.Go(func() {
+		workers.Go(func() {
 			for {
 				key, done := queue.Get()
 				if done {
 					return
 				}
-				again, err := cfg.Reconcile(ctx, key)
-				switch {
-				case ctx.Err() != nil:
-				case err != nil:
-					cfg.Log.Warn("reconcile", "what", cfg.Name, "key", key.String(), "err", err)
-					queue.AddRateLimited(key)
-				default:
-					queue.Forget(key)
-					if again > 0 {
-						queue.AddAfter(key, again)
-					}
+				if calls.Err() == nil { // the queue is emptied before it ends
+					cfg.one(calls, queue, key)
 				}
 				queue.Done(key)
 			}
@@ -73,10 +87,51 @@ func Run(ctx context.Context, cfg Config) error {
 			queue.Add(k)
 		}
 	}
+	cancel()
 	queue.ShutDown()
-	wg.Wait()
-	if errors.Is(err, context.Canceled) {
+	workers.Wait()
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// one reconciles a key and asks for the next call.
+func (cfg *Config) one(ctx context.Context, queue workqueue.TypedRateLimitingInterface[store.Key], key store.Key) {
+	again, err := cfg.call(ctx, key)
+	switch {
+	case ctx.Err() != nil: // err is most likely its
+	case err != nil:
+		attrs := []any{"what", cfg.Name, "key", key.String(), "err", err, "tries", queue.NumRequeues(key) + 1}
+		var p *panicError
+		if errors.As(err, &p) {
+			cfg.Log.Error("reconcile", append(attrs, "stack", string(p.stack))...)
+		} else {
+			cfg.Log.Warn("reconcile", attrs...)
+		}
+		queue.AddRateLimited(key)
+	default:
+		queue.Forget(key)
+		if again > 0 {
+			queue.AddAfter(key, again)
+		}
+	}
+}
+
+// A panicError is a panic of a Reconcile function: one record's bug must not end
+// the reconciling of all others.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+func (cfg *Config) call(ctx context.Context, key store.Key) (again time.Duration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			again, err = 0, &panicError{r, debug.Stack()}
+		}
+	}()
+	return cfg.Reconcile(ctx, key)
 }
