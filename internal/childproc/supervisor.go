@@ -102,8 +102,9 @@ func (s *Supervisor) RestartNow() {
 	s.wake = make(chan struct{})
 }
 
-// LogTail returns the last lines of the child's log, about 4 kB.
-func (s *Supervisor) LogTail() string { return tail(s.spec.LogFile, 4<<10) }
+
+// LogTail returns the last lines of a log file, about 4 kB.
+func LogTail(path string) string { return tail(path, 4<<10) }
 
 func (s *Supervisor) run(ctx context.Context) {
 	defer close(s.done)

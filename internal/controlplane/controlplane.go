@@ -52,7 +52,7 @@ type Config struct {
 	// WarmSpares is how many planes are kept running for the key claimed last.
 	WarmSpares int
 	// Clock is the time for certificates; by default the real one.
-	Clock clock.PassiveClock
+	Clock clock.Clock
 	// Log receives what the Manager does; by default nothing.
 	Log *slog.Logger
 }

@@ -3,78 +3,462 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
-	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // ErrNotFound is returned for the ID of a plane that is not there.
 var ErrNotFound = errors.New("no such control plane")
 
+var errClosed = errors.New("control planes are shutting down")
+
+// renewInterval is how often certificates are looked at.
+const renewInterval = 12 * time.Hour
+
 // A Manager runs the control planes. Its methods may be called concurrently.
-type Manager struct{ cfg Config }
+type Manager struct {
+	cfg       Config
+	webhooks  *webhooks
+	socketDir string // for egress sockets, when Dir's path is too long; or ""
+
+	// birth is held while a plane is claimed, made or released, so that an owner
+	// never gets two and a spare never two owners.
+	birth sync.Mutex
+
+	mu     sync.Mutex
+	planes map[string]*plane
+
+	spares  chan struct{} // wakes keepSpares
+	closing chan struct{}
+	once    sync.Once
+	ctx     context.Context // ends with closing; for what runs in the background
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+}
 
 // Open starts a Manager: the endpoints of all planes in the store listen when
-// it returns, and their processes are starting. Close it when done.
-func Open(ctx context.Context, cfg Config) (*Manager, error) { return &Manager{cfg}, nil }
+// it returns, and their processes are starting. Close it when done; ctx is for
+// Open alone.
+func Open(ctx context.Context, cfg Config) (*Manager, error) {
+	if cfg.Dir == "" || cfg.Store == nil || cfg.Authenticate == nil {
+		return nil, errors.New("controlplane.Config lacks Dir, Store or Authenticate")
+	}
+	if cfg.ListenAddress == "" {
+		cfg.ListenAddress = "127.0.0.1"
+	}
+	if !cfg.ClientAddress.IsValid() {
+		cfg.ClientAddress = netip.MustParseAddr("203.0.113.10")
+	}
+	if cfg.DialCluster == nil {
+		cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, errRunsNothing }
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg:     cfg,
+		planes:  map[string]*plane{},
+		spares:  make(chan struct{}, 1),
+		closing: make(chan struct{}),
+	}
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := m.start(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func (m *Manager) start(ctx context.Context) error {
+	var err error
+	if len(m.socketPath(strings.Repeat("0", 32))) > maxSocketPath {
+		if m.socketDir, err = os.MkdirTemp("", "drydock-"); err != nil {
+			return err
+		}
+	}
+	if m.webhooks, err = serveWebhooks(ctx, m.cfg, func(id string) bool { return m.find(id) != nil }); err != nil {
+		return fmt.Errorf("listening for webhooks: %w", err)
+	}
+	items, err := records().List(m.cfg.Store, store.Scope{})
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		rec := item.Value
+		sec, err := secretRecords().Get(m.cfg.Store, recordKey(rec.ID))
+		if err != nil {
+			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
+		}
+		m.planes[rec.ID] = newPlane(m, rec, sec)
+	}
+	m.removeStrayFolders()
+	for _, p := range m.all() {
+		rec := p.snapshot()
+		if rec.Releasing {
+			m.wg.Go(func() {
+				if err := m.Release(m.ctx, p.id); err != nil {
+					m.cfg.Log.Error("finishing the release of a control plane", "plane", p.id, "err", err)
+				}
+			})
+			continue
+		}
+		if err := p.listen(ctx); err != nil {
+			return err
+		}
+		if rec.Owner != "" {
+			if err := p.boot(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	m.wg.Go(m.keepSpares)
+	m.wg.Go(m.keepCertificates)
+	return nil
+}
 
 // Close stops all processes and returns when they are gone. What is in the
 // store stays: Open runs it again.
-func (m *Manager) Close() error { return nil }
+func (m *Manager) Close() error {
+	m.once.Do(func() {
+		close(m.closing)
+		m.cancel()
+	})
+	m.wg.Wait()
+	m.birth.Lock()
+	defer m.birth.Unlock()
+	var group sync.WaitGroup
+	for _, p := range m.all() {
+		group.Go(p.halt)
+	}
+	group.Wait()
+	if m.webhooks != nil {
+		m.webhooks.close()
+	}
+	if m.socketDir != "" {
+		return os.RemoveAll(m.socketDir)
+	}
+	return nil
+}
+
+func (m *Manager) isClosed() bool { return m.ctx.Err() != nil }
 
 // Claim gives owner a plane: the one it has, else a spare, else a new one. The
 // plane may still be starting, see WaitReady. Owner is any string that names the
 // cluster for good, such as its ARN and creation token.
 func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, error) {
-	return Plane{}, errors.ErrUnsupported
+	if owner == "" {
+		return Plane{}, errors.New("a control plane needs an owner")
+	}
+	if err := key.validate(); err != nil {
+		return Plane{}, err
+	}
+	m.birth.Lock()
+	defer m.birth.Unlock()
+	if m.isClosed() {
+		return Plane{}, errClosed
+	}
+	p, err := m.assign(ctx, owner, key)
+	if err != nil {
+		return Plane{}, err
+	}
+	if err := p.listen(ctx); err != nil {
+		return Plane{}, err
+	}
+	if err := p.boot(ctx); err != nil {
+		return Plane{}, err
+	}
+	m.wakeSpares()
+	return p.describe(), nil
+}
+
+// assign finds or makes the plane that owner gets.
+func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, error) {
+	var spare *plane
+	for _, p := range m.all() {
+		rec := p.snapshot()
+		switch {
+		case rec.Releasing:
+		case rec.Owner == owner:
+			return p, nil
+		case rec.Owner == "" && rec.Key.kind() == key.kind():
+			if spare == nil || p.currentStatus().State == Ready {
+				spare = p
+			}
+		}
+	}
+	if spare != nil {
+		err := spare.update(ctx, func(r *record) error {
+			if r.Releasing {
+				return store.ErrNotFound
+			}
+			r.Owner, r.Key, r.CreatedAt = owner, key, m.cfg.Clock.Now()
+			return nil
+		})
+		switch {
+		case err == nil:
+			return spare, m.remember(ctx, key)
+		case !errors.Is(err, store.ErrNotFound): // else it has just been released
+			return nil, err
+		}
+	}
+	p, err := m.bear(ctx, owner, key)
+	if err != nil {
+		return nil, err
+	}
+	return p, m.remember(ctx, key)
+}
+
+// bear makes a new plane's identity; owner is empty for a spare.
+func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, error) {
+	now := m.cfg.Clock.Now()
+	rec := newRecord(key, owner, now)
+	sec, err := newSecrets(now)
+	if err != nil {
+		return nil, err
+	}
+	err = m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(
+			records().Create(tx, recordKey(rec.ID), rec),
+			secretRecords().Create(tx, recordKey(rec.ID), sec),
+		)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := newPlane(m, rec, sec)
+	m.mu.Lock()
+	m.planes[rec.ID] = p
+	m.mu.Unlock()
+	return p, nil
+}
+
+// remember keeps the key claimed last, for spares.
+func (m *Manager) remember(ctx context.Context, key Key) error {
+	if m.cfg.WarmSpares == 0 {
+		return nil
+	}
+	return m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		return lastKeys().Put(tx, recordKey("last"), key.kind())
+	})
 }
 
 // Get returns a claimed plane, or ErrNotFound.
-func (m *Manager) Get(id string) (Plane, error) { return Plane{}, ErrNotFound }
+func (m *Manager) Get(id string) (Plane, error) {
+	p := m.find(id)
+	if p == nil || p.snapshot().Owner == "" {
+		return Plane{}, ErrNotFound
+	}
+	return p.describe(), nil
+}
 
 // Planes returns all claimed planes, ordered by ID.
-func (m *Manager) Planes() []Plane { return nil }
+func (m *Manager) Planes() []Plane {
+	var out []Plane
+	for _, p := range m.all() {
+		if p.snapshot().Owner != "" {
+			out = append(out, p.describe())
+		}
+	}
+	return out
+}
 
 // WaitReady waits until the plane answers requests. It returns an error when ctx
 // ends, with the reason why the plane is not ready, and ErrNotFound when the
 // plane is released.
-func (m *Manager) WaitReady(ctx context.Context, id string) error { return ErrNotFound }
+func (m *Manager) WaitReady(ctx context.Context, id string) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	_, err := p.waitReady(ctx)
+	return err
+}
 
 // Status reports how a plane's process is, or ErrNotFound.
-func (m *Manager) Status(id string) (Status, error) { return Status{}, ErrNotFound }
+func (m *Manager) Status(id string) (Status, error) {
+	p := m.find(id)
+	if p == nil {
+		return Status{}, ErrNotFound
+	}
+	return p.currentStatus(), nil
+}
 
 // Release removes a plane and everything of it: process, listener, files,
-// Kubernetes state, record. Releasing what is not there does nothing.
-func (m *Manager) Release(ctx context.Context, id string) error { return nil }
+// Kubernetes state, record. Releasing what is not there does nothing. After an
+// error, call it again; a new Manager goes on with it by itself.
+func (m *Manager) Release(ctx context.Context, id string) error {
+	p := m.find(id)
+	if p == nil {
+		return nil
+	}
+	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	p.halt()
+	if err := m.cfg.Store.DeleteClusterPrefix(ctx, id); err != nil {
+		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
+	}
+	if err := os.RemoveAll(string(p.dir())); err != nil {
+		return err
+	}
+	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		records().Delete(tx, recordKey(id))
+		secretRecords().Delete(tx, recordKey(id))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	delete(m.planes, id)
+	m.mu.Unlock()
+	p.set(func() { p.gone = true })
+	return nil
+}
 
 // ReleaseAll releases the planes of an account, or all planes and spares if
 // account is empty. It works on what runs, also when a reset of the store has
 // removed the records already.
-func (m *Manager) ReleaseAll(ctx context.Context, account string) error { return nil }
+func (m *Manager) ReleaseAll(ctx context.Context, account string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range m.all() {
+		rec := p.snapshot()
+		if account == "" || rec.Owner != "" && rec.Key.Account == account {
+			group.Go(func() error { return m.Release(ctx, p.id) })
+		}
+	}
+	return group.Wait()
+}
 
 // SetAccess changes who may connect to the plane's endpoint. A new plane is
 // public for all.
-func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error { return ErrNotFound }
+func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	return p.update(ctx, func(r *record) error { r.Access = a; return nil })
+}
 
 // RESTConfig returns a client configuration with the rights of system:masters.
 // It goes straight to the process, whatever the endpoint access, follows it
 // through restarts and renews its certificate. The caller may change its copy's
 // QPS, UserAgent and the like but not its Transport.
-func (m *Manager) RESTConfig(id string) (*rest.Config, error) { return nil, ErrNotFound }
+func (m *Manager) RESTConfig(id string) (*rest.Config, error) { return m.client(id, true) }
 
 // AnonymousRESTConfig is RESTConfig without any identity: set a BearerToken or
 // wrap its transport to give it one.
-func (m *Manager) AnonymousRESTConfig(id string) (*rest.Config, error) { return nil, ErrNotFound }
+func (m *Manager) AnonymousRESTConfig(id string) (*rest.Config, error) { return m.client(id, false) }
+
+func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
+	p := m.find(id)
+	if p == nil {
+		return nil, ErrNotFound
+	}
+	return p.clients.config(admin), nil
+}
 
 // Dial connects to the plane's process as a client inside the cluster's network
 // does. The connection carries TLS with the plane's certificate. While the
-// process starts again it waits a few seconds for it.
-func (m *Manager) Dial(ctx context.Context, id string) (net.Conn, error) { return nil, ErrNotFound }
+// process starts again it waits a few seconds for it. Whether the client may is
+// the caller's to ask.
+func (m *Manager) Dial(ctx context.Context, id string) (net.Conn, error) {
+	p := m.find(id)
+	if p == nil {
+		return nil, ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, holdTime)
+	defer cancel()
+	return p.dial(ctx)
+}
 
-// OIDCHandler serves the issuers' public documents:
-// /id/ID/.well-known/openid-configuration and /id/ID/keys.
-func (m *Manager) OIDCHandler() http.Handler { return http.NotFoundHandler() }
+func (m *Manager) find(id string) *plane {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.planes[id]
+}
 
-// JWKS returns the key set that verifies the plane's service account tokens.
-func (m *Manager) JWKS(id string) ([]byte, error) { return nil, ErrNotFound }
+// all returns the planes ordered by ID.
+func (m *Manager) all() []*plane {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*plane, 0, len(m.planes))
+	for _, p := range m.planes {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *plane) int { return strings.Compare(a.id, b.id) })
+	return out
+}
+
+func (m *Manager) refused(id string, from netip.Addr, reason string) {
+	m.cfg.Log.Info("connection refused", "plane", id, "from", from, "reason", reason)
+	if m.cfg.OnRefused != nil {
+		m.cfg.OnRefused(id, from, reason)
+	}
+}
+
+// maxSocketPath is what sockaddr_un holds on macOS; Linux has 4 bytes more.
+const maxSocketPath = 103
+
+func (m *Manager) socketPath(id string) string {
+	if m.socketDir != "" {
+		return filepath.Join(m.socketDir, id+".sock")
+	}
+	return filepath.Join(m.cfg.Dir, id+".sock")
+}
+
+// removeStrayFolders removes what a release has left that was cut off between
+// the record and the folder, or a reset of the store.
+func (m *Manager) removeStrayFolders() {
+	entries, err := os.ReadDir(m.cfg.Dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		id := strings.TrimSuffix(e.Name(), ".sock")
+		if len(id) == 32 && m.find(id) == nil {
+			_ = os.RemoveAll(filepath.Join(m.cfg.Dir, e.Name()))
+		}
+	}
+}
+
+// keepCertificates renews certificates before they expire.
+func (m *Manager) keepCertificates() {
+	for {
+		timer := m.cfg.Clock.NewTimer(renewInterval)
+		select {
+		case <-m.closing:
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+		for _, p := range m.all() {
+			if err := p.renew(); err != nil {
+				m.cfg.Log.Error("renewing certificates", "plane", p.id, "err", err)
+			}
+		}
+	}
+}

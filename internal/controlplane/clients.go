@@ -1,0 +1,102 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// clients are the HTTP transports to a plane's process: they go around the
+// endpoint, follow the process through restarts and share their connections
+// between all users.
+type clients struct {
+	plane *plane
+
+	mu        sync.Mutex
+	admin     *http.Transport
+	anonymous *http.Transport
+	cert      *tls.Certificate
+}
+
+// config returns a client configuration. It carries a ready transport, because
+// client-go would never let go of one that it makes for a dialer of ours.
+func (c *clients) config(admin bool) *rest.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	transport := &c.anonymous
+	if admin {
+		transport = &c.admin
+	}
+	if *transport == nil {
+		*transport = c.transport(admin)
+	}
+	return &rest.Config{
+		Host:      "https://" + c.plane.snapshot().awsHost(),
+		Transport: *transport,
+		UserAgent: "drydock",
+	}
+}
+
+func (c *clients) transport(admin bool) *http.Transport {
+	p := c.plane
+	tlsConfig := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    p.secrets.CA.pool(),
+		ServerName: p.snapshot().awsHost(),
+	}
+	if admin {
+		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return c.adminCert()
+		}
+	}
+	return utilnet.SetTransportDefaults(&http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
+		Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		// A connection's certificate is looked at once; this bounds how long a
+		// connection outlives it.
+		IdleConnTimeout: 90 * time.Second,
+	})
+}
+
+// adminCert returns a certificate of system:masters that is good for at least
+// half its time.
+func (c *clients) adminCert() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.plane.m.cfg.Clock.Now()
+	if c.cert != nil && c.cert.Leaf.NotAfter.Sub(now) > adminValidity/2 {
+		return c.cert, nil
+	}
+	b, err := c.plane.secrets.CA.issue(request{
+		commonName: "drydock", organizations: []string{"system:masters"}, validity: adminValidity,
+	}, now)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(b, b)
+	if err != nil {
+		return nil, err
+	}
+	c.cert = &cert
+	return c.cert, nil
+}
+
+func (c *clients) closeIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range []*http.Transport{c.admin, c.anonymous} {
+		if t != nil {
+			t.CloseIdleConnections()
+		}
+	}
+}

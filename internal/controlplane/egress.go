@@ -1,0 +1,112 @@
+package controlplane
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// errRunsNothing is what Config.DialCluster answers by default.
+var errRunsNothing = errors.New("pods on simulated nodes run nothing: there is no kubelet, log, shell or server behind this address")
+
+// egress takes the connections that a plane's API server makes to nodes, pods
+// and services: HTTP CONNECT on a unix socket.
+type egress struct {
+	path   string
+	server *http.Server
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+func serveEgress(ctx context.Context, path string, dial func(ctx context.Context, address string) (net.Conn, error)) (*egress, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	e := &egress{path: path, done: make(chan struct{}), cancel: cancel}
+	e.server = &http.Server{
+		Handler:           connectHandler(dial),
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		defer close(e.done)
+		_ = e.server.Serve(l) // ends by close
+	}()
+	return e, nil
+}
+
+func (e *egress) close() {
+	e.cancel()
+	e.server.Close()
+	<-e.done
+	_ = os.Remove(e.path)
+}
+
+func connectHandler(dial func(ctx context.Context, address string) (net.Conn, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+			return
+		}
+		backend, err := dial(r.Context(), r.Host)
+		ctx := r.Context()
+		conn, buf, herr := http.NewResponseController(w).Hijack()
+		if herr != nil {
+			if backend != nil {
+				backend.Close()
+			}
+			return
+		}
+		defer conn.Close()
+		if err != nil {
+			// The API server tells its user the status line and nothing else.
+			reason := strings.Map(printable, err.Error())
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 503 %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", reason)
+			return
+		}
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+			backend.Close()
+			return
+		}
+		splice(ctx, &bufferedConn{conn, buf.Reader}, backend)
+	}
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r > '~' {
+		return ' '
+	}
+	return r
+}
+
+// bufferedConn reads first what the HTTP server had read too much.
+type bufferedConn struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+func (c *bufferedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Conn.Close()
+}

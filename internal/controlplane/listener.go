@@ -1,0 +1,173 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// holdTime is how long a connection waits for a plane that is starting.
+	holdTime = 8 * time.Second
+
+	// Endpoints get ports of this range: below what operating systems hand out
+	// for outgoing connections (one of which might else sit on the port when the
+	// daemon comes back) and below Kubernetes' node ports.
+	firstPort, lastPort = 21000, 29999
+)
+
+// listen opens a plane's endpoint: on port, or on a free one near a place that
+// its ID gives when port is 0.
+func listen(ctx context.Context, address, id string, port int) (net.Listener, error) {
+	var lc net.ListenConfig
+	open := func(port int) (net.Listener, error) {
+		return lc.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	}
+	if port != 0 {
+		return open(port)
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, id)
+	const n = lastPort - firstPort + 1
+	for i := range n {
+		l, err := open(firstPort + (int(h.Sum32()%n)+i)%n)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+	}
+	return nil, fmt.Errorf("no free port between %d and %d on %s", firstPort, lastPort, address)
+}
+
+// An endpoint passes connections through to wherever dial leads, if allowed.
+type endpoint struct {
+	listener net.Listener
+	// allowed says why a client may not connect, or "".
+	refusal func(from netip.Addr) string
+	refused func(from netip.Addr, reason string)
+	// dial connects to the backend, waiting for it if it must.
+	dial func(ctx context.Context) (net.Conn, error)
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // of clients
+}
+
+func (e *endpoint) serve() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.cancel, e.conns = cancel, map[net.Conn]struct{}{}
+	e.wg.Go(func() {
+		for {
+			conn, err := e.listener.Accept()
+			switch {
+			case errors.Is(err, net.ErrClosed):
+				return
+			case err != nil: // out of file descriptors: others will be closed
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(50 * time.Millisecond):
+				}
+				continue
+			}
+			if !e.track(ctx, conn) {
+				conn.Close()
+				return
+			}
+			e.wg.Go(func() {
+				defer e.untrack(conn)
+				e.handle(ctx, conn)
+			})
+		}
+	})
+}
+
+func (e *endpoint) track(ctx context.Context, conn net.Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	e.conns[conn] = struct{}{}
+	return true
+}
+
+func (e *endpoint) untrack(conn net.Conn) {
+	conn.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.conns, conn)
+}
+
+func (e *endpoint) handle(ctx context.Context, conn net.Conn) {
+	from := netip.Addr{}
+	if ap, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
+		from = ap.Addr().Unmap()
+	}
+	if reason := e.refusal(from); reason != "" {
+		// AWS deviation: the connection is reset. On AWS a refused client's packets
+		// are dropped and kubectl waits for 30 seconds to say "i/o timeout".
+		reset(conn)
+		e.refused(from, reason)
+		return
+	}
+	dctx, cancel := context.WithTimeout(ctx, holdTime)
+	backend, err := e.dial(dctx)
+	cancel()
+	if err != nil {
+		reset(conn)
+		return
+	}
+	splice(ctx, conn, backend)
+}
+
+// close stops listening and resets all connections.
+func (e *endpoint) close() {
+	e.listener.Close()
+	e.cancel()
+	e.mu.Lock()
+	for conn := range e.conns {
+		reset(conn)
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+}
+
+// reset closes a TCP connection so that the other side gets an error, not an
+// orderly end.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// splice copies both ways until both directions have ended or ctx has.
+func splice(ctx context.Context, a, b net.Conn) {
+	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
+	defer stop()
+	var wg sync.WaitGroup
+	one := func(dst, src net.Conn) {
+		_, err := io.Copy(dst, src)
+		if half, ok := dst.(interface{ CloseWrite() error }); ok && err == nil {
+			_ = half.CloseWrite()
+			return
+		}
+		a.Close()
+		b.Close()
+	}
+	wg.Go(func() { one(a, b) })
+	one(b, a)
+	wg.Wait()
+	a.Close()
+	b.Close()
+}

@@ -1,0 +1,173 @@
+package controlplane
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+const (
+	caValidity = 10 * 365 * 24 * time.Hour
+	// certValidity is that of the certificates in files, renewed when less than
+	// certRenewal is left of it and whenever the child starts.
+	certValidity = 365 * 24 * time.Hour
+	certRenewal  = 30 * 24 * time.Hour
+	// adminValidity is that of the certificates Manager.RESTConfig uses.
+	adminValidity = time.Hour
+	// backdate allows for clocks that are late.
+	backdate = 5 * time.Minute
+)
+
+// An authority signs certificates. It is a certificate and its key in PEM, as
+// kept in the store.
+type authority struct {
+	CertPEM, KeyPEM []byte
+}
+
+func newAuthority(commonName string, now time.Time) (authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return authority{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial(),
+		Subject:               pkix.Name{CommonName: commonName},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(caValidity),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		DNSNames:              []string{commonName},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return authority{}, err
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return authority{}, err
+	}
+	return authority{encodeCert(der), keyPEM}, nil
+}
+
+// A request says what a certificate is for.
+type request struct {
+	commonName    string
+	organizations []string
+	// hosts makes it a server's certificate, for these names and addresses;
+	// without them it is a client's.
+	hosts    []string
+	validity time.Duration
+}
+
+// issue returns a new certificate and key, in PEM one after the other.
+func (a authority) issue(r request, now time.Time) ([]byte, error) {
+	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(),
+		Subject:      pkix.Name{CommonName: r.commonName, Organization: r.organizations},
+		NotBefore:    now.Add(-backdate),
+		NotAfter:     now.Add(r.validity),
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if len(r.hosts) > 0 {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}
+	for _, h := range r.hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, pair.Leaf, key.Public(), pair.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(encodeCert(der), keyPEM...), nil
+}
+
+func (a authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(a.CertPEM)
+	return pool
+}
+
+// expiresSoon tells whether the first certificate in b must be renewed; it must
+// when there is none.
+func expiresSoon(b []byte, now time.Time) bool {
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return true
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err != nil || cert.NotAfter.Sub(now) < certRenewal
+}
+
+// newSigningKey makes the key of service account tokens. EKS signs with RS256,
+// and not every verifier knows more.
+func newSigningKey() ([]byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	return encodeKey(key)
+}
+
+func parseSigningKey(b []byte) (*rsa.PublicKey, error) {
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return nil, errors.New("no key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	private, ok := key.(*rsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("key is a %T", key)
+	}
+	return &private.PublicKey, nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func serial() *big.Int {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	b[0] &= 0x7f           // positive
+	return new(big.Int).SetBytes(b[:])
+}

@@ -1,0 +1,371 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// A plane is a control plane at work: its listener, its process, its sockets.
+//
+//	         boot                 report ready
+//	(record) ────→ starting ───────────────────→ ready
+//	                  ↑    ↘ exit         exit ↙
+//	                  └────── failed (backoff)
+type plane struct {
+	m       *Manager
+	id      string
+	secrets secrets
+
+	// lifecycle guards boot and halt, which take long.
+	lifecycle sync.Mutex
+	endpoint  *endpoint
+	egress    *egress
+	child     *childproc.Supervisor
+
+	mu      sync.Mutex
+	rec     record
+	status  Status
+	backend string        // host:port of the process when it is ready
+	gone    bool          // released
+	changed chan struct{} // closed by the next change of the above
+
+	clients clients
+}
+
+func newPlane(m *Manager, rec record, sec secrets) *plane {
+	p := &plane{
+		m: m, id: rec.ID, secrets: sec, rec: rec,
+		status:  Status{State: Starting, Reason: "waiting to be started", Since: m.cfg.Clock.Now()},
+		changed: make(chan struct{}),
+	}
+	p.clients.plane = p
+	return p
+}
+
+func (p *plane) dir() launch.Files { return launch.Files(filepath.Join(p.m.cfg.Dir, p.id)) }
+
+func (p *plane) snapshot() record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rec
+}
+
+// set changes the guarded fields and wakes whoever waits for a change.
+func (p *plane) set(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *plane) setStatus(state State, reason string) {
+	p.set(func() {
+		p.status.State, p.status.Reason, p.status.Since = state, reason, p.m.cfg.Clock.Now()
+	})
+}
+
+// listen opens the plane's endpoint, as the first step of its life.
+func (p *plane) listen(ctx context.Context) error {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.endpoint != nil {
+		return nil
+	}
+	rec := p.snapshot()
+	l, err := listen(ctx, p.m.cfg.ListenAddress, p.id, rec.Port)
+	if err != nil && rec.Port != 0 {
+		p.m.cfg.Log.Error("the port of a cluster's endpoint is taken; it gets another one, "+
+			"and kubeconfig files that name the old one need `aws eks update-kubeconfig`",
+			"cluster", rec.Key.Name, "plane", p.id, "port", rec.Port, "err", err)
+		l, err = listen(ctx, p.m.cfg.ListenAddress, p.id, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("listening for control plane %s: %w", p.id, err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if port != rec.Port {
+		if err := p.update(ctx, func(r *record) error { r.Port = port; return nil }); err != nil {
+			l.Close()
+			return err
+		}
+	}
+	p.endpoint = &endpoint{
+		listener: l,
+		refusal:  p.refusal,
+		refused:  func(from netip.Addr, reason string) { p.m.refused(p.id, from, reason) },
+		dial:     p.dial,
+	}
+	p.endpoint.serve()
+	return nil
+}
+
+// boot starts the plane's process if it is not started.
+func (p *plane) boot(ctx context.Context) error {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.child != nil {
+		return nil
+	}
+	dir := p.dir()
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return err
+	}
+	if p.egress == nil {
+		e, err := serveEgress(ctx, p.m.socketPath(p.id), func(ctx context.Context, address string) (net.Conn, error) {
+			return p.m.cfg.DialCluster(ctx, p.id, address)
+		})
+		if err != nil {
+			return fmt.Errorf("egress of control plane %s: %w", p.id, err)
+		}
+		p.egress = e
+	}
+	p.setStatus(Starting, "its process is starting")
+	p.child = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
+		Mode:       launch.Mode,
+		Executable: p.m.cfg.Executable,
+		Args:       p.m.cfg.ChildArgs,
+		Env:        childEnv(),
+		Dir:        string(dir),
+		Config:     p.prepare,
+		OnStart:    p.onStart,
+		OnReport:   p.onReport,
+		OnExit:     p.onExit,
+		LogFile:    dir.Log(),
+		Log:        p.m.cfg.Log.With("plane", p.id),
+	})
+	return nil
+}
+
+// childEnv is what a child sees of the environment: nothing that changes how
+// Kubernetes' or Go's libraries behave, above all no proxies.
+func childEnv() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOTRACEBACK", "GOCOVERDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// prepare writes the files of the next run and returns its configuration.
+func (p *plane) prepare() ([]byte, error) {
+	rec := p.snapshot()
+	err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(launch.Config{
+		Dir:         string(p.dir()),
+		Version:     rec.Key.Version,
+		GitVersion:  rec.Key.gitVersion(),
+		Etcd:        p.m.etcd(p.id),
+		ServiceCIDR: rec.Key.ServiceCIDR,
+		Issuer:      rec.issuer(),
+		AWSHost:     rec.awsHost(),
+	})
+}
+
+func (p *plane) onStart(pid int) {
+	p.set(func() {
+		p.status.State, p.status.Reason, p.status.Since = Starting, "its process is starting", p.m.cfg.Clock.Now()
+		p.status.PID = pid
+	})
+}
+
+func (p *plane) onReport(msg []byte) {
+	var r launch.Report
+	if err := json.Unmarshal(msg, &r); err != nil {
+		p.m.cfg.Log.Error("report of a control plane", "plane", p.id, "err", err)
+		return
+	}
+	switch r.Event {
+	case launch.Listening:
+		p.setStatus(Starting, "its API server is starting")
+	case launch.Ready:
+		p.set(func() {
+			now := p.m.cfg.Clock.Now()
+			p.m.cfg.Log.Info("control plane ready", "plane", p.id, "after", now.Sub(p.status.Since).Round(time.Millisecond))
+			p.status = Status{State: Ready, PID: p.status.PID, Restarts: p.status.Restarts, Since: now}
+			p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port))
+		})
+		p.m.wakeSpares()
+	case launch.Fatal:
+		p.set(func() { p.status.Reason = r.Reason })
+	}
+}
+
+func (p *plane) onExit(err error) {
+	p.set(func() {
+		p.backend = ""
+		reason := p.status.Reason // what the child said itself, if it was not ready yet
+		if p.status.State == Ready || reason == "" {
+			reason = fmt.Sprintf("its process ended: %v", err)
+		} else {
+			reason = fmt.Sprintf("its process ended: %v: %s", err, reason)
+		}
+		p.status.State, p.status.Reason, p.status.Since = Failed, reason, p.m.cfg.Clock.Now()
+		p.status.PID = 0
+		p.status.Restarts++
+	})
+	p.clients.closeIdle()
+}
+
+// halt ends the process and its sockets, and the endpoint.
+func (p *plane) halt() {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.endpoint != nil {
+		p.endpoint.close()
+		p.endpoint = nil
+	}
+	if p.child != nil {
+		p.child.Stop()
+		p.child = nil
+	}
+	if p.egress != nil {
+		p.egress.close()
+		p.egress = nil
+	}
+	p.clients.closeIdle()
+}
+
+// running tells whether boot has been called.
+func (p *plane) running() bool {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	return p.child != nil
+}
+
+func (p *plane) currentStatus() Status {
+	p.mu.Lock()
+	s := p.status
+	p.mu.Unlock()
+	if s.State == Failed {
+		s.LogTail = childproc.LogTail(p.dir().Log())
+	}
+	return s
+}
+
+// waitReady waits for the process and returns where it is.
+func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
+	for {
+		p.mu.Lock()
+		backend, gone, status, changed := p.backend, p.gone, p.status, p.changed
+		p.mu.Unlock()
+		if gone {
+			return "", ErrNotFound
+		}
+		if backend != "" {
+			return backend, nil
+		}
+		select {
+		case <-changed:
+		case <-p.m.closing:
+			return "", errClosed
+		case <-ctx.Done():
+			return "", fmt.Errorf("control plane %s is %s: %s: %w", p.id, status.State, status.Reason, ctx.Err())
+		}
+	}
+}
+
+// dial connects to the process, waiting for it while ctx lasts.
+func (p *plane) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	for {
+		backend, err := p.waitReady(ctx)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := d.DialContext(ctx, "tcp", backend)
+		if err == nil {
+			return conn, nil
+		}
+		// It has just died, and its exit is about to be seen.
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// refusal says why a client at an address may not use the endpoint, or "".
+func (p *plane) refusal(from netip.Addr) string {
+	if from.IsLoopback() || !from.IsValid() {
+		from = p.m.cfg.ClientAddress
+	}
+	return p.snapshot().Access.refusal(from)
+}
+
+func (a Access) refusal(from netip.Addr) string {
+	if !a.Public {
+		return "the cluster's endpoint has no public access"
+	}
+	for _, prefix := range a.PublicCIDRs {
+		if prefix.Contains(from) {
+			return ""
+		}
+	}
+	if len(a.PublicCIDRs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is in none of the cluster's public access CIDRs", from)
+}
+
+// update changes the record, in the store and then here.
+func (p *plane) update(ctx context.Context, fn func(*record) error) error {
+	var next record
+	err := records().UpdateOne(ctx, p.m.cfg.Store, recordKey(p.id), func(r *record) error {
+		err := fn(r)
+		next = *r
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.set(func() { p.rec = next })
+	return nil
+}
+
+// renew replaces certificates that expire soon.
+func (p *plane) renew() error {
+	dir := p.dir()
+	if _, err := os.Stat(dir.Serving()); errors.Is(err, os.ErrNotExist) {
+		return nil // never started
+	}
+	all := leaves(p.snapshot(), p.secrets, p.m.webhooks.ca, dir, p.m.cfg.ListenAddress)
+	return renewLeaves(all, true, p.m.cfg.Clock.Now())
+}
+
+func (p *plane) describe() Plane {
+	rec := p.snapshot()
+	host := p.m.cfg.ListenAddress
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return Plane{
+		ID:         rec.ID,
+		Owner:      rec.Owner,
+		Key:        rec.Key,
+		Endpoint:   "https://" + net.JoinHostPort(host, strconv.Itoa(rec.Port)),
+		AWSHost:    rec.awsHost(),
+		CAPEM:      p.secrets.CA.CertPEM,
+		Issuer:     rec.issuer(),
+		GitVersion: rec.Key.gitVersion(),
+		CreatedAt:  rec.CreatedAt,
+	}
+}

@@ -1,0 +1,140 @@
+package controlplane
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A record is what the store keeps of a plane. A plane without an owner is a
+// spare.
+type record struct {
+	ID    string
+	Owner string
+	Key   Key
+	// Port is the endpoint's; 0 until it has first listened.
+	Port   int
+	Access Access
+	// Releasing is set by the first step of a release, so that a crash in its
+	// middle does not bring the plane back.
+	Releasing bool
+	CreatedAt time.Time
+}
+
+// secrets are a plane's keys, apart from its record so that changing one does
+// not write the other.
+type secrets struct {
+	CA         authority
+	FrontProxy authority
+	SigningKey []byte
+}
+
+// systemAccount holds the records that belong to no AWS account. It is no valid
+// account number.
+const systemAccount = "drydock"
+
+func recordKey(id string) store.Key { return store.Key{Account: systemAccount, ID: id} }
+
+// The collections. They are functions because a package keeps no variables.
+func records() store.Collection[record] { return store.NewCollection[record]("controlplane", "plane") }
+func secretRecords() store.Collection[secrets] {
+	return store.NewCollection[secrets]("controlplane", "secret")
+}
+
+// lastKeys holds one record: the key claimed last, which is kept warm.
+func lastKeys() store.Collection[Key] { return store.NewCollection[Key]("controlplane", "lastkey") }
+
+func newRecord(key Key, owner string, now time.Time) record {
+	return record{
+		ID:        strings.ToUpper(ids.Hex(32)),
+		Owner:     owner,
+		Key:       key,
+		Access:    Access{Public: true},
+		CreatedAt: now,
+	}
+}
+
+func newSecrets(now time.Time) (secrets, error) {
+	var s secrets
+	var err error
+	if s.CA, err = newAuthority("kubernetes", now); err != nil {
+		return s, err
+	}
+	if s.FrontProxy, err = newAuthority("front-proxy-ca", now); err != nil {
+		return s, err
+	}
+	s.SigningKey, err = newSigningKey()
+	return s, err
+}
+
+// kind is the part of the key that is fixed at birth.
+func (k Key) kind() Key {
+	k.Account, k.Name = "", ""
+	return k
+}
+
+func (k Key) validate() error {
+	if _, ok := eksversions.Lookup(k.Version); !ok {
+		return fmt.Errorf("no Kubernetes version %q", k.Version)
+	}
+	if k.Region == "" {
+		return fmt.Errorf("no region")
+	}
+	if _, err := netip.ParsePrefix(k.ServiceCIDR); err != nil {
+		return fmt.Errorf("service CIDR: %w", err)
+	}
+	return nil
+}
+
+// gitVersion is v1.N.P-eks-1234567, the same for every cluster of a platform
+// version.
+func (k Key) gitVersion() string {
+	v, _ := eksversions.Lookup(k.Version)
+	sum := sha256.Sum256([]byte(v.Patch + " " + v.PlatformVersion))
+	return "v" + v.Patch + "-eks-" + hex.EncodeToString(sum[:])[:7]
+}
+
+// dnsSuffix is the region's partition's.
+func (k Key) dnsSuffix() string {
+	if strings.HasPrefix(k.Region, "cn-") {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
+}
+
+// awsHost is 0123….gr7.us-east-1.eks.amazonaws.com. What the second label means
+// is AWS's secret; there are few of them.
+func (r record) awsHost() string {
+	cells := []string{"gr7", "sk1", "yl4", "ra1"}
+	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())
+}
+
+// issuer is https://oidc.eks.us-east-1.amazonaws.com/id/0123….
+// https://docs.aws.amazon.com/eks/latest/userguide/enable-iam-roles-for-service-accounts.html
+func (r record) issuer() string {
+	return fmt.Sprintf("https://oidc.eks.%s.%s/id/%s", r.Key.Region, r.Key.dnsSuffix(), r.ID)
+}
+
+// hosts are the names and addresses the API server's certificate is valid for.
+func (r record) hosts(listenAddress string) []string {
+	hosts := []string{
+		r.awsHost(), "localhost", "127.0.0.1", "::1",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+	}
+	if p, err := netip.ParsePrefix(r.Key.ServiceCIDR); err == nil {
+		hosts = append(hosts, p.Masked().Addr().Next().String())
+	}
+	if !slices.Contains(hosts, listenAddress) && !net.ParseIP(listenAddress).IsUnspecified() {
+		hosts = append(hosts, listenAddress)
+	}
+	return hosts
+}

@@ -1,0 +1,114 @@
+package controlplane
+
+import (
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// spareDelay is how long nothing must have been claimed, and every claimed plane
+// be ready, before spares are started: whoever made a cluster goes on working
+// with it, and gets the processor first.
+const spareDelay = 4 * time.Second
+
+// wakeSpares makes keepSpares look again.
+func (m *Manager) wakeSpares() {
+	select {
+	case m.spares <- struct{}{}:
+	default:
+	}
+}
+
+// keepSpares keeps Config.WarmSpares planes running that fit the key claimed
+// last, and no others.
+func (m *Manager) keepSpares() {
+	m.wakeSpares()
+	for {
+		select {
+		case <-m.closing:
+			return
+		case <-m.spares:
+		}
+		if !m.quiet() {
+			continue // closing, or a plane's becoming ready wakes this again
+		}
+		if err := m.tendSpares(); err != nil && !m.isClosed() {
+			m.cfg.Log.Warn("keeping spare control planes", "err", err)
+		}
+	}
+}
+
+// quiet waits until nothing has happened for spareDelay. It returns false when
+// claimed planes are starting.
+func (m *Manager) quiet() bool {
+	for {
+		for _, p := range m.all() {
+			if p.snapshot().Owner != "" && p.currentStatus().State == Starting {
+				return false
+			}
+		}
+		if m.cfg.WarmSpares == 0 {
+			return true // nothing to start
+		}
+		timer := m.cfg.Clock.NewTimer(spareDelay)
+		select {
+		case <-m.closing:
+			timer.Stop()
+			return false
+		case <-m.spares:
+			timer.Stop()
+		case <-timer.C():
+			return true
+		}
+	}
+}
+
+// tendSpares removes the spares that do not fit and makes those that lack.
+func (m *Manager) tendSpares() error {
+	want, err := lastKeys().Get(m.cfg.Store, recordKey("last"))
+	if err != nil && err != store.ErrNotFound { //nolint:errorlint // returned as it is
+		return err
+	}
+	lacking := m.cfg.WarmSpares
+	if err != nil {
+		lacking = 0
+	}
+	m.birth.Lock()
+	defer m.birth.Unlock()
+	for _, p := range m.all() {
+		rec := p.snapshot()
+		if rec.Owner != "" || rec.Releasing {
+			continue
+		}
+		if lacking == 0 || rec.Key.kind() != want {
+			if err := m.Release(m.ctx, p.id); err != nil {
+				return err
+			}
+			continue
+		}
+		lacking--
+		if err := m.startSpare(p); err != nil {
+			return err
+		}
+	}
+	for ; lacking > 0; lacking-- {
+		p, err := m.bear(m.ctx, "", want)
+		if err != nil {
+			return err
+		}
+		if err := m.startSpare(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Manager) startSpare(p *plane) error {
+	if p.running() {
+		return nil
+	}
+	if err := p.listen(m.ctx); err != nil {
+		return err
+	}
+	return p.boot(m.ctx)
+}
