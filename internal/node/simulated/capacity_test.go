@@ -1,0 +1,114 @@
+package simulated
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
+)
+
+func instanceOf(vcpu int, mib int64, enis, ips int) node.Instance {
+	return node.Instance{VCPU: vcpu, MemoryMiB: mib, MaxENI: enis, IPv4PerENI: ips, RootVolumeGiB: 20}
+}
+
+// Max pods as in eni-max-pods.txt, CPU as on nodes of these types, memory by
+// nodeadm's formula from the memory that the kernel reports.
+// https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt
+func TestSizesOfInstanceTypes(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		in       node.Instance
+		pods     int32
+		cpu      string
+		reserved int64 // MiB, eviction threshold included
+	}{
+		{"t3.small", instanceOf(2, 2048, 3, 4), 11, "1930m", 255 + 11*11 + 100},
+		{"t3.medium", instanceOf(2, 4096, 3, 6), 17, "1930m", 255 + 11*17 + 100},
+		{"m5.large", instanceOf(2, 8192, 3, 10), 29, "1930m", 255 + 11*29 + 100},
+		{"m5.xlarge", instanceOf(4, 16384, 4, 15), 58, "3920m", 255 + 11*58 + 100},
+		{"m5.2xlarge", instanceOf(8, 32768, 4, 15), 58, "7910m", 255 + 11*58 + 100},
+		{"m5.4xlarge", instanceOf(16, 65536, 8, 30), 234, "15890m", 255 + 11*234 + 100},
+		{"m5.24xlarge", instanceOf(96, 393216, 15, 50), 737, "95690m", 255 + 11*737 + 100},
+		{"a type nobody knows", instanceOf(1, 1024, 0, 0), 110, "940m", 799}, // all it has: 1565 MiB should be
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := measure(tc.in, &guest.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.maxPods != tc.pods {
+				t.Errorf("max pods %d, want %d", got.maxPods, tc.pods)
+			}
+			if cpu := got.allocatable[corev1.ResourceCPU]; cpu.String() != tc.cpu {
+				t.Errorf("allocatable CPU %s, want %s", cpu.String(), tc.cpu)
+			}
+			memory, left := got.capacity[corev1.ResourceMemory], got.allocatable[corev1.ResourceMemory]
+			if kept := (memory.Value() - left.Value()) >> 20; kept != tc.reserved {
+				t.Errorf("%d MiB reserved, want %d", kept, tc.reserved)
+			}
+			if memory.Value() >= tc.in.MemoryMiB<<20 {
+				t.Errorf("all of the memory is left to the kernel's guests")
+			}
+			disk := got.allocatable[corev1.ResourceEphemeralStorage]
+			if got, want := disk.Value(), int64(18242267956); got != want { // nodes say 18242267924
+				t.Errorf("%d bytes of disk, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestSizesThatUserDataChanges(t *testing.T) {
+	in := instanceOf(2, 8192, 3, 10) // m5.large
+	for _, tc := range []struct {
+		name string
+		cfg  guest.Config
+		pods int32
+		kept [2]int64 // millicores and MiB not allocatable
+	}{
+		{"nothing", guest.Config{}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		// nodeadm reserves for its own number of pods, whatever the kubelet is told.
+		{"maxPods", guest.Config{MaxPods: 110}, 110, [2]int64{70, 255 + 11*29 + 100}},
+		{"max-pods of Bottlerocket", guest.Config{MaxPods: 110, ReservedForPods: 110}, 110, [2]int64{70, 255 + 11*110 + 100}},
+		{"podsPerCore", guest.Config{PodsPerCore: 5}, 10, [2]int64{70, 255 + 11*29 + 100}},
+		{"expression", guest.Config{MaxPodsExpression: "(default_enis - 1) * (ips_per_eni - 1) + 2"}, 20, [2]int64{70, 255 + 11*20 + 100}},
+		{"prefixes", guest.Config{MaxPodsExpression: "min([110, max_pods * 16])"}, 29, [2]int64{70, 255 + 11*29 + 100}}, // CEL has no min here
+		{"expression of no sense", guest.Config{MaxPodsExpression: "'a'"}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		{"expression without end", guest.Config{MaxPodsExpression: "[1,2,3,4,5,6,7,8,9,10].map(a,[1,2,3,4,5,6,7,8,9,10].map(b,[1,2,3,4,5,6,7,8,9,10].map(c,[1,2,3,4,5,6,7,8,9,10].map(d,[1,2,3,4,5,6,7,8,9,10].map(e,1))))).size()"}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		{"reservations", guest.Config{
+			KubeReserved: map[string]string{"cpu": "200m"}, SystemReserved: map[string]string{"cpu": "100m", "memory": "500Mi"},
+			EvictionHard: map[string]string{"memory.available": "200Mi"},
+		}, 29, [2]int64{300, 255 + 11*29 + 500 + 200}},
+		{"eviction by share", guest.Config{EvictionHard: map[string]string{"memory.available": "50%"}}, 29, [2]int64{70, 255 + 11*29 + 7788/2}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := measure(in, &tc.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.maxPods != tc.pods {
+				t.Errorf("max pods %d, want %d", got.maxPods, tc.pods)
+			}
+			cpu, acpu := got.capacity[corev1.ResourceCPU], got.allocatable[corev1.ResourceCPU]
+			mem, amem := got.capacity[corev1.ResourceMemory], got.allocatable[corev1.ResourceMemory]
+			kept := [2]int64{cpu.MilliValue() - acpu.MilliValue(), (mem.Value() - amem.Value()) >> 20}
+			if diff := cmp.Diff(tc.kept, kept); diff != "" {
+				t.Errorf("kept back: %s", diff)
+			}
+		})
+	}
+	for name, cfg := range map[string]guest.Config{
+		"no quantity":     {KubeReserved: map[string]string{"cpu": "much"}},
+		"less than none":  {SystemReserved: map[string]string{"memory": "-1Gi"}},
+		"no share":        {EvictionHard: map[string]string{"nodefs.available": "x%"}},
+		"more than whole": {EvictionHard: map[string]string{"nodefs.available": "101%"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := measure(in, &cfg); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
