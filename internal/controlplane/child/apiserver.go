@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
+
+// webhookCacheTTL is for how long an answer of the token webhook is believed.
+const webhookCacheTTL = time.Second
 
 type apiServer struct {
 	run      func(context.Context) error
@@ -30,6 +34,9 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	opts.SecureServing.Listener = listener
 	opts.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
 	opts.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
+	// A second cache around the webhook's, for which there is no flag: with its
+	// 10 seconds a removed access entry would let people in for as long.
+	opts.Authentication.TokenSuccessCacheTTL = webhookCacheTTL
 
 	completedOptions, err := opts.Complete(ctx)
 	if err != nil {
@@ -83,7 +90,7 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--client-ca-file=" + files.CA(),
 		"--authentication-token-webhook-config-file=" + files.TokenWebhook(),
 		"--authentication-token-webhook-version=v1",
-		"--authentication-token-webhook-cache-ttl=1s",
+		"--authentication-token-webhook-cache-ttl=" + webhookCacheTTL.String(),
 		"--authorization-config=" + files.Authorization(),
 
 		"--service-account-issuer=" + cfg.Issuer,

@@ -103,8 +103,11 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		}
 		component("kube-controller-manager", func(ctx context.Context) error { return runControllerManager(ctx, cfg) })
 		component("kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg) })
-		if err := waitFor(ctx, api.loopback, "/readyz"); err != nil {
-			return err
+		// Without its default service account a namespace takes no pods.
+		for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
+			if err := waitFor(ctx, api.loopback, path); err != nil {
+				return err
+			}
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
 		settle(ctx)
@@ -123,7 +126,7 @@ func settle(ctx context.Context) {
 	debug.FreeOSMemory()
 }
 
-// waitFor asks for a path of the API server until it is OK.
+// waitFor asks for a path of the API server until the answer is OK.
 func waitFor(ctx context.Context, cfg *rest.Config, path string) error {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {

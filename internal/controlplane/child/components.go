@@ -47,6 +47,8 @@ func controllerManagerArgs(cfg launch.Config) []string {
 		"--allocate-node-cidrs=false",
 		"--configure-cloud-routes=false",
 		"--service-cluster-ip-range=" + cfg.ServiceCIDR,
+		// Made if it is not there, by default under /usr.
+		"--flex-volume-plugin-dir=" + files.FlexVolumes(),
 		"--profiling=false",
 		"--concurrent-replicaset-syncs=10",
 		"--concurrent-deployment-syncs=10",

@@ -96,7 +96,7 @@ func (d Files) Scheduler() string { return d.file("scheduler.pem") }
 // ServiceAccountKey signs and verifies service account tokens.
 func (d Files) ServiceAccountKey() string { return d.file("service-account.key") }
 
-// Webhook is the client configuration for the daemon's webhooks.
+// TokenWebhook is the client configuration for the daemon's token webhook.
 func (d Files) TokenWebhook() string { return d.file("token-webhook.kubeconfig") }
 
 // AuthorizationWebhook is the client configuration for the authorization webhook.
@@ -117,12 +117,15 @@ func (d Files) Authorization() string { return d.file("authorization.yaml") }
 // Egress is the API server's EgressSelectorConfiguration.
 func (d Files) Egress() string { return d.file("egress.yaml") }
 
-// ControllerManagerKubeconfig and SchedulerKubeconfig are written by the child,
-// which alone knows its port.
+// ControllerManagerKubeconfig is the controller manager's client configuration.
+// The child writes it, which alone knows its port.
 func (d Files) ControllerManagerKubeconfig() string { return d.file("controller-manager.kubeconfig") }
 
-// SchedulerKubeconfig is the scheduler's.
+// SchedulerKubeconfig is the scheduler's client configuration.
 func (d Files) SchedulerKubeconfig() string { return d.file("scheduler.kubeconfig") }
+
+// FlexVolumes is the folder of volume plugins; it stays empty.
+func (d Files) FlexVolumes() string { return d.file("flexvolume") }
 
 // Log is the child's output.
 func (d Files) Log() string { return d.file("child.log") }
