@@ -15,9 +15,9 @@ type Decision struct {
 	ExplicitDeny bool
 	Action       string // eks:CreateCluster
 	Resource     string // ARN, or * where the action knows no resource
-	// Reason is the last clause of AWS's message, its first word included:
-	// "because no identity-based policy allows the eks:CreateCluster action" or
-	// "with an explicit deny in a permissions boundary".
+	// Reason is the last clause of AWS's message: "no identity-based policy allows
+	// the eks:CreateCluster action", which follows "because", or "with an explicit
+	// deny in a permissions boundary", which follows nothing.
 	Reason string
 	// Matched are the statements that decided, as SOURCE#SID-or-index.
 	Matched []string
@@ -29,8 +29,11 @@ type Decision struct {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 func (d Decision) Message(principal string) string {
 	m := "User: " + principal + " is not authorized to perform: " + d.Action + " on resource: " + d.Resource
-	if d.Reason != "" {
-		m += " " + d.Reason
+	switch {
+	case d.Reason == "":
+		return m
+	case d.ExplicitDeny:
+		return m + " " + d.Reason
 	}
-	return m
+	return m + " because " + d.Reason
 }

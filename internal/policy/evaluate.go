@@ -71,7 +71,7 @@ func Evaluate(req Request, p Policies) Decision {
 	}
 	for _, l := range layers {
 		if len(l.allows) == 0 {
-			d.Reason = "because no " + l.kind + " allows the " + req.Action + " action"
+			d.Reason = "no " + l.kind + " allows the " + req.Action + " action"
 			d.Matched = nil
 			return d
 		}

@@ -28,7 +28,7 @@ const (
 // Bounds of what is parsed at all. IAM's quotas are smaller and its own to
 // report; these only keep hostile input cheap.
 const (
-	maxBytes = 1 << 18 // the API takes 131072; the largest AWS-managed policy is 170 kB
+	maxBytes = 1 << 18 // the API takes 131072; the largest AWS-managed policy is 140 kB
 	maxDepth = 12     // a valid document nests 6 deep
 )
 

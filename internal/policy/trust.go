@@ -58,7 +58,7 @@ func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
 		d.Reason = "with an explicit deny in a resource-based policy"
 		return d, NoGrant
 	case grant == NoGrant:
-		d.Reason = "because no resource-based policy allows the " + req.Action + " action"
+		d.Reason = "no resource-based policy allows the " + req.Action + " action"
 		return d, NoGrant
 	}
 	d.Allowed = true

@@ -3,12 +3,12 @@
 // sealed description of the session that only this installation's store can
 // open, so a million sessions cost nothing and survive a restart.
 //
-// It knows roles only through Directory. Only internal/app may import it.
+// It knows roles and policies only through Directory. Only internal/app may
+// import it.
 package sts
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -19,17 +19,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ErrTokenInvalid is returned for a session token that this installation did not
-// issue, or not for that access key.
-var ErrTokenInvalid = errors.New("invalid session token")
-
-// ErrTokenExpired is returned for a session that has ended.
-var ErrTokenExpired = errors.New("expired session token")
-
 // A Directory is what sts must know of IAM. iam.Service is one.
 type Directory interface {
-	// RoleTrust returns a role's unique ID, parsed trust policy and longest
-	// session; ok is false when there is no such role.
+	// RoleTrust returns a role's unique ID, trust policy and longest session; ok
+	// is false when there is no role with that ARN.
 	RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool)
 	// Decide evaluates the policies of p, and nothing else, for one action.
 	Decide(ctx context.Context, p awsapi.Principal, action, resource string) policy.Decision
@@ -67,31 +60,15 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Credentials are temporary credentials.
-type Credentials struct {
-	AccessKeyID, SecretAccessKey, SessionToken string
-	Expiration                                 time.Time
-	Principal                                  awsapi.Principal
-}
-
-// SessionOptions narrow or describe a role session. The zero value does neither.
-type SessionOptions struct {
-	Policies   []string // documents
-	PolicyARNs []string
-	Tags       map[string]string
-}
-
-// AWS declares the operations the service answers.
-func (s *Service) AWS() awsapi.Service { return awsapi.Service{Name: "sts", Handler: s} }
-
-// OpenSession returns the secret and the principal of temporary credentials, or
-// ErrTokenInvalid or ErrTokenExpired.
-func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (secret string, p awsapi.Principal, err error) {
-	return "", awsapi.Principal{}, errors.New("not written yet")
-}
-
-// IssueRoleSession returns credentials of a role without asking its trust policy:
-// for AWS services that hold the role already, such as EC2 for an instance.
-func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName string, duration time.Duration, opts SessionOptions) (Credentials, error) {
-	return Credentials{}, errors.New("not written yet")
+// AWS declares the operations the service answers. AssumeRole and
+// GetSessionToken decide for themselves whether they are allowed: the one by the
+// role's trust policy too, the other without any policy.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
+		{Name: "GetCallerIdentity", Exempt: true},
+		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags"},
+		{Name: "GetSessionToken", Exempt: true, Members: "DurationSeconds"},
+		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns"},
+		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
+	}}
 }

@@ -1,0 +1,136 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The default credentials belong to the user admin of awsapi.DefaultAccount:
+// root, which may do everything too, could not assume roles.
+const (
+	DefaultAccessKey = "test"
+	DefaultSecret    = "test"
+	DefaultUser      = "admin"
+)
+
+// EnsureAccount makes the account unless it exists. The default account gets
+// the user admin with AdministratorAccess and, unless the service is strict, the
+// access key test/test. What a user deletes of it stays deleted.
+func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
+	if !isAccount(acct) {
+		return fmt.Errorf("%q is not an account ID", acct)
+	}
+	key := store.Key{Account: acct, ID: accountID}
+	if _, err := accounts.Get(s.store, key); err == nil {
+		return nil
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := accounts.Get(tx, key); err == nil {
+			return nil
+		}
+		if err := accounts.Create(tx, key, account{Created: s.now()}); err != nil {
+			return err
+		}
+		if acct != awsapi.DefaultAccount {
+			return nil
+		}
+		admin := user{identity: identity{
+			Name: DefaultUser, Path: "/", ID: ids.IAM("AIDA"), Created: s.now(),
+			Attached: []string{"arn:aws:iam::aws:policy/AdministratorAccess"},
+		}}
+		if err := users.Create(tx, nameKey(acct, DefaultUser), admin); err != nil {
+			return err
+		}
+		if s.strict {
+			return nil
+		}
+		return keys.Create(tx, store.Key{Account: acct, ID: DefaultAccessKey}, accessKey{
+			User: DefaultUser, UserID: admin.ID, Secret: DefaultSecret, Active: true, Created: s.now(),
+		})
+	})
+}
+
+// LookupAccessKey returns the credential of a long-term access key. A 12-digit
+// number is that account's root, with any secret; the account is made on first
+// use. A key that is unknown or inactive is sigv4.ErrUnknownKey. Temporary
+// credentials are service/sts's.
+func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (sigv4.Credential, error) {
+	if cred, ok := sigv4.AccountRoot(accessKeyID); ok {
+		if s.strict {
+			return sigv4.Credential{}, sigv4.ErrUnknownKey
+		}
+		return cred, s.EnsureAccount(ctx, cred.Principal.Account)
+	}
+	acct, ok := s.AccessKeyAccount(accessKeyID)
+	if !ok {
+		if accessKeyID != DefaultAccessKey || s.strict {
+			return sigv4.Credential{}, sigv4.ErrUnknownKey
+		}
+		acct = awsapi.DefaultAccount
+		if err := s.EnsureAccount(ctx, acct); err != nil {
+			return sigv4.Credential{}, err
+		}
+	}
+	k, err := keys.Get(s.store, store.Key{Account: acct, ID: accessKeyID})
+	if err == nil && !k.Active {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return sigv4.Credential{}, orElse(err, sigv4.ErrUnknownKey)
+	}
+	u, err := users.Get(s.store, nameKey(acct, k.User))
+	if err == nil && u.ID != k.UserID {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return sigv4.Credential{}, orElse(err, sigv4.ErrUnknownKey)
+	}
+	return sigv4.Credential{SecretKey: k.Secret, Principal: awsapi.Principal{
+		Type: awsapi.IAMUser, Account: acct, ARN: u.arn(acct), UserID: u.ID, AccessKeyID: accessKeyID, Name: u.Name,
+	}}, nil
+}
+
+// ListAccountAliases answers that there is none.
+func (s *Service) ListAccountAliases(context.Context, *awsiam.ListAccountAliasesInput) (*awsiam.ListAccountAliasesOutput, error) {
+	return &awsiam.ListAccountAliasesOutput{AccountAliases: []string{}}, nil
+}
+
+// GetAccountSummary counts what the account has, beside IAM's quotas.
+func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSummaryInput) (*awsiam.GetAccountSummaryOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	us, err1 := users.List(s.store, within(acct))
+	gs, err2 := groups.List(s.store, within(acct))
+	rs, err3 := roles.List(s.store, within(acct))
+	ps, err4 := policies.List(s.store, within(acct))
+	ip, err5 := profiles.List(s.store, within(acct))
+	op, err6 := providers.List(s.store, within(acct))
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		return nil, err
+	}
+	versions := 0
+	for _, p := range ps {
+		versions += len(p.Value.Versions)
+	}
+	return &awsiam.GetAccountSummaryOutput{SummaryMap: map[string]int32{
+		"Users": int32(len(us)), "Groups": int32(len(gs)), "Roles": int32(len(rs)), "Policies": int32(len(ps)),
+		"InstanceProfiles": int32(len(ip)), "Providers": int32(len(op)), "PolicyVersionsInUse": int32(versions),
+		"ServerCertificates": 0, "MFADevices": 0, "MFADevicesInUse": 0, "AccountMFAEnabled": 0,
+		"AccountAccessKeysPresent": 0, "AccountSigningCertificatesPresent": 0,
+		"AccessKeysPerUserQuota": maxAccessKeys, "GroupsPerUserQuota": maxGroupsPerUser,
+		"AttachedPoliciesPerUserQuota": maxAttached, "AttachedPoliciesPerGroupQuota": maxAttached, "AttachedPoliciesPerRoleQuota": maxAttached,
+		"UserPolicySizeQuota": int32(ofUser.inlineBytes), "GroupPolicySizeQuota": int32(ofGroup.inlineBytes),
+		"AssumeRolePolicySizeQuota": maxTrustBytes, "PolicySizeQuota": maxPolicyBytes, "VersionsPerPolicyQuota": maxVersions,
+	}}, nil
+}
+
+// rootARN is the ARN of an account's root.
+func rootARN(account string) string { return arn.IAM(account, "root") }

@@ -1,0 +1,199 @@
+package iam
+
+import (
+	"fmt"
+	"strings"
+
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// The texts are IAM's own, as clients and their issue trackers quote them; where
+// none was found the text says so ("no source").
+
+func noSuchEntity(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &iamtypes.NoSuchEntityException{Message: &m}
+}
+
+func alreadyExists(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &iamtypes.EntityAlreadyExistsException{Message: &m}
+}
+
+func deleteConflict(message string) error {
+	return &iamtypes.DeleteConflictException{Message: &message}
+}
+
+func limitExceeded(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &iamtypes.LimitExceededException{Message: &m}
+}
+
+func invalidInput(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &iamtypes.InvalidInputException{Message: &m}
+}
+
+func malformedDocument(err error) error {
+	m := err.Error()
+	return &iamtypes.MalformedPolicyDocumentException{Message: &m}
+}
+
+// validationError is not in the API model.
+func validationError(message string) error { return awserr.New("ValidationError", message) }
+
+// constraints: "2 validation errors detected: Value … ; Value …".
+func constraints(failed []string) error {
+	plural := ""
+	if len(failed) > 1 {
+		plural = "s"
+	}
+	return validationError(fmt.Sprintf("%d validation error%s detected: %s", len(failed), plural, strings.Join(failed, "; ")))
+}
+
+// https://github.com/kubecost/docs/pull/36
+func invalidName(field string) error {
+	return validationError("The specified value for " + field + " is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
+}
+
+// moto, checked against AWS.
+func invalidPath(field string) error {
+	return validationError("The specified value for " + field + " is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters.")
+}
+
+func invalidARN(s string) error { return invalidInput("ARN %s is not valid.", s) }
+
+func invalidMarker() error { return validationError("Invalid Marker.") }
+
+// Users.
+
+func noSuchUser(name string) error {
+	return noSuchEntity("The user with name %s cannot be found.", name)
+}
+func userExists(name string) error { return alreadyExists("User with name %s already exists.", name) }
+
+func callerIsNoUser() error {
+	return validationError("Must specify userName when calling with non-User credentials")
+}
+
+func noSuchAccessKey(id string) error {
+	return noSuchEntity("The Access Key with id %s cannot be found.", id)
+}
+
+// Groups.
+
+func noSuchGroup(name string) error {
+	return noSuchEntity("The group with name %s cannot be found.", name)
+}
+func groupExists(name string) error { return alreadyExists("Group with name %s already exists.", name) }
+
+// Roles.
+
+func noSuchRole(name string) error {
+	return noSuchEntity("The role with name %s cannot be found.", name)
+}
+
+func roleExists(name string) error { return alreadyExists("Role with name %s already exists.", name) }
+
+// https://github.com/aws/containers-roadmap issues on AWSServiceRoleForAmazonEKS quote it.
+func protectedRole(name string) error {
+	m := fmt.Sprintf("Cannot perform the operation on the protected role '%s' - this role is only modifiable by AWS", name)
+	return &iamtypes.UnmodifiableEntityException{Message: &m}
+}
+
+func serviceRoleTaken(name string) error {
+	return invalidInput("Service role name %s has been taken in this account, please try a different suffix.", name)
+}
+
+func invalidPrincipal(kind, value string) error {
+	return malformedDocument(fmt.Errorf("Invalid principal in policy: %q:%q", kind, value)) //nolint:staticcheck // AWS's text
+}
+
+// Deletions: https://github.com/hashicorp/terraform-provider-aws and the AWS CLI's
+// trackers quote all of them.
+const (
+	mustDetach         = "Cannot delete entity, must detach all policies first."
+	mustDeletePolicies = "Cannot delete entity, must delete policies first."
+	mustDeleteKeys     = "Cannot delete entity, must delete access keys first."
+	mustLeaveGroups    = "Cannot delete entity, must remove users from group first."
+	mustRemoveRoles    = "Cannot delete entity, must remove roles from instance profile first."
+	policyAttached     = "Cannot delete a policy attached to entities."
+	policyHasVersions  = "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy."
+	isDefaultVersion   = "Cannot delete the default version of a policy."
+)
+
+// Policies.
+
+func noSuchInlinePolicy(owner, name string) error {
+	return noSuchEntity("The %s policy with name %s cannot be found.", owner, name)
+}
+
+func noSuchPolicy(arn string) error { return noSuchEntity("Policy %s was not found.", arn) }
+
+func notAttachable(arn string) error {
+	return noSuchEntity("Policy %s does not exist or is not attachable.", arn)
+}
+
+func noSuchVersion(arn, version string) error {
+	return noSuchEntity("Policy %s version %s does not exist or is not attachable.", arn, version)
+}
+
+func noSuchBoundary(arn string) error {
+	return noSuchEntity("Scope ARN: %s does not exist or is not attachable.", arn)
+}
+
+func policyExists(name string) error {
+	return alreadyExists("A policy called %s already exists. Duplicate names are not allowed.", name)
+}
+
+func tooManyVersions() error {
+	return limitExceeded("A managed policy can have up to 5 versions. Before you create a new version, you must delete an existing version.")
+}
+
+func quotaExceeded(name string, limit int) error {
+	return limitExceeded("Cannot exceed quota for %s: %d", name, limit)
+}
+
+func inlinePoliciesTooLarge(limit int, owner, name string) error {
+	return limitExceeded("Maximum policy size of %d bytes exceeded for %s %s", limit, owner, name)
+}
+
+// awsManaged: nobody changes AWS's policies. No source for the text.
+func awsManaged(arn string) error {
+	return awserr.New("AccessDenied", "Policy "+arn+" is managed by AWS and cannot be changed.").WithStatus(403)
+}
+
+// Instance profiles. Karpenter tells a missing profile from a missing role by
+// these texts: karpenter-provider-aws pkg/errors/errors.go.
+
+func noSuchInstanceProfile(name string) error {
+	return noSuchEntity("Instance Profile %s cannot be found.", name)
+}
+
+func instanceProfileExists(name string) error {
+	return alreadyExists("Instance Profile %s already exists.", name)
+}
+
+// OpenID Connect providers.
+
+func noSuchProvider(arn string) error {
+	return noSuchEntity("OpenIDConnect Provider not found for arn %s", arn)
+}
+
+func providerExists(url string) error {
+	return alreadyExists("Provider with url https://%s already exists.", url)
+}
+
+func invalidProviderURL() error { return validationError("Invalid Open ID Connect Provider URL") }
+
+// Tags: moto, checked against AWS.
+
+func duplicateTags() error {
+	return invalidInput("Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+}
+
+func tooManyThumbprints() error {
+	return invalidInput("Thumbprint list must contain fewer than 5 entries.")
+}

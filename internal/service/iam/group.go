@@ -1,0 +1,215 @@
+package iam
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	maxGroupName     = 128
+	maxGroupsPerUser = 10
+)
+
+// CreateGroup makes a group of users.
+func (s *Service) CreateGroup(ctx context.Context, in *awsiam.CreateGroupInput) (*awsiam.CreateGroupOutput, error) {
+	var c checks
+	c.name("groupName", *in.GroupName, maxGroupName)
+	c.path("path", in.Path)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	id, err := s.newIdentity("AGPA", *in.GroupName, in.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	g := group{identity: id}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := groups.Get(tx, nameKey(acct, g.Name)); err == nil {
+			return groupExists(g.Name)
+		}
+		return groups.Create(tx, nameKey(acct, g.Name), g)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.CreateGroupOutput{Group: outGroup(acct, &g)}, nil
+}
+
+// group reads the group a request names.
+func (s *Service) group(account, name string) (group, error) {
+	var c checks
+	c.name("groupName", name, maxGroupName)
+	if err := c.err(); err != nil {
+		return group{}, err
+	}
+	g, err := groups.Get(s.store, nameKey(account, name))
+	return g, orElse(err, noSuchGroup(name))
+}
+
+// GetGroup describes a group and lists its users.
+func (s *Service) GetGroup(ctx context.Context, in *awsiam.GetGroupInput) (*awsiam.GetGroupOutput, error) {
+	var c checks
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	g, err := s.group(acct, *in.GroupName)
+	if err != nil {
+		return nil, err
+	}
+	members, err := groupMembers(s.store, acct, g.Name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := paginate(members, itemID, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsiam.GetGroupOutput{Group: outGroup(acct, &g), Users: []iamtypes.User{}, IsTruncated: p.truncated, Marker: p.marker}
+	for i := range p.items {
+		out.Users = append(out.Users, *outUser(acct, &p.items[i].Value))
+	}
+	return out, nil
+}
+
+// groupMembers returns the users in a group.
+func groupMembers(r store.Reader, account, name string) ([]store.Item[user], error) {
+	all, err := users.List(r, within(account))
+	return slices.DeleteFunc(all, func(u store.Item[user]) bool { return !slices.Contains(u.Value.Groups, name) }), err
+}
+
+// ListGroups lists the account's groups.
+func (s *Service) ListGroups(ctx context.Context, in *awsiam.ListGroupsInput) (*awsiam.ListGroupsOutput, error) {
+	var c checks
+	c.pathPrefix(in.PathPrefix)
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	items, err := groups.List(s.store, within(acct))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(g store.Item[group]) bool { return !hasPathPrefix(g.Value.Path, in.PathPrefix) })
+	p, err := paginate(items, itemID, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListGroupsOutput{Groups: outGroups(acct, p.items), IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// ListGroupsForUser lists the groups a user is in.
+func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsForUserInput) (*awsiam.ListGroupsForUserOutput, error) {
+	var c checks
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	u, err := s.user(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := groups.List(s.store, within(acct))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(g store.Item[group]) bool { return !slices.Contains(u.Groups, g.Value.Name) })
+	p, err := paginate(items, itemID, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListGroupsForUserOutput{Groups: outGroups(acct, p.items), IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// DeleteGroup removes a group without users and policies.
+func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) (*awsiam.DeleteGroupOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, nameKey(acct, *in.GroupName))
+		if err != nil {
+			return orElse(err, noSuchGroup(*in.GroupName))
+		}
+		members, err := groupMembers(tx, acct, g.Name)
+		switch {
+		case err != nil:
+			return err
+		case len(members) > 0:
+			return deleteConflict(mustLeaveGroups)
+		case len(g.Attached) > 0:
+			return deleteConflict(mustDetach)
+		case len(g.Inline) > 0:
+			return deleteConflict(mustDeletePolicies)
+		}
+		groups.Delete(tx, nameKey(acct, g.Name))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteGroupOutput{}, nil
+}
+
+// AddUserToGroup puts a user into a group; twice is no error.
+func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupInput) (*awsiam.AddUserToGroupOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
+		g, err := groups.Get(tx, nameKey(acct, *in.GroupName))
+		switch {
+		case err != nil:
+			return orElse(err, noSuchGroup(*in.GroupName))
+		case slices.Contains(u.Groups, g.Name):
+			return nil
+		case len(u.Groups) >= maxGroupsPerUser:
+			return quotaExceeded("GroupsPerUser", maxGroupsPerUser)
+		}
+		u.Groups = append(u.Groups, g.Name)
+		slices.Sort(u.Groups)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.AddUserToGroupOutput{}, nil
+}
+
+// RemoveUserFromGroup takes a user out of a group.
+func (s *Service) RemoveUserFromGroup(ctx context.Context, in *awsiam.RemoveUserFromGroupInput) (*awsiam.RemoveUserFromGroupOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
+		if _, err := groups.Get(tx, nameKey(acct, *in.GroupName)); err != nil {
+			return orElse(err, noSuchGroup(*in.GroupName))
+		}
+		u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return strings.EqualFold(g, *in.GroupName) })
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.RemoveUserFromGroupOutput{}, nil
+}
+
+func outGroup(account string, g *group) *iamtypes.Group {
+	return &iamtypes.Group{
+		Arn: aws.String(g.arn(account)), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Path: aws.String(g.Path), CreateDate: aws.Time(g.Created),
+	}
+}
+
+func outGroups(account string, items []store.Item[group]) []iamtypes.Group {
+	out := []iamtypes.Group{}
+	for i := range items {
+		out = append(out, *outGroup(account, &items[i].Value))
+	}
+	return out
+}

@@ -1,0 +1,263 @@
+package iam
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const maxProfileName = 128
+
+// CreateInstanceProfile makes an instance profile without a role.
+func (s *Service) CreateInstanceProfile(ctx context.Context, in *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error) {
+	var c checks
+	c.name("instanceProfileName", *in.InstanceProfileName, maxProfileName)
+	c.path("path", in.Path)
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	tags, err := newTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	p := instanceProfile{Name: *in.InstanceProfileName, Path: pathOr(in.Path), ID: ids.IAM("AIPA"), Created: s.now(), Tags: tags}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := profiles.Get(tx, nameKey(acct, p.Name)); err == nil {
+			return instanceProfileExists(p.Name)
+		}
+		return profiles.Create(tx, nameKey(acct, p.Name), p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.outProfile(acct, &p)
+	if err != nil {
+		return nil, err
+	}
+	out.Tags = outTags(p.Tags)
+	return &awsiam.CreateInstanceProfileOutput{InstanceProfile: out}, nil
+}
+
+// GetInstanceProfile describes an instance profile and its role.
+func (s *Service) GetInstanceProfile(ctx context.Context, in *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	p, err := s.profile(acct, *in.InstanceProfileName)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.outProfile(acct, &p)
+	if err != nil {
+		return nil, err
+	}
+	out.Tags = outTags(p.Tags)
+	return &awsiam.GetInstanceProfileOutput{InstanceProfile: out}, nil
+}
+
+// profile reads the instance profile a request names.
+func (s *Service) profile(account, name string) (instanceProfile, error) {
+	var c checks
+	c.name("instanceProfileName", name, maxProfileName)
+	if err := c.err(); err != nil {
+		return instanceProfile{}, err
+	}
+	p, err := profiles.Get(s.store, nameKey(account, name))
+	return p, orElse(err, noSuchInstanceProfile(name))
+}
+
+// ListInstanceProfiles lists the account's instance profiles.
+func (s *Service) ListInstanceProfiles(ctx context.Context, in *awsiam.ListInstanceProfilesInput) (*awsiam.ListInstanceProfilesOutput, error) {
+	var c checks
+	c.pathPrefix(in.PathPrefix)
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	items, err := profiles.List(s.store, within(acct))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(i store.Item[instanceProfile]) bool { return !hasPathPrefix(i.Value.Path, in.PathPrefix) })
+	list, p, err := s.profilePage(acct, items, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListInstanceProfilesOutput{InstanceProfiles: list, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// ListInstanceProfilesForRole lists the instance profiles that hold a role.
+func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *awsiam.ListInstanceProfilesForRoleInput) (*awsiam.ListInstanceProfilesForRoleOutput, error) {
+	var c checks
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	r, err := s.role(acct, *in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := profilesOf(s.store, acct, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	list, p, err := s.profilePage(acct, items, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+func (s *Service) profilePage(account string, items []store.Item[instanceProfile], marker *string, maxItems *int32) ([]iamtypes.InstanceProfile, page[store.Item[instanceProfile]], error) {
+	p, err := paginate(items, itemID, marker, maxItems)
+	if err != nil {
+		return nil, p, err
+	}
+	list := []iamtypes.InstanceProfile{}
+	for i := range p.items {
+		out, err := s.outProfile(account, &p.items[i].Value)
+		if err != nil {
+			return nil, p, err
+		}
+		list = append(list, *out)
+	}
+	return list, p, nil
+}
+
+// profilesOf returns the instance profiles that hold a role.
+func profilesOf(r store.Reader, account, roleName string) ([]store.Item[instanceProfile], error) {
+	all, err := profiles.List(r, within(account))
+	return slices.DeleteFunc(all, func(i store.Item[instanceProfile]) bool { return !strings.EqualFold(i.Value.Role, roleName) }), err
+}
+
+// DeleteInstanceProfile removes an instance profile without a role.
+func (s *Service) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		key := nameKey(acct, *in.InstanceProfileName)
+		p, err := profiles.Get(tx, key)
+		if err != nil {
+			return orElse(err, noSuchInstanceProfile(*in.InstanceProfileName))
+		}
+		if p.Role != "" {
+			return deleteConflict(mustRemoveRoles)
+		}
+		profiles.Delete(tx, key)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteInstanceProfileOutput{}, nil
+}
+
+// AddRoleToInstanceProfile puts a role into an instance profile, which holds one.
+func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.changeProfile(ctx, *in.InstanceProfileName, func(tx *store.Tx, p *instanceProfile) error {
+		r, err := roles.Get(tx, nameKey(acct, *in.RoleName))
+		switch {
+		case err != nil:
+			return orElse(err, noSuchRole(*in.RoleName))
+		case r.ServiceLinked != "":
+			return protectedRole(r.Name)
+		case p.Role != "":
+			return quotaExceeded("InstanceSessionsPerInstanceProfile", 1)
+		}
+		p.Role = r.Name
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.AddRoleToInstanceProfileOutput{}, nil
+}
+
+// RemoveRoleFromInstanceProfile takes a role out of an instance profile.
+func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error) {
+	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
+		if !strings.EqualFold(p.Role, *in.RoleName) {
+			return noSuchRole(*in.RoleName)
+		}
+		p.Role = ""
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.RemoveRoleFromInstanceProfileOutput{}, nil
+}
+
+// changeProfile changes an instance profile of the caller's account.
+func (s *Service) changeProfile(ctx context.Context, name string, fn func(*store.Tx, *instanceProfile) error) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		key := nameKey(awsapi.CallFrom(ctx).Account, name)
+		return orElse(profiles.Update(tx, key, func(p *instanceProfile) error { return fn(tx, p) }), noSuchInstanceProfile(name))
+	})
+}
+
+// TagInstanceProfile adds tags to an instance profile.
+func (s *Service) TagInstanceProfile(ctx context.Context, in *awsiam.TagInstanceProfileInput) (*awsiam.TagInstanceProfileOutput, error) {
+	var c checks
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
+		return setTags(&p.Tags, in.Tags, "InstanceProfile")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.TagInstanceProfileOutput{}, nil
+}
+
+// UntagInstanceProfile removes tags from an instance profile.
+func (s *Service) UntagInstanceProfile(ctx context.Context, in *awsiam.UntagInstanceProfileInput) (*awsiam.UntagInstanceProfileOutput, error) {
+	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
+		unsetTags(&p.Tags, in.TagKeys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.UntagInstanceProfileOutput{}, nil
+}
+
+// ListInstanceProfileTags lists an instance profile's tags.
+func (s *Service) ListInstanceProfileTags(ctx context.Context, in *awsiam.ListInstanceProfileTagsInput) (*awsiam.ListInstanceProfileTagsOutput, error) {
+	prof, err := s.profile(awsapi.CallFrom(ctx).Account, *in.InstanceProfileName)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pageTags(prof.Tags, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListInstanceProfileTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+func (s *Service) outProfile(account string, p *instanceProfile) (*iamtypes.InstanceProfile, error) {
+	out := &iamtypes.InstanceProfile{
+		Arn: aws.String(p.arn(account)), InstanceProfileId: aws.String(p.ID), InstanceProfileName: aws.String(p.Name),
+		Path: aws.String(p.Path), CreateDate: aws.Time(p.Created), Roles: []iamtypes.Role{},
+	}
+	if p.Role != "" {
+		r, err := roles.Get(s.store, nameKey(account, p.Role))
+		if err != nil {
+			return nil, err // DeleteRole refuses roles in use
+		}
+		out.Roles = append(out.Roles, *outRole(account, &r))
+	}
+	return out, nil
+}

@@ -1,0 +1,252 @@
+package iam
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	maxClientIDs   = 100
+	maxThumbprints = 5
+)
+
+// CreateOpenIDConnectProvider registers an issuer of web identities. Its URL is
+// not dialled: AWS fetches the thumbprint when none is given, Drydock keeps none.
+func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *awsiam.CreateOpenIDConnectProviderInput) (*awsiam.CreateOpenIDConnectProviderOutput, error) {
+	var c checks
+	c.length("url", *in.Url, 1, 255)
+	c.clientIDs(in.ClientIDList)
+	c.thumbprints(in.ThumbprintList)
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(*in.Url)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, invalidProviderURL()
+	}
+	if len(in.ClientIDList) > maxClientIDs {
+		return nil, quotaExceeded("ClientIdsPerOpenIdConnectProvider", maxClientIDs)
+	}
+	if len(in.ThumbprintList) > maxThumbprints {
+		return nil, tooManyThumbprints()
+	}
+	tags, err := newTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	p := oidcProvider{
+		URL:       strings.ToLower(u.Hostname()) + strings.TrimSuffix(u.Path, "/"), // the ARN has no port either
+		ClientIDs: slices.Clone(in.ClientIDList), Thumbprints: slices.Clone(in.ThumbprintList), Created: s.now(), Tags: tags,
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		key := store.Key{Account: acct, ID: p.URL}
+		if _, err := providers.Get(tx, key); err == nil {
+			return providerExists(p.URL)
+		}
+		return providers.Create(tx, key, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.CreateOpenIDConnectProviderOutput{
+		OpenIDConnectProviderArn: aws.String(providerARN(acct, p.URL)), Tags: outTags(tags),
+	}, nil
+}
+
+func (c *checks) clientIDs(list []string) {
+	for _, id := range list {
+		c.length("clientIDList", id, 1, 255)
+	}
+}
+
+func (c *checks) thumbprints(list []string) {
+	for _, t := range list {
+		c.length("thumbprintList", t, 40, 40)
+	}
+}
+
+func providerARN(account, url string) string { return arn.IAM(account, "oidc-provider/"+url) }
+
+// providerKey finds the key of a provider of the caller's account.
+func providerKey(ctx context.Context, providerARN string) (store.Key, error) {
+	a, err := arn.Parse(providerARN)
+	url, ok := strings.CutPrefix(a.Resource, "oidc-provider/")
+	switch {
+	case err != nil || !ok || url == "" || a.Service != "iam":
+		return store.Key{}, invalidARN(providerARN)
+	case a.Account != awsapi.CallFrom(ctx).Account:
+		return store.Key{}, noSuchProvider(providerARN)
+	}
+	return store.Key{Account: a.Account, ID: url}, nil
+}
+
+func (s *Service) provider(ctx context.Context, providerARN string) (oidcProvider, error) {
+	key, err := providerKey(ctx, providerARN)
+	if err != nil {
+		return oidcProvider{}, err
+	}
+	p, err := providers.Get(s.store, key)
+	return p, orElse(err, noSuchProvider(providerARN))
+}
+
+func (s *Service) changeProvider(ctx context.Context, providerARN string, fn func(*oidcProvider) error) error {
+	key, err := providerKey(ctx, providerARN)
+	if err != nil {
+		return err
+	}
+	return orElse(providers.UpdateOne(ctx, s.store, key, fn), noSuchProvider(providerARN))
+}
+
+// GetOpenIDConnectProvider describes a provider.
+func (s *Service) GetOpenIDConnectProvider(ctx context.Context, in *awsiam.GetOpenIDConnectProviderInput) (*awsiam.GetOpenIDConnectProviderOutput, error) {
+	p, err := s.provider(ctx, *in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.GetOpenIDConnectProviderOutput{
+		Url: &p.URL, ClientIDList: p.ClientIDs, ThumbprintList: p.Thumbprints, CreateDate: &p.Created, Tags: outTags(p.Tags),
+	}, nil
+}
+
+// ListOpenIDConnectProviders lists the account's providers.
+func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *awsiam.ListOpenIDConnectProvidersInput) (*awsiam.ListOpenIDConnectProvidersOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	items, err := providers.List(s.store, within(acct))
+	if err != nil {
+		return nil, err
+	}
+	out := &awsiam.ListOpenIDConnectProvidersOutput{}
+	for _, i := range items {
+		out.OpenIDConnectProviderList = append(out.OpenIDConnectProviderList,
+			iamtypes.OpenIDConnectProviderListEntry{Arn: aws.String(providerARN(acct, i.Value.URL))})
+	}
+	return out, nil
+}
+
+// DeleteOpenIDConnectProvider removes a provider; removing it twice is no error.
+func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *awsiam.DeleteOpenIDConnectProviderInput) (*awsiam.DeleteOpenIDConnectProviderOutput, error) {
+	key, err := providerKey(ctx, *in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := providers.Get(tx, key); err != nil {
+			return orElse(err, noSuchProvider(*in.OpenIDConnectProviderArn))
+		}
+		providers.Delete(tx, key)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteOpenIDConnectProviderOutput{}, nil
+}
+
+// UpdateOpenIDConnectProviderThumbprint replaces a provider's thumbprints.
+func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in *awsiam.UpdateOpenIDConnectProviderThumbprintInput) (*awsiam.UpdateOpenIDConnectProviderThumbprintOutput, error) {
+	var c checks
+	c.thumbprints(in.ThumbprintList)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if len(in.ThumbprintList) > maxThumbprints {
+		return nil, tooManyThumbprints()
+	}
+	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
+		p.Thumbprints = slices.Clone(in.ThumbprintList)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.UpdateOpenIDConnectProviderThumbprintOutput{}, nil
+}
+
+// AddClientIDToOpenIDConnectProvider registers an audience; twice is no error.
+func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *awsiam.AddClientIDToOpenIDConnectProviderInput) (*awsiam.AddClientIDToOpenIDConnectProviderOutput, error) {
+	var c checks
+	c.length("clientID", *in.ClientID, 1, 255)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
+		switch {
+		case slices.Contains(p.ClientIDs, *in.ClientID):
+			return nil
+		case len(p.ClientIDs) >= maxClientIDs:
+			return quotaExceeded("ClientIdsPerOpenIdConnectProvider", maxClientIDs)
+		}
+		p.ClientIDs = append(p.ClientIDs, *in.ClientID)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.AddClientIDToOpenIDConnectProviderOutput{}, nil
+}
+
+// RemoveClientIDFromOpenIDConnectProvider removes an audience; one that is not
+// there is no error.
+func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, in *awsiam.RemoveClientIDFromOpenIDConnectProviderInput) (*awsiam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
+		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.RemoveClientIDFromOpenIDConnectProviderOutput{}, nil
+}
+
+// TagOpenIDConnectProvider adds tags to a provider.
+func (s *Service) TagOpenIDConnectProvider(ctx context.Context, in *awsiam.TagOpenIDConnectProviderInput) (*awsiam.TagOpenIDConnectProviderOutput, error) {
+	var c checks
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
+		return setTags(&p.Tags, in.Tags, "OpenIDConnectProvider")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.TagOpenIDConnectProviderOutput{}, nil
+}
+
+// UntagOpenIDConnectProvider removes tags from a provider.
+func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *awsiam.UntagOpenIDConnectProviderInput) (*awsiam.UntagOpenIDConnectProviderOutput, error) {
+	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
+		unsetTags(&p.Tags, in.TagKeys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.UntagOpenIDConnectProviderOutput{}, nil
+}
+
+// ListOpenIDConnectProviderTags lists a provider's tags.
+func (s *Service) ListOpenIDConnectProviderTags(ctx context.Context, in *awsiam.ListOpenIDConnectProviderTagsInput) (*awsiam.ListOpenIDConnectProviderTagsOutput, error) {
+	prov, err := s.provider(ctx, *in.OpenIDConnectProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pageTags(prov.Tags, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListOpenIDConnectProviderTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}

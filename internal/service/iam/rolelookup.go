@@ -1,0 +1,111 @@
+package iam
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// A Role is what other parts of Drydock may know of a role.
+type Role struct {
+	Account string
+	Name    string
+	Path    string // "/" or "/a/b/"
+	ARN     string // with the path
+	ID      string // AROA…
+	// Trust is the trust policy's document.
+	Trust string
+	// MaxSession limits AssumeRole's DurationSeconds.
+	MaxSession time.Duration
+	// AttachedPolicies are the ARNs of attached managed policies.
+	AttachedPolicies []string
+}
+
+func export(account string, r *role) Role {
+	return Role{
+		Account: account, Name: r.Name, Path: r.Path, ARN: r.arn(account), ID: r.ID, Trust: r.Trust,
+		MaxSession: time.Duration(r.MaxSession) * time.Second, AttachedPolicies: r.Attached,
+	}
+}
+
+// RoleByARN returns the role with that ARN, path included, or ErrNoSuchRole.
+func (s *Service) RoleByARN(ctx context.Context, roleARN string) (Role, error) {
+	account, _, name, ok := arnName(roleARN, "role")
+	if !ok {
+		return Role{}, ErrNoSuchRole
+	}
+	r, err := s.RoleByName(ctx, account, name)
+	if err == nil && r.ARN != roleARN {
+		return Role{}, ErrNoSuchRole
+	}
+	return r, err
+}
+
+// RoleByName returns a role of an account, or ErrNoSuchRole.
+func (s *Service) RoleByName(_ context.Context, account, name string) (Role, error) {
+	r, err := roles.Get(s.store, nameKey(account, name))
+	if err != nil {
+		return Role{}, orElse(err, ErrNoSuchRole)
+	}
+	return export(account, &r), nil
+}
+
+// RoleTrust returns a role's unique ID, trust policy and longest session. It is
+// what service/sts needs.
+func (s *Service) RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool) {
+	r, err := s.RoleByARN(ctx, roleARN)
+	if err != nil {
+		return "", nil, 0, false
+	}
+	return r.ID, s.parsed.get(policy.Trust, r.Trust), r.MaxSession, true
+}
+
+// TrustsService reports whether role's trust policy lets an AWS service, named
+// as in eks.amazonaws.com, assume it for a resource of the role's own account.
+func (s *Service) TrustsService(role Role, service string) bool {
+	return s.TrustsServiceFor(role, service, "")
+}
+
+// TrustsServiceFor is TrustsService for one resource, whose ARN the trust policy
+// may ask for as aws:SourceArn. Empty: a condition on it is not met.
+func (s *Service) TrustsServiceFor(role Role, service, sourceARN string) bool {
+	known := map[string][]string{"aws:sourceaccount": {role.Account}}
+	if sourceARN != "" {
+		known["aws:sourcearn"] = []string{sourceARN}
+	}
+	return policy.TrustsService(s.parsed.get(policy.Trust, role.Trust), service, known)
+}
+
+// An InstanceProfile is what EC2 may know of one.
+type InstanceProfile struct {
+	Name, ARN, ID string
+}
+
+// InstanceProfileRole returns an instance profile, named by its name or its ARN,
+// and its role. ErrNoSuchInstanceProfile if account has no such profile; a
+// profile without a role comes with ErrNoSuchRole.
+func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN string) (InstanceProfile, Role, error) {
+	name := nameOrARN
+	if strings.HasPrefix(nameOrARN, "arn:") {
+		owner, _, n, ok := arnName(nameOrARN, "instance-profile")
+		if !ok || owner != account {
+			return InstanceProfile{}, Role{}, ErrNoSuchInstanceProfile
+		}
+		name = n
+	}
+	p, err := profiles.Get(s.store, nameKey(account, name))
+	if err != nil {
+		return InstanceProfile{}, Role{}, orElse(err, ErrNoSuchInstanceProfile)
+	}
+	out := InstanceProfile{Name: p.Name, ARN: p.arn(account), ID: p.ID}
+	if name != nameOrARN && out.ARN != nameOrARN {
+		return InstanceProfile{}, Role{}, ErrNoSuchInstanceProfile // another path
+	}
+	if p.Role == "" {
+		return out, Role{}, ErrNoSuchRole
+	}
+	r, err := s.RoleByName(ctx, account, p.Role)
+	return out, r, err
+}

@@ -1,0 +1,126 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A serviceRole is the role that a service keeps in an account.
+type serviceRole struct{ name, policy, description string }
+
+// serviceRoles are those that EKS clusters and what they use need.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
+var serviceRoles = map[string]serviceRole{
+	"eks.amazonaws.com":                  {"AWSServiceRoleForAmazonEKS", "AmazonEKSServiceRolePolicy", "Allows Amazon EKS to call AWS services on your behalf."},
+	"eks-nodegroup.amazonaws.com":        {"AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAmazonEKSNodegroup", "This policy allows Amazon EKS to create and manage Nodegroups"},
+	"eks-fargate.amazonaws.com":          {"AWSServiceRoleForAmazonEKSForFargate", "AmazonEKSForFargateServiceRolePolicy", "This policy grants necessary permissions to Amazon EKS to run fargate tasks"},
+	"autoscaling.amazonaws.com":          {"AWSServiceRoleForAutoScaling", "AutoScalingServiceRolePolicy", "Default Service-Linked Role enables access to AWS Services and Resources used or managed by Auto Scaling"},
+	"spot.amazonaws.com":                 {"AWSServiceRoleForEC2Spot", "AWSEC2SpotServiceRolePolicy", "Default EC2 Spot Service Linked Role"},
+	"ec2fleet.amazonaws.com":             {"AWSServiceRoleForEC2Fleet", "AWSEC2FleetServiceRolePolicy", "Default EC2 Fleet Service Linked Role"},
+	"elasticloadbalancing.amazonaws.com": {"AWSServiceRoleForElasticLoadBalancing", "AWSElasticLoadBalancingServiceRolePolicy", "Allows ELB to call AWS services on your behalf."},
+}
+
+// CreateServiceLinkedRole makes the role of an AWS service.
+func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
+	var c checks
+	c.name("aWSServiceName", *in.AWSServiceName, 128)
+	c.description(in.Description)
+	if in.CustomSuffix != nil {
+		c.name("customSuffix", *in.CustomSuffix, 64)
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, str(in.CustomSuffix), in.Description)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.CreateServiceLinkedRoleOutput{Role: outRole(acct, &r)}, nil
+}
+
+// EnsureServiceLinkedRole makes an AWS service's role in account unless it is
+// there, as services do when they are first used.
+func (s *Service) EnsureServiceLinkedRole(ctx context.Context, account, service string) (Role, error) {
+	if sr, ok := serviceRoles[service]; ok {
+		if r, err := s.RoleByName(ctx, account, sr.name); err == nil {
+			return r, nil
+		}
+	}
+	r, err := s.createServiceRole(ctx, account, service, "", nil)
+	if taken := (*iamtypes.InvalidInputException)(nil); errors.As(err, &taken) {
+		return s.RoleByName(ctx, account, serviceRoles[service].name) // someone else was faster
+	}
+	if err != nil {
+		return Role{}, err
+	}
+	return export(account, &r), nil
+}
+
+func (s *Service) createServiceRole(ctx context.Context, account, service, suffix string, description *string) (role, error) {
+	sr, ok := serviceRoles[service]
+	if !ok {
+		return role{}, awserr.NotImplemented("the service-linked role of " + service)
+	}
+	name := sr.name
+	if suffix != "" {
+		name += "_" + suffix
+	}
+	r := role{
+		identity: identity{
+			Name: name, Path: "/aws-service-role/" + service + "/", ID: ids.IAM("AROA"), Created: s.now(),
+			Attached: []string{"arn:aws:iam::aws:policy/aws-service-role/" + sr.policy},
+		},
+		Trust:       `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`,
+		Description: sr.description, MaxSession: 3600, ServiceLinked: service,
+	}
+	if description != nil {
+		r.Description = *description
+	}
+	return r, s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := roles.Get(tx, nameKey(account, name)); err == nil {
+			return serviceRoleTaken(name)
+		}
+		return roles.Create(tx, nameKey(account, name), r)
+	})
+}
+
+// DeleteServiceLinkedRole removes a service's role at once. AWS asks the service
+// first; services here make the role again when they need it.
+func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.DeleteServiceLinkedRoleInput) (*awsiam.DeleteServiceLinkedRoleOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	task := ""
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		r, err := roles.Get(tx, nameKey(acct, *in.RoleName))
+		if err == nil && r.ServiceLinked == "" {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return orElse(err, noSuchRole(*in.RoleName))
+		}
+		roles.Delete(tx, nameKey(acct, r.Name))
+		task = "task" + r.Path + r.Name + "/" + ids.UUID()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteServiceLinkedRoleOutput{DeletionTaskId: &task}, nil
+}
+
+// GetServiceLinkedRoleDeletionStatus tells that the deletion is done.
+func (s *Service) GetServiceLinkedRoleDeletionStatus(_ context.Context, in *awsiam.GetServiceLinkedRoleDeletionStatusInput) (*awsiam.GetServiceLinkedRoleDeletionStatusOutput, error) {
+	if !strings.HasPrefix(*in.DeletionTaskId, "task/aws-service-role/") {
+		return nil, invalidInput("The deletion task id is invalid.") // no source
+	}
+	return &awsiam.GetServiceLinkedRoleDeletionStatusOutput{Status: iamtypes.DeletionTaskStatusTypeSucceeded}, nil
+}

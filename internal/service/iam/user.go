@@ -1,0 +1,282 @@
+package iam
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	maxUserName  = 64
+	maxNameGiven = 128 // existingUserNameType: what may be asked for
+)
+
+// CreateUser makes a user without credentials or permissions.
+func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*awsiam.CreateUserOutput, error) {
+	var c checks
+	c.name("userName", *in.UserName, maxUserName)
+	c.path("path", in.Path)
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	id, err := s.newIdentity("AIDA", *in.UserName, in.Path, in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	u := user{identity: id}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if in.PermissionsBoundary != nil {
+			if err := u.setBoundary(tx, acct, *in.PermissionsBoundary); err != nil {
+				return err
+			}
+		}
+		if _, err := users.Get(tx, nameKey(acct, u.Name)); err == nil {
+			return userExists(u.Name)
+		}
+		return users.Create(tx, nameKey(acct, u.Name), u)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := outUser(acct, &u)
+	out.Tags = outTags(u.Tags)
+	return &awsiam.CreateUserOutput{User: out}, nil
+}
+
+// GetUser describes a user; without a name the caller, root included.
+func (s *Service) GetUser(ctx context.Context, in *awsiam.GetUserInput) (*awsiam.GetUserOutput, error) {
+	call := awsapi.CallFrom(ctx)
+	if in.UserName == nil && call.Principal.Type == awsapi.Root {
+		if err := s.EnsureAccount(ctx, call.Account); err != nil {
+			return nil, err
+		}
+		acct, err := accounts.Get(s.store, store.Key{Account: call.Account, ID: accountID})
+		if err != nil {
+			return nil, err
+		}
+		return &awsiam.GetUserOutput{User: &iamtypes.User{
+			Arn: aws.String(rootARN(call.Account)), UserId: aws.String(call.Account),
+			Path: aws.String("/"), UserName: aws.String("root"), CreateDate: &acct.Created,
+		}}, nil
+	}
+	u, err := s.user(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	out := outUser(call.Account, &u)
+	out.PermissionsBoundary, out.Tags = u.boundary(), outTags(u.Tags)
+	return &awsiam.GetUserOutput{User: out}, nil
+}
+
+// user reads the user a request names, or the caller.
+func (s *Service) user(ctx context.Context, name *string) (user, error) {
+	n, err := userName(ctx, name)
+	if err != nil {
+		return user{}, err
+	}
+	u, err := users.Get(s.store, nameKey(awsapi.CallFrom(ctx).Account, n))
+	return u, orElse(err, noSuchUser(n))
+}
+
+// userName is the user a request is about: the one it names, or the caller.
+func userName(ctx context.Context, name *string) (string, error) {
+	if name == nil {
+		p := awsapi.CallFrom(ctx).Principal
+		if p.Type != awsapi.IAMUser {
+			return "", callerIsNoUser()
+		}
+		return p.Name, nil
+	}
+	var c checks
+	c.name("userName", *name, maxNameGiven)
+	return *name, c.err()
+}
+
+// ListUsers lists the account's users.
+func (s *Service) ListUsers(ctx context.Context, in *awsiam.ListUsersInput) (*awsiam.ListUsersOutput, error) {
+	var c checks
+	c.pathPrefix(in.PathPrefix)
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	items, err := users.List(s.store, within(acct))
+	if err != nil {
+		return nil, err
+	}
+	var list []iamtypes.User
+	for i := range items {
+		if u := &items[i].Value; hasPathPrefix(u.Path, in.PathPrefix) {
+			list = append(list, *outUser(acct, u))
+		}
+	}
+	p, err := paginate(list, func(u iamtypes.User) string { return strings.ToLower(*u.UserName) }, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListUsersOutput{Users: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// UpdateUser renames or moves a user; its keys and groups follow.
+func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*awsiam.UpdateUserOutput, error) {
+	var c checks
+	c.name("userName", *in.UserName, maxNameGiven)
+	if in.NewUserName != nil {
+		c.name("newUserName", *in.NewUserName, maxUserName)
+	}
+	c.path("newPath", in.NewPath)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		old := nameKey(acct, *in.UserName)
+		u, err := users.Get(tx, old)
+		if err != nil {
+			return orElse(err, noSuchUser(*in.UserName))
+		}
+		if in.NewPath != nil {
+			u.Path = *in.NewPath
+		}
+		if in.NewUserName == nil || *in.NewUserName == u.Name {
+			return users.Put(tx, old, u)
+		}
+		key := nameKey(acct, *in.NewUserName)
+		if _, err := users.Get(tx, key); err == nil && key != old {
+			return userExists(*in.NewUserName)
+		}
+		owned, err := userKeys(tx, acct, &u)
+		if err != nil {
+			return err
+		}
+		for _, k := range owned {
+			k.Value.User = *in.NewUserName
+			if err := keys.Put(tx, k.Key, k.Value); err != nil {
+				return err
+			}
+		}
+		u.Name = *in.NewUserName
+		users.Delete(tx, old)
+		return users.Put(tx, key, u)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.UpdateUserOutput{}, nil
+}
+
+// DeleteUser removes a user that owns nothing any more.
+func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*awsiam.DeleteUserOutput, error) {
+	name, err := userName(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		u, err := users.Get(tx, nameKey(acct, name))
+		if err != nil {
+			return orElse(err, noSuchUser(name))
+		}
+		owned, err := userKeys(tx, acct, &u)
+		switch {
+		case err != nil:
+			return err
+		case len(owned) > 0:
+			return deleteConflict(mustDeleteKeys)
+		case len(u.Attached) > 0:
+			return deleteConflict(mustDetach)
+		case len(u.Inline) > 0:
+			return deleteConflict(mustDeletePolicies)
+		case len(u.Groups) > 0:
+			return deleteConflict(mustLeaveGroups)
+		}
+		users.Delete(tx, nameKey(acct, name))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteUserOutput{}, nil
+}
+
+// TagUser adds tags to a user.
+func (s *Service) TagUser(ctx context.Context, in *awsiam.TagUserInput) (*awsiam.TagUserOutput, error) {
+	var c checks
+	c.name("userName", *in.UserName, maxNameGiven)
+	c.tags(in.Tags)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
+		return setTags(&u.Tags, in.Tags, "User")
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.TagUserOutput{}, nil
+}
+
+// UntagUser removes tags from a user.
+func (s *Service) UntagUser(ctx context.Context, in *awsiam.UntagUserInput) (*awsiam.UntagUserOutput, error) {
+	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
+		unsetTags(&u.Tags, in.TagKeys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.UntagUserOutput{}, nil
+}
+
+// ListUserTags lists a user's tags.
+func (s *Service) ListUserTags(ctx context.Context, in *awsiam.ListUserTagsInput) (*awsiam.ListUserTagsOutput, error) {
+	u, err := s.user(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pageTags(u.Tags, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListUserTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// PutUserPermissionsBoundary limits a user by a managed policy.
+func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *awsiam.PutUserPermissionsBoundaryInput) (*awsiam.PutUserPermissionsBoundaryOutput, error) {
+	acct := awsapi.CallFrom(ctx).Account
+	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
+		return u.setBoundary(tx, acct, *in.PermissionsBoundary)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.PutUserPermissionsBoundaryOutput{}, nil
+}
+
+// DeleteUserPermissionsBoundary lifts a user's boundary.
+func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *awsiam.DeleteUserPermissionsBoundaryInput) (*awsiam.DeleteUserPermissionsBoundaryOutput, error) {
+	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
+		u.Boundary = ""
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.DeleteUserPermissionsBoundaryOutput{}, nil
+}
+
+func outUser(account string, u *user) *iamtypes.User {
+	return &iamtypes.User{
+		Arn: aws.String(u.arn(account)), UserId: aws.String(u.ID), UserName: aws.String(u.Name),
+		Path: aws.String(u.Path), CreateDate: aws.Time(u.Created),
+	}
+}

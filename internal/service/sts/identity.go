@@ -1,0 +1,29 @@
+package sts
+
+import (
+	"context"
+
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// GetCallerIdentity says who the caller is.
+func (s *Service) GetCallerIdentity(ctx context.Context, _ *awssts.GetCallerIdentityInput) (*awssts.GetCallerIdentityOutput, error) {
+	p := awsapi.CallFrom(ctx).Principal
+	return &awssts.GetCallerIdentityOutput{Account: &p.Account, Arn: &p.ARN, UserId: &p.UserID}, nil
+}
+
+// GetAccessKeyInfo says which account an access key is of, whoever asks.
+func (s *Service) GetAccessKeyInfo(_ context.Context, in *awssts.GetAccessKeyInfoInput) (*awssts.GetAccessKeyInfoOutput, error) {
+	var c checks
+	c.text("accessKeyId", *in.AccessKeyId, 16, 128, accessKeyRE, `[\w]*`)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	account, ok := s.dir.AccessKeyAccount(*in.AccessKeyId)
+	if !ok {
+		return nil, invalidAccessKeyID(*in.AccessKeyId)
+	}
+	return &awssts.GetAccessKeyInfoOutput{Account: &account}, nil
+}

@@ -1,0 +1,170 @@
+package sts
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Credentials are temporary credentials.
+type Credentials struct {
+	AccessKeyID, SecretAccessKey, SessionToken string
+	Expiration                                 time.Time
+	Principal                                  awsapi.Principal
+}
+
+// SessionOptions narrow or describe a role session. The zero value does neither.
+type SessionOptions struct {
+	Policies   []string // documents
+	PolicyARNs []string
+	Tags       map[string]string
+}
+
+// sealKeys holds the one key that seals session tokens. It belongs to the
+// installation, not to an account; with it goes every session.
+var sealKeys = store.NewCollection[sealKey]("sts", "seal-key")
+
+var sealKeyID = store.Key{Account: "installation", ID: "1"}
+
+type sealKey struct{ Key []byte }
+
+// A sealed session is the plain text of a session token. The access key ID is
+// not in it: it is authenticated with it, so that a token opens only for the key
+// it was issued with.
+type sealed struct {
+	Secret    string
+	Expires   time.Time
+	Principal awsapi.Principal
+}
+
+// tokenVersion is the first byte of a token.
+const tokenVersion = 1
+
+// issue makes temporary credentials for p.
+func (s *Service) issue(ctx context.Context, p awsapi.Principal, duration time.Duration) (Credentials, error) {
+	now := s.clock.Now().UTC().Truncate(time.Second)
+	p.AccessKeyID = s.dir.NewAccessKeyID("ASIA", p.Account)
+	p.IssuedAt = now
+	secret := make([]byte, 30)
+	rand.Read(secret) // never fails
+	c := Credentials{
+		AccessKeyID: p.AccessKeyID, SecretAccessKey: base64.StdEncoding.EncodeToString(secret),
+		Expiration: now.Add(duration), Principal: p,
+	}
+	aead, err := s.aead(ctx, true)
+	if err != nil {
+		return Credentials{}, err
+	}
+	plain, err := json.Marshal(sealed{Secret: c.SecretAccessKey, Expires: c.Expiration, Principal: p})
+	if err != nil {
+		return Credentials{}, err
+	}
+	token := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
+	token[0] = tokenVersion
+	nonce := token[1:]
+	rand.Read(nonce)
+	token = aead.Seal(token, nonce, plain, []byte(c.AccessKeyID))
+	c.SessionToken = base64.StdEncoding.EncodeToString(token)
+	return c, nil
+}
+
+// OpenSession returns the credential of an access key ID with a session token:
+// sigv4.ErrTokenInvalid if this installation did not issue the two together or
+// the role is gone, sigv4.ErrTokenExpired if the session has ended.
+func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (sigv4.Credential, error) {
+	token, err := base64.StdEncoding.DecodeString(sessionToken)
+	if err != nil {
+		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+	}
+	aead, err := s.aead(ctx, false)
+	if errors.Is(err, store.ErrNotFound) {
+		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+	} else if err != nil {
+		return sigv4.Credential{}, err
+	}
+	head := 1 + aead.NonceSize()
+	if len(token) < head || token[0] != tokenVersion {
+		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+	}
+	plain, err := aead.Open(nil, token[1:head], token[head:], []byte(accessKeyID))
+	if err != nil {
+		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+	}
+	var session sealed
+	if err := json.Unmarshal(plain, &session); err != nil {
+		return sigv4.Credential{}, fmt.Errorf("reading a session token: %w", err)
+	}
+	if !s.clock.Now().Before(session.Expires) {
+		return sigv4.Credential{}, sigv4.ErrTokenExpired
+	}
+	if p := session.Principal; p.Type == awsapi.AssumedRole {
+		id, _, _, ok := s.dir.RoleTrust(ctx, p.RoleARN)
+		if !ok || !strings.HasPrefix(p.UserID, id+":") {
+			return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		}
+	}
+	return sigv4.Credential{SecretKey: session.Secret, Principal: session.Principal}, nil
+}
+
+// aead is the cipher of session tokens; make makes its key if there is none.
+func (s *Service) aead(ctx context.Context, make bool) (cipher.AEAD, error) {
+	k, err := sealKeys.Get(s.store, sealKeyID)
+	if errors.Is(err, store.ErrNotFound) && make {
+		err = s.store.Update(ctx, func(tx *store.Tx) error {
+			var err error
+			if k, err = sealKeys.Get(tx, sealKeyID); err == nil {
+				return nil
+			}
+			k = newSealKey()
+			return sealKeys.Put(tx, sealKeyID, k)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(k.Key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+func newSealKey() sealKey {
+	k := sealKey{Key: make([]byte, 32)}
+	rand.Read(k.Key) // never fails
+	return k
+}
+
+// IssueRoleSession returns credentials of a role without asking its trust policy:
+// for AWS services that hold the role already, such as EC2 for an instance.
+func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName string, duration time.Duration, opts SessionOptions) (Credentials, error) {
+	id, _, _, ok := s.dir.RoleTrust(ctx, roleARN)
+	if !ok {
+		return Credentials{}, fmt.Errorf("issuing a session: no role %s", roleARN)
+	}
+	return s.issue(ctx, rolePrincipal(roleARN, id, sessionName, opts), duration)
+}
+
+// rolePrincipal is the identity of a role session. Its ARN loses the role's path.
+func rolePrincipal(roleARN, id, sessionName string, opts SessionOptions) awsapi.Principal {
+	a, _ := arn.Parse(roleARN) // the role exists
+	name := a.Resource[strings.LastIndexByte(a.Resource, '/')+1:]
+	return awsapi.Principal{
+		Type: awsapi.AssumedRole, Account: a.Account,
+		ARN:    arn.New("sts", "", a.Account, "assumed-role/"+name+"/"+sessionName),
+		UserID: id + ":" + sessionName, Name: name, RoleARN: roleARN, SessionName: sessionName,
+		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs, SessionTags: opts.Tags,
+	}
+}

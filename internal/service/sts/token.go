@@ -1,0 +1,86 @@
+package sts
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+const (
+	defaultTokenSession = 12 * time.Hour
+	// maxRootToken is the longest session of root; longer ones are shortened.
+	// https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
+	maxRootToken = time.Hour
+)
+
+// GetSessionToken issues temporary credentials of the caller itself.
+func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionTokenInput) (*awssts.GetSessionTokenOutput, error) {
+	caller := awsapi.CallFrom(ctx).Principal
+	var c checks
+	c.between("durationSeconds", in.DurationSeconds, 900, 129600)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if isTemporary(caller) {
+		return nil, sessionsMayNot("GetSessionToken")
+	}
+	creds, err := s.issue(ctx, caller, tokenDuration(caller, in.DurationSeconds))
+	if err != nil {
+		return nil, err
+	}
+	return &awssts.GetSessionTokenOutput{Credentials: outCredentials(creds)}, nil
+}
+
+// GetFederationToken issues credentials of a federated user: the caller's
+// permissions, as far as the session policies allow.
+func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederationTokenInput) (*awssts.GetFederationTokenOutput, error) {
+	caller := awsapi.CallFrom(ctx).Principal
+	var c checks
+	c.text("name", *in.Name, 2, 32, sessionNameRE, `[\w+=,.@-]*`)
+	c.between("durationSeconds", in.DurationSeconds, 900, 129600)
+	opts := c.session(in.Policy, in.PolicyArns, nil)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if err := checkSession(opts, nil); err != nil {
+		return nil, err
+	}
+	if isTemporary(caller) {
+		return nil, sessionsMayNot("GetFederationToken")
+	}
+	p := awsapi.Principal{
+		Type: awsapi.FederatedUser, Account: caller.Account,
+		ARN:    arn.New("sts", "", caller.Account, "federated-user/"+*in.Name),
+		UserID: caller.Account + ":" + *in.Name, Name: caller.Name, SessionName: *in.Name,
+		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs,
+	}
+	creds, err := s.issue(ctx, p, tokenDuration(caller, in.DurationSeconds))
+	if err != nil {
+		return nil, err
+	}
+	return &awssts.GetFederationTokenOutput{
+		Credentials:      outCredentials(creds),
+		FederatedUser:    &ststypes.FederatedUser{Arn: aws.String(p.ARN), FederatedUserId: aws.String(p.UserID)},
+		PackedPolicySize: packedSize(opts),
+	}, nil
+}
+
+// isTemporary says that the caller holds credentials that STS issued.
+func isTemporary(p awsapi.Principal) bool { return !p.IssuedAt.IsZero() }
+
+func tokenDuration(caller awsapi.Principal, seconds *int32) time.Duration {
+	d := defaultTokenSession
+	if seconds != nil {
+		d = time.Duration(*seconds) * time.Second
+	}
+	if caller.Type == awsapi.Root {
+		d = min(d, maxRootToken)
+	}
+	return d
+}
