@@ -192,19 +192,3 @@ func (s *Service) link(ops []*OperationRecord, shapes []*ShapeRecord) error {
 	}
 	return nil
 }
-
-func queryView(s *Service) *Service {
-	v := *s
-	v.Protocol = ProtocolQuery
-	v.QueryCompatible = false
-	if v.XMLNamespace == "" {
-		v.XMLNamespace = "http://" + v.EndpointPrefix + ".amazonaws.com/doc/" + v.APIVersion + "/"
-	}
-	v.Operations = make(map[string]*Operation, len(s.Operations))
-	for name, op := range s.Operations {
-		o := *op
-		o.Service = &v
-		v.Operations[name] = &o
-	}
-	return &v
-}

@@ -12,8 +12,8 @@ import (
 // Bounds of a request. They are far above what AWS accepts and keep what a
 // hostile request can cost in proportion to its size.
 const (
-	maxDepth  = 64     // nested structures, lists and maps
-	maxParams = 20_000 // parameters of a query request
+	maxDepth = 64     // nested structures, lists and maps
+	maxNames = 50_000 // names in the parameters of a query request: a.1.b has three
 )
 
 // A decoder collects what all protocols find out while they fill in a struct.

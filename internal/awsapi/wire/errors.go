@@ -64,7 +64,7 @@ type failure struct {
 
 func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 	var api smithy.APIError
-	if !errors.As(err, &api) {
+	if !errors.As(err, &api) || isNil(api) {
 		return &failure{code: "InternalFailure", message: internalText, status: http.StatusInternalServerError}
 	}
 	f := &failure{code: api.ErrorCode(), message: api.ErrorMessage()}
@@ -95,6 +95,13 @@ func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 		f.status = defaultStatus(svc, f, api)
 	}
 	return f
+}
+
+// isNil tells a nil pointer of an exception's type, which a handler returns by
+// mistake and which must not become a panic.
+func isNil(err error) bool {
+	v := reflect.ValueOf(err)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 const internalText = "The request processing has failed because of an unknown error, exception or failure."

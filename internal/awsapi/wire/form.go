@@ -33,9 +33,20 @@ func (n *formNode) kid(name string) *formNode {
 	return nil
 }
 
-func (n *formNode) add(name string) *formNode {
+// A formParser reads parameters into a tree.
+type formParser struct {
+	svc  *model.Service
+	root *formNode
+	left int // names that may still be added
+}
+
+// add returns n's child of that name, or nil when there are too many names.
+func (p *formParser) add(n *formNode, name string) *formNode {
 	if k := n.kid(name); k != nil {
 		return k
+	}
+	if p.left--; p.left < 0 {
+		return nil
 	}
 	k := &formNode{name: name, path: join(n.path, name)}
 	n.kids = append(n.kids, k)
@@ -76,8 +87,7 @@ func (n *formNode) items() (items []*formNode, stray *formNode) {
 // parseForm reads the parameters of a query request: the URL's and, with a body,
 // the body's. The first of a repeated parameter counts.
 func parseForm(svc *model.Service, req *Request) (*formNode, error) {
-	root := &formNode{}
-	left := maxParams
+	p := &formParser{svc: svc, root: &formNode{}, left: maxNames}
 	for _, s := range []string{req.RawQuery, string(req.Body)} {
 		for s != "" {
 			var pair string
@@ -85,37 +95,36 @@ func parseForm(svc *model.Service, req *Request) (*formNode, error) {
 			if pair == "" {
 				continue
 			}
-			if left--; left < 0 {
-				return nil, malformed(svc, "The request has too many parameters.")
-			}
-			if err := root.parse(svc, pair); err != nil {
+			if err := p.parse(pair); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return root, nil
+	return p.root, nil
 }
 
-func (n *formNode) parse(svc *model.Service, pair string) error {
+func (p *formParser) parse(pair string) error {
 	k, v, _ := strings.Cut(pair, "=")
 	key, err := url.QueryUnescape(k)
 	if err == nil {
 		v, err = url.QueryUnescape(v)
 	}
 	if err != nil || key == "" {
-		return malformed(svc, "Keys and values of the query string must be URL-encoded: "+clip(strconv.Quote(pair)))
+		return malformed(p.svc, "Keys and values of the query string must be URL-encoded: "+clip(strconv.Quote(pair)))
 	}
 	if isRequestParam(key) {
 		return nil
 	}
 	if strings.Count(key, ".") > maxDepth {
-		return tooDeep(svc)
+		return tooDeep(p.svc)
 	}
-	at := n
+	at := p.root
 	for rest, more := key, true; more; {
 		var name string
 		name, rest, more = strings.Cut(rest, ".")
-		at = at.add(name)
+		if at = p.add(at, name); at == nil {
+			return malformed(p.svc, "The request has too many parameters.")
+		}
 	}
 	if !at.set {
 		at.value, at.set = v, true

@@ -68,19 +68,15 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 	if !ok {
 		return malformed(d.op.Service, expected("structure", j))
 	}
-	for name, val := range obj {
+	for _, f := range p.body {
+		val := obj[f.m.WireName()]
 		if val == nil {
-			continue
-		}
-		f := p.byJSON[name]
-		at := join(wire, name)
-		if f == nil {
-			// __type names a structure's type; some clients send it along.
-			if name != "__type" {
-				d.unknown(at)
+			if f.m.Required {
+				d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), f.m.WireName()})
 			}
 			continue
 		}
+		at := join(wire, f.m.WireName())
 		mpath := join(path, f.m.Name)
 		d.members.Add(mpath)
 		if f.plan == nil {
@@ -100,9 +96,10 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 			return err
 		}
 	}
-	for _, f := range p.body {
-		if f.m.Required && obj[f.m.WireName()] == nil {
-			d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), join(wire, f.m.WireName())})
+	for name, val := range obj {
+		// __type names a structure's type; some clients send it along.
+		if val != nil && p.byJSON[name] == nil && name != "__type" {
+			d.unknown(join(wire, name))
 		}
 	}
 	return nil

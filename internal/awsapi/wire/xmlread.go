@@ -15,7 +15,7 @@ import (
 type xmlNode struct {
 	name  string // without prefix
 	attrs []xml.Attr
-	text  string
+	text  []byte
 	kids  []*xmlNode
 }
 
@@ -70,7 +70,8 @@ func readXML(body []byte) (*xmlNode, error) {
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
 			if len(stack) > 0 {
-				stack[len(stack)-1].text += string(t)
+				top := stack[len(stack)-1]
+				top.text = append(top.text, t...)
 			}
 		}
 	}
@@ -112,7 +113,11 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 			return err
 		}
 	}
-	for f, kids := range flat {
+	for _, f := range p.body {
+		kids := flat[f]
+		if kids == nil {
+			continue
+		}
 		target := v
 		if p.kind == kindUnion {
 			target = setUnion(v, f)
@@ -164,7 +169,7 @@ func (d *decoder) xmlValue(n *xmlNode, p *plan, v reflect.Value, path, lower, wi
 		if len(n.kids) > 0 {
 			return malformed(d.op.Service, "Unexpected element "+n.kids[0].name+".")
 		}
-		s := n.text
+		s := string(n.text)
 		if p.kind != kindString {
 			s = strings.TrimSpace(s)
 		}

@@ -146,6 +146,9 @@ func Compact(name string, apiJSON []byte) ([]byte, error) {
 // Records returns the compact form of a model.
 func (a *API) Records(name string) ([]*model.Record, error) {
 	md := a.Metadata
+	if md.XMLNamespace == "" && md.Protocol == model.ProtocolRESTXML {
+		md.XMLNamespace = a.namespace()
+	}
 	records := []*model.Record{{Metadata: &model.MetadataRecord{
 		Name: name, Package: model.PackageOf(name), ServiceID: md.ServiceID, Protocol: md.Protocol,
 		JSONVersion: md.JSONVersion, TargetPrefix: md.TargetPrefix, APIVersion: md.APIVersion,
@@ -205,6 +208,28 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		records = append(records, &model.Record{Shape: r})
 	}
 	return records, nil
+}
+
+// namespace finds the XML namespace of a rest-xml service, which states it where
+// requests use it: on operations' inputs or on their payloads.
+func (a *API) namespace() string {
+	for _, n := range sortedKeys(a.Operations) {
+		in := a.Operations[n].Input
+		if in == nil {
+			continue
+		}
+		if in.XMLNamespace != nil {
+			return in.XMLNamespace.URI
+		}
+		s := a.Shapes[in.Shape]
+		if s == nil || s.Payload == "" {
+			continue
+		}
+		if m := s.Members[s.Payload]; m != nil && m.XMLNamespace != nil {
+			return m.XMLNamespace.URI
+		}
+	}
+	return ""
 }
 
 func (a *API) reach(name string, used map[string]bool) {

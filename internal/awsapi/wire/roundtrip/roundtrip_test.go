@@ -100,7 +100,7 @@ func TestEveryOperationThroughTheSDK(t *testing.T) {
 						total.excluded++
 						t.Skip(why)
 					}
-					for i, density := range []float64{1, 0.5, 0} {
+					for i, density := range []float64{1, 0.7, 0.4, 0.1, 0} {
 						through(t, svc.Operations[op], newClient, fmt.Sprintf("%s.%s.%d", name, op, i), density, lacking)
 						total.requests++
 						if t.Failed() || t.Skipped() {
