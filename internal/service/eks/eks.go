@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -74,7 +75,7 @@ type ControlPlanes interface {
 	Release(ctx context.Context, id string) error
 	// SetAccess says from where the endpoint may be reached: by the public's
 	// clients within cidrs, from inside the VPC.
-	SetAccess(id string, public bool, cidrs []string, private bool) error
+	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
 	// RESTConfig returns a client configuration with all rights on the plane.
 	RESTConfig(id string) (*rest.Config, error)
 }
@@ -126,20 +127,6 @@ type Instances interface {
 	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
 }
 
-// An Image is an EKS-optimised machine image.
-type Image struct {
-	ID string // ami-…
-	// ReleaseVersion is the node group's releaseVersion: 1.36.0-20260423.
-	ReleaseVersion string
-}
-
-// An InstanceType is what EKS must know of an EC2 instance type.
-type InstanceType struct {
-	Architectures []string // x86_64, arm64, i386
-	// MaxPods is how many pods its network interfaces can address.
-	MaxPods int
-}
-
 // Quotas limit what an account may have in a region. Zero fields take AWS's
 // defaults.
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
@@ -158,15 +145,10 @@ type Config struct {
 	InstanceProfiles InstanceProfiles
 	Network          Network
 	Instances        Instances
-	// Image returns the image of a Kubernetes version and AMI type
-	// (AL2023_x86_64_STANDARD) in a region; false if there is none.
-	Image func(region, version, amiType string) (Image, bool)
-	// InstanceType returns what is known of an instance type.
-	InstanceType func(name string) (InstanceType, bool)
-	// VerifyPresigned verifies a presigned GET (method, URL, Host and headers)
-	// and says who signed it. It does not judge the age: tokens live 15 minutes
-	// from X-Amz-Date, whatever X-Amz-Expires says.
-	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
+	// VerifyPresigned verifies a presigned request and says who signed it. It
+	// need not judge the age: tokens live 15 minutes from X-Amz-Date, whatever
+	// X-Amz-Expires says.
+	VerifyPresigned func(ctx context.Context, u *url.URL, header http.Header, method string) (awsapi.Principal, error)
 	// OwnHost reports whether a host (port included, as signed) is one of
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
 	OwnHost func(host string) bool
@@ -183,8 +165,7 @@ func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Store": c.Store == nil, "ControlPlanes": c.ControlPlanes == nil, "Identity": c.Identity == nil,
 		"InstanceProfiles": c.InstanceProfiles == nil, "Network": c.Network == nil, "Instances": c.Instances == nil,
-		"Image": c.Image == nil, "InstanceType": c.InstanceType == nil, "VerifyPresigned": c.VerifyPresigned == nil,
-		"OwnHost": c.OwnHost == nil,
+		"VerifyPresigned": c.VerifyPresigned == nil, "OwnHost": c.OwnHost == nil,
 	} {
 		if missing {
 			return fmt.Errorf("eks: Config.%s is required", name)
@@ -218,6 +199,9 @@ type Service struct {
 	store *store.Store
 	clock k8sclock.Clock
 	log   *slog.Logger
+
+	sessions sessions
+	names    nodeNames
 }
 
 // New returns the service. Nothing happens before Run.
@@ -225,5 +209,7 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	return &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}, nil
+	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	s.sessions.init(cfg)
+	return s, nil
 }

@@ -1,0 +1,570 @@
+package eks
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// clusterTimeout is after how long a cluster that cannot be made FAILED.
+	clusterTimeout = 15 * time.Minute
+	// readyWait is how long one reconciliation waits for a booting plane.
+	readyWait = 30 * time.Second
+	// groupWait is how long deletion waits for the cluster security group to be
+	// free. AWS leaves it behind when something of the user's still has it.
+	groupWait = time.Minute
+	// deleteBatch keeps transactions below a hundred operations.
+	deleteBatch = 90
+)
+
+// Run reconciles clusters and node groups until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	// Sessions outlive the reconcilers, which use them, and end with them.
+	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSessions()
+	ready := make(chan struct{})
+	var outer errgroup.Group
+	outer.Go(func() error { s.sessions.run(sessions, ready); return nil })
+	<-ready
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return reconcile.Run(gctx, reconcile.Config{
+			Name: "eks/cluster", Watcher: clusters.Watch(s.store, store.Scope{}), Reconcile: s.reconcileCluster, Workers: 16, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(gctx, reconcile.Config{
+			Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log,
+		})
+	})
+	err := g.Wait()
+	endSessions()
+	return errors.Join(err, outer.Wait())
+}
+
+// reconcileCluster brings one cluster a step nearer to what its record says.
+func (s *Service) reconcileCluster(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := clusters.Get(s.store, key)
+	if errors.Is(err, store.ErrNotFound) {
+		s.sessions.dropCluster(key) // deleted, or reset away
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	switch rec.Cluster.Status {
+	case ekstypes.ClusterStatusCreating:
+		again, err := s.createCluster(ctx, key, rec)
+		if err != nil && ctx.Err() == nil {
+			return s.clusterTrouble(ctx, key, rec, err)
+		}
+		return again, err
+	case ekstypes.ClusterStatusUpdating:
+		return s.applyUpdates(ctx, key, rec)
+	case ekstypes.ClusterStatusDeleting:
+		return s.deleteCluster(ctx, key, rec)
+	}
+	return 0, nil
+}
+
+// createCluster does whatever is missing of a CREATING cluster. Every step finds
+// what an earlier attempt left.
+func (s *Service) createCluster(ctx context.Context, key store.Key, rec clusterRecord) (time.Duration, error) {
+	// The plane boots while the network is made.
+	plane, err := s.cfg.ControlPlanes.Claim(ctx, PlaneRequest{
+		Owner: rec.owner(), Account: key.Account, Region: key.Region, Name: rec.name(), Version: *rec.Cluster.Version,
+		ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("claiming a control plane: %w", err)
+	}
+	if rec.Plane.ID != plane.ID {
+		if err := s.updateCluster(ctx, key, rec.UID, func(c *clusterRecord) { c.Plane = plane }); err != nil {
+			return 0, err
+		}
+	}
+	vpc := *rec.Cluster.ResourcesVpcConfig
+	group, interfaces, err := s.ensureNetwork(s.asService(ctx, key.Account, key.Region), rec)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.cfg.ControlPlanes.SetAccess(ctx, plane.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
+		return 0, fmt.Errorf("setting endpoint access: %w", err)
+	}
+	if err := s.waitReady(ctx, plane.ID); err != nil {
+		return 0, err
+	}
+	if err := s.ensureSystemObjects(ctx, key, plane.ID); err != nil {
+		return 0, err
+	}
+	if wait := rec.Since.Add(s.cfg.Timing.ClusterCreating).Sub(s.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		c, err := clusters.Get(tx, key)
+		if err != nil || c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusCreating {
+			return ignoreNotFound(err)
+		}
+		if err := s.ensureOwnEntries(tx, key, &c); err != nil {
+			return err
+		}
+		return clusters.Update(tx, key, func(c *clusterRecord) error {
+			c.Plane, c.Interfaces = plane, interfaces
+			d := &c.Cluster
+			d.Status, c.Since = ekstypes.ClusterStatusActive, s.clock.Now().UTC()
+			d.Endpoint = &plane.Endpoint
+			d.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(plane.CAPEM))}
+			d.Identity = &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: &plane.Issuer}}
+			d.ResourcesVpcConfig.ClusterSecurityGroupId = &group
+			if plane.PlatformVersion != "" {
+				d.PlatformVersion = &plane.PlatformVersion
+			}
+			d.Health.Issues = []ekstypes.ClusterIssue{}
+			return nil
+		})
+	})
+}
+
+func (s *Service) waitReady(ctx context.Context, planeID string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := s.cfg.ControlPlanes.WaitReady(ctx, planeID); err != nil {
+		return fmt.Errorf("waiting for the control plane: %w", err)
+	}
+	return nil
+}
+
+// clusterTrouble turns what will not get better into a FAILED cluster with its
+// reason, and lets the rest be tried again.
+func (s *Service) clusterTrouble(ctx context.Context, key store.Key, rec clusterRecord, cause error) (time.Duration, error) {
+	issue := clusterIssue(cause)
+	switch {
+	case issue != nil:
+	case s.clock.Since(rec.Since) > clusterTimeout:
+		issue = &ekstypes.ClusterIssue{Code: ekstypes.ClusterIssueCodeInternalFailure, Message: new(cause.Error())}
+	default:
+		return 0, cause
+	}
+	if issue.ResourceIds == nil {
+		issue.ResourceIds = []string{}
+	}
+	s.log.Warn("cluster creation failed", "cluster", key.String(), "err", cause)
+	return 0, s.updateCluster(ctx, key, rec.UID, func(c *clusterRecord) {
+		if c.Cluster.Status == ekstypes.ClusterStatusCreating {
+			c.Cluster.Status, c.Since = ekstypes.ClusterStatusFailed, s.clock.Now().UTC()
+			c.Cluster.Health = &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{*issue}}
+		}
+	})
+}
+
+// clusterIssue returns the issue of a final error, nil for others.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ClusterIssue.html
+func clusterIssue(err error) *ekstypes.ClusterIssue {
+	issue := func(c ekstypes.ClusterIssueCode) *ekstypes.ClusterIssue {
+		var api *awserr.Error
+		if errors.As(err, &api) {
+			return &ekstypes.ClusterIssue{Code: c, Message: &api.Message}
+		}
+		return &ekstypes.ClusterIssue{Code: c, Message: new(err.Error())}
+	}
+	switch c := code(err); {
+	case c == "InvalidSubnetID.NotFound":
+		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)
+	case strings.HasPrefix(c, "InvalidGroup.NotFound"), strings.HasPrefix(c, "InvalidSecurityGroupID"):
+		return issue(ekstypes.ClusterIssueCodeEc2SecurityGroupNotFound)
+	case c == "InsufficientFreeAddressesInSubnet":
+		return issue(ekstypes.ClusterIssueCodeInsufficientFreeAddresses)
+	case c == "InvalidVpcID.NotFound":
+		return issue(ekstypes.ClusterIssueCodeVpcNotFound)
+	case strings.HasSuffix(c, "LimitExceeded"):
+		return issue(ekstypes.ClusterIssueCodeResourceLimitExceeded)
+	case c == "NotImplemented":
+		return issue(ekstypes.ClusterIssueCodeOther)
+	}
+	return nil
+}
+
+// applyUpdates finishes the update of an UPDATING cluster.
+func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRecord) (time.Duration, error) {
+	items, err := updates.List(s.store, allBelow(key))
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(items, func(i store.Item[updateRecord]) bool {
+		return i.Value.Nodegroup == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
+	})
+	if i < 0 {
+		return 0, s.updateCluster(ctx, key, rec.UID, func(c *clusterRecord) { c.Cluster.Status = ekstypes.ClusterStatusActive })
+	}
+	up := items[i].Value
+	var failure error
+	if v := up.VPC; v != nil {
+		failure = s.applyVPC(ctx, key, rec, up.Update.Type, v)
+		if failure != nil && (ctx.Err() != nil || clusterIssue(failure) == nil && s.clock.Since(rec.Since) < clusterTimeout) {
+			return 0, failure
+		}
+	}
+	if wait := rec.Since.Add(s.cfg.Timing.ClusterUpdating).Sub(s.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		err := updates.Update(tx, items[i].Key, func(u *updateRecord) error {
+			u.Update.Status = ekstypes.UpdateStatusSuccessful
+			if failure != nil {
+				u.Update.Status = ekstypes.UpdateStatusFailed
+				u.Update.Errors = []ekstypes.ErrorDetail{updateError(failure)}
+			}
+			return nil
+		})
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		return clusters.Update(tx, key, func(c *clusterRecord) error {
+			if c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusUpdating {
+				return nil
+			}
+			c.Cluster.Status, c.Since = ekstypes.ClusterStatusActive, s.clock.Now().UTC()
+			if failure != nil {
+				return nil
+			}
+			return s.commitChange(tx, key, c, up)
+		})
+	})
+}
+
+// commitChange writes what a successful update changed.
+func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up updateRecord) error {
+	if v := up.VPC; v != nil {
+		d := c.Cluster.ResourcesVpcConfig
+		d.EndpointPublicAccess, d.EndpointPrivateAccess, d.PublicAccessCidrs = v.Public, v.Private, v.CIDRs
+		d.SubnetIds, d.SecurityGroupIds = v.Subnets, v.SecurityGroups
+	}
+	if up.SupportType != "" {
+		c.Cluster.UpgradePolicy.SupportType = up.SupportType
+	}
+	if up.DeletionProtection != nil {
+		c.Cluster.DeletionProtection = up.DeletionProtection
+	}
+	if up.AuthenticationMode == "" {
+		return nil
+	}
+	c.Cluster.AccessConfig.AuthenticationMode = up.AuthenticationMode
+	if err := s.ensureOwnEntries(tx, key, c); err != nil {
+		return err
+	}
+	// The nodes of managed groups must not be locked out when aws-auth stops counting.
+	groups, err := nodegroups.List(tx, allBelow(key))
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if _, err := ensureEntry(tx, key, s.accessEntry(key, g.Value.Role, typeEC2Linux)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) applyVPC(ctx context.Context, key store.Key, rec clusterRecord, kind ekstypes.UpdateType, v *vpcChange) error {
+	if kind == ekstypes.UpdateTypeVpcConfigUpdate {
+		svc := s.asService(ctx, key.Account, key.Region)
+		if err := s.deleteInterfaces(svc, rec, func(i ec2types.NetworkInterface) bool {
+			return !slices.Contains(v.Subnets, text(i.SubnetId)) || !sameSet(interfaceGroups(i), groupsOf(text(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), v.SecurityGroups))
+		}); err != nil {
+			return err
+		}
+		_, err := s.ensureInterfaces(svc, rec, text(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), v.Subnets, v.SecurityGroups)
+		return err
+	}
+	return s.cfg.ControlPlanes.SetAccess(ctx, rec.Plane.ID, v.Public, v.CIDRs, v.Private)
+}
+
+func updateError(err error) ekstypes.ErrorDetail {
+	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown, ErrorMessage: new(err.Error()), ResourceIds: []string{}}
+	switch c := code(err); {
+	case c == "InvalidSubnetID.NotFound":
+		d.ErrorCode = ekstypes.ErrorCodeSubnetNotFound
+	case strings.HasPrefix(c, "InvalidGroup"):
+		d.ErrorCode = ekstypes.ErrorCodeSecurityGroupNotFound
+	case c == "InsufficientFreeAddressesInSubnet":
+		d.ErrorCode = ekstypes.ErrorCodeInsufficientFreeAddresses
+	}
+	return d
+}
+
+// deleteCluster removes everything a cluster has and then its record.
+func (s *Service) deleteCluster(ctx context.Context, key store.Key, rec clusterRecord) (time.Duration, error) {
+	svc := s.asService(ctx, key.Account, key.Region)
+	if rec.Plane.ID == "" {
+		// A creation that ended between claiming and recording has a plane, too.
+		plane, err := s.cfg.ControlPlanes.Claim(ctx, PlaneRequest{
+			Owner: rec.owner(), Account: key.Account, Region: key.Region, Name: rec.name(), Version: *rec.Cluster.Version,
+			ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+		})
+		if err != nil {
+			return 0, err
+		}
+		rec.Plane = plane
+	}
+	s.sessions.drop(rec.Plane.ID)
+	if err := s.cfg.ControlPlanes.Release(ctx, rec.Plane.ID); err != nil {
+		return 0, fmt.Errorf("releasing the control plane: %w", err)
+	}
+	if err := s.deleteInterfaces(svc, rec, func(ec2types.NetworkInterface) bool { return true }); err != nil {
+		return 0, err
+	}
+	if err := s.deleteClusterGroup(svc, rec); err != nil {
+		if code(err) != "DependencyViolation" || s.clock.Since(rec.Since) < groupWait {
+			return 0, err
+		}
+		s.log.Info("leaving the cluster security group behind, something still uses it", "cluster", key.String(), "err", err)
+	}
+	if wait := rec.Since.Add(s.cfg.Timing.ClusterDeleting).Sub(s.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	if err := deleteAll(ctx, s.store, accessEntries, allBelow(key)); err != nil {
+		return 0, err
+	}
+	if err := deleteAll(ctx, s.store, updates, allBelow(key)); err != nil {
+		return 0, err
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		if c, err := clusters.Get(tx, key); err == nil && c.UID == rec.UID {
+			clusters.Delete(tx, key)
+		}
+		return nil
+	})
+}
+
+// deleteAll removes the records in scope in small transactions.
+func deleteAll[T any](ctx context.Context, st *store.Store, c store.Collection[T], scope store.Scope) error {
+	for {
+		items, err := c.List(st, scope)
+		if err != nil || len(items) == 0 {
+			return err
+		}
+		items = items[:min(len(items), deleteBatch)]
+		if err := st.Update(ctx, func(tx *store.Tx) error {
+			for _, i := range items {
+				c.Delete(tx, i.Key)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// updateCluster changes the record of one life of a cluster.
+func (s *Service) updateCluster(ctx context.Context, key store.Key, uid string, fn func(*clusterRecord)) error {
+	err := clusters.UpdateOne(ctx, s.store, key, func(c *clusterRecord) error {
+		if c.UID == uid {
+			fn(c)
+		}
+		return nil
+	})
+	return ignoreNotFound(err)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// ensureNetwork makes the cluster security group and the control plane's
+// network interfaces.
+// https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
+func (s *Service) ensureNetwork(ctx context.Context, rec clusterRecord) (group string, interfaces map[string]string, err error) {
+	vpc := rec.Cluster.ResourcesVpcConfig
+	if group, err = s.ensureClusterGroup(ctx, rec); err != nil {
+		return "", nil, err
+	}
+	interfaces, err = s.ensureInterfaces(ctx, rec, group, vpc.SubnetIds, vpc.SecurityGroupIds)
+	return group, interfaces, err
+}
+
+func (s *Service) ensureClusterGroup(ctx context.Context, rec clusterRecord) (string, error) {
+	g, err := s.findClusterGroup(ctx, rec)
+	if err != nil {
+		return "", err
+	}
+	var id string
+	if g != nil {
+		id = *g.GroupId
+	} else {
+		made, err := s.cfg.Network.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{
+			GroupName:   &rec.SecurityGroupName,
+			VpcId:       rec.Cluster.ResourcesVpcConfig.VpcId,
+			Description: new("EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads."),
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSecurityGroup, Tags: []ec2types.Tag{
+				tag("Name", rec.SecurityGroupName), tag("aws:eks:cluster-name", rec.name()), tag("kubernetes.io/cluster/"+rec.name(), "owned"),
+			}}},
+		})
+		if err != nil {
+			return "", fmt.Errorf("making the cluster security group: %w", err)
+		}
+		id = *made.GroupId
+	}
+	if g != nil && slices.ContainsFunc(g.IpPermissions, func(p ec2types.IpPermission) bool {
+		return slices.ContainsFunc(p.UserIdGroupPairs, func(u ec2types.UserIdGroupPair) bool { return text(u.GroupId) == id })
+	}) {
+		return id, nil
+	}
+	_, err = s.cfg.Network.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{
+		GroupId:       &id,
+		IpPermissions: []ec2types.IpPermission{{IpProtocol: new("-1"), UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &id}}}},
+	})
+	if err != nil && code(err) != "InvalidPermission.Duplicate" {
+		return "", fmt.Errorf("opening the cluster security group to itself: %w", err)
+	}
+	return id, nil
+}
+
+func (s *Service) findClusterGroup(ctx context.Context, rec clusterRecord) (*ec2types.SecurityGroup, error) {
+	got, err := s.cfg.Network.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
+		filter("group-name", rec.SecurityGroupName), filter("vpc-id", *rec.Cluster.ResourcesVpcConfig.VpcId),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the cluster security group: %w", err)
+	}
+	if len(got.SecurityGroups) == 0 {
+		return nil, nil
+	}
+	return &got.SecurityGroups[0], nil
+}
+
+func (s *Service) deleteClusterGroup(ctx context.Context, rec clusterRecord) error {
+	g, err := s.findClusterGroup(ctx, rec)
+	if g == nil || err != nil {
+		return err
+	}
+	_, err = s.cfg.Network.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: g.GroupId})
+	if strings.HasPrefix(code(err), "InvalidGroup") {
+		return nil
+	}
+	return err
+}
+
+// ensureInterfaces makes one network interface in each of up to four subnets,
+// in as many zones as there are, and returns them by subnet. EKS makes two to four.
+func (s *Service) ensureInterfaces(ctx context.Context, rec clusterRecord, group string, subnets, groups []string) (map[string]string, error) {
+	have, err := s.clusterInterfaces(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, i := range have {
+		out[text(i.SubnetId)] = *i.NetworkInterfaceId
+	}
+	chosen, err := s.spread(ctx, rec, subnets)
+	if err != nil {
+		return nil, err
+	}
+	for _, sn := range chosen {
+		if out[sn] != "" {
+			continue
+		}
+		made, err := s.cfg.Network.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{
+			SubnetId:    &sn,
+			Description: new(interfaceDescription(rec)),
+			Groups:      groupsOf(group, groups),
+			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: []ec2types.Tag{
+				tag("eks:cluster-name", rec.name()), tag("kubernetes.io/cluster/"+rec.name(), "owned"),
+			}}},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("making the control plane's network interface in %s: %w", sn, err)
+		}
+		out[sn] = *made.NetworkInterface.NetworkInterfaceId
+	}
+	return out, nil
+}
+
+// spread chooses up to four subnets, zones in turn.
+func (s *Service) spread(ctx context.Context, rec clusterRecord, subnets []string) ([]string, error) {
+	got, err := s.cfg.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
+	if err != nil {
+		return nil, fmt.Errorf("looking at the subnets of cluster %s: %w", rec.name(), err)
+	}
+	zones := map[string][]string{}
+	for _, id := range subnets { // in the user's order
+		for _, sn := range got.Subnets {
+			if *sn.SubnetId == id {
+				zones[*sn.AvailabilityZone] = append(zones[*sn.AvailabilityZone], id)
+			}
+		}
+	}
+	var out []string
+	for round := 0; len(out) < min(4, len(got.Subnets)); round++ {
+		for _, z := range slices.Sorted(maps.Keys(zones)) {
+			if round < len(zones[z]) && len(out) < 4 {
+				out = append(out, zones[z][round])
+			}
+		}
+	}
+	return out, nil
+}
+
+func interfaceDescription(rec clusterRecord) string { return "Amazon EKS " + rec.name() }
+
+func (s *Service) clusterInterfaces(ctx context.Context, rec clusterRecord) ([]ec2types.NetworkInterface, error) {
+	got, err := s.cfg.Network.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
+		filter("description", interfaceDescription(rec)), filter("vpc-id", *rec.Cluster.ResourcesVpcConfig.VpcId),
+		filter("tag:eks:cluster-name", rec.name()),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the control plane's network interfaces: %w", err)
+	}
+	return got.NetworkInterfaces, nil
+}
+
+func (s *Service) deleteInterfaces(ctx context.Context, rec clusterRecord, which func(ec2types.NetworkInterface) bool) error {
+	have, err := s.clusterInterfaces(ctx, rec)
+	if err != nil {
+		return err
+	}
+	for _, i := range have {
+		if !which(i) {
+			continue
+		}
+		_, err := s.cfg.Network.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
+		if err != nil && code(err) != "InvalidNetworkInterfaceID.NotFound" {
+			return fmt.Errorf("removing the control plane's network interface: %w", err)
+		}
+	}
+	return nil
+}
+
+func interfaceGroups(i ec2types.NetworkInterface) []string {
+	var out []string
+	for _, g := range i.Groups {
+		out = append(out, *g.GroupId)
+	}
+	return out
+}
+
+func groupsOf(cluster string, more []string) []string {
+	return append([]string{cluster}, more...)
+}
+
+func tag(k, v string) ec2types.Tag { return ec2types.Tag{Key: &k, Value: &v} }
+
+func filter(name string, values ...string) ec2types.Filter {
+	return ec2types.Filter{Name: &name, Values: values}
+}

@@ -1,0 +1,783 @@
+package eks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// nodeWait is how long one reconciliation waits for nodes to change.
+	nodeWait = time.Second
+	// syncWait is how long one reconciliation waits for the first list of nodes.
+	syncWait = 10 * time.Second
+	// steady is how often a settled group is looked at: an instance that ended
+	// by itself is replaced.
+	steady = 5 * time.Second
+	// drainStep is how often a draining node is looked at.
+	drainStep = 500 * time.Millisecond
+	// nodeWorkers is how many nodes of a group are worked on at once.
+	nodeWorkers = 16
+)
+
+// reconcileNodegroup brings one node group a step nearer to what its record says.
+func (s *Service) reconcileNodegroup(ctx context.Context, key store.Key) (time.Duration, error) {
+	g, err := nodegroups.Get(s.store, key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	cluster, err := clusters.Get(s.store, clusterOf(key))
+	if err != nil {
+		return 0, ignoreNotFound(err) // reset; nothing to do it with
+	}
+	w := &groupWork{s: s, key: key, g: &g, cluster: &cluster, scaler: instanceScaler{s.cfg.Instances}, svc: s.asService(ctx, key.Account, key.Region)}
+	switch g.Nodegroup.Status {
+	case ekstypes.NodegroupStatusCreating:
+		again, err := w.create(ctx)
+		if err != nil && ctx.Err() == nil {
+			return w.createTrouble(ctx, err)
+		}
+		return again, err
+	case ekstypes.NodegroupStatusActive, ekstypes.NodegroupStatusDegraded:
+		return w.keep(ctx)
+	case ekstypes.NodegroupStatusUpdating:
+		return w.update(ctx)
+	case ekstypes.NodegroupStatusDeleting:
+		return w.remove(ctx)
+	}
+	return 0, nil
+}
+
+// groupWork is one reconciliation of one node group.
+type groupWork struct {
+	s       *Service
+	key     store.Key
+	g       *nodegroupRecord // as read; shared, never written
+	cluster *clusterRecord
+	scaler  scaler
+	svc     context.Context //nolint:containedctx // the call EC2 and IAM are made with
+}
+
+// session connects to the cluster and waits until its nodes are known: what is
+// decided without them would end nodes that are not drained.
+func (w *groupWork) session(ctx context.Context) (*session, error) {
+	ses, err := w.s.sessions.open(clusterOf(w.key), w.cluster.Plane.ID)
+	if err != nil {
+		return nil, err
+	}
+	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting && w.s.clock.Since(w.g.Since) >= drainLimit {
+		return ses, nil // out of patience with a dead control plane
+	}
+	select {
+	case <-ses.nodes().synced:
+		return ses, nil
+	case <-w.s.clock.After(syncWait):
+		return nil, errors.New("the control plane does not answer")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// change changes the record of this life of the group while it has the status.
+func (w *groupWork) change(ctx context.Context, fn func(*nodegroupRecord)) error {
+	return ignoreNotFound(nodegroups.UpdateOne(ctx, w.s.store, w.key, func(g *nodegroupRecord) error {
+		if g.UUID == w.g.UUID {
+			fn(g)
+		}
+		return nil
+	}))
+}
+
+// create does whatever is missing of a CREATING group.
+func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
+	g, s := w.g, w.s
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	nodes := ses.nodes()
+	if g.LaunchTemplateID == "" {
+		if !w.cluster.usesAPI() {
+			if err := s.mapNodeRole(ctx, ses, g.Role.ARN); err != nil {
+				return 0, err
+			}
+		}
+		if err := w.ensureInstanceProfile(); err != nil {
+			return 0, err
+		}
+		id, err := s.launchTemplate(w.svc, w.cluster, g)
+		if err != nil {
+			return 0, err
+		}
+		// The record's change brings this function back.
+		return 0, w.change(ctx, func(g *nodegroupRecord) { g.LaunchTemplateID = id })
+	}
+	changed := nodes.next()
+	members, err := w.scale(ctx, ses)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.adopt(ctx, ses, members); err != nil {
+		return 0, err
+	}
+	desired := int(*g.Nodegroup.ScalingConfig.DesiredSize)
+	waited := s.clock.Since(g.Since)
+	joined := 0
+	for _, m := range members {
+		if n := nodes.node(m.id); n != nil && ready(n) {
+			joined++
+		}
+	}
+	switch {
+	case joined >= desired && waited >= s.cfg.Timing.NodegroupCreating:
+		return steady, w.change(ctx, func(g *nodegroupRecord) {
+			if g.Nodegroup.Status == ekstypes.NodegroupStatusCreating {
+				g.Nodegroup.Status, g.Since = ekstypes.NodegroupStatusActive, s.clock.Now().UTC()
+				g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
+				g.Nodegroup.Health.Issues = []ekstypes.Issue{}
+			}
+		})
+	case joined >= desired:
+		return s.cfg.Timing.NodegroupCreating - waited, nil
+	case waited >= s.timeout():
+		return 0, w.fail(ctx, ekstypes.Issue{
+			Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: new("Instances failed to join the kubernetes cluster"),
+			ResourceIds: memberIDs(members, nodes),
+		})
+	}
+	w.wait(ctx, changed, min(nodeWait, s.timeout()-waited))
+	return time.Millisecond, nil
+}
+
+func (s *Service) timeout() time.Duration {
+	if t := s.cfg.Timing.NodegroupTimeout; t > 0 {
+		return t
+	}
+	return 2 * time.Minute
+}
+
+// wait returns when nodes change, a little later so that many changes are one.
+func (w *groupWork) wait(ctx context.Context, changed <-chan struct{}, limit time.Duration) {
+	select {
+	case <-changed:
+		t := w.s.clock.NewTimer(20 * time.Millisecond)
+		defer t.Stop()
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+		}
+	case <-w.s.clock.After(limit):
+	case <-ctx.Done():
+	}
+}
+
+func memberIDs(members []member, nodes *nodeWatch) []string {
+	out := []string{}
+	for _, m := range members {
+		if n := nodes.node(m.id); n == nil || !ready(n) {
+			out = append(out, m.id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// createTrouble decides what an error means to a group being made: what the
+// user has to repair is shown, and after the timeout it is final.
+func (w *groupWork) createTrouble(ctx context.Context, cause error) (time.Duration, error) {
+	issue := nodegroupIssue(cause)
+	if w.s.clock.Since(w.g.Since) < w.s.timeout() && !final(cause) {
+		return 0, cause
+	}
+	if issue == nil {
+		issue = &ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeInternalFailure, Message: new(cause.Error()), ResourceIds: []string{}}
+	}
+	w.s.log.Warn("node group creation failed", "nodegroup", w.key.String(), "err", cause)
+	return 0, w.fail(ctx, *issue)
+}
+
+// final reports whether trying again cannot help.
+func final(err error) bool {
+	return errors.Is(err, errNotMIME) || strings.HasSuffix(code(err), ".NotFound") || strings.HasSuffix(code(err), ".Malformed") || code(err) == "NotImplemented"
+}
+
+func (w *groupWork) fail(ctx context.Context, issue ekstypes.Issue) error {
+	return w.change(ctx, func(g *nodegroupRecord) {
+		if g.Nodegroup.Status == ekstypes.NodegroupStatusCreating {
+			g.Nodegroup.Status, g.Since = ekstypes.NodegroupStatusCreateFailed, w.s.clock.Now().UTC()
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{issue}}
+		}
+	})
+}
+
+// nodegroupIssue returns the issue of an error of EC2 or IAM, nil for others.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
+func nodegroupIssue(err error) *ekstypes.Issue {
+	issue := func(c ekstypes.NodegroupIssueCode) *ekstypes.Issue {
+		return &ekstypes.Issue{Code: c, Message: new(message(err)), ResourceIds: []string{}}
+	}
+	switch c := code(err); {
+	case errors.Is(err, errNotMIME):
+		return &ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, Message: new(errNotMIME.Error()), ResourceIds: []string{}}
+	case c == "":
+		return nil
+	case strings.HasPrefix(c, "InvalidSubnet"):
+		return issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound)
+	case strings.HasPrefix(c, "InvalidGroup"):
+		return issue(ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound)
+	case strings.HasPrefix(c, "InvalidAMIID"):
+		return issue(ekstypes.NodegroupIssueCodeAmiIdNotFound)
+	case strings.HasPrefix(c, "InvalidLaunchTemplate"):
+		return issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound)
+	case c == "InsufficientFreeAddressesInSubnet":
+		return issue(ekstypes.NodegroupIssueCodeInsufficientFreeAddresses)
+	case c == "InstanceLimitExceeded", c == "VcpuLimitExceeded":
+		return issue(ekstypes.NodegroupIssueCodeInstanceLimitExceeded)
+	case c == "NoSuchEntity", c == "NoSuchEntityException":
+		return issue(ekstypes.NodegroupIssueCodeIamNodeRoleNotFound)
+	}
+	return issue(ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures)
+}
+
+// message is an AWS error's own text.
+func message(err error) string {
+	var api interface{ ErrorMessage() string }
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// keep holds an ACTIVE group at its size. What goes wrong with launching is
+// shown as DEGRADED and goes away by itself.
+func (w *groupWork) keep(ctx context.Context) (time.Duration, error) {
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	members, err := w.scale(ctx, ses)
+	if issue := nodegroupIssue(err); issue != nil {
+		if err := w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{*issue}); err != nil {
+			return 0, err
+		}
+		return steady, nil
+	} else if err != nil {
+		return 0, err
+	}
+	if err := w.adopt(ctx, ses, members); err != nil {
+		return 0, err
+	}
+	if err := w.health(ctx, ekstypes.NodegroupStatusActive, []ekstypes.Issue{}); err != nil {
+		return 0, err
+	}
+	if len(w.g.Draining) > 0 {
+		return drainStep, nil
+	}
+	return steady, nil
+}
+
+// health writes status and issues if they differ.
+func (w *groupWork) health(ctx context.Context, status ekstypes.NodegroupStatus, issues []ekstypes.Issue) error {
+	if w.g.Nodegroup.Status == status && jsonText(w.g.Nodegroup.Health.Issues) == jsonText(issues) {
+		return nil
+	}
+	return w.change(ctx, func(g *nodegroupRecord) {
+		if st := g.Nodegroup.Status; st == ekstypes.NodegroupStatusActive || st == ekstypes.NodegroupStatusDegraded {
+			g.Nodegroup.Status = status
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: issues}
+		}
+	})
+}
+
+// update finishes the update of an UPDATING group: new size under way, labels
+// and taints on the nodes there are.
+func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	members, failure := w.scale(ctx, ses)
+	if failure != nil && nodegroupIssue(failure) == nil {
+		return 0, failure
+	}
+	if failure == nil {
+		if err := w.relabel(ctx, ses, members); err != nil {
+			return 0, err
+		}
+	}
+	return steady, ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := nodegroups.Get(tx, w.key)
+		if err != nil || g.UUID != w.g.UUID || g.UpdateID != w.g.UpdateID {
+			return err
+		}
+		if err := updates.Update(tx, below(clusterOf(w.key), g.UpdateID), func(u *updateRecord) error {
+			u.Update.Status = ekstypes.UpdateStatusSuccessful
+			if failure != nil {
+				u.Update.Status = ekstypes.UpdateStatusFailed
+				u.Update.Errors = []ekstypes.ErrorDetail{{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(message(failure)), ResourceIds: []string{}}}
+			}
+			return nil
+		}); ignoreNotFound(err) != nil {
+			return err
+		}
+		return nodegroups.Update(tx, w.key, func(g *nodegroupRecord) error {
+			g.Nodegroup.Status, g.Since, g.UpdateID = ekstypes.NodegroupStatusActive, w.s.clock.Now().UTC(), ""
+			g.RemovedLabels, g.RemovedTaints = nil, nil
+			return nil
+		})
+	}))
+}
+
+// scale brings the number of instances to the desired one: it launches what is
+// missing, and drains and ends what is too many. It returns those that stay.
+func (w *groupWork) scale(ctx context.Context, ses *session) ([]member, error) {
+	members, err := w.scaler.members(w.svc, w.g)
+	if err != nil {
+		return nil, err
+	}
+	staying := slices.DeleteFunc(slices.Clone(members), func(m member) bool { _, goes := w.g.Draining[m.id]; return goes })
+	switch missing := int(*w.g.Nodegroup.ScalingConfig.DesiredSize) - len(staying); {
+	case missing > 0:
+		var data *string
+		if w.g.TemplateStale {
+			if data, err = w.currentUserData(); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.scaler.launch(w.svc, w.g, staying, missing, data); err != nil {
+			return nil, fmt.Errorf("launching %d instances: %w", missing, err)
+		}
+		if staying, err = w.scaler.members(w.svc, w.g); err != nil {
+			return nil, err
+		}
+		staying = slices.DeleteFunc(staying, func(m member) bool { _, goes := w.g.Draining[m.id]; return goes })
+	case missing < 0:
+		isReady := map[string]bool{}
+		for _, m := range staying {
+			n := ses.nodes().node(m.id)
+			isReady[m.id] = n != nil && ready(n)
+		}
+		chosen := victims(staying, isReady, -missing)
+		now := w.s.clock.Now().UTC()
+		if err := w.change(ctx, func(g *nodegroupRecord) {
+			if g.Draining == nil {
+				g.Draining = map[string]time.Time{}
+			}
+			for _, id := range chosen {
+				g.Draining[id] = now
+			}
+		}); err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(staying, func(m member) bool { return slices.Contains(chosen, m.id) }), nil
+	}
+	return staying, w.drainChosen(ctx, ses, members)
+}
+
+func (w *groupWork) currentUserData() (*string, error) {
+	var own *userTemplate
+	if spec := w.g.Nodegroup.LaunchTemplate; spec != nil {
+		v, err := w.s.templateVersion(w.svc, &ekstypes.LaunchTemplateSpecification{Id: spec.Id}, *spec.Version)
+		if err != nil {
+			return nil, err
+		}
+		own = &userTemplate{spec, v.LaunchTemplateData}
+	}
+	return groupUserData(w.cluster, w.g, own)
+}
+
+// drainChosen takes a step with every draining instance and ends those that are
+// empty or out of time.
+func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []member) error {
+	if len(w.g.Draining) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var ended []string
+	alive := map[string]bool{}
+	for _, m := range members {
+		alive[m.id] = true
+	}
+	eg, ectx := errgroup.WithContext(ctx)
+	eg.SetLimit(nodeWorkers)
+	for id, since := range w.g.Draining {
+		eg.Go(func() error {
+			done := !alive[id]
+			if n := ses.nodes().node(id); n != nil && !done {
+				var err error
+				if done, err = drain(ectx, ses, n); err != nil && w.s.clock.Since(since) < drainLimit {
+					return err
+				}
+			} else {
+				done = true
+			}
+			if done || w.s.clock.Since(since) >= drainLimit {
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, id)
+			}
+			return nil
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	slices.Sort(ended)
+	if err := w.scaler.terminate(w.svc, ended); err != nil {
+		return fmt.Errorf("ending instances: %w", err)
+	}
+	if err := w.deleteNodes(ctx, ses, ended); err != nil {
+		return err
+	}
+	return w.change(ctx, func(g *nodegroupRecord) {
+		for _, id := range ended {
+			delete(g.Draining, id)
+		}
+	})
+}
+
+// deleteNodes removes the nodes of instances that ended, as a cloud controller
+// manager does on AWS.
+func (w *groupWork) deleteNodes(ctx context.Context, ses *session, instanceIDs []string) error {
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(nodeWorkers)
+	for _, id := range instanceIDs {
+		n := ses.nodes().node(id)
+		if n == nil {
+			continue
+		}
+		eg.Go(func() error {
+			err := ses.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))})
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return eg.Wait()
+}
+
+// adopt labels and taints nodes that joined without the group's labels (custom
+// images), and removes nodes whose instance is gone.
+func (w *groupWork) adopt(ctx context.Context, ses *session, members []member) error {
+	mine := map[string]bool{}
+	var strangers []member
+	for _, m := range members {
+		mine[m.id] = true
+		if n := ses.nodes().node(m.id); n != nil && n.Labels[labelNodegroup] == "" {
+			strangers = append(strangers, m)
+		}
+	}
+	var gone []string
+	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
+		id := instanceOf(n)
+		if _, draining := w.g.Draining[id]; !mine[id] && !draining && id != "" {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) > 0 {
+		// The list of members may be older than the node.
+		now, err := w.scaler.members(w.svc, w.g)
+		if err != nil {
+			return err
+		}
+		for _, m := range now {
+			gone = slices.DeleteFunc(gone, func(id string) bool { return id == m.id })
+		}
+		if err := w.deleteNodes(ctx, ses, gone); err != nil {
+			return err
+		}
+	}
+	return w.relabel(ctx, ses, strangers)
+}
+
+// relabel brings the group's labels and taints to the nodes of members.
+func (w *groupWork) relabel(ctx context.Context, ses *session, members []member) error {
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(nodeWorkers)
+	for _, m := range members {
+		n := ses.nodes().node(m.id)
+		if n == nil {
+			continue
+		}
+		patch := nodePatch(n, w.g)
+		if patch == nil {
+			continue
+		}
+		eg.Go(func() error {
+			_, err := ses.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("labelling %s: %w", n.Name, err)
+			}
+			return nil
+		})
+	}
+	return eg.Wait()
+}
+
+// nodePatch returns the merge patch that gives a node the group's labels and
+// taints, nil if it has them. Taints are a list: the patch names the node's
+// version, so that nobody else's taint is lost.
+func nodePatch(n *corev1.Node, g *nodegroupRecord) []byte {
+	labels := map[string]any{}
+	for k, v := range nodeLabels(g) {
+		if had, ok := n.Labels[k]; !ok || had != v {
+			labels[k] = v
+		}
+	}
+	for _, k := range g.RemovedLabels {
+		if _, has := n.Labels[k]; has && g.Nodegroup.Labels[k] == "" {
+			labels[k] = nil
+		}
+	}
+	key := func(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+	want := map[string]corev1.Taint{}
+	drop := map[string]bool{}
+	for _, t := range g.RemovedTaints {
+		drop[text(t.Key)+":"+taintEffect(t.Effect)] = true
+	}
+	for _, t := range g.Nodegroup.Taints {
+		c := corev1.Taint{Key: text(t.Key), Value: text(t.Value), Effect: corev1.TaintEffect(taintEffect(t.Effect))}
+		want[key(c)] = c
+		delete(drop, key(c))
+	}
+	var taints []corev1.Taint
+	changed := false
+	for _, t := range n.Spec.Taints {
+		c, mine := want[key(t)]
+		switch {
+		case drop[key(t)]:
+			changed = true
+			continue
+		case mine && c.Value != t.Value:
+			t, changed = c, true
+		}
+		delete(want, key(t))
+		taints = append(taints, t)
+	}
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		taints, changed = append(taints, want[k]), true
+	}
+	if len(labels) == 0 && !changed {
+		return nil
+	}
+	patch := map[string]any{"metadata": map[string]any{"labels": labels}}
+	if changed {
+		patch["metadata"] = map[string]any{"labels": labels, "resourceVersion": n.ResourceVersion}
+		patch["spec"] = map[string]any{"taints": taints}
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return nil // strings only: cannot be
+	}
+	return raw
+}
+
+// remove drains and ends everything of a DELETING group and then its record.
+func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
+	left, err := w.scaler.members(w.svc, w.g)
+	if err != nil {
+		return 0, err
+	}
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(left) > 0 {
+		missing := map[string]time.Time{}
+		for _, m := range left {
+			if _, ok := w.g.Draining[m.id]; !ok {
+				missing[m.id] = w.s.clock.Now().UTC()
+			}
+		}
+		if len(missing) > 0 {
+			return 0, w.change(ctx, func(g *nodegroupRecord) {
+				if g.Draining == nil {
+					g.Draining = map[string]time.Time{}
+				}
+				maps.Copy(g.Draining, missing)
+			})
+		}
+		err := w.drainChosen(ctx, ses, left)
+		if err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+			return 0, err
+		}
+		return drainStep, nil
+	}
+	var stale []string
+	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
+		stale = append(stale, instanceOf(n))
+	}
+	if err := w.deleteNodes(ctx, ses, stale); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+		return 0, err
+	}
+	return 0, w.removeRest(ctx, ses)
+}
+
+// removeRest removes what a group without instances has left.
+func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
+	name := "eks-" + w.g.UUID
+	_, err := w.s.cfg.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
+	if err != nil && !strings.HasPrefix(code(err), "InvalidLaunchTemplate") {
+		return fmt.Errorf("removing the launch template: %w", err)
+	}
+	if err := w.removeInstanceProfile(); err != nil {
+		return err
+	}
+	cluster := clusterOf(w.key)
+	others, err := nodegroups.List(w.s.store, allBelow(cluster))
+	if err != nil {
+		return err
+	}
+	shared := slices.ContainsFunc(others, func(o store.Item[nodegroupRecord]) bool {
+		return o.Key != w.key && o.Value.Role == w.g.Role && o.Value.Nodegroup.Status != ekstypes.NodegroupStatusDeleting
+	})
+	if !shared && w.cluster.usesConfigMap() {
+		if err := w.s.unmapNodeRole(ctx, ses, w.g.Role.ARN); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+			return err
+		}
+	}
+	if err := w.deleteUpdates(ctx); err != nil {
+		return err
+	}
+	return w.s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := nodegroups.Get(tx, w.key)
+		if err != nil || g.UUID != w.g.UUID {
+			return ignoreNotFound(err)
+		}
+		if g.AccessEntryMade && !shared {
+			accessEntries.Delete(tx, below(cluster, g.Role.ARN))
+		}
+		nodegroups.Delete(tx, w.key)
+		return nil
+	})
+}
+
+func (w *groupWork) deleteUpdates(ctx context.Context) error {
+	cluster := clusterOf(w.key)
+	items, err := updates.List(w.s.store, allBelow(cluster))
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, func(i store.Item[updateRecord]) bool { return i.Value.Nodegroup != *w.g.Nodegroup.NodegroupName })
+	for chunk := range slices.Chunk(items, deleteBatch) {
+		if err := w.s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, i := range chunk {
+				updates.Delete(tx, i.Key)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureInstanceProfile makes the instance profile through which the group's
+// instances have the node role.
+func (w *groupWork) ensureInstanceProfile() error {
+	p := w.s.cfg.InstanceProfiles
+	_, err := p.CreateInstanceProfile(w.svc, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
+	if err != nil && !isCode(err, "EntityAlreadyExists") {
+		return fmt.Errorf("making the instance profile: %w", err)
+	}
+	_, err = p.AddRoleToInstanceProfile(w.svc, &awsiam.AddRoleToInstanceProfileInput{
+		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(roleName(w.g.Role.ARN)),
+	})
+	if err != nil && !isCode(err, "LimitExceeded") { // it has its one role
+		return fmt.Errorf("adding the node role to the instance profile: %w", err)
+	}
+	return nil
+}
+
+func (w *groupWork) removeInstanceProfile() error {
+	p := w.s.cfg.InstanceProfiles
+	_, err := p.RemoveRoleFromInstanceProfile(w.svc, &awsiam.RemoveRoleFromInstanceProfileInput{
+		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(roleName(w.g.Role.ARN)),
+	})
+	if err != nil && !isCode(err, "NoSuchEntity") {
+		return fmt.Errorf("emptying the instance profile: %w", err)
+	}
+	_, err = p.DeleteInstanceProfile(w.svc, &awsiam.DeleteInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
+	if err != nil && !isCode(err, "NoSuchEntity") {
+		return fmt.Errorf("removing the instance profile: %w", err)
+	}
+	return nil
+}
+
+// isCode reports whether err has an IAM error code, in either spelling: the
+// SDK's types are named …Exception, the wire code is not.
+func isCode(err error, want string) bool {
+	return strings.TrimSuffix(code(err), "Exception") == want
+}
+
+// mapNodeRole adds a node role to aws-auth, which it makes if need be.
+func (s *Service) mapNodeRole(ctx context.Context, ses *session, role string) error {
+	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
+		return withRole(data, arnWithoutPath(role))
+	})
+}
+
+func (s *Service) unmapNodeRole(ctx context.Context, ses *session, role string) error {
+	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
+		return withoutRole(data, arnWithoutPath(role))
+	})
+}
+
+// arnWithoutPath is the ARN by which aws-auth knows a role.
+func arnWithoutPath(role string) string {
+	prefix, _, ok := strings.Cut(role, ":role/")
+	if !ok {
+		return role
+	}
+	return prefix + ":role/" + roleName(role)
+}
+
+func (s *Service) editAuth(ctx context.Context, ses *session, edit func(map[string]string) (map[string]string, bool, error)) error {
+	maps := ses.client.CoreV1().ConfigMaps(authNamespace)
+	cm, err := maps.Get(ctx, authName, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if missing {
+		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: authName, Namespace: authNamespace}}
+	} else if err != nil {
+		return fmt.Errorf("reading aws-auth: %w", err)
+	}
+	data, changed, err := edit(cm.Data)
+	if err != nil {
+		return fmt.Errorf("aws-auth: %w", err)
+	}
+	if !changed {
+		return nil
+	}
+	cm = cm.DeepCopy()
+	cm.Data = data
+	if missing {
+		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+	} else {
+		_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing aws-auth: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,383 @@
+package eks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// checkScaling checks the sizes of a new group; AWS's defaults are 1 to 2, 2 wanted.
+func (s *Service) checkScaling(cluster, ng string, in *ekstypes.NodegroupScalingConfig) (*ekstypes.NodegroupScalingConfig, error) {
+	out := &ekstypes.NodegroupScalingConfig{MinSize: new(int32(1)), MaxSize: new(int32(2)), DesiredSize: new(int32(2))}
+	if in != nil {
+		if in.MinSize != nil {
+			out.MinSize = in.MinSize
+		}
+		if in.MaxSize != nil {
+			out.MaxSize = in.MaxSize
+		}
+		out.DesiredSize = in.DesiredSize
+		if out.DesiredSize == nil {
+			out.DesiredSize = out.MinSize
+		}
+	}
+	if err := s.checkBounds(cluster, ng, out); err != nil {
+		return nil, err
+	}
+	switch {
+	case *out.MinSize > *out.MaxSize:
+		return nil, errMinAboveMax(cluster, ng)
+	case *out.MinSize > *out.DesiredSize:
+		return nil, errMinAboveDesired(cluster, ng)
+	case *out.DesiredSize > *out.MaxSize:
+		return nil, errDesiredAboveMax(cluster, ng)
+	}
+	return out, nil
+}
+
+func (s *Service) checkBounds(cluster, ng string, c *ekstypes.NodegroupScalingConfig) error {
+	switch {
+	case *c.MinSize < 0:
+		return errNegativeSize(cluster, ng, "minSize")
+	case *c.DesiredSize < 0:
+		return errNegativeSize(cluster, ng, "desiredSize")
+	case *c.MaxSize < 1:
+		return errZeroMax(cluster, ng)
+	case int(*c.MaxSize) > s.cfg.Quotas.NodesPerNodegroup:
+		return errNodesLimit(cluster, ng, s.cfg.Quotas.NodesPerNodegroup)
+	}
+	return nil
+}
+
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig) (*ekstypes.NodegroupUpdateConfig, error) {
+	if in == nil || in.MaxUnavailable == nil && in.MaxUnavailablePercentage == nil {
+		return &ekstypes.NodegroupUpdateConfig{MaxUnavailable: new(int32(1))}, nil
+	}
+	outside := func(p *int32) bool { return p != nil && (*p < 1 || *p > 100) }
+	switch {
+	case in.MaxUnavailable != nil && in.MaxUnavailablePercentage != nil:
+		return nil, errUpdateConfig(cluster, ng, "only one of maxUnavailable and maxUnavailablePercentage can be specified")
+	case outside(in.MaxUnavailable):
+		return nil, errUpdateConfig(cluster, ng, "maxUnavailable must be between 1 and 100")
+	case outside(in.MaxUnavailablePercentage):
+		return nil, errUpdateConfig(cluster, ng, "maxUnavailablePercentage must be between 1 and 100")
+	}
+	return &ekstypes.NodegroupUpdateConfig{MaxUnavailable: in.MaxUnavailable, MaxUnavailablePercentage: in.MaxUnavailablePercentage}, nil
+}
+
+func checkLabels(cluster, ng string, labels map[string]string) error {
+	for k, v := range labels {
+		for _, p := range []string{"kubernetes.io/", "k8s.io/", "eks.amazonaws.com/"} {
+			if strings.HasPrefix(k, p) {
+				return errLabelPrefix(cluster, ng)
+			}
+		}
+		if why := validation.IsQualifiedName(k); len(why) > 0 {
+			return errLabel(cluster, ng, k+": "+why[0])
+		}
+		if why := validation.IsValidLabelValue(v); len(why) > 0 {
+			return errLabel(cluster, ng, k+"="+v+": "+why[0])
+		}
+	}
+	return nil
+}
+
+// https://docs.aws.amazon.com/eks/latest/userguide/node-taints-managed-node-groups.html
+func checkTaints(cluster, ng string, taints []ekstypes.Taint) error {
+	if len(taints) > 50 {
+		return errTaint(cluster, ng, "at most 50 taints are allowed")
+	}
+	for _, t := range taints {
+		if why := validation.IsQualifiedName(text(t.Key)); len(why) > 0 {
+			return errTaint(cluster, ng, text(t.Key)+": "+why[0])
+		}
+		if why := validation.IsValidLabelValue(text(t.Value)); len(why) > 0 {
+			return errTaint(cluster, ng, text(t.Key)+"="+text(t.Value)+": "+why[0])
+		}
+		if !slices.Contains(t.Effect.Values(), t.Effect) {
+			return errTaint(cluster, ng, fmt.Sprintf("the effect %q must be one of NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE", t.Effect))
+		}
+	}
+	return nil
+}
+
+func refuseNodeRepair(in *ekstypes.NodeRepairConfig) error {
+	if in != nil && in.Enabled != nil && *in.Enabled {
+		return awserr.NotImplemented("node auto repair (nodeRepairConfig.enabled)")
+	}
+	return nil
+}
+
+// checkNodeRole checks that the role exists and lets EC2 assume it.
+func (s *Service) checkNodeRole(ctx context.Context, cluster store.Key, ng string, role *string) (identityRef, error) {
+	if text(role) == "" {
+		return identityRef{}, errMissing("nodeRole")
+	}
+	a, err := arn.Parse(*role)
+	if err != nil || a.Service != "iam" || a.Account != cluster.Account || !strings.HasPrefix(a.Resource, "role/") {
+		return identityRef{}, invalidNodegroup(cluster.ID, ng, "nodeRole, %s, is not a valid role ARN of this account", *role)
+	}
+	id, err := s.cfg.Identity(ctx, *role)
+	switch {
+	case errors.Is(err, ErrNoIdentity):
+		return identityRef{}, errNodeRoleNotFound(cluster.ID, ng, roleName(*role))
+	case err != nil:
+		return identityRef{}, err
+	case !slices.Contains(id.TrustedServices, "ec2.amazonaws.com"):
+		return identityRef{}, errNodeRoleTrust(cluster.ID, ng, *role)
+	}
+	return identityRef{*role, id.ID}, nil
+}
+
+// roleName is the last part of a role's ARN.
+func roleName(roleARN string) string { return roleARN[strings.LastIndexByte(roleARN, '/')+1:] }
+
+func (s *Service) checkNodegroupSubnets(ctx context.Context, key store.Key, cluster clusterRecord, ng string, subnets []string) error {
+	if len(subnets) == 0 {
+		return errMissing("subnets")
+	}
+	got, err := s.cfg.Network.DescribeSubnets(s.asService(ctx, key.Account, key.Region), &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
+	if err != nil {
+		if strings.HasPrefix(code(err), "InvalidSubnet") {
+			return errNodegroupSubnetNotFound(key.ID, ng, quotedID(err, subnets))
+		}
+		return err
+	}
+	var foreign []string
+	for _, sn := range got.Subnets {
+		if text(sn.VpcId) != text(cluster.Cluster.ResourcesVpcConfig.VpcId) {
+			foreign = append(foreign, *sn.SubnetId)
+		}
+	}
+	if len(foreign) > 0 {
+		return errNodegroupSubnetVPC(key.ID, ng, foreign)
+	}
+	return nil
+}
+
+// A userTemplate is the launch template a request names, resolved to a version.
+type userTemplate struct {
+	spec *ekstypes.LaunchTemplateSpecification
+	data *ec2types.ResponseLaunchTemplateData
+}
+
+// checkTemplate resolves the launch template of a request, nil if it names
+// none, and refuses what EKS refuses in it.
+// https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, in *awseks.CreateNodegroupInput) (*userTemplate, error) {
+	spec := in.LaunchTemplate
+	if spec == nil {
+		return nil, nil
+	}
+	if (text(spec.Id) == "") == (text(spec.Name) == "") {
+		return nil, errTemplateSpec(key.ID, ng)
+	}
+	version := "$Default"
+	if text(spec.Version) != "" {
+		version = *spec.Version
+	}
+	got, err := s.templateVersion(s.asService(ctx, key.Account, key.Region), spec, version)
+	if err != nil {
+		if strings.HasPrefix(code(err), "InvalidLaunchTemplate") {
+			var api interface{ ErrorMessage() string }
+			errors.As(err, &api)
+			return nil, invalidNodegroup(key.ID, ng, "%s", api.ErrorMessage())
+		}
+		return nil, err
+	}
+	d := got.LaunchTemplateData
+	switch {
+	case d.IamInstanceProfile != nil:
+		return nil, errTemplateForbids(key.ID, ng, "an IAM instance profile")
+	case slices.ContainsFunc(d.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool { return n.SubnetId != nil }):
+		return nil, errTemplateForbids(key.ID, ng, "a subnet")
+	case d.InstanceMarketOptions != nil:
+		return nil, errTemplateForbids(key.ID, ng, "spot market options")
+	case d.HibernationOptions != nil && d.HibernationOptions.Configured != nil && *d.HibernationOptions.Configured:
+		return nil, errTemplateForbids(key.ID, ng, "hibernation")
+	case in.DiskSize != nil:
+		return nil, invalidNodegroup(key.ID, ng, "Disk size must be specified within the launch template.")
+	case d.InstanceType != "" && len(in.InstanceTypes) > 0:
+		return nil, errTemplateAnd(key.ID, ng, "instance types")
+	case d.ImageId != nil && in.AmiType != "" && in.AmiType != ekstypes.AMITypesCustom:
+		return nil, errTemplateAnd(key.ID, ng, "an image id and amiType")
+	case d.ImageId != nil && (in.Version != nil || in.ReleaseVersion != nil):
+		return nil, invalidNodegroup(key.ID, ng, "You cannot specify the field kubernetesVersion or releaseVersion when using custom AMIs.")
+	case d.InstanceRequirements != nil:
+		return nil, awserr.NotImplemented("launch templates with instance requirements in a node group")
+	}
+	return &userTemplate{
+		spec: &ekstypes.LaunchTemplateSpecification{Id: got.LaunchTemplateId, Name: got.LaunchTemplateName, Version: new(fmt.Sprint(*got.VersionNumber))},
+		data: d,
+	}, nil
+}
+
+func (s *Service) templateVersion(ctx context.Context, spec *ekstypes.LaunchTemplateSpecification, version string) (*ec2types.LaunchTemplateVersion, error) {
+	ask := &awsec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
+	if text(spec.Id) != "" {
+		ask.LaunchTemplateId = spec.Id
+	} else {
+		ask.LaunchTemplateName = spec.Name
+	}
+	got, err := s.cfg.Instances.DescribeLaunchTemplateVersions(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	if len(got.LaunchTemplateVersions) == 0 || got.LaunchTemplateVersions[0].LaunchTemplateData == nil {
+		return nil, awserr.Newf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template.", version)
+	}
+	return &got.LaunchTemplateVersions[0], nil
+}
+
+// request returns the template's data as a request for another template.
+func (t *userTemplate) request() (*ec2types.RequestLaunchTemplateData, error) {
+	out := &ec2types.RequestLaunchTemplateData{}
+	if t == nil {
+		return out, nil
+	}
+	raw, err := json.Marshal(t.data) // the two types have the same fields
+	if err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(raw, out)
+}
+
+// A machine is what a node group's instances are.
+type machine struct {
+	amiType        ekstypes.AMITypes
+	imageID        string
+	releaseVersion string
+	instanceTypes  []string
+	diskSize       *int32
+}
+
+// An amiKind is what an AMI type means to the image catalogue.
+type amiKind struct {
+	family        images.Family
+	arch, variant string
+}
+
+func amiKinds() map[ekstypes.AMITypes]amiKind {
+	const x86, arm = "x86_64", "arm64"
+	return map[ekstypes.AMITypes]amiKind{
+		ekstypes.AMITypesAl2X8664:                {images.AL2, x86, "standard"},
+		ekstypes.AMITypesAl2X8664Gpu:             {images.AL2, x86, "gpu"},
+		ekstypes.AMITypesAl2Arm64:                {images.AL2, arm, "standard"},
+		ekstypes.AMITypesAl2023X8664Standard:     {images.AL2023, x86, "standard"},
+		ekstypes.AMITypesAl2023Arm64Standard:     {images.AL2023, arm, "standard"},
+		ekstypes.AMITypesAl2023X8664Nvidia:       {images.AL2023, x86, "nvidia"},
+		ekstypes.AMITypesAl2023X8664Neuron:       {images.AL2023, x86, "neuron"},
+		ekstypes.AMITypesAl2023Arm64Nvidia:       {images.AL2023, arm, "nvidia"},
+		ekstypes.AMITypesBottlerocketX8664:       {images.Bottlerocket, x86, "standard"},
+		ekstypes.AMITypesBottlerocketArm64:       {images.Bottlerocket, arm, "standard"},
+		ekstypes.AMITypesBottlerocketX8664Nvidia: {images.Bottlerocket, x86, "nvidia"},
+		ekstypes.AMITypesBottlerocketArm64Nvidia: {images.Bottlerocket, arm, "nvidia"},
+	}
+}
+
+// chooseMachine settles image, instance types and disk of a new node group.
+func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroupInput, tmpl *userTemplate) (*machine, error) {
+	m := &machine{amiType: in.AmiType, instanceTypes: in.InstanceTypes}
+	named := in.InstanceTypes
+	if tmpl != nil && tmpl.data.InstanceType != "" {
+		named = []string{string(tmpl.data.InstanceType)} // not shown as the group's
+	}
+	var unknown []string
+	for _, t := range named {
+		if !instancetypes.Valid(t) {
+			unknown = append(unknown, t)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, errInstanceTypeUnknown(key.ID, ng, strings.Join(unknown, ", "))
+	}
+	if tmpl != nil && tmpl.data.ImageId != nil {
+		m.amiType, m.imageID = ekstypes.AMITypesCustom, *tmpl.data.ImageId
+		if len(named) == 0 {
+			m.instanceTypes = []string{"t3.medium"}
+		}
+		return m, nil
+	}
+	switch {
+	case m.amiType == "":
+		m.amiType = defaultAMIType(named)
+	case m.amiType == ekstypes.AMITypesCustom:
+		return nil, invalidNodegroup(key.ID, ng, "AMI Type CUSTOM requires a launch template with an image ID.")
+	case !slices.Contains(m.amiType.Values(), m.amiType):
+		return nil, invalidNodegroup(key.ID, ng, "Invalid amiType: %s", m.amiType)
+	}
+	kind, ok := amiKinds()[m.amiType]
+	if !ok {
+		return nil, awserr.NotImplemented("node groups of AMI type " + string(m.amiType))
+	}
+	if kind.family == images.AL2 && eksversions.Number(version) > 32 {
+		return nil, errAL2(key.ID, ng, string(m.amiType))
+	}
+	if len(named) == 0 {
+		m.instanceTypes = []string{"t3.medium"}
+		if kind.arch == "arm64" {
+			m.instanceTypes = []string{"t4g.medium"}
+		}
+	}
+	for _, t := range named {
+		if it, ok := instancetypes.Lookup(t); !ok || !it.Supports(kind.arch) {
+			return nil, errInstanceTypeArchitecture(key.ID, ng, strings.Join(named, ", "), string(m.amiType))
+		}
+	}
+	img, ok := images.EKS(key.Region, kind.family, version, kind.arch, kind.variant)
+	if !ok {
+		return nil, errAMIType(key.ID, ng, string(m.amiType), version)
+	}
+	if in.ReleaseVersion != nil && *in.ReleaseVersion != img.ReleaseVersion {
+		older := slices.IndexFunc(images.All(key.Region), func(i images.Image) bool {
+			return i.Family == kind.family && i.KubernetesVersion == version && i.Architecture == kind.arch && i.Variant == kind.variant && i.ReleaseVersion == *in.ReleaseVersion
+		})
+		if older < 0 {
+			return nil, errReleaseVersion(key.ID, ng, *in.ReleaseVersion, img.ReleaseVersion)
+		}
+		img = images.All(key.Region)[older]
+	}
+	m.imageID, m.releaseVersion = img.ID, img.ReleaseVersion
+	if tmpl == nil {
+		m.diskSize = in.DiskSize
+		if m.diskSize == nil {
+			m.diskSize = new(int32(20))
+		}
+		if *m.diskSize < 1 || *m.diskSize > 16384 {
+			return nil, invalidNodegroup(key.ID, ng, "diskSize must be between 1 and 16384")
+		}
+	}
+	return m, nil
+}
+
+// defaultAMIType follows the instance types, AL2023 where nothing else is said.
+func defaultAMIType(types []string) ekstypes.AMITypes {
+	for _, t := range types {
+		it, ok := instancetypes.Lookup(t)
+		switch {
+		case !ok:
+		case it.GPUs > 0 && it.Supports("x86_64"):
+			return ekstypes.AMITypesAl2023X8664Nvidia
+		case !it.Supports("x86_64"):
+			return ekstypes.AMITypesAl2023Arm64Standard
+		}
+	}
+	return ekstypes.AMITypesAl2023X8664Standard
+}

@@ -1,0 +1,128 @@
+package eks
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// AWS returns the service's table of operations for the front door.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
+		{
+			Name: "CreateCluster",
+			// encryptionConfig and the EKS Auto Mode switches are answered by the
+			// handler: off is what Drydock does, on is refused by name.
+			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
+				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
+				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
+				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
+				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
+				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig`,
+		},
+		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
+			switch out.Cluster.Status {
+			case ekstypes.ClusterStatusCreating, ekstypes.ClusterStatusPending, ekstypes.ClusterStatusUpdating, ekstypes.ClusterStatusDeleting:
+				return false
+			}
+			return true
+		})},
+		{Name: "ListClusters", Members: "maxResults nextToken include"},
+		{Name: "DeleteCluster", Members: "name"},
+		{
+			Name: "UpdateClusterConfig",
+			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection
+				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
+				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
+		},
+		{Name: "DescribeClusterVersions", Members: "*"},
+		{Name: "ListUpdates", Members: "name nodegroupName maxResults nextToken"},
+		{Name: "DescribeUpdate", Members: "name updateId nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
+			return out.Update.Status != ekstypes.UpdateStatusInProgress
+		})},
+		{
+			Name: "CreateNodegroup",
+			Members: `clusterName nodegroupName nodeRole subnets scalingConfig instanceTypes amiType capacityType diskSize
+				labels taints tags updateConfig.maxUnavailable updateConfig.maxUnavailablePercentage launchTemplate version
+				releaseVersion clientRequestToken nodeRepairConfig.enabled`,
+		},
+		{Name: "DescribeNodegroup", Members: "clusterName nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeNodegroupOutput) bool {
+			switch out.Nodegroup.Status {
+			case ekstypes.NodegroupStatusCreating, ekstypes.NodegroupStatusUpdating, ekstypes.NodegroupStatusDeleting:
+				return false
+			}
+			return true
+		})},
+		{Name: "ListNodegroups", Members: "clusterName maxResults nextToken"},
+		{
+			Name: "UpdateNodegroupConfig",
+			Members: `clusterName nodegroupName scalingConfig labels taints updateConfig.maxUnavailable
+				updateConfig.maxUnavailablePercentage clientRequestToken`,
+		},
+		{Name: "DeleteNodegroup", Members: "clusterName nodegroupName"},
+		{Name: "CreateAccessEntry", Members: "*"},
+		{Name: "DescribeAccessEntry", Members: "*"},
+		{Name: "ListAccessEntries", Members: "*"},
+		{Name: "UpdateAccessEntry", Members: "*"},
+		{Name: "DeleteAccessEntry", Members: "*"},
+		{Name: "AssociateAccessPolicy", Members: "*"},
+		{Name: "DisassociateAccessPolicy", Members: "*"},
+		{Name: "ListAssociatedAccessPolicies", Members: "*"},
+		{Name: "ListAccessPolicies", Members: "*"},
+		{Name: "TagResource", Members: "*"},
+		{Name: "UntagResource", Members: "*"},
+		{Name: "ListTagsForResource", Members: "*"},
+	}}
+}
+
+// asService returns a context in which EC2 and IAM are called for the cluster's
+// owner by EKS itself, as its service-linked role does on AWS.
+func (s *Service) asService(ctx context.Context, account, region string) context.Context {
+	call := awsapi.CallFrom(ctx)
+	return awsapi.WithCall(ctx, &awsapi.Call{
+		RequestID: call.RequestID,
+		Account:   account,
+		Region:    region,
+		Time:      s.clock.Now(),
+		Principal: awsapi.Principal{Type: awsapi.AWSService, Account: account, ARN: serviceRoleARN(account), Name: "eks.amazonaws.com"},
+	})
+}
+
+// serviceRoleARN is the service-linked role of EKS in an account.
+func serviceRoleARN(account string) string {
+	return "arn:aws:iam::" + account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
+}
+
+// page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
+// 100 items, 100 if not said.
+func page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
+	size := 100
+	if maxResults != nil {
+		size = int(*maxResults)
+		if size < 1 || size > 100 {
+			return nil, nil, invalidParameter("", "maxResults must be between 1 and 100")
+		}
+	}
+	start := 0
+	if token != nil && *token != "" {
+		after, err := base64.RawURLEncoding.DecodeString(*token)
+		if err != nil {
+			return nil, nil, invalidParameter("", "Invalid nextToken")
+		}
+		start = len(items)
+		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > string(after) }); i >= 0 {
+			start = i
+		}
+	}
+	end := min(start+size, len(items))
+	var next *string
+	if end < len(items) {
+		next = new(base64.RawURLEncoding.EncodeToString([]byte(id(items[end-1]))))
+	}
+	return items[start:end], next, nil
+}

@@ -1,0 +1,359 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	labelNodegroup = "eks.amazonaws.com/nodegroup"
+	authNamespace  = "kube-system"
+	authName       = "aws-auth"
+	// authWait is how long a login waits for the first read of aws-auth.
+	authWait = 5 * time.Second
+)
+
+var errNotRunning = errors.New("the EKS service is not running")
+
+// sessions are the open connections to the clusters' control planes: one client
+// each, and one watch of nodes and of aws-auth each, opened when first needed.
+// They live until their cluster is deleted or Run ends.
+type sessions struct {
+	cfg Config
+
+	mu      sync.Mutex
+	base    context.Context // Run's; nil while it is not running
+	wg      sync.WaitGroup
+	byPlane map[string]*session
+	owners  map[string]store.Key // plane → cluster, a cache
+}
+
+type session struct {
+	client kubernetes.Interface
+	ctx    context.Context //nolint:containedctx // the session's lifetime, ended by cancel
+	cancel context.CancelFunc
+	nodes  func() *nodeWatch
+	auth   func() *authWatch
+}
+
+func (ss *sessions) init(cfg Config) {
+	ss.cfg = cfg
+	ss.byPlane = map[string]*session{}
+	ss.owners = map[string]store.Key{}
+}
+
+// run lets sessions be opened until ctx ends, then closes all and waits.
+func (ss *sessions) run(ctx context.Context, ready chan<- struct{}) {
+	ss.mu.Lock()
+	ss.base = ctx
+	ss.mu.Unlock()
+	close(ready)
+	<-ctx.Done()
+	ss.mu.Lock()
+	ss.base = nil
+	for id, s := range ss.byPlane {
+		s.cancel()
+		delete(ss.byPlane, id)
+	}
+	ss.mu.Unlock()
+	ss.wg.Wait()
+}
+
+func (ss *sessions) get(planeID string) (*session, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s, ok := ss.byPlane[planeID]; ok {
+		return s, nil
+	}
+	if ss.base == nil {
+		return nil, errNotRunning
+	}
+	rc, err := ss.cfg.ControlPlanes.RESTConfig(planeID)
+	if err != nil {
+		return nil, err
+	}
+	rc.QPS = -1 // our own server; a thousand nodes are labelled at once
+	rc.ContentType = runtime.ContentTypeProtobuf
+	rc.UserAgent = "eks.amazonaws.com"
+	client, err := ss.cfg.NewClient(rc)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to control plane %s: %w", planeID, err)
+	}
+	ctx, cancel := context.WithCancel(ss.base)
+	s := &session{client: client, ctx: ctx, cancel: cancel}
+	s.nodes = sync.OnceValue(func() *nodeWatch { return ss.watchNodes(s) })
+	s.auth = sync.OnceValue(func() *authWatch { return ss.watchAuth(s) })
+	ss.byPlane[planeID] = s
+	return s, nil
+}
+
+func (ss *sessions) drop(planeID string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if s, ok := ss.byPlane[planeID]; ok {
+		s.cancel()
+		delete(ss.byPlane, planeID)
+	}
+	delete(ss.owners, planeID)
+}
+
+// dropCluster ends the sessions of a cluster that is gone.
+func (ss *sessions) dropCluster(k store.Key) {
+	ss.mu.Lock()
+	var planes []string
+	for id, of := range ss.owners {
+		if of == k {
+			planes = append(planes, id)
+		}
+	}
+	ss.mu.Unlock()
+	for _, id := range planes {
+		ss.drop(id)
+	}
+}
+
+// open is get that remembers whose plane it is.
+func (ss *sessions) open(k store.Key, planeID string) (*session, error) {
+	ss.setClusterKey(planeID, k)
+	return ss.get(planeID)
+}
+
+func (ss *sessions) clusterKey(planeID string) (store.Key, bool) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	k, ok := ss.owners[planeID]
+	return k, ok
+}
+
+func (ss *sessions) setClusterKey(planeID string, k store.Key) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.owners[planeID] = k
+}
+
+// authMap returns the cluster's aws-auth as last seen, empty if there is none.
+func (ss *sessions) authMap(ctx context.Context, planeID string) (*authMap, error) {
+	s, err := ss.get(planeID)
+	if err != nil {
+		return nil, err
+	}
+	w := s.auth()
+	ctx, cancel := context.WithTimeout(ctx, authWait)
+	defer cancel()
+	select {
+	case <-w.synced:
+		return w.current.Load(), nil
+	case <-ctx.Done():
+		return nil, errors.New("the control plane does not answer")
+	}
+}
+
+// An authWatch follows the aws-auth ConfigMap.
+type authWatch struct {
+	current atomic.Pointer[authMap]
+	synced  chan struct{}
+}
+
+func (ss *sessions) watchAuth(s *session) *authWatch {
+	w := &authWatch{synced: make(chan struct{})}
+	w.current.Store(&authMap{})
+	maps := s.client.CoreV1().ConfigMaps(authNamespace)
+	only := fields.OneTermEqualSelector("metadata.name", authName).String()
+	inf := ss.informer(s, &corev1.ConfigMap{},
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = only
+			return maps.List(ctx, o)
+		},
+		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = only
+			return maps.Watch(ctx, o)
+		}, nil)
+	set := func(obj any) {
+		cm, ok := obj.(*corev1.ConfigMap)
+		if !ok || cm.Name != authName {
+			return
+		}
+		m, err := parseAuthMap(cm.Data)
+		if err != nil {
+			ss.cfg.Log.Info("aws-auth is partly unreadable; what is good counts", "err", err)
+		}
+		w.current.Store(m)
+	}
+	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.Name == authName {
+				w.current.Store(&authMap{})
+			}
+		},
+	})
+	if err != nil {
+		ss.cfg.Log.Error("watching aws-auth", "err", err)
+		return w
+	}
+	ss.start(func() {
+		if cache.WaitForCacheSync(s.ctx.Done(), reg.HasSynced) {
+			close(w.synced)
+		}
+	})
+	return w
+}
+
+// A nodeWatch follows the nodes of one cluster, for all its node groups.
+type nodeWatch struct {
+	index  cache.Indexer
+	synced chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed by the next change
+}
+
+const (
+	byNodegroup = "nodegroup"
+	byInstance  = "instance"
+)
+
+func (ss *sessions) watchNodes(s *session) *nodeWatch {
+	w := &nodeWatch{synced: make(chan struct{}), changed: make(chan struct{})}
+	nodes := s.client.CoreV1().Nodes()
+	inf := ss.informer(s, &corev1.Node{},
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
+		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
+		cache.Indexers{byNodegroup: func(obj any) ([]string, error) {
+			if n, ok := obj.(*corev1.Node); ok && n.Labels[labelNodegroup] != "" {
+				return []string{n.Labels[labelNodegroup]}, nil
+			}
+			return nil, nil
+		}, byInstance: func(obj any) ([]string, error) {
+			if n, ok := obj.(*corev1.Node); ok && n.Spec.ProviderID != "" {
+				return []string{instanceOf(n)}, nil
+			}
+			return nil, nil
+		}})
+	w.index = inf.GetIndexer()
+	// Heartbeats change no node in a way that matters here.
+	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.notify() },
+		UpdateFunc: func(old, obj any) {
+			o, ok1 := old.(*corev1.Node)
+			n, ok2 := obj.(*corev1.Node)
+			if !ok1 || !ok2 || ready(o) != ready(n) || o.Generation != n.Generation || len(o.Labels) != len(n.Labels) || len(o.Spec.Taints) != len(n.Spec.Taints) {
+				w.notify()
+			}
+		},
+		DeleteFunc: func(any) { w.notify() },
+	})
+	if err != nil {
+		ss.cfg.Log.Error("watching nodes", "err", err)
+		return w
+	}
+	ss.start(func() {
+		if cache.WaitForCacheSync(s.ctx.Done(), inf.HasSynced) {
+			close(w.synced)
+		}
+	})
+	return w
+}
+
+func (w *nodeWatch) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// next returns a channel that the next change closes. Ask before looking.
+func (w *nodeWatch) next() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+// group returns the nodes labelled with a node group. They are shared:
+// read-only.
+func (w *nodeWatch) group(name string) []*corev1.Node { return w.find(byNodegroup, name) }
+
+// node returns the node of an instance, nil if it has none.
+func (w *nodeWatch) node(instanceID string) *corev1.Node {
+	for _, n := range w.find(byInstance, instanceID) {
+		return n
+	}
+	return nil
+}
+
+func (w *nodeWatch) find(index, value string) []*corev1.Node {
+	objs, err := w.index.ByIndex(index, value)
+	if err != nil {
+		return nil // no such index: cannot be
+	}
+	out := make([]*corev1.Node, 0, len(objs))
+	for _, o := range objs {
+		if n, ok := o.(*corev1.Node); ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// instanceOf is the last part of a node's provider ID: aws:///us-east-1a/i-….
+func instanceOf(n *corev1.Node) string {
+	return n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// informer returns an informer that runs as long as the session.
+func (ss *sessions) informer(s *session, of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
+	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, s.client)
+	inf := cache.NewSharedIndexInformer(lw, of, 0, index)
+	_ = inf.SetTransform(func(obj any) (any, error) { // fails only once started
+		if m, ok := obj.(metav1.Object); ok {
+			m.SetManagedFields(nil)
+		}
+		if n, ok := obj.(*corev1.Node); ok {
+			n.Status.Images = nil
+		}
+		return obj, nil
+	})
+	_ = inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		ss.cfg.Log.Log(ctx, slog.LevelDebug, "watching a control plane", "err", err)
+	})
+	ss.start(func() { inf.RunWithContext(s.ctx) })
+	return inf
+}
+
+// start runs f, unless everything is ending.
+func (ss *sessions) start(f func()) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.base != nil {
+		ss.wg.Go(f)
+	}
+}

@@ -1,0 +1,136 @@
+package eks
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// TagResource adds tags to a cluster, a node group or an access entry.
+func (s *Service) TagResource(ctx context.Context, in *awseks.TagResourceInput) (*awseks.TagResourceOutput, error) {
+	if len(in.Tags) == 0 {
+		return nil, errBadTag("tags cannot be null or empty.")
+	}
+	err := s.updateTags(ctx, text(in.ResourceArn), func(tags map[string]string) error {
+		if why := badTags(in.Tags); why != "" {
+			return errBadTag("%s", why)
+		}
+		maps.Copy(tags, in.Tags)
+		if len(tags) > 50 {
+			return errBadTag("The number of tags can't exceed 50.")
+		}
+		return nil
+	})
+	return &awseks.TagResourceOutput{}, err
+}
+
+// UntagResource removes tags.
+func (s *Service) UntagResource(ctx context.Context, in *awseks.UntagResourceInput) (*awseks.UntagResourceOutput, error) {
+	if len(in.TagKeys) == 0 {
+		return nil, errBadTag("tagKeys cannot be null or empty.")
+	}
+	err := s.updateTags(ctx, text(in.ResourceArn), func(tags map[string]string) error {
+		for _, k := range in.TagKeys {
+			delete(tags, k)
+		}
+		return nil
+	})
+	return &awseks.UntagResourceOutput{}, err
+}
+
+// ListTagsForResource returns a resource's tags.
+func (s *Service) ListTagsForResource(ctx context.Context, in *awseks.ListTagsForResourceInput) (*awseks.ListTagsForResourceOutput, error) {
+	t, err := s.tagged(ctx, s.store, text(in.ResourceArn))
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListTagsForResourceOutput{Tags: map[string]string{}}
+	switch t.kind {
+	case "cluster":
+		rec, _ := clusters.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Cluster.Tags)
+	case "nodegroup":
+		rec, _ := nodegroups.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Nodegroup.Tags)
+	case "access-entry":
+		rec, _ := accessEntries.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Entry.Tags)
+	}
+	return out, nil
+}
+
+func (s *Service) updateTags(ctx context.Context, resource string, change func(map[string]string) error) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		t, err := s.tagged(ctx, tx, resource)
+		if err != nil {
+			return err
+		}
+		apply := func(tags *map[string]string) error {
+			if *tags == nil {
+				*tags = map[string]string{}
+			}
+			return change(*tags)
+		}
+		switch t.kind {
+		case "cluster":
+			return clusters.Update(tx, t.key, func(r *clusterRecord) error { return apply(&r.Cluster.Tags) })
+		case "nodegroup":
+			return nodegroups.Update(tx, t.key, func(r *nodegroupRecord) error { return apply(&r.Nodegroup.Tags) })
+		default:
+			return accessEntries.Update(tx, t.key, func(r *accessEntryRecord) error { return apply(&r.Entry.Tags) })
+		}
+	})
+}
+
+type taggedResource struct {
+	kind string
+	key  store.Key
+}
+
+// tagged finds the resource with an ARN among the caller's.
+func (s *Service) tagged(ctx context.Context, r store.Reader, resource string) (taggedResource, error) {
+	call := awsapi.CallFrom(ctx)
+	a, err := arn.Parse(resource)
+	if err != nil || a.Service != "eks" {
+		return taggedResource{}, errBadTag("Invalid resource ARN: %s", resource)
+	}
+	kind, rest, _ := strings.Cut(a.Resource, "/")
+	cluster, _, _ := strings.Cut(rest, "/")
+	key := store.Key{Account: a.Account, Region: a.Region, ID: cluster}
+	if a.Account != call.Account || a.Region != call.Region || cluster == "" {
+		return taggedResource{}, errTagResource(resource)
+	}
+	switch kind {
+	case "cluster":
+		if _, err := clusters.Get(r, key); err == nil && rest == cluster {
+			return taggedResource{kind, key}, nil
+		}
+	case "nodegroup":
+		items, err := nodegroups.List(r, allBelow(key))
+		if err != nil {
+			return taggedResource{}, err
+		}
+		for _, i := range items {
+			if *i.Value.Nodegroup.NodegroupArn == resource {
+				return taggedResource{kind, i.Key}, nil
+			}
+		}
+	case "access-entry":
+		items, err := accessEntries.List(r, allBelow(key))
+		if err != nil {
+			return taggedResource{}, err
+		}
+		for _, i := range items {
+			if *i.Value.Entry.AccessEntryArn == resource {
+				return taggedResource{kind, i.Key}, nil
+			}
+		}
+	}
+	return taggedResource{}, errTagResource(resource)
+}
