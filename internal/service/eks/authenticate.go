@@ -36,7 +36,9 @@ func (s *Service) Authenticate(ctx context.Context, planeID, token string) (auth
 		return authnv1.UserInfo{}, unauthenticated("%w", err)
 	}
 	// The client signed the header but the URL cannot carry it.
-	p, err := s.cfg.VerifyPresigned(ctx, u, http.Header{"X-K8s-Aws-Id": {rec.name()}}, http.MethodGet)
+	p, err := s.cfg.VerifyPresigned(ctx, &http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"X-K8s-Aws-Id": {rec.name()}},
+	})
 	if err != nil {
 		return authnv1.UserInfo{}, unauthenticated("the token's signature is not good for cluster %s: %w", rec.name(), err)
 	}

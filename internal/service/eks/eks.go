@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -75,7 +74,7 @@ type ControlPlanes interface {
 	Release(ctx context.Context, id string) error
 	// SetAccess says from where the endpoint may be reached: by the public's
 	// clients within cidrs, from inside the VPC.
-	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
+	SetAccess(id string, public bool, cidrs []string, private bool) error
 	// RESTConfig returns a client configuration with all rights on the plane.
 	RESTConfig(id string) (*rest.Config, error)
 }
@@ -145,10 +144,10 @@ type Config struct {
 	InstanceProfiles InstanceProfiles
 	Network          Network
 	Instances        Instances
-	// VerifyPresigned verifies a presigned request and says who signed it. It
-	// need not judge the age: tokens live 15 minutes from X-Amz-Date, whatever
-	// X-Amz-Expires says.
-	VerifyPresigned func(ctx context.Context, u *url.URL, header http.Header, method string) (awsapi.Principal, error)
+	// VerifyPresigned verifies a presigned request (method, URL, headers) and says
+	// who signed it. It need not judge the age: tokens live 15 minutes from
+	// X-Amz-Date, whatever X-Amz-Expires says.
+	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
 	// OwnHost reports whether a host (port included, as signed) is one of
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
 	OwnHost func(host string) bool
