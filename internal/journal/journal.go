@@ -82,7 +82,7 @@ const (
 	maxLine = 1 << 20
 )
 
-// Open opens the journal in dir, which must exist, and starts its writer.
+// Open opens the journal in dir, which it makes if need be, and starts its writer.
 func Open(dir string, limits Limits) (*Journal, error) {
 	if limits.Bytes <= 0 {
 		limits.Bytes = 64 << 20
@@ -103,7 +103,11 @@ func Open(dir string, limits Limits) (*Journal, error) {
 		done:    make(chan struct{}),
 	}
 	w := &writer{j: j}
-	if err := w.open(); err != nil {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = w.open()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	go w.run()

@@ -73,7 +73,7 @@ func TestQueryReturnsNewestFirst(t *testing.T) {
 }
 
 func TestEntriesSurviveReopening(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "made", "by", "Open")
 	j := open(t, dir, journal.Limits{})
 	j.Append(journal.Entry{Kind: journal.KindCall, Fields: map[string]any{"n": 1}})
 	if err := j.Close(); err != nil {
@@ -189,7 +189,11 @@ func TestNilAndClosedJournals(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
-	if _, err := journal.Open(filepath.Join(t.TempDir(), "missing"), journal.Limits{}); err == nil || !strings.Contains(err.Error(), "opening the journal") {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Open(filepath.Join(file, "journal"), journal.Limits{}); err == nil || !strings.Contains(err.Error(), "opening the journal") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -72,10 +72,10 @@ func unknownService(signingName string) error {
 // connection; this is API Gateway's and S3's.
 func tooLarge(svc *model.Service, limit int64) error {
 	code := "RequestEntityTooLargeException"
-	switch svc.Protocol {
-	case model.ProtocolEC2, model.ProtocolQuery:
+	switch familyOf(svc) {
+	case familyEC2, familyQuery:
 		code = "RequestEntityTooLarge"
-	case model.ProtocolRESTXML:
+	case familyS3:
 		code = "EntityTooLarge"
 	}
 	return awserr.Newf(code, "Request body is larger than %d bytes.", limit).WithStatus(http.StatusRequestEntityTooLarge)

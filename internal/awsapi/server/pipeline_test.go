@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -20,7 +23,6 @@ import (
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
-	"github.com/aws/smithy-go/middleware"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -239,21 +241,20 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
-	t.Run("a server that stops lets go", func(t *testing.T) {
-		s, _ := begin(t)
-		client := awseks.NewFromConfig(s.AWSConfig(s.Account(t)), func(o *awseks.Options) {
-			// What a waiter adds.
-			o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
-				agent := awsmiddleware.NewRequestUserAgent()
-				agent.AddUserAgentFeature(awsmiddleware.UserAgentFeatureWaiter)
-				_, err := stack.Build.Swap(agent.ID(), agent)
-				return err
-			})
-		})
-		answered := make(chan error, 1)
+	// held asks as a client with that user agent, and waits until it is held.
+	held := func(t *testing.T, s *testkit.Server, userAgent string) <-chan string {
+		t.Helper()
+		q := raw{method: "GET", path: "/clusters/c", service: "eks", at: time.Now(), creds: aws.Credentials{AccessKeyID: s.Account(t), SecretAccessKey: "x"}, header: "User-Agent: " + userAgent}
+		req := q.build(t, s.URL).WithContext(context.Background())
+		answered := make(chan string, 1)
 		go func() {
-			_, err := client.DescribeCluster(context.Background(), in)
-			answered <- err
+			resp, err := s.Client().Do(req)
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			body, err := io.ReadAll(resp.Body)
+			answered <- string(body) + fmt.Sprint(errors.Join(err, resp.Body.Close()))
 		}()
 		testkit.Eventually(t, 5*time.Second, func() error {
 			if s.Front.Held() == 0 {
@@ -261,10 +262,48 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 			}
 			return nil
 		})
+		return answered
+	}
+	t.Run("botocore's waiters too", func(t *testing.T) {
+		s, set := begin(t)
+		answered := held(t, s, "aws-cli/1.45.11 md/Botocore#1.43.11 ua/2.1 os/linux lang/python#3.11.7 md/pyimpl#CPython m/D,N,Z,B,g,b cfg/retry-mode#legacy botocore/1.43.11")
+		set("ACTIVE")
+		if got := <-answered; !strings.Contains(got, `"ACTIVE"`) {
+			t.Error(got)
+		}
+	})
+	t.Run("a server that stops lets go", func(t *testing.T) {
+		s, _ := begin(t)
+		answered := held(t, s, "m/B")
 		began := time.Now()
 		s.Stop()
-		if err := <-answered; err != nil || time.Since(began) > 4*time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
+		if got := <-answered; !strings.Contains(got, `"CREATING"`) || time.Since(began) > 4*time.Second {
+			t.Errorf("%s after %v", got, time.Since(began))
+		}
+	})
+}
+
+func TestAHeldAnswerIsGivenAfterTenSeconds(t *testing.T) {
+	// The clock is synctest's: the ten seconds take no time.
+	synctest.Test(t, func(t *testing.T) {
+		y := &toys{describeCluster: func(context.Context) (*awseks.DescribeClusterOutput, error) {
+			return &awseks.DescribeClusterOutput{Cluster: &ekstypes.Cluster{Status: ekstypes.ClusterStatusCreating}}, nil
+		}}
+		never := make(chan struct{})
+		s, err := server.New(server.Config{
+			Services: y.services(nil), Lookup: keys,
+			Authorize: func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} },
+			Changed:   func() <-chan struct{} { return never },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := raw{method: "GET", path: "/clusters/c", service: "eks", at: time.Now(), header: "User-Agent: m/B"}
+		w := httptest.NewRecorder()
+		began := time.Now()
+		s.ServeHTTP(w, q.build(t, "http://localhost"))
+		if took := time.Since(began); took != 10*time.Second || w.Code != http.StatusOK {
+			t.Errorf("%d after %v: %s", w.Code, took, w.Body)
 		}
 	})
 }

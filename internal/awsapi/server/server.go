@@ -212,7 +212,7 @@ func (x *exchange) verify() error {
 	if !validRegion(x.call.Region) {
 		return &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", x.call.Region)}
 	}
-	if x.service.GlobalEndpoint != "" && x.service.Name != "sts" || x.call.Region == "aws-global" {
+	if partitionWide[x.service.Name] || x.call.Region == "aws-global" {
 		// AWS insists on us-east-1 here. Clients that are pointed at an endpoint
 		// URL sign with whatever region they have (botocore's rules drop the
 		// partition's signing region then), so any region is taken for it.
@@ -237,6 +237,9 @@ func (x *exchange) verify() error {
 	x.req.Body = got.Body
 	return nil
 }
+
+// partitionWide are the services that have one region for all.
+var partitionWide = map[string]bool{"iam": true, "route53": true}
 
 // withoutChunked drops S3's own framing from a list of encodings: what is left
 // belongs to the object.
