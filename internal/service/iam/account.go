@@ -9,7 +9,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -23,8 +22,8 @@ const (
 )
 
 // EnsureAccount makes the account unless it exists. The default account gets
-// the user admin with AdministratorAccess and, unless the service is strict, the
-// access key test/test. What a user deletes of it stays deleted.
+// the user admin with AdministratorAccess and the access key test/test. What a
+// user deletes of it stays deleted.
 func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 	if !isAccount(acct) {
 		return fmt.Errorf("%q is not an account ID", acct)
@@ -50,34 +49,31 @@ func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 		if err := users.Create(tx, nameKey(acct, DefaultUser), admin); err != nil {
 			return err
 		}
-		if s.strict {
-			return nil
-		}
 		return keys.Create(tx, store.Key{Account: acct, ID: DefaultAccessKey}, accessKey{
 			User: DefaultUser, UserID: admin.ID, Secret: DefaultSecret, Active: true, Created: s.now(),
 		})
 	})
 }
 
-// LookupAccessKey returns the credential of a long-term access key. A 12-digit
-// number is that account's root, with any secret; the account is made on first
-// use. A key that is unknown or inactive is sigv4.ErrUnknownKey. Temporary
-// credentials are service/sts's.
-func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (sigv4.Credential, error) {
-	if cred, ok := sigv4.AccountRoot(accessKeyID); ok {
-		if s.strict {
-			return sigv4.Credential{}, sigv4.ErrUnknownKey
-		}
-		return cred, s.EnsureAccount(ctx, cred.Principal.Account)
+// LookupAccessKey returns the secret and the owner of a long-term access key. A
+// 12-digit number is that account's root, whose secret is DefaultSecret; the
+// account is made on first use. Any other key that is unknown or inactive is
+// ErrNoSuchKey. Temporary credentials are service/sts's.
+func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secret string, p awsapi.Principal, err error) {
+	if isAccount(accessKeyID) {
+		acct := accessKeyID
+		return DefaultSecret, awsapi.Principal{
+			Type: awsapi.Root, Account: acct, ARN: rootARN(acct), UserID: acct, AccessKeyID: accessKeyID,
+		}, s.EnsureAccount(ctx, acct)
 	}
 	acct, ok := s.AccessKeyAccount(accessKeyID)
 	if !ok {
-		if accessKeyID != DefaultAccessKey || s.strict {
-			return sigv4.Credential{}, sigv4.ErrUnknownKey
+		if accessKeyID != DefaultAccessKey {
+			return "", awsapi.Principal{}, ErrNoSuchKey
 		}
 		acct = awsapi.DefaultAccount
 		if err := s.EnsureAccount(ctx, acct); err != nil {
-			return sigv4.Credential{}, err
+			return "", awsapi.Principal{}, err
 		}
 	}
 	k, err := keys.Get(s.store, store.Key{Account: acct, ID: accessKeyID})
@@ -85,18 +81,18 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (sigv
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return sigv4.Credential{}, orElse(err, sigv4.ErrUnknownKey)
+		return "", awsapi.Principal{}, orElse(err, ErrNoSuchKey)
 	}
 	u, err := users.Get(s.store, nameKey(acct, k.User))
 	if err == nil && u.ID != k.UserID {
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return sigv4.Credential{}, orElse(err, sigv4.ErrUnknownKey)
+		return "", awsapi.Principal{}, orElse(err, ErrNoSuchKey)
 	}
-	return sigv4.Credential{SecretKey: k.Secret, Principal: awsapi.Principal{
+	return k.Secret, awsapi.Principal{
 		Type: awsapi.IAMUser, Account: acct, ARN: u.arn(acct), UserID: u.ID, AccessKeyID: accessKeyID, Name: u.Name,
-	}}, nil
+	}, nil
 }
 
 // ListAccountAliases answers that there is none.

@@ -17,6 +17,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// ErrNoSuchKey is returned for an access key that does not exist or is inactive.
+var ErrNoSuchKey = errors.New("no such access key")
+
 // ErrNoSuchRole is returned for a role that does not exist.
 var ErrNoSuchRole = errors.New("no such role")
 
@@ -28,9 +31,6 @@ type Config struct {
 	Store *store.Store // required
 	Clock clock.Clock  // nil is the real clock
 	Log   *slog.Logger // nil is slog.Default()
-	// Strict leaves out the credentials that everybody knows: the access key
-	// test/test is not made (and not honoured), and account numbers are no keys.
-	Strict bool
 }
 
 // A Service is IAM for every account of the store.
@@ -38,13 +38,12 @@ type Service struct {
 	store  *store.Store
 	clock  clock.Clock
 	log    *slog.Logger
-	strict bool
 	parsed documentCache
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, clock: cfg.Clock, log: cfg.Log, strict: cfg.Strict}
+	s := &Service{store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -80,42 +79,42 @@ func (s *Service) issue(ctx context.Context, p awsapi.Principal, duration time.D
 	return c, nil
 }
 
-// OpenSession returns the credential of an access key ID with a session token:
-// sigv4.ErrTokenInvalid if this installation did not issue the two together or
-// the role is gone, sigv4.ErrTokenExpired if the session has ended.
-func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (sigv4.Credential, error) {
+// OpenSession returns the secret and the principal of temporary credentials:
+// ErrTokenInvalid if this installation did not issue key and token together or
+// the role is gone, ErrTokenExpired if the session has ended.
+func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (secret string, p awsapi.Principal, err error) {
 	token, err := base64.StdEncoding.DecodeString(sessionToken)
 	if err != nil {
-		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		return "", p, ErrTokenInvalid
 	}
 	aead, err := s.aead(ctx, false)
 	if errors.Is(err, store.ErrNotFound) {
-		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		return "", p, ErrTokenInvalid
 	} else if err != nil {
-		return sigv4.Credential{}, err
+		return "", p, err
 	}
 	head := 1 + aead.NonceSize()
 	if len(token) < head || token[0] != tokenVersion {
-		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		return "", p, ErrTokenInvalid
 	}
 	plain, err := aead.Open(nil, token[1:head], token[head:], []byte(accessKeyID))
 	if err != nil {
-		return sigv4.Credential{}, sigv4.ErrTokenInvalid
+		return "", p, ErrTokenInvalid
 	}
 	var session sealed
 	if err := json.Unmarshal(plain, &session); err != nil {
-		return sigv4.Credential{}, fmt.Errorf("reading a session token: %w", err)
+		return "", p, fmt.Errorf("reading a session token: %w", err)
 	}
 	if !s.clock.Now().Before(session.Expires) {
-		return sigv4.Credential{}, sigv4.ErrTokenExpired
+		return "", p, ErrTokenExpired
 	}
-	if p := session.Principal; p.Type == awsapi.AssumedRole {
-		id, _, _, ok := s.dir.RoleTrust(ctx, p.RoleARN)
-		if !ok || !strings.HasPrefix(p.UserID, id+":") {
-			return sigv4.Credential{}, sigv4.ErrTokenInvalid
+	if session.Principal.Type == awsapi.AssumedRole {
+		id, _, _, ok := s.dir.RoleTrust(ctx, session.Principal.RoleARN)
+		if !ok || !strings.HasPrefix(session.Principal.UserID, id+":") {
+			return "", p, ErrTokenInvalid
 		}
 	}
-	return sigv4.Credential{SecretKey: session.Secret, Principal: session.Principal}, nil
+	return session.Secret, session.Principal, nil
 }
 
 // aead is the cipher of session tokens; make makes its key if there is none.

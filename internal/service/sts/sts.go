@@ -9,6 +9,7 @@ package sts
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -18,6 +19,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// ErrTokenInvalid is returned for a session token that this installation did not
+// issue, or not for that access key.
+var ErrTokenInvalid = errors.New("invalid session token")
+
+// ErrTokenExpired is returned for a session that has ended.
+var ErrTokenExpired = errors.New("expired session token")
 
 // A Directory is what sts must know of IAM. iam.Service is one.
 type Directory interface {
