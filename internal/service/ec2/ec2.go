@@ -1,0 +1,129 @@
+// Package ec2 answers the EC2 API: the network of an account and region (VPCs,
+// subnets, route tables, gateways, security groups, network interfaces) and its
+// machines (instances, launch templates, key pairs, images).
+//
+// Every resource is a record in the store; handlers check and write records in
+// one transaction and Run brings machines to what their records say:
+//
+//	RunInstances ─► pending ─► running ◄──────────────── pending ◄─┐
+//	                   │          │  StopInstances                 │ StartInstances
+//	                   │          ├─────────► stopping ─► stopped ─┘
+//	                   │          │ TerminateInstances       │
+//	                   └──────────┴─► shutting-down ◄────────┘
+//	                                      └─► terminated ─► (forgotten)
+//
+// The package decides no reachability (package reach does) and starts no
+// process: what boots an instance is behind Machines. Only the composition root
+// imports it.
+package ec2
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Profiles looks up IAM instance profiles.
+type Profiles interface {
+	// InstanceProfile returns the account's instance profile of that name; false
+	// if there is none.
+	InstanceProfile(ctx context.Context, account, name string) (Profile, bool, error)
+}
+
+// A Profile is an instance profile with the role it holds.
+type Profile struct {
+	ARN string
+	ID  string // AIPA…
+	// RoleARN is empty for a profile without a role; nothing can be launched with it.
+	RoleARN string
+}
+
+// Machines boots and stops what stands behind instances.
+type Machines interface {
+	// Start boots m, or does nothing when m runs already: after a restart of the
+	// daemon every running instance is started again. It must not wait for the
+	// guest. An error is tried again later.
+	Start(ctx context.Context, m Machine) error
+	// Stop ends the machine, or does nothing when there is none.
+	Stop(ctx context.Context, account, region, instanceID string) error
+}
+
+// A Machine is everything a runtime needs to know of an instance.
+type Machine struct {
+	Account, Region string
+	InstanceID      string
+	ReservationID   string
+	Type            instancetypes.Type // name, vCPUs, memory, limits of interfaces and addresses
+	Image           images.Image       // family, architecture, kubelet version
+	LaunchTime      time.Time
+	// Boot counts reboots: a machine started with another number boots anew.
+	Boot int
+
+	VPCID, SubnetID  string
+	AvailabilityZone string // us-east-1a
+	ZoneID           string // use1-az1
+	SecurityGroupIDs []string
+	MAC              string
+	PrivateIP        netip.Addr
+	PrivateDNSName   string     // ip-172-31-0-10.ec2.internal
+	PublicIP         netip.Addr // the zero Addr if there is none
+	PublicDNSName    string
+
+	UserData   []byte // decoded; nil if there is none
+	ProfileARN string
+	RoleARN    string
+	KeyName    string
+	Spot       bool
+	Tags       map[string]string
+}
+
+// Config is what the service needs.
+type Config struct {
+	Store *store.Store
+	// Clock is the time; nil means the real one.
+	Clock clock.Clock
+	// Timing is how long states last; the zero value is as quickly as they are true.
+	Timing timing.Timing
+	// Profiles knows instance profiles; nil means there are none.
+	Profiles Profiles
+	// Machines runs instances; nil means instances are records only, which run
+	// as soon as they are launched.
+	Machines Machines
+	Log      *slog.Logger
+}
+
+// Service is the EC2 service. Its methods with the SDK's shape are the
+// operations; internal callers may call them with a context of awsapi.WithCall.
+type Service struct {
+	store    *store.Store
+	clock    clock.Clock
+	timing   timing.Timing
+	profiles Profiles
+	machines Machines
+	log      *slog.Logger
+	booted   *bootedSet
+}
+
+// New returns the service. Call Run to make instances live.
+func New(cfg Config) *Service {
+	s := &Service{
+		store: cfg.Store, clock: cfg.Clock, timing: cfg.Timing,
+		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
+		booted: newBootedSet(),
+	}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	return s
+}

@@ -1,0 +1,224 @@
+package ec2
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An imageAliasRecord lets a literal image ID of another account stand for an
+// image of the catalogue. It holds for every account and region.
+type imageAliasRecord struct{ Name string }
+
+func aliasKey(id string) store.Key { return store.Key{Account: publicAccount, ID: id} }
+
+// AliasImage makes the image ID id stand for the catalogue's image name, which
+// may be an image's name or a public SSM parameter's that holds an image ID.
+// An empty name removes the alias.
+func (s *Service) AliasImage(ctx context.Context, id, name string) error {
+	if err := imageID.check(id); err != nil {
+		return err
+	}
+	if name == "" {
+		return s.store.Update(ctx, func(tx *store.Tx) error {
+			imageAliases.Delete(tx, aliasKey(id))
+			return nil
+		})
+	}
+	if !slices.ContainsFunc(regions.All(), func(r regions.Region) bool {
+		_, ok := images.ByName(r.Name, name)
+		return ok
+	}) {
+		return errInvalidParameter("The image name '%s' does not exist. DescribeImages and the public SSM parameters list the names there are.", name)
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		return imageAliases.Put(tx, aliasKey(id), imageAliasRecord{name})
+	})
+}
+
+// ImageAliases returns the aliases: names by image ID.
+func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
+	items, err := imageAliases.List(s.store, store.Scope{Account: publicAccount, Global: true})
+	out := make(map[string]string, len(items))
+	for _, it := range items {
+		out[it.Key.ID] = it.Value.Name
+	}
+	return out, err
+}
+
+// ResolveImage returns the region's image that an ID or alias stands for; false
+// if there is none.
+func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
+	if img, ok := images.ByID(region, id); ok {
+		return img, true
+	}
+	alias, err := imageAliases.Get(s.store, aliasKey(id))
+	if err != nil {
+		return images.Image{}, false
+	}
+	img, ok := images.ByName(region, alias.Name)
+	img.ID = id
+	return img, ok
+}
+
+// resolveImage also knows resolve:ssm:PARAMETER.
+func (s *Service) resolveImage(sc scope, id string) (images.Image, bool) {
+	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
+		return images.ByName(sc.region, parameter)
+	}
+	return s.ResolveImage(sc.region, id)
+}
+
+func sdkImage(img images.Image) ec2types.Image {
+	out := ec2types.Image{
+		ImageId: aws.String(img.ID), Name: aws.String(img.Name), Description: aws.String(img.Description),
+		Architecture: ec2types.ArchitectureValues(img.Architecture), State: ec2types.ImageStateAvailable, Public: aws.Bool(true),
+		OwnerId: aws.String(img.OwnerID), ImageOwnerAlias: optional(img.OwnerAlias), ImageType: ec2types.ImageTypeValuesMachine,
+		ImageLocation: aws.String("amazon/" + img.Name), CreationDate: aws.String(timeText(img.Created)),
+		DeprecationTime: aws.String(timeText(img.Created.AddDate(2, 0, 0))),
+		RootDeviceName:  aws.String(img.RootDevice), RootDeviceType: ec2types.DeviceTypeEbs,
+		VirtualizationType: ec2types.VirtualizationTypeHvm, Hypervisor: ec2types.HypervisorTypeXen,
+		EnaSupport: aws.Bool(true), SriovNetSupport: aws.String("simple"),
+		PlatformDetails: aws.String("Linux/UNIX"), UsageOperation: aws.String("RunInstances"), ProductCodes: []ec2types.ProductCode{},
+		BootMode: ec2types.BootModeValuesUefiPreferred,
+	}
+	if img.Architecture == "arm64" {
+		out.BootMode = ec2types.BootModeValuesUefi
+	}
+	if img.Family == images.AL2023 {
+		out.ImdsSupport = ec2types.ImdsSupportValuesV20
+	}
+	for i, d := range img.Devices {
+		out.BlockDeviceMappings = append(out.BlockDeviceMappings, ec2types.BlockDeviceMapping{
+			DeviceName: aws.String(d.Name),
+			Ebs: &ec2types.EbsBlockDevice{
+				VolumeSize: aws.Int32(d.SizeGiB), VolumeType: ec2types.VolumeType(d.Type), Encrypted: aws.Bool(d.Encrypted),
+				DeleteOnTermination: aws.Bool(true), SnapshotId: aws.String(snapshotOf(img.ID, i)),
+			},
+		})
+	}
+	return out
+}
+
+// snapshotOf makes up the snapshot behind an image's device, the same for ever.
+func snapshotOf(image string, device int) string {
+	hex := strings.TrimPrefix(image, "ami-")
+	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)
+}
+
+func imageFields() fields[images.Image] {
+	type v = images.Image
+	device := func(get func(images.Device) string) func(v) []string {
+		return func(i v) []string {
+			var out []string
+			for _, d := range i.Devices {
+				out = append(out, get(d))
+			}
+			return out
+		}
+	}
+	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
+	return fields[v]{
+		"architecture": one(func(i v) string { return i.Architecture }),
+		"block-device-mapping.delete-on-termination": constant("true"),
+		"block-device-mapping.device-name":           device(func(d images.Device) string { return d.Name }),
+		"block-device-mapping.snapshot-id":           func(i v) []string { return []string{snapshotOf(i.ID, 0)} },
+		"block-device-mapping.volume-size":           device(func(d images.Device) string { return strconv.Itoa(int(d.SizeGiB)) }),
+		"block-device-mapping.volume-type":           device(func(d images.Device) string { return d.Type }),
+		"block-device-mapping.encrypted":             device(func(d images.Device) string { return strconv.FormatBool(d.Encrypted) }),
+		"creation-date":                              one(func(i v) string { return timeText(i.Created) }),
+		"description":                                one(func(i v) string { return i.Description }),
+		"ena-support":                                constant("true"),
+		"free-tier-eligible":                         constant("false"),
+		"hypervisor":                                 constant("xen"),
+		"image-allowed":                              constant("true"),
+		"image-id":                                   one(func(i v) string { return i.ID }),
+		"image-type":                                 constant("machine"),
+		"is-public":                                  constant("true"),
+		"kernel-id":                                  never[v],
+		"manifest-location":                          one(func(i v) string { return "amazon/" + i.Name }),
+		"name":                                       one(func(i v) string { return i.Name }),
+		"owner-alias":                                one(func(i v) string { return i.OwnerAlias }),
+		"owner-id":                                   one(func(i v) string { return i.OwnerID }),
+		"platform":                                   never[v],
+		"product-code":                               never[v],
+		"product-code.type":                          never[v],
+		"ramdisk-id":                                 never[v],
+		"root-device-name":                           one(func(i v) string { return i.RootDevice }),
+		"root-device-type":                           constant("ebs"),
+		"source-image-id":                            never[v],
+		"source-image-region":                        never[v],
+		"source-instance-id":                         never[v],
+		"state":                                      constant("available"),
+		"state-reason-code":                          never[v],
+		"state-reason-message":                       never[v],
+		"sriov-net-support":                          constant("simple"),
+		"virtualization-type":                        constant("hvm"),
+	}
+}
+
+// DescribeImages lists the catalogue's images and aliases. They are public and
+// belong to AWS, so that owner "self" has none.
+func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := compileFilters(in.Filters, imageFields(), func(images.Image) Tags { return nil })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	if err := checkPageOfIDs(in.ImageIds, "imageIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	candidates := images.All(sc.region)
+	if len(in.ImageIds) > 0 {
+		candidates = nil
+		var missing []string
+		for _, id := range in.ImageIds {
+			if err := imageID.check(id); err != nil {
+				return nil, err
+			}
+			if img, ok := s.ResolveImage(sc.region, id); ok {
+				candidates = append(candidates, img)
+			} else {
+				missing = append(missing, id)
+			}
+		}
+		if len(missing) > 0 {
+			return nil, imageID.notFound(missing...)
+		}
+	}
+	var found []images.Image
+	for _, img := range candidates {
+		owned := len(in.Owners) == 0 || slices.ContainsFunc(in.Owners, func(o string) bool {
+			return o == img.OwnerID || o != "" && o == img.OwnerAlias || o == "self" && img.OwnerID == sc.account
+		})
+		executable := len(in.ExecutableUsers) == 0 || slices.Contains(in.ExecutableUsers, "all")
+		if owned && executable && match(img) {
+			found = append(found, img)
+		}
+	}
+	slices.SortFunc(found, func(a, b images.Image) int { return strings.Compare(a.ID, b.ID) })
+	found, next, err := paginate(found, func(i images.Image) string { return i.ID }, in.MaxResults, in.NextToken, limits{1, 1000})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeImagesOutput{NextToken: next, Images: make([]ec2types.Image, len(found))}
+	for i, img := range found {
+		out.Images[i] = sdkImage(img)
+	}
+	return out, nil
+}

@@ -1,0 +1,352 @@
+package ec2
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/md5"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A keyPairRecord is kept under the pair's name. Drydock keeps no private key.
+type keyPairRecord struct {
+	ID          string
+	Name        string
+	Type        string // rsa, ed25519
+	PublicKey   string // in OpenSSH's form
+	Fingerprint string
+	Created     time.Time
+	Tags        Tags `json:",omitempty"`
+}
+
+const keyNamePrefix = "name/"
+
+func keyNameKey(sc scope, name string) store.Key { return sc.key(keyNamePrefix + name) }
+
+// CreateKeyPair makes a key; the private half is in the answer and nowhere else.
+func (s *Service) CreateKeyPair(ctx context.Context, in *awsec2.CreateKeyPairInput) (*awsec2.CreateKeyPairOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, err := checkKeyName(in.KeyName)
+	if err != nil {
+		return nil, err
+	}
+	if in.KeyFormat != "" && in.KeyFormat != ec2types.KeyFormatPem && in.KeyFormat != ec2types.KeyFormatPpk {
+		return nil, errInvalidValue(in.KeyFormat, "keyFormat", "")
+	}
+	if in.KeyFormat == ec2types.KeyFormatPpk {
+		return nil, errf("UnsupportedOperation", "The key format ppk is not supported.")
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeKeyPair)
+	if err != nil {
+		return nil, err
+	}
+	k := keyPairRecord{ID: ids.Resource("key"), Name: name, Created: s.now(), Tags: tags}
+	var material string
+	switch in.KeyType {
+	case "", ec2types.KeyTypeRsa:
+		material, err = k.generateRSA()
+	case ec2types.KeyTypeEd25519:
+		material, err = k.generateEd25519()
+	default:
+		return nil, errInvalidValue(in.KeyType, "keyType", "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writeKeyPair(ctx, sc, in.DryRun, k); err != nil {
+		return nil, err
+	}
+	return &awsec2.CreateKeyPairOutput{
+		KeyName: aws.String(k.Name), KeyPairId: aws.String(k.ID), KeyFingerprint: aws.String(k.Fingerprint),
+		KeyMaterial: aws.String(material), Tags: tags.sdk(),
+	}, nil
+}
+
+func checkKeyName(name *string) (string, error) {
+	n := aws.ToString(name)
+	if n == "" {
+		return "", errMissing("KeyName")
+	}
+	if len(n) > 255 || strings.TrimSpace(n) != n {
+		return "", errInvalidValue(n, "KeyName", "Key names can be up to 255 ASCII characters long.")
+	}
+	for _, c := range n {
+		if c < ' ' || c > '~' {
+			return "", errInvalidValue(n, "KeyName", "Character sets beyond ASCII are not supported.")
+		}
+	}
+	return n, nil
+}
+
+func (s *Service) writeKeyPair(ctx context.Context, sc scope, dryRun *bool, k keyPairRecord) error {
+	return s.update(ctx, dryRun, func(tx *store.Tx) error {
+		err := keyPairs.Create(tx, keyNameKey(sc, k.Name), k)
+		if err == store.ErrExists {
+			return errKeyDuplicate()
+		}
+		return err
+	})
+}
+
+// generateRSA makes a 2048-bit key. Its fingerprint is the SHA-1 of the private
+// key in PKCS #8.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-keys.html
+func (k *keyPairRecord) generateRSA() (string, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return "", err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", err
+	}
+	pub, err := ssh.NewPublicKey(&key.PublicKey)
+	if err != nil {
+		return "", err
+	}
+	sum := sha1.Sum(pkcs8)
+	k.Type, k.Fingerprint, k.PublicKey = "rsa", colonHex(sum[:]), authorizedKey(pub, k.Name)
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	return strings.TrimSuffix(string(pem.EncodeToMemory(block)), "\n"), nil
+}
+
+// generateEd25519 makes a key in OpenSSH's form; its fingerprint is OpenSSH's
+// SHA-256 without the prefix.
+func (k *keyPairRecord) generateEd25519() (string, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	pub, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return "", err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		return "", err
+	}
+	k.Type, k.Fingerprint, k.PublicKey = "ed25519", sha256Fingerprint(pub), authorizedKey(pub, k.Name)
+	return string(pem.EncodeToMemory(block)), nil
+}
+
+func authorizedKey(pub ssh.PublicKey, name string) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub))) + " " + name
+}
+
+func sha256Fingerprint(pub ssh.PublicKey) string {
+	sum := sha256.Sum256(pub.Marshal())
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func colonHex(b []byte) string {
+	parts := make([]string, len(b))
+	for i, x := range b {
+		parts[i] = hex.EncodeToString([]byte{x})
+	}
+	return strings.Join(parts, ":")
+}
+
+// ImportKeyPair registers a public key.
+func (s *Service) ImportKeyPair(ctx context.Context, in *awsec2.ImportKeyPairInput) (*awsec2.ImportKeyPairOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, err := checkKeyName(in.KeyName)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeKeyPair)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.PublicKeyMaterial) == 0 {
+		return nil, errMissing("PublicKeyMaterial")
+	}
+	k := keyPairRecord{ID: ids.Resource("key"), Name: name, Created: s.now(), Tags: tags}
+	if err := k.read(in.PublicKeyMaterial); err != nil {
+		return nil, err
+	}
+	if err := s.writeKeyPair(ctx, sc, in.DryRun, k); err != nil {
+		return nil, err
+	}
+	return &awsec2.ImportKeyPairOutput{
+		KeyName: aws.String(k.Name), KeyPairId: aws.String(k.ID), KeyFingerprint: aws.String(k.Fingerprint), Tags: tags.sdk(),
+	}, nil
+}
+
+// read takes a public key in OpenSSH's or PEM form. The fingerprint of an
+// imported RSA key is the MD5 of the public key in DER.
+func (k *keyPairRecord) read(material []byte) error {
+	var pub ssh.PublicKey
+	if block, _ := pem.Decode(material); block != nil {
+		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return errKeyFormat()
+		}
+		if pub, err = ssh.NewPublicKey(parsed); err != nil {
+			return errKeyFormat()
+		}
+	} else {
+		parsed, _, _, rest, err := ssh.ParseAuthorizedKey(material)
+		if err != nil || len(strings.TrimSpace(string(rest))) > 0 {
+			return errKeyFormat()
+		}
+		pub = parsed
+	}
+	k.PublicKey = authorizedKey(pub, k.Name)
+	switch pub.Type() {
+	case ssh.KeyAlgoED25519:
+		k.Type, k.Fingerprint = "ed25519", sha256Fingerprint(pub)
+	case ssh.KeyAlgoRSA:
+		crypto, ok := pub.(ssh.CryptoPublicKey)
+		if !ok {
+			return errKeyFormat()
+		}
+		der, err := x509.MarshalPKIXPublicKey(crypto.CryptoPublicKey())
+		if err != nil {
+			return errKeyFormat()
+		}
+		sum := md5.Sum(der)
+		k.Type, k.Fingerprint = "rsa", colonHex(sum[:])
+	default:
+		return errKeyFormat()
+	}
+	return nil
+}
+
+// DescribeKeyPairs lists key pairs.
+func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := compileFilters(in.Filters, fields[keyPairRecord]{
+		"fingerprint": one(func(k keyPairRecord) string { return k.Fingerprint }),
+		"key-name":    one(func(k keyPairRecord) string { return k.Name }),
+		"key-pair-id": one(func(k keyPairRecord) string { return k.ID }),
+	}, func(k keyPairRecord) Tags { return k.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	all, err := list(s.store, keyPairs, sc, func(keyPairRecord) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range in.KeyNames {
+		if !slices.ContainsFunc(all, func(k keyPairRecord) bool { return k.Name == name }) {
+			return nil, errKeyNotFound(name)
+		}
+	}
+	for _, id := range in.KeyPairIds {
+		if !slices.ContainsFunc(all, func(k keyPairRecord) bool { return k.ID == id }) {
+			return nil, keyPairID.notFound(id)
+		}
+	}
+	out := &awsec2.DescribeKeyPairsOutput{KeyPairs: []ec2types.KeyPairInfo{}}
+	for _, k := range all {
+		if len(in.KeyNames)+len(in.KeyPairIds) > 0 && !slices.Contains(in.KeyNames, k.Name) && !slices.Contains(in.KeyPairIds, k.ID) || !match(k) {
+			continue
+		}
+		info := ec2types.KeyPairInfo{
+			KeyName: aws.String(k.Name), KeyPairId: aws.String(k.ID), KeyType: ec2types.KeyType(k.Type),
+			KeyFingerprint: aws.String(k.Fingerprint), CreateTime: aws.Time(k.Created), Tags: k.Tags.sdk(),
+		}
+		if aws.ToBool(in.IncludePublicKey) {
+			info.PublicKey = aws.String(k.PublicKey)
+		}
+		out.KeyPairs = append(out.KeyPairs, info)
+	}
+	return out, nil
+}
+
+// DeleteKeyPair deletes a key pair; deleting one that is not there succeeds.
+func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInput) (*awsec2.DeleteKeyPairOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.KeyName == nil && in.KeyPairId == nil {
+		return nil, errMissing("KeyName")
+	}
+	out := &awsec2.DeleteKeyPairOutput{Return: aws.Bool(true)}
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		out.KeyPairId = nil
+		found, err := list(tx, keyPairs, sc, func(k keyPairRecord) bool {
+			if in.KeyPairId != nil {
+				return k.ID == *in.KeyPairId
+			}
+			return k.Name == *in.KeyName
+		})
+		if err != nil {
+			return err
+		}
+		for _, k := range found {
+			out.KeyPairId = aws.String(k.ID)
+			keyPairs.Delete(tx, keyNameKey(sc, k.Name))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// PublicKey returns a key pair's public key in OpenSSH's form; false if there is
+// no such pair.
+func (s *Service) PublicKey(account, region, name string) (string, bool) {
+	k, err := keyPairs.Get(s.store, keyNameKey(scope{account, region}, name))
+	return k.PublicKey, err == nil
+}
+
+// keyPairTags finds pairs by ID; they are kept by name.
+func keyPairTags() taggable {
+	all := func(keyPairRecord) bool { return true }
+	return taggable{
+		id: keyPairID, kind: ec2types.ResourceTypeKeyPair,
+		edit: func(tx *store.Tx, sc scope, id string, fn func(Tags) (Tags, error)) error {
+			found, err := list(tx, keyPairs, sc, func(k keyPairRecord) bool { return k.ID == id })
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return keyPairID.notFound(id)
+			}
+			return keyPairs.Update(tx, keyNameKey(sc, found[0].Name), func(k *keyPairRecord) error {
+				k.Tags, err = fn(k.Tags)
+				return err
+			})
+		},
+		list: func(r store.Reader, sc scope) ([]taggedResource, error) {
+			found, err := list(r, keyPairs, sc, all)
+			var out []taggedResource
+			for _, k := range found {
+				if len(k.Tags) > 0 {
+					out = append(out, taggedResource{k.ID, k.Tags})
+				}
+			}
+			return out, err
+		},
+	}
+}

@@ -1,0 +1,265 @@
+package ec2
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A bootedSet remembers which machines this process has started, and their boot:
+// after a restart of the daemon it is empty, so every running instance is started
+// again.
+type bootedSet struct {
+	mu   sync.Mutex
+	boot map[store.Key]int
+}
+
+func newBootedSet() *bootedSet { return &bootedSet{boot: map[store.Key]int{}} }
+
+func (b *bootedSet) get(k store.Key) (int, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, ok := b.boot[k]
+	return n, ok
+}
+
+func (b *bootedSet) set(k store.Key, boot int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.boot[k] = boot
+}
+
+func (b *bootedSet) remove(k store.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.boot, k)
+}
+
+// Run makes instances live until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
+			Name: "ec2/instance", Watcher: instances.Watch(s.store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
+			Name: "ec2/client-token", Watcher: clientTokens.Watch(s.store, store.Scope{}), Reconcile: s.reconcileToken, Workers: 1, Log: s.log,
+		})
+	})
+	return g.Wait()
+}
+
+// reconcileToken forgets client tokens in time.
+func (s *Service) reconcileToken(ctx context.Context, k store.Key) (time.Duration, error) {
+	rec, err := clientTokens.Get(s.store, k)
+	if notFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if left := rec.Created.Add(tokenLifetime).Sub(s.now()); left > 0 {
+		return left, nil
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		clientTokens.Delete(tx, k)
+		return nil
+	})
+}
+
+// reconcileInstance brings one machine to the state of its record, and the
+// record to the next state when it is due.
+func (s *Service) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
+	i, err := instances.Get(s.store, k)
+	if notFound(err) {
+		return 0, s.stopMachine(ctx, k) // reset, or forgotten
+	}
+	if err != nil {
+		return 0, err
+	}
+	switch i.State {
+	case statePending:
+		if err := s.startMachine(ctx, k, i); err != nil {
+			return 0, err
+		}
+		if left := s.left(i, s.timing.InstancePending); left > 0 {
+			return left, nil
+		}
+		return 0, s.advance(ctx, k, i.State, func(_ *store.Tx, _ scope, i *instanceRecord) error {
+			s.enter(i, stateRunning)
+			i.ReasonCode, i.ReasonMessage = "", ""
+			return nil
+		})
+	case stateRunning:
+		return 0, s.startMachine(ctx, k, i)
+	case stateStopping, stateShuttingDown:
+		if err := s.stopMachine(ctx, k); err != nil {
+			return 0, err
+		}
+		if left := s.left(i, s.timing.InstanceShuttingDown); left > 0 {
+			return left, nil
+		}
+		if i.State == stateStopping {
+			return 0, s.advance(ctx, k, i.State, s.finishStop)
+		}
+		return 0, s.advance(ctx, k, i.State, s.finishTermination)
+	case stateTerminated:
+		if left := s.left(i, s.timing.InstanceTerminatedVisible); left > 0 {
+			return left, nil
+		}
+		return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+			instances.Delete(tx, k)
+			return nil
+		})
+	}
+	return 0, nil // stopped
+}
+
+func (s *Service) left(i instanceRecord, lasts time.Duration) time.Duration {
+	return i.Since.Add(lasts).Sub(s.now())
+}
+
+// enter puts i into a state.
+func (s *Service) enter(i *instanceRecord, state string) { i.State, i.Since = state, s.now() }
+
+// advance changes an instance that is still in the state from.
+func (s *Service) advance(ctx context.Context, k store.Key, from string, fn func(*store.Tx, scope, *instanceRecord) error) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		i, err := instances.Get(tx, k)
+		if notFound(err) || err == nil && i.State != from {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fn(tx, keyScope(k), &i); err != nil {
+			return err
+		}
+		return instances.Put(tx, k, i)
+	})
+}
+
+// finishStop gives back the public address, which lasts no longer.
+func (s *Service) finishStop(tx *store.Tx, sc scope, i *instanceRecord) error {
+	if i.PublicIP != "" {
+		if err := releasePublic(tx, sc, i.PublicIP); err != nil {
+			return err
+		}
+		err := networkInterfaces.Update(tx, sc.key(i.Interfaces[0]), func(e *networkInterfaceRecord) error {
+			e.PublicIP = ""
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("primary interface of %s: %w", i.ID, err)
+		}
+		i.PublicIP = ""
+	}
+	s.enter(i, stateStopped)
+	return nil
+}
+
+// finishTermination deletes what goes with the instance and frees its addresses.
+func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) error {
+	for _, id := range i.Interfaces {
+		e, err := networkInterfaces.Get(tx, sc.key(id))
+		if notFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if e.Attachment.DeleteOnTermination {
+			if err := removeInterface(tx, sc, e); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := releasePublic(tx, sc, e.PublicIP); err != nil {
+			return err
+		}
+		e.PublicIP, e.Attachment = "", interfaceAttachment{}
+		if err := networkInterfaces.Put(tx, sc.key(id), e); err != nil {
+			return err
+		}
+	}
+	i.Interfaces, i.Devices, i.Profile, i.UserData = nil, nil, nil, ""
+	i.PrivateIP, i.PublicIP, i.SubnetID, i.VPCID = "", "", "", ""
+	s.enter(i, stateTerminated)
+	return nil
+}
+
+func (s *Service) startMachine(ctx context.Context, k store.Key, i instanceRecord) error {
+	boot, running := s.booted.get(k)
+	if running && boot == i.Boot {
+		return nil
+	}
+	if s.machines != nil {
+		if running { // a reboot
+			if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
+				return fmt.Errorf("stopping %s for its reboot: %w", k.ID, err)
+			}
+		}
+		m, err := s.machine(keyScope(k), i)
+		if err != nil {
+			return err
+		}
+		if err := s.machines.Start(ctx, m); err != nil {
+			return fmt.Errorf("starting %s: %w", k.ID, err)
+		}
+	}
+	s.booted.set(k, i.Boot)
+	return nil
+}
+
+func (s *Service) stopMachine(ctx context.Context, k store.Key) error {
+	if s.machines != nil {
+		if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
+			return fmt.Errorf("stopping %s: %w", k.ID, err)
+		}
+	}
+	s.booted.remove(k)
+	return nil
+}
+
+// machine describes an instance to the runtime.
+func (s *Service) machine(sc scope, i instanceRecord) (Machine, error) {
+	userData, err := base64.StdEncoding.DecodeString(i.UserData)
+	if err != nil {
+		return Machine{}, fmt.Errorf("user data of %s: %w", i.ID, err)
+	}
+	if len(userData) == 0 {
+		userData = nil
+	}
+	private, err := netip.ParseAddr(i.PrivateIP)
+	if err != nil {
+		return Machine{}, fmt.Errorf("address of %s: %w", i.ID, err)
+	}
+	m := Machine{
+		Account: sc.account, Region: sc.region, InstanceID: i.ID, ReservationID: i.ReservationID, Boot: i.Boot, LaunchTime: i.LaunchTime,
+		VPCID: i.VPCID, SubnetID: i.SubnetID, AvailabilityZone: i.Zone, ZoneID: i.ZoneID,
+		PrivateIP: private, PrivateDNSName: i.privateDNSName(sc.region), PublicDNSName: i.publicDNSName(s.store, sc),
+		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Tags: i.Tags.with(nil),
+	}
+	m.Type, _ = instancetypes.Lookup(i.Type)
+	m.Image, _ = s.ResolveImage(sc.region, i.ImageID)
+	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
+	if i.Profile != nil {
+		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
+	}
+	if all := i.interfaces(s.store, sc); len(all) > 0 {
+		m.MAC, m.SecurityGroupIDs = all[0].MAC, slices.Clone(all[0].Groups)
+	}
+	return m, nil
+}

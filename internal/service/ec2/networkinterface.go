@@ -1,0 +1,678 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+type networkInterfaceRecord struct {
+	ID           string
+	SubnetID     string
+	VPCID        string
+	Zone, ZoneID string
+	Description  string `json:",omitempty"`
+	MAC          string
+	Addresses    []string // private IPv4; the first is the primary one
+	PublicIP     string   `json:",omitempty"`
+	Groups       []string
+	Type         string // interface, …
+	// RequesterID is the AWS service that made and manages the interface.
+	RequesterID       string `json:",omitempty"`
+	NoSourceDestCheck bool   `json:",omitempty"`
+	Attachment        interfaceAttachment
+	Tags              Tags `json:",omitempty"`
+}
+
+type interfaceAttachment struct {
+	ID string `json:",omitempty"` // eni-attach-…; empty while detached
+	// InstanceID is empty for an attachment to something of AWS's.
+	InstanceID          string    `json:",omitempty"`
+	DeviceIndex         int32     `json:",omitempty"`
+	CardIndex           int32     `json:",omitempty"`
+	DeleteOnTermination bool      `json:",omitempty"`
+	Time                time.Time `json:",omitzero"`
+}
+
+func (e networkInterfaceRecord) status() ec2types.NetworkInterfaceStatus {
+	if e.Attachment.ID != "" {
+		return ec2types.NetworkInterfaceStatusInUse
+	}
+	return ec2types.NetworkInterfaceStatusAvailable
+}
+
+// privateDNSName is the ip-name of an address.
+func privateDNSName(region, address string) string {
+	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + internalDomain(region)
+}
+
+// publicDNSName is the name of a public address.
+func publicDNSName(region, address string) string {
+	domain := region + ".compute.amazonaws.com"
+	if region == "us-east-1" {
+		domain = "compute-1.amazonaws.com"
+	}
+	return "ec2-" + strings.ReplaceAll(address, ".", "-") + "." + domain
+}
+
+// newMAC derives a stable hardware address from an interface's ID.
+func newMAC(id string) string {
+	h := id[len(id)-10:]
+	return "0a:" + h[0:2] + ":" + h[2:4] + ":" + h[4:6] + ":" + h[6:8] + ":" + h[8:10]
+}
+
+// groupIdentifiers returns the groups with their names.
+func groupIdentifiers(r store.Reader, sc scope, groups []string) []ec2types.GroupIdentifier {
+	out := make([]ec2types.GroupIdentifier, 0, len(groups))
+	for _, id := range groups {
+		g, err := securityGroups.Get(r, sc.key(id))
+		if err != nil {
+			g.Name = "" // deleted between two reads
+		}
+		out = append(out, ec2types.GroupIdentifier{GroupId: aws.String(id), GroupName: aws.String(g.Name)})
+	}
+	return out
+}
+
+func (s *Service) sdkInterface(sc scope, e networkInterfaceRecord) ec2types.NetworkInterface {
+	out := ec2types.NetworkInterface{
+		NetworkInterfaceId: aws.String(e.ID),
+		SubnetId:           aws.String(e.SubnetID),
+		VpcId:              aws.String(e.VPCID),
+		AvailabilityZone:   aws.String(e.Zone),
+		AvailabilityZoneId: aws.String(e.ZoneID),
+		Description:        aws.String(e.Description),
+		OwnerId:            aws.String(sc.account),
+		Status:             e.status(),
+		MacAddress:         aws.String(e.MAC),
+		PrivateIpAddress:   aws.String(e.Addresses[0]),
+		PrivateDnsName:     aws.String(privateDNSName(sc.region, e.Addresses[0])),
+		SourceDestCheck:    aws.Bool(!e.NoSourceDestCheck),
+		InterfaceType:      ec2types.NetworkInterfaceType(e.Type),
+		RequesterManaged:   aws.Bool(e.RequesterID != ""),
+		RequesterId:        optional(e.RequesterID),
+		Groups:             groupIdentifiers(s.store, sc, e.Groups),
+		Ipv6Addresses:      []ec2types.NetworkInterfaceIpv6Address{},
+		TagSet:             e.Tags.sdk(),
+	}
+	var association *ec2types.NetworkInterfaceAssociation
+	if e.PublicIP != "" {
+		association = &ec2types.NetworkInterfaceAssociation{
+			IpOwnerId: aws.String("amazon"), PublicIp: aws.String(e.PublicIP),
+			PublicDnsName: aws.String(publicDNSName(sc.region, e.PublicIP)),
+		}
+		out.Association = association
+	}
+	for i, a := range e.Addresses {
+		addr := ec2types.NetworkInterfacePrivateIpAddress{
+			Primary: aws.Bool(i == 0), PrivateIpAddress: aws.String(a), PrivateDnsName: aws.String(privateDNSName(sc.region, a)),
+		}
+		if i == 0 {
+			addr.Association = association
+		}
+		out.PrivateIpAddresses = append(out.PrivateIpAddresses, addr)
+	}
+	if at := e.Attachment; at.ID != "" {
+		owner := sc.account
+		if at.InstanceID == "" {
+			owner = "amazon-aws"
+		}
+		out.Attachment = &ec2types.NetworkInterfaceAttachment{
+			AttachmentId: aws.String(at.ID), InstanceId: optional(at.InstanceID), InstanceOwnerId: aws.String(owner),
+			DeviceIndex: aws.Int32(at.DeviceIndex), NetworkCardIndex: aws.Int32(at.CardIndex),
+			DeleteOnTermination: aws.Bool(at.DeleteOnTermination), Status: ec2types.AttachmentStatusAttached,
+			AttachTime: aws.Time(at.Time),
+		}
+	}
+	return out
+}
+
+// An interfaceSpec says what interface to make.
+type interfaceSpec struct {
+	id          string
+	subnet      subnetRecord
+	description string
+	primary     string   // empty: any free address
+	secondary   []string // given secondary addresses
+	extra       int      // number of further secondary addresses
+	groups      []string // empty: the VPC's default group
+	kind        string
+	requester   string
+	tags        Tags
+	hint        string // addresses are looked for in one place for equal hints
+}
+
+// makeInterface checks and writes a new interface; the caller attaches it.
+func (s *Service) makeInterface(tx *store.Tx, sc scope, spec interfaceSpec) (networkInterfaceRecord, error) {
+	var none networkInterfaceRecord
+	groups, err := resolveGroups(tx, sc, spec.subnet.VPCID, spec.groups)
+	if err != nil {
+		return none, err
+	}
+	pool, err := sc.subnetPool(spec.subnet)
+	if err != nil {
+		return none, err
+	}
+	free := spec.extra
+	var addresses []string
+	if spec.primary == "" {
+		free++
+	} else {
+		addresses = append(addresses, spec.primary)
+	}
+	for _, a := range append(addresses, spec.secondary...) {
+		ip, err := netip.ParseAddr(a)
+		if err != nil || !ip.Is4() {
+			return none, errInvalidParameter("invalid value for parameter address: %s", a)
+		}
+		if err := pool.claim(tx, ip); err != nil {
+			return none, err
+		}
+	}
+	taken, err := pool.take(tx, free, spec.hint)
+	if err != nil {
+		return none, err
+	}
+	for _, a := range taken {
+		addresses = append(addresses, a.String())
+	}
+	if spec.primary == "" && len(spec.secondary) > 0 {
+		addresses = slices.Concat(addresses[:1], spec.secondary, addresses[1:])
+	} else {
+		addresses = append(addresses, spec.secondary...)
+	}
+	kind := spec.kind
+	if kind == "" {
+		kind = "interface"
+	}
+	return networkInterfaceRecord{
+		ID: spec.id, SubnetID: spec.subnet.ID, VPCID: spec.subnet.VPCID, Zone: spec.subnet.Zone, ZoneID: spec.subnet.ZoneID,
+		Description: spec.description, MAC: newMAC(spec.id), Addresses: addresses, Groups: groups, Type: kind,
+		RequesterID: spec.requester, Tags: spec.tags,
+	}, nil
+}
+
+// resolveGroups checks that groups exist in a VPC; none means its default one.
+func resolveGroups(r store.Reader, sc scope, vpc string, groups []string) ([]string, error) {
+	if len(groups) == 0 {
+		v, err := get(r, vpcs, sc, vpcID, vpc)
+		return []string{v.DefaultGroupID}, err
+	}
+	for _, id := range groups {
+		g, err := get(r, securityGroups, sc, securityGroupID, id)
+		if err != nil {
+			return nil, err
+		}
+		if g.VPCID != vpc {
+			return nil, errInvalidParameter("Security group %s and subnet belong to different networks.", id)
+		}
+	}
+	return slices.Clone(groups), nil
+}
+
+// removeInterface deletes an interface and frees its addresses.
+func removeInterface(tx *store.Tx, sc scope, e networkInterfaceRecord) error {
+	sn, err := subnets.Get(tx, sc.key(e.SubnetID))
+	if err != nil && !notFound(err) {
+		return err
+	}
+	if err == nil {
+		pool, err := sc.subnetPool(sn)
+		if err != nil {
+			return err
+		}
+		addrs := make([]netip.Addr, 0, len(e.Addresses))
+		for _, a := range e.Addresses {
+			if ip, err := netip.ParseAddr(a); err == nil {
+				addrs = append(addrs, ip)
+			}
+		}
+		if err := pool.release(tx, addrs...); err != nil {
+			return err
+		}
+	}
+	if err := releasePublic(tx, sc, e.PublicIP); err != nil {
+		return err
+	}
+	networkInterfaces.Delete(tx, sc.key(e.ID))
+	return nil
+}
+
+func releasePublic(tx *store.Tx, sc scope, address string) error {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return nil // there is none
+	}
+	return publicPool(sc.region).release(tx, ip)
+}
+
+// CreateNetworkInterface creates an interface. AWS's services make
+// requester-managed ones, which count as attached: to something of theirs.
+func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.SubnetId == nil {
+		return nil, errMissing("subnetId")
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeNetworkInterface)
+	if err != nil {
+		return nil, err
+	}
+	spec := interfaceSpec{
+		id: ids.Resource("eni"), description: aws.ToString(in.Description), primary: aws.ToString(in.PrivateIpAddress),
+		extra: int(aws.ToInt32(in.SecondaryPrivateIpAddressCount)), groups: in.Groups, tags: tags,
+	}
+	switch in.InterfaceType {
+	case "", ec2types.NetworkInterfaceCreationType("interface"), ec2types.NetworkInterfaceCreationTypeEfa, ec2types.NetworkInterfaceCreationTypeBranch, ec2types.NetworkInterfaceCreationTypeTrunk:
+		spec.kind = string(in.InterfaceType)
+	default:
+		return nil, errInvalidValue(in.InterfaceType, "interfaceType", "")
+	}
+	for _, a := range in.PrivateIpAddresses {
+		if aws.ToBool(a.Primary) {
+			if spec.primary != "" {
+				return nil, errInvalidParameter("Only one primary private IP address can be specified.")
+			}
+			spec.primary = aws.ToString(a.PrivateIpAddress)
+		} else {
+			spec.secondary = append(spec.secondary, aws.ToString(a.PrivateIpAddress))
+		}
+	}
+	call := awsapi.CallFrom(ctx)
+	if call.Principal.Type == awsapi.AWSService {
+		spec.requester = call.Principal.Name
+		if spec.requester == "" {
+			spec.requester = "amazon-aws"
+		}
+	}
+	spec.hint = spec.id
+	var e networkInterfaceRecord
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := s.recall(tx, sc, "CreateNetworkInterface", in.ClientToken, in); err != nil {
+			return err
+		} else if done != nil {
+			e, err = get(tx, networkInterfaces, sc, networkInterfaceID, done.IDs[0])
+			return err
+		}
+		spec.subnet, err = get(tx, subnets, sc, subnetID, *in.SubnetId)
+		if err != nil {
+			return err
+		}
+		if e, err = s.makeInterface(tx, sc, spec); err != nil {
+			return err
+		}
+		if spec.requester != "" {
+			e.Attachment = interfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.now()}
+		}
+		if err := networkInterfaces.Create(tx, sc.key(e.ID), e); err != nil {
+			return err
+		}
+		return s.remember(tx, sc, "CreateNetworkInterface", in.ClientToken, in, false, e.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := s.sdkInterface(sc, e)
+	if out.Attachment == nil {
+		out.Status = ec2types.NetworkInterfaceStatus("pending") // as AWS answers; the SDK lacks the value
+	}
+	return &awsec2.CreateNetworkInterfaceOutput{NetworkInterface: &out, ClientToken: in.ClientToken}, nil
+}
+
+// DeleteNetworkInterface deletes a detached interface. Requester-managed ones are
+// deleted by the service that made them.
+func (s *Service) DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	service := awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		if err != nil {
+			return err
+		}
+		if e.Attachment.InstanceID != "" || e.RequesterID != "" && !service {
+			return errInvalidParameter("Network interface '%s' is currently in use.", e.ID)
+		}
+		return removeInterface(tx, sc, e)
+	})
+	return &awsec2.DeleteNetworkInterfaceOutput{}, err
+}
+
+// AttachNetworkInterface attaches an interface to an instance of its zone.
+func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachNetworkInterfaceInput) (*awsec2.AttachNetworkInterfaceOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.DeviceIndex == nil {
+		return nil, errMissing("deviceIndex")
+	}
+	var at interfaceAttachment
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		if err != nil {
+			return err
+		}
+		i, err := get(tx, instances, sc, instanceID, aws.ToString(in.InstanceId))
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.Attachment.ID != "":
+			return errInterfaceInUse("Interface: [%s] in use.", e.ID)
+		case i.State != stateRunning && i.State != stateStopped && i.State != statePending:
+			return errInstanceState(i.ID, "attached to")
+		case e.Zone != i.Zone:
+			return errInvalidParameter("You may not attach a network interface to an instance if they are not in the same availability zone")
+		}
+		used, err := deviceIndexes(tx, sc, i)
+		if err != nil {
+			return err
+		}
+		if used[*in.DeviceIndex] {
+			return errInvalidParameter("Instance '%s' already has an interface attached at device index '%d'.", i.ID, *in.DeviceIndex)
+		}
+		typ, _ := instancetypes.Lookup(i.Type)
+		if len(i.Interfaces) >= typ.ENIs {
+			return errTooManyInterfaces(len(i.Interfaces)+1, i.Type)
+		}
+		at = interfaceAttachment{ID: ids.Resource("eni-attach"), InstanceID: i.ID, DeviceIndex: *in.DeviceIndex, CardIndex: aws.ToInt32(in.NetworkCardIndex), Time: s.now()}
+		e.Attachment = at
+		i.Interfaces = append(slices.Clone(i.Interfaces), e.ID)
+		if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
+			return err
+		}
+		return instances.Put(tx, sc.key(i.ID), i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String(at.ID), NetworkCardIndex: aws.Int32(at.CardIndex)}, nil
+}
+
+func deviceIndexes(r store.Reader, sc scope, i instanceRecord) (map[int32]bool, error) {
+	out := map[int32]bool{}
+	for _, id := range i.Interfaces {
+		e, err := networkInterfaces.Get(r, sc.key(id))
+		if err != nil {
+			return nil, fmt.Errorf("interface %s of %s: %w", id, i.ID, err)
+		}
+		out[e.Attachment.DeviceIndex] = true
+	}
+	return out, nil
+}
+
+// DetachNetworkInterface detaches any interface but an instance's primary one.
+func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachNetworkInterfaceInput) (*awsec2.DetachNetworkInterfaceOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.AttachmentId)
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		found, err := list(tx, networkInterfaces, sc, func(e networkInterfaceRecord) bool { return e.Attachment.ID == id && id != "" })
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return errf("InvalidAttachmentID.NotFound", "The network interface attachment '%s' does not exist.", id)
+		}
+		e := found[0]
+		if e.RequesterID != "" && e.Attachment.InstanceID == "" {
+			return errf("OperationNotPermitted", "You are not allowed to manage '%s' attachments.", "ela-attach")
+		}
+		if e.Attachment.DeviceIndex == 0 {
+			return errf("OperationNotPermitted", "The network interface at device index 0 and networkCard index 0 cannot be detached.")
+		}
+		i, err := get(tx, instances, sc, instanceID, e.Attachment.InstanceID)
+		if err != nil {
+			return err
+		}
+		i.Interfaces = slices.DeleteFunc(slices.Clone(i.Interfaces), func(x string) bool { return x == e.ID })
+		e.Attachment = interfaceAttachment{}
+		if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
+			return err
+		}
+		return instances.Put(tx, sc.key(i.ID), i)
+	})
+	return &awsec2.DetachNetworkInterfaceOutput{}, err
+}
+
+// AssignPrivateIpAddresses adds secondary addresses to an interface, within the
+// limit of the instance it is attached to.
+func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.AssignPrivateIpAddressesInput) (*awsec2.AssignPrivateIpAddressesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := int(aws.ToInt32(in.SecondaryPrivateIpAddressCount))
+	if n > 0 == (len(in.PrivateIpAddresses) > 0) {
+		return nil, errCombination("Exactly one of privateIpAddresses and secondaryPrivateIpAddressCount must be specified")
+	}
+	out := &awsec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		if err != nil {
+			return err
+		}
+		added, err := s.addAddresses(tx, sc, &e, n, in.PrivateIpAddresses)
+		if err != nil {
+			return err
+		}
+		out.AssignedPrivateIpAddresses = nil
+		for _, a := range added {
+			out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses, ec2types.AssignedPrivateIpAddress{PrivateIpAddress: aws.String(a.String())})
+		}
+		return networkInterfaces.Put(tx, sc.key(e.ID), e)
+	})
+	return out, err
+}
+
+// addAddresses takes n free addresses and the given ones for e, which the caller
+// writes.
+func (s *Service) addAddresses(tx *store.Tx, sc scope, e *networkInterfaceRecord, n int, given []string) ([]netip.Addr, error) {
+	sn, err := get(tx, subnets, sc, subnetID, e.SubnetID)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := sc.subnetPool(sn)
+	if err != nil {
+		return nil, err
+	}
+	if e.Attachment.InstanceID != "" {
+		i, err := get(tx, instances, sc, instanceID, e.Attachment.InstanceID)
+		if err != nil {
+			return nil, err
+		}
+		if typ, ok := instancetypes.Lookup(i.Type); ok && len(e.Addresses)+n+len(given) > typ.IPv4PerENI {
+			return nil, errTooManyAddresses(e.ID, i.Type, typ.IPv4PerENI)
+		}
+	}
+	var added []netip.Addr
+	for _, a := range given {
+		ip, err := netip.ParseAddr(a)
+		if err != nil || !ip.Is4() {
+			return nil, errInvalidParameter("invalid value for parameter address: %s", a)
+		}
+		if err := pool.claim(tx, ip); err != nil {
+			return nil, err
+		}
+		added = append(added, ip)
+	}
+	taken, err := pool.take(tx, n, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	added = append(added, taken...)
+	e.Addresses = slices.Clone(e.Addresses)
+	for _, a := range added {
+		e.Addresses = append(e.Addresses, a.String())
+	}
+	return added, nil
+}
+
+// UnassignPrivateIpAddresses gives secondary addresses back.
+func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		if err != nil {
+			return err
+		}
+		sn, err := get(tx, subnets, sc, subnetID, e.SubnetID)
+		if err != nil {
+			return err
+		}
+		pool, err := sc.subnetPool(sn)
+		if err != nil {
+			return err
+		}
+		for _, a := range in.PrivateIpAddresses {
+			i := slices.Index(e.Addresses, a)
+			if i <= 0 {
+				return errInvalidParameter("Some of the specified addresses are not assigned to interface %s", e.ID)
+			}
+			ip, _ := netip.ParseAddr(a)
+			if err := pool.release(tx, ip); err != nil {
+				return err
+			}
+			e.Addresses = slices.Delete(slices.Clone(e.Addresses), i, i+1)
+		}
+		return networkInterfaces.Put(tx, sc.key(e.ID), e)
+	})
+	return &awsec2.UnassignPrivateIpAddressesOutput{}, err
+}
+
+func (s *Service) networkInterfaceFields(sc scope) fields[networkInterfaceRecord] {
+	type v = networkInterfaceRecord
+	attached := func(get func(interfaceAttachment) string) func(v) []string {
+		return func(e v) []string {
+			if e.Attachment.ID == "" {
+				return nil
+			}
+			if s := get(e.Attachment); s != "" {
+				return []string{s}
+			}
+			return nil
+		}
+	}
+	publicDNS := func(e v) string {
+		if e.PublicIP == "" {
+			return ""
+		}
+		return publicDNSName(sc.region, e.PublicIP)
+	}
+	return fields[v]{
+		"addresses.association.owner-id": one(func(e v) string {
+			if e.PublicIP == "" {
+				return ""
+			}
+			return "amazon"
+		}),
+		"addresses.association.public-ip":      one(func(e v) string { return e.PublicIP }),
+		"addresses.primary":                    func(e v) []string { return []string{"true", "false"}[:min(2, len(e.Addresses))] },
+		"addresses.private-ip-address":         func(e v) []string { return e.Addresses },
+		"association.allocation-id":            never[v],
+		"association.association-id":           never[v],
+		"addresses.association.allocation-id":  never[v],
+		"addresses.association.association-id": never[v],
+		"association.ip-owner-id": one(func(e v) string {
+			if e.PublicIP == "" {
+				return ""
+			}
+			return "amazon"
+		}),
+		"association.public-dns-name":      one(publicDNS),
+		"association.public-ip":            one(func(e v) string { return e.PublicIP }),
+		"attachment.attach-time":           attached(func(a interfaceAttachment) string { return a.Time.Format(time.RFC3339) }),
+		"attachment.attachment-id":         attached(func(a interfaceAttachment) string { return a.ID }),
+		"attachment.delete-on-termination": attached(func(a interfaceAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
+		"attachment.device-index":          attached(func(a interfaceAttachment) string { return strconv.Itoa(int(a.DeviceIndex)) }),
+		"attachment.instance-id":           attached(func(a interfaceAttachment) string { return a.InstanceID }),
+		"attachment.instance-owner-id": attached(func(a interfaceAttachment) string {
+			if a.InstanceID == "" {
+				return "amazon-aws"
+			}
+			return sc.account
+		}),
+		"attachment.nat-gateway-id": never[v],
+		"attachment.status":         attached(func(interfaceAttachment) string { return "attached" }),
+		"availability-zone":         one(func(e v) string { return e.Zone }),
+		"availability-zone-id":      one(func(e v) string { return e.ZoneID }),
+		"description":               one(func(e v) string { return e.Description }),
+		"group-id":                  func(e v) []string { return e.Groups },
+		"group-name": func(e v) []string {
+			var out []string
+			for _, g := range groupIdentifiers(s.store, sc, e.Groups) {
+				out = append(out, *g.GroupName)
+			}
+			return out
+		},
+		"interface-type":              one(func(e v) string { return e.Type }),
+		"ipv6-addresses.ipv6-address": never[v],
+		"mac-address":                 one(func(e v) string { return e.MAC }),
+		"network-interface-id":        one(func(e v) string { return e.ID }),
+		"operator.managed":            flag(func(v) bool { return false }),
+		"operator.principal":          never[v],
+		"owner-id":                    one(func(v) string { return sc.account }),
+		"private-dns-name":            one(func(e v) string { return privateDNSName(sc.region, e.Addresses[0]) }),
+		"private-ip-address":          func(e v) []string { return e.Addresses[:1] },
+		"requester-id":                one(func(e v) string { return e.RequesterID }),
+		"requester-managed":           flag(func(e v) bool { return e.RequesterID != "" }),
+		"source-dest-check":           flag(func(e v) bool { return !e.NoSourceDestCheck }),
+		"status":                      one(func(e v) string { return string(e.status()) }),
+		"subnet-id":                   one(func(e v) string { return e.SubnetID }),
+		"vpc-id":                      one(func(e v) string { return e.VPCID }),
+	}
+}
+
+// DescribeNetworkInterfaces lists interfaces.
+func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := compileFilters(in.Filters, s.networkInterfaceFields(sc), func(e networkInterfaceRecord) Tags { return e.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	if err := checkPageOfIDs(in.NetworkInterfaceIds, "networkInterfaceIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	found, err := choose(s.store, networkInterfaces, sc, networkInterfaceID, in.NetworkInterfaceIds, match)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := paginate(found, func(e networkInterfaceRecord) string { return e.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeNetworkInterfacesOutput{NextToken: next, NetworkInterfaces: make([]ec2types.NetworkInterface, len(found))}
+	for i, e := range found {
+		out.NetworkInterfaces[i] = s.sdkInterface(sc, e)
+	}
+	return out, nil
+}

@@ -1,0 +1,80 @@
+package ec2
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// tokenLifetime is how long a client token is remembered.
+// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+const tokenLifetime = 24 * time.Hour
+
+// A clientTokenRecord remembers what a call with a ClientToken made.
+type clientTokenRecord struct {
+	Hash string // of the request
+	IDs  []string
+	// Incomplete marks a request that is carried out in several transactions
+	// and has not come to its end.
+	Incomplete bool `json:",omitempty"`
+	Created    time.Time
+}
+
+func tokenKey(sc scope, operation, token string) store.Key {
+	return sc.key(operation + "/" + token)
+}
+
+// requestHash identifies a request's arguments.
+func requestHash(in any) (string, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(raw)
+	return base64.RawStdEncoding.EncodeToString(sum[:]), nil
+}
+
+// recall returns what an earlier request with the same token made; nil if there
+// was none. in is the request.
+func (s *Service) recall(r store.Reader, sc scope, operation string, token *string, in any) (*clientTokenRecord, error) {
+	if aws.ToString(token) == "" {
+		return nil, nil
+	}
+	if len(*token) > 64 {
+		return nil, errInvalidParameter("The client token '%s' is invalid: it must be at most 64 characters long.", *token)
+	}
+	rec, err := clientTokens.Get(r, tokenKey(sc, operation, *token))
+	if notFound(err) || err == nil && s.now().Sub(rec.Created) > tokenLifetime {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	hash, err := requestHash(in)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Hash != hash {
+		return nil, errIdempotentMismatch()
+	}
+	return &rec, nil
+}
+
+// remember notes what a request with a token made.
+func (s *Service) remember(tx *store.Tx, sc scope, operation string, token *string, in any, incomplete bool, ids ...string) error {
+	if aws.ToString(token) == "" {
+		return nil
+	}
+	hash, err := requestHash(in)
+	if err != nil {
+		return err
+	}
+	return clientTokens.Put(tx, tokenKey(sc, operation, *token), clientTokenRecord{
+		Hash: hash, IDs: ids, Incomplete: incomplete, Created: s.now(),
+	})
+}

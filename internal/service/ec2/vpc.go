@@ -1,0 +1,314 @@
+package ec2
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+type vpcRecord struct {
+	ID            string
+	CIDR          string
+	AssociationID string // of the CIDR
+	DHCPOptionsID string
+	Tenancy       string
+	Default       bool `json:",omitempty"`
+	// NoDNSSupport is enableDnsSupport turned off: on is the default.
+	NoDNSSupport     bool `json:",omitempty"`
+	DNSHostnames     bool `json:",omitempty"`
+	UsageMetrics     bool `json:",omitempty"`
+	MainRouteTableID string
+	DefaultGroupID   string
+	DefaultACLID     string
+	Tags             Tags `json:",omitempty"`
+}
+
+// prefixes returns the VPC's IPv4 ranges.
+func (v vpcRecord) prefixes() []netip.Prefix {
+	if p, ok := parseCIDR(v.CIDR); ok {
+		return []netip.Prefix{p}
+	}
+	return nil
+}
+
+func (v vpcRecord) sdk(sc scope) ec2types.Vpc {
+	return ec2types.Vpc{
+		VpcId:           aws.String(v.ID),
+		OwnerId:         aws.String(sc.account),
+		State:           ec2types.VpcStateAvailable,
+		CidrBlock:       aws.String(v.CIDR),
+		DhcpOptionsId:   aws.String(v.DHCPOptionsID),
+		InstanceTenancy: ec2types.Tenancy(v.Tenancy),
+		IsDefault:       aws.Bool(v.Default),
+		CidrBlockAssociationSet: []ec2types.VpcCidrBlockAssociation{{
+			AssociationId:  aws.String(v.AssociationID),
+			CidrBlock:      aws.String(v.CIDR),
+			CidrBlockState: &ec2types.VpcCidrBlockState{State: ec2types.VpcCidrBlockStateCodeAssociated},
+		}},
+		Tags: v.Tags.sdk(),
+	}
+}
+
+// makeVPC writes a VPC with what every VPC is born with: main route table,
+// default security group and default network ACL.
+func (s *Service) makeVPC(tx *store.Tx, sc scope, v vpcRecord) (vpcRecord, error) {
+	v.ID, v.AssociationID = ids.Resource("vpc"), ids.Resource("vpc-cidr-assoc")
+	rtb := routeTableRecord{
+		ID: ids.Resource("rtb"), VPCID: v.ID,
+		Associations: []routeTableAssociation{{ID: ids.Resource("rtbassoc"), Main: true}},
+		Routes:       []route{{Destination: v.CIDR, GatewayID: "local", Origin: originCreateRouteTable}},
+	}
+	group := newDefaultGroup(sc, v.ID)
+	acl := newDefaultACL(v.ID)
+	v.MainRouteTableID, v.DefaultGroupID, v.DefaultACLID = rtb.ID, group.ID, acl.ID
+	if err := routeTables.Create(tx, sc.key(rtb.ID), rtb); err != nil {
+		return v, err
+	}
+	if err := securityGroups.Create(tx, sc.key(group.ID), group); err != nil {
+		return v, err
+	}
+	if err := networkACLs.Create(tx, sc.key(acl.ID), acl); err != nil {
+		return v, err
+	}
+	return v, vpcs.Create(tx, sc.key(v.ID), v)
+}
+
+// CreateVpc creates a VPC.
+func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*awsec2.CreateVpcOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.CidrBlock == nil {
+		return nil, errMissing("cidrBlock")
+	}
+	p, ok := parseCIDR(*in.CidrBlock)
+	if !ok {
+		return nil, errCIDR(*in.CidrBlock, "cidrBlock")
+	}
+	if p.Bits() < 16 || p.Bits() > 28 {
+		return nil, errVPCRange(*in.CidrBlock)
+	}
+	tenancy := in.InstanceTenancy
+	switch tenancy {
+	case "":
+		tenancy = ec2types.TenancyDefault
+	case ec2types.TenancyDefault, ec2types.TenancyDedicated:
+	default:
+		return nil, errf("UnsupportedTenancy", "The tenancy value %s is not supported.", tenancy)
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeVpc)
+	if err != nil {
+		return nil, err
+	}
+	var v vpcRecord
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		def, err := defaults.Get(tx, sc.key(defaultsID))
+		if err != nil {
+			return err
+		}
+		v, err = s.makeVPC(tx, sc, vpcRecord{CIDR: p.String(), Tenancy: string(tenancy), DHCPOptionsID: def.DHCPOptionsID, Tags: tags})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := v.sdk(sc)
+	out.State = ec2types.VpcStatePending // as AWS answers; it is there when the call returns
+	return &awsec2.CreateVpcOutput{Vpc: &out}, nil
+}
+
+func vpcFields(sc scope) fields[vpcRecord] {
+	return fields[vpcRecord]{
+		"owner-id":                                    one(func(vpcRecord) string { return sc.account }),
+		"cidr":                                        one(func(v vpcRecord) string { return v.CIDR }),
+		"cidr-block-association.cidr-block":           one(func(v vpcRecord) string { return v.CIDR }),
+		"cidr-block-association.association-id":       one(func(v vpcRecord) string { return v.AssociationID }),
+		"cidr-block-association.state":                one(func(vpcRecord) string { return "associated" }),
+		"dhcp-options-id":                             one(func(v vpcRecord) string { return v.DHCPOptionsID }),
+		"ipv6-cidr-block-association.ipv6-cidr-block": never[vpcRecord],
+		"ipv6-cidr-block-association.ipv6-pool":       never[vpcRecord],
+		"ipv6-cidr-block-association.association-id":  never[vpcRecord],
+		"ipv6-cidr-block-association.state":           never[vpcRecord],
+		"is-default":                                  flag(func(v vpcRecord) bool { return v.Default }),
+		"isDefault":                                   flag(func(v vpcRecord) bool { return v.Default }),
+		"state":                                       one(func(vpcRecord) string { return "available" }),
+		"vpc-id":                                      one(func(v vpcRecord) string { return v.ID }),
+	}
+}
+
+// DescribeVpcs lists VPCs.
+func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := compileFilters(in.Filters, vpcFields(sc), func(v vpcRecord) Tags { return v.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	if err := checkPageOfIDs(in.VpcIds, "vpcIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	found, err := choose(s.store, vpcs, sc, vpcID, in.VpcIds, match)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := paginate(found, func(v vpcRecord) string { return v.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	return &awsec2.DescribeVpcsOutput{Vpcs: sdkAll(sc, found), NextToken: next}, err
+}
+
+// A resource renders its record for the SDK.
+type resource[T any] interface{ sdk(scope) T }
+
+func sdkAll[R resource[T], T any](sc scope, records []R) []T {
+	out := make([]T, len(records))
+	for i, r := range records {
+		out[i] = r.sdk(sc)
+	}
+	return out
+}
+
+// DeleteVpc deletes a VPC that nothing lives in; its default security group,
+// route table and network ACL go with it.
+func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*awsec2.DeleteVpcOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.VpcId)
+	if id == "" {
+		return nil, errMissing("vpcId")
+	}
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		v, err := get(tx, vpcs, sc, vpcID, id)
+		if err != nil {
+			return err
+		}
+		for _, used := range []func() (bool, error){
+			func() (bool, error) {
+				return exists(tx, subnets, sc, func(sn subnetRecord) bool { return sn.VPCID == id })
+			},
+			func() (bool, error) {
+				return exists(tx, internetGateways, sc, func(g internetGatewayRecord) bool { return g.VPCID == id })
+			},
+			func() (bool, error) {
+				return exists(tx, securityGroups, sc, func(g securityGroupRecord) bool { return g.VPCID == id && g.ID != v.DefaultGroupID })
+			},
+			func() (bool, error) {
+				return exists(tx, routeTables, sc, func(t routeTableRecord) bool { return t.VPCID == id && t.ID != v.MainRouteTableID })
+			},
+			func() (bool, error) {
+				return exists(tx, networkACLs, sc, func(a networkACLRecord) bool { return a.VPCID == id && a.ID != v.DefaultACLID })
+			},
+		} {
+			if yes, err := used(); err != nil {
+				return err
+			} else if yes {
+				return errVPCHasDependencies(id)
+			}
+		}
+		routeTables.Delete(tx, sc.key(v.MainRouteTableID))
+		securityGroups.Delete(tx, sc.key(v.DefaultGroupID))
+		networkACLs.Delete(tx, sc.key(v.DefaultACLID))
+		vpcs.Delete(tx, sc.key(id))
+		return nil
+	})
+	return &awsec2.DeleteVpcOutput{}, err
+}
+
+// DescribeVpcAttribute returns one attribute.
+func (s *Service) DescribeVpcAttribute(ctx context.Context, in *awsec2.DescribeVpcAttributeInput) (*awsec2.DescribeVpcAttributeOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := get(s.store, vpcs, sc, vpcID, aws.ToString(in.VpcId))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeVpcAttributeOutput{VpcId: aws.String(v.ID)}
+	value := func(b bool) *ec2types.AttributeBooleanValue {
+		return &ec2types.AttributeBooleanValue{Value: aws.Bool(b)}
+	}
+	switch in.Attribute {
+	case ec2types.VpcAttributeNameEnableDnsSupport:
+		out.EnableDnsSupport = value(!v.NoDNSSupport)
+	case ec2types.VpcAttributeNameEnableDnsHostnames:
+		out.EnableDnsHostnames = value(v.DNSHostnames)
+	case ec2types.VpcAttributeNameEnableNetworkAddressUsageMetrics:
+		out.EnableNetworkAddressUsageMetrics = value(v.UsageMetrics)
+	default:
+		return nil, errInvalidValue(in.Attribute, "attribute", "Unknown attribute.")
+	}
+	return out, nil
+}
+
+// ModifyVpcAttribute changes one attribute.
+func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAttributeInput) (*awsec2.ModifyVpcAttributeOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given := 0
+	for _, a := range []*ec2types.AttributeBooleanValue{in.EnableDnsSupport, in.EnableDnsHostnames, in.EnableNetworkAddressUsageMetrics} {
+		if a != nil && a.Value != nil {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, errCombination("Exactly one attribute must be specified in a ModifyVpcAttribute request")
+	}
+	id := aws.ToString(in.VpcId)
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		v, err := get(tx, vpcs, sc, vpcID, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case in.EnableDnsSupport != nil:
+			v.NoDNSSupport = !*in.EnableDnsSupport.Value
+		case in.EnableDnsHostnames != nil:
+			v.DNSHostnames = *in.EnableDnsHostnames.Value
+		default:
+			v.UsageMetrics = *in.EnableNetworkAddressUsageMetrics.Value
+		}
+		return vpcs.Put(tx, sc.key(id), v)
+	})
+	return &awsec2.ModifyVpcAttributeOutput{}, err
+}
+
+// defaultVPC returns the scope's default VPC; false if it has been deleted.
+func defaultVPC(r store.Reader, sc scope) (vpcRecord, bool, error) {
+	found, err := list(r, vpcs, sc, func(v vpcRecord) bool { return v.Default })
+	if err != nil || len(found) == 0 {
+		return vpcRecord{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// sortByZone is the order in which a default subnet is chosen.
+func sortByZone(sns []subnetRecord) {
+	slices.SortFunc(sns, func(a, b subnetRecord) int {
+		switch {
+		case a.Zone < b.Zone:
+			return -1
+		case a.Zone > b.Zone:
+			return 1
+		}
+		return 0
+	})
+}
