@@ -77,3 +77,8 @@ func Get(name string) (*Service, error) {
 	}
 	return load()
 }
+
+// Source returns the compact text of a model, by the model's name.
+func Source(name string) ([]byte, error) {
+	return data.ReadFile("data/" + name + ".jsonl")
+}

@@ -20,6 +20,9 @@ type route struct {
 	// wanted are the query parameters of required members; they tell apart
 	// operations with one path (S3's PutObject and UploadPart).
 	wanted []string
+	// headers counts the required headers, which are not looked at: of two
+	// operations with one URL (S3's PutObject and CopyObject) the plain one is meant.
+	headers int
 }
 
 type segment struct {
@@ -54,6 +57,9 @@ func newRoutes(s *Service) *routes {
 			if x, y := len(a.wanted), len(b.wanted); x != y {
 				return x > y
 			}
+			if a.headers != b.headers {
+				return a.headers < b.headers
+			}
 			if x, y := len(a.segments), len(b.segments); x != y {
 				return x > y
 			}
@@ -82,6 +88,9 @@ func newRoute(op *Operation) *route {
 		for _, m := range op.Input.Members {
 			if m.Required && m.Location == QueryString {
 				r.wanted = append(r.wanted, m.WireName())
+			}
+			if m.Required && m.Location == Header {
+				r.headers++
 			}
 		}
 	}
@@ -165,7 +174,8 @@ func pathParts(segments []segment, escapedPath string) []string {
 // MatchREST finds the operation of a REST request by method, escaped path (so
 // that an ARN with an escaped slash stays one segment) and query. A rest service
 // of which two operations differ by a header only (S3's PutObject and CopyObject)
-// is told apart by the SDKs' x-id parameter; without one the first by name wins.
+// is told apart by the SDKs' x-id parameter; without one it is the one that needs
+// no header.
 func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, bool) {
 	if s.routes == nil {
 		return nil, false

@@ -18,8 +18,8 @@ func decodeJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	return d.jsonStruct(j, p, v, "", "", "")
 }
 
-func encodeJSON(op *model.Operation, p *plan, v reflect.Value, requestID string) (*Response, error) {
-	w := jsonWriter{}
+func encodeJSON(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {
+	w := jsonWriter{b: buf}
 	if p != nil {
 		if err := w.structure(p, v); err != nil {
 			return nil, err

@@ -167,11 +167,11 @@ func mapNames(s *model.Shape) (key, value string) {
 	return key, value
 }
 
-func encodeQuery(op *model.Operation, p *plan, v reflect.Value, requestID, accept string) (*Response, error) {
+func encodeQuery(op *model.Operation, p *plan, v reflect.Value, requestID, accept string, buf []byte) (*Response, error) {
 	if wantsJSON(accept) {
-		return encodeQueryJSON(op, p, v, requestID)
+		return encodeQueryJSON(op, p, v, requestID, buf)
 	}
-	w := xmlWriter{}
+	w := xmlWriter{b: buf}
 	w.open(op.Name+"Response", op.Service.XMLNamespace)
 	switch {
 	case p == nil:
@@ -196,8 +196,8 @@ func wantsJSON(accept string) bool {
 	return strings.Contains(accept, "application/json") || strings.Contains(accept, "application/x-amz-json")
 }
 
-func encodeQueryJSON(op *model.Operation, p *plan, v reflect.Value, requestID string) (*Response, error) {
-	w := jsonWriter{}
+func encodeQueryJSON(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {
+	w := jsonWriter{b: buf}
 	w.b = append(w.b, '{')
 	w.b = appendJSONString(w.b, op.Name+"Response")
 	w.b = append(w.b, ":{"...)

@@ -80,9 +80,8 @@ func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path, lower st
 	}
 }
 
-func encodeEC2(op *model.Operation, p *plan, v reflect.Value, requestID string) *Response {
-	w := xmlWriter{millis: true}
-	w.b = append(w.b, xmlHeader...)
+func encodeEC2(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) *Response {
+	w := xmlWriter{b: append(buf, xmlHeader...), millis: true}
 	w.open(op.Name+"Response", op.Service.XMLNamespace+"/")
 	w.element("requestId", requestID)
 	if p == nil || len(p.body) == 0 {

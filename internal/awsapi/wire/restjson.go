@@ -87,17 +87,17 @@ func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool
 	return true, nil
 }
 
-func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID string) (*Response, error) {
+func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {
 	r := &Response{Status: op.Status, Header: http.Header{}}
 	setRequestID(r.Header, requestID)
 	if p == nil {
 		return r, nil
 	}
 	responseBindings(r, p, v)
-	w := jsonWriter{}
+	w := jsonWriter{b: buf}
 	if pay := p.shape.Payload; pay != nil {
 		f := p.byName[pay.Name]
-		done, err := encodeRawPayload(r, f, v)
+		done, err := encodeRawPayload(r, f, v, buf)
 		if done || err != nil {
 			return r, err
 		}
@@ -119,7 +119,7 @@ func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID str
 
 // encodeRawPayload writes a payload that is the body as it is. done is false for
 // payloads with a structure.
-func encodeRawPayload(r *Response, f *field, v reflect.Value) (done bool, err error) {
+func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) (done bool, err error) {
 	if f.plan == nil {
 		return true, nil
 	}
@@ -132,12 +132,12 @@ func encodeRawPayload(r *Response, f *field, v reflect.Value) (done bool, err er
 		contentType(r, "application/octet-stream")
 	case kindBlob:
 		if ok {
-			r.Body = val.Bytes()
+			r.Body = append(buf, val.Bytes()...)
 		}
 		contentType(r, "application/octet-stream")
 	case kindString:
 		if ok {
-			r.Body = []byte(val.String())
+			r.Body = append(buf, val.String()...)
 		}
 		contentType(r, "text/plain")
 	default:

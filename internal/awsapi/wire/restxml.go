@@ -43,7 +43,7 @@ func decodeRESTXML(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	return d.xmlValue(root, f.plan, v.Field(f.index), pay.Name, lowerFirst(pay.Name), pay.Name)
 }
 
-func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID string) (*Response, error) {
+func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {
 	r := &Response{Status: op.Status, Header: http.Header{}}
 	setRequestID(r.Header, requestID)
 	if op.Service.Name == "s3" && requestID != "" {
@@ -53,10 +53,10 @@ func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID stri
 		return r, nil
 	}
 	responseBindings(r, p, v)
-	w := xmlWriter{}
+	w := xmlWriter{b: buf}
 	if pay := p.shape.Payload; pay != nil {
 		f := p.byName[pay.Name]
-		done, err := encodeRawPayload(r, f, v)
+		done, err := encodeRawPayload(r, f, v, buf)
 		if done || err != nil {
 			return r, err
 		}

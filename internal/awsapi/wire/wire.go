@@ -13,9 +13,11 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"reflect"
+	"sync"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -97,17 +99,41 @@ func Encode(op *model.Operation, out any, requestID, accept string) (*Response, 
 			return nil, fmt.Errorf("wire: encode %s: %T cannot hold a %s", op.Name, out, op.Output.Type)
 		}
 	}
+	buf := buffers.Get().(*[]byte)
+	r, err := encode(op, p, v, requestID, accept, (*buf)[:0])
+	if err != nil {
+		return nil, err
+	}
+	if cap(r.Body) <= maxBuffer {
+		if r.Body != nil {
+			*buf = r.Body
+			r.Body = bytes.Clone(r.Body)
+		}
+		buffers.Put(buf)
+	}
+	return r, nil
+}
+
+// buffers holds buffers to encode into, so that a large answer does not grow its
+// own from nothing each time. Larger ones than maxBuffer are not kept.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxBuffer = 1 << 20
+
+// encode renders v by its service's protocol. The body is appended to buf or
+// belongs to nobody else: Encode reuses its memory.
+func encode(op *model.Operation, p *plan, v reflect.Value, requestID, accept string, buf []byte) (*Response, error) {
 	switch op.Service.Protocol {
 	case model.ProtocolEC2:
-		return encodeEC2(op, p, v, requestID), nil
+		return encodeEC2(op, p, v, requestID, buf), nil
 	case model.ProtocolQuery:
-		return encodeQuery(op, p, v, requestID, accept)
+		return encodeQuery(op, p, v, requestID, accept, buf)
 	case model.ProtocolJSON:
-		return encodeJSON(op, p, v, requestID)
+		return encodeJSON(op, p, v, requestID, buf)
 	case model.ProtocolRESTJSON:
-		return encodeRESTJSON(op, p, v, requestID)
+		return encodeRESTJSON(op, p, v, requestID, buf)
 	case model.ProtocolRESTXML:
-		return encodeRESTXML(op, p, v, requestID)
+		return encodeRESTXML(op, p, v, requestID, buf)
 	default:
 		return nil, fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
 	}
