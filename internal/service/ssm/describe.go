@@ -1,0 +1,179 @@
+package ssm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// compile turns parameter filters into a predicate. Only the given keys, and
+// tag:KEY where "tag" is given, are known.
+func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(parameterRecord) bool, error) {
+	type test func(parameterRecord) bool
+	var tests []test
+	for _, f := range filters {
+		key, option := aws.ToString(f.Key), aws.ToString(f.Option)
+		tagKey, isTag := strings.CutPrefix(key, "tag:")
+		if !slices.Contains(keys, key) && !(isTag && slices.Contains(keys, "tag")) {
+			return nil, errFilterKey(key)
+		}
+		if key == "Path" {
+			switch option {
+			case "", "OneLevel", "Recursive":
+			default:
+				return nil, errFilterOption(option)
+			}
+			tests = append(tests, func(p parameterRecord) bool {
+				return slices.ContainsFunc(f.Values, func(path string) bool { return below(path, p.Name, option == "Recursive") })
+			})
+			continue
+		}
+		var get func(parameterRecord) (string, bool)
+		switch {
+		case key == "Name":
+			get = func(p parameterRecord) (string, bool) { return p.Name, true }
+		case key == "Type":
+			get = func(p parameterRecord) (string, bool) { return p.Type, true }
+		case key == "DataType":
+			get = func(p parameterRecord) (string, bool) { return p.DataType, true }
+		case key == "Tier":
+			get = func(p parameterRecord) (string, bool) { return p.Tier, true }
+		case isTag:
+			get = func(p parameterRecord) (string, bool) { v, ok := p.Tags[tagKey]; return v, ok }
+		default: // KeyId, Label: no parameter has one
+			get = func(parameterRecord) (string, bool) { return "", false }
+		}
+		var compare func(have, want string) bool
+		switch option {
+		case "", "Equals":
+			compare = func(have, want string) bool { return have == want }
+		case "BeginsWith":
+			compare = strings.HasPrefix
+		case "Contains":
+			compare = strings.Contains
+		default:
+			return nil, errFilterOption(option)
+		}
+		tests = append(tests, func(p parameterRecord) bool {
+			have, ok := get(p)
+			return ok && (len(f.Values) == 0 || slices.ContainsFunc(f.Values, func(want string) bool { return compare(have, want) }))
+		})
+	}
+	return func(p parameterRecord) bool {
+		for _, t := range tests {
+			if !t(p) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// DescribeParameters lists an account's parameters without their values.
+func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribeParametersInput) (*awsssm.DescribeParametersOutput, error) {
+	sc := scopeOf(ctx)
+	match, err := compile(in.ParameterFilters, "Name", "Type", "KeyId", "Path", "Label", "Tier", "DataType", "tag")
+	if err != nil {
+		return nil, err
+	}
+	// Asking for paths or names below /aws lists public parameters.
+	published := slices.ContainsFunc(in.ParameterFilters, func(f ssmtypes.ParameterStringFilter) bool {
+		return slices.ContainsFunc(f.Values, func(v string) bool { return strings.HasPrefix(v, "/aws") })
+	})
+	var all []parameterRecord
+	if !aws.ToBool(in.Shared) {
+		if all, err = s.all(sc, published); err != nil {
+			return nil, err
+		}
+	}
+	var found []parameterRecord
+	for _, p := range all {
+		if match(p) {
+			found = append(found, p)
+		}
+	}
+	found, next, err := page(found, in.MaxResults, in.NextToken, 50)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsssm.DescribeParametersOutput{NextToken: next, Parameters: []ssmtypes.ParameterMetadata{}}
+	for _, p := range found {
+		out.Parameters = append(out.Parameters, ssmtypes.ParameterMetadata{
+			ARN: aws.String(sc.arn(p.Name)), Name: aws.String(p.Name), Type: ssmtypes.ParameterType(p.Type), Version: p.Version,
+			LastModifiedDate: aws.Time(p.Modified), LastModifiedUser: optional(p.ModifiedBy), Description: optional(p.Description),
+			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
+		})
+	}
+	return out, nil
+}
+
+func tagMap(have map[string]string, tags []ssmtypes.Tag) map[string]string {
+	out := map[string]string{}
+	for k, v := range have {
+		out[k] = v
+	}
+	for _, t := range tags {
+		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return out
+}
+
+// editTags changes the tags of the parameter a tagging request names.
+func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) map[string]string) error {
+	if kind != ssmtypes.ResourceTypeForTaggingParameter {
+		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
+	}
+	err := parameters.UpdateOne(ctx, s.store, scopeOf(ctx).key(aws.ToString(id)), func(p *parameterRecord) error {
+		p.Tags = fn(p.Tags)
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return errResourceID()
+	}
+	return err
+}
+
+// AddTagsToResource adds or replaces tags of a parameter.
+func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToResourceInput) (*awsssm.AddTagsToResourceOutput, error) {
+	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) map[string]string { return tagMap(have, in.Tags) })
+	return &awsssm.AddTagsToResourceOutput{}, err
+}
+
+// RemoveTagsFromResource removes tags of a parameter.
+func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveTagsFromResourceInput) (*awsssm.RemoveTagsFromResourceOutput, error) {
+	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) map[string]string {
+		left := tagMap(have, nil)
+		for _, k := range in.TagKeys {
+			delete(left, k)
+		}
+		return left
+	})
+	return &awsssm.RemoveTagsFromResourceOutput{}, err
+}
+
+// ListTagsForResource lists the tags of a parameter, sorted by key.
+func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsForResourceInput) (*awsssm.ListTagsForResourceOutput, error) {
+	if in.ResourceType != ssmtypes.ResourceTypeForTaggingParameter {
+		return nil, &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(in.ResourceType))}
+	}
+	p, err := parameters.Get(s.store, scopeOf(ctx).key(aws.ToString(in.ResourceId)))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errResourceID()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &awsssm.ListTagsForResourceOutput{TagList: []ssmtypes.Tag{}}
+	for k, v := range p.Tags {
+		out.TagList = append(out.TagList, ssmtypes.Tag{Key: aws.String(k), Value: aws.String(v)})
+	}
+	slices.SortFunc(out.TagList, func(a, b ssmtypes.Tag) int { return strings.Compare(*a.Key, *b.Key) })
+	return out, nil
+}

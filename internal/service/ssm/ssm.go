@@ -1,0 +1,82 @@
+// Package ssm answers the Parameter Store of Systems Manager: an account's own
+// parameters and the public ones below /aws/service that name machine images
+// (catalog/images). SecureString parameters wait for KMS and are refused.
+// Only the composition root imports it.
+package ssm
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Config is what the service needs.
+type Config struct {
+	Store *store.Store
+	Clock clock.Clock // nil means the real one
+	Log   *slog.Logger
+}
+
+// Service is the Systems Manager service.
+type Service struct {
+	store *store.Store
+	clock clock.Clock
+}
+
+// New returns the service.
+func New(cfg Config) *Service {
+	s := &Service{store: cfg.Store, clock: cfg.Clock}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	return s
+}
+
+// AWS returns the service as the front door registers it.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{
+		Name:    "ssm",
+		Handler: s,
+		Operations: []awsapi.Operation{
+			{Name: "GetParameter", Members: "Name WithDecryption"},
+			{Name: "GetParameters", Members: "Names WithDecryption"},
+			{Name: "GetParametersByPath", Members: "MaxResults NextToken ParameterFilters Path Recursive WithDecryption"},
+			{Name: "GetParameterHistory", Members: "MaxResults Name NextToken WithDecryption"},
+			{Name: "PutParameter", Members: "AllowedPattern DataType Description Name Overwrite Tags Tier Type Value"},
+			{Name: "DeleteParameter", Members: "Name"},
+			{Name: "DeleteParameters", Members: "Names"},
+			{Name: "DescribeParameters", Members: "MaxResults NextToken ParameterFilters Shared"},
+			{Name: "AddTagsToResource", Members: "ResourceId ResourceType Tags"},
+			{Name: "RemoveTagsFromResource", Members: "ResourceId ResourceType TagKeys"},
+			{Name: "ListTagsForResource", Members: "ResourceId ResourceType"},
+		},
+	}
+}
+
+type scope struct{ account, region string }
+
+func scopeOf(ctx context.Context) scope {
+	call := awsapi.CallFrom(ctx)
+	return scope{call.Account, call.Region}
+}
+
+func (sc scope) key(id string) store.Key {
+	return store.Key{Account: sc.account, Region: sc.region, ID: id}
+}
+
+func (sc scope) arn(name string) string {
+	account := sc.account
+	if strings.HasPrefix(name, publicPrefix) {
+		account = "" // public parameters belong to no account
+	}
+	return arn.New("ssm", sc.region, account, "parameter/"+strings.TrimPrefix(name, "/"))
+}
+
+func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
