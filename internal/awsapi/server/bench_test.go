@@ -1,35 +1,40 @@
 package server_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-func fakeClock() clock.Clock { return clocktesting.NewFakeClock(testNow) }
-
-func sign(t testing.TB, req *http.Request, service, body string) {
+// toyServer is a front door without a listener.
+func toyServer(t testing.TB) *server.Server {
 	t.Helper()
-	sum := sha256.Sum256([]byte(body))
-	err := v4.NewSigner().SignHTTP(t.Context(), alice, req, hex.EncodeToString(sum[:]), service, "us-east-1", testNow)
+	y := &toys{}
+	s, err := server.New(server.Config{
+		Services:  y.services(nil),
+		Lookup:    keys,
+		Authorize: func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} },
+		Clock:     clocktesting.NewFakeClock(testNow),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
 }
 
 // BenchmarkPipeline is a read through the whole pipeline, signature included,
 // without the network.
 func BenchmarkPipeline(b *testing.B) {
-	s := toyServer(b, slog.DiscardHandler)
+	s := toyServer(b)
 	for _, bb := range []struct {
 		name string
 		raw

@@ -8,12 +8,15 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
 const (
 	// peekTimeout is how long a new connection may stay silent.
 	peekTimeout = 10 * time.Second
+	// acceptPause follows a failure to accept that may pass.
+	acceptPause = 100 * time.Millisecond
 	// drainTimeout is how long requests under way may take when serving ends.
 	drainTimeout = 5 * time.Second
 )
@@ -64,8 +67,12 @@ func (s *splitListener) accept() {
 	for {
 		conn, err := s.Listener.Accept()
 		if err != nil {
-			if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
-				continue
+			if passing(err) {
+				select {
+				case <-time.After(acceptPause):
+					continue
+				case <-s.done:
+				}
 			}
 			s.failed <- err
 			return
@@ -82,6 +89,12 @@ func (s *splitListener) accept() {
 		}
 		s.loops.Go(func() { s.peek(conn) })
 	}
+}
+
+// passing reports whether accepting may work again later: out of file
+// descriptors, or a client that left before it was accepted.
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
 func (s *splitListener) peek(conn net.Conn) {

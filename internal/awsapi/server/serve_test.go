@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,6 +109,49 @@ func TestASilentClientHoldsUpNobody(t *testing.T) {
 	s.Stop() // closes the silent ones
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("stopping took %v", took)
+	}
+}
+
+// A flaky listener fails to accept now and then.
+type flaky struct {
+	net.Listener
+	failures []error
+}
+
+func (f *flaky) Accept() (net.Conn, error) {
+	if len(f.failures) > 0 {
+		err := f.failures[0]
+		f.failures = f.failures[1:]
+		return nil, &net.OpError{Op: "accept", Err: err}
+	}
+	return f.Listener.Accept()
+}
+
+func TestRunningOutOfFilesPasses(t *testing.T) {
+	testkit.NoLeaks(t)
+	config, _ := certificate(t)
+	inner, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // as simple as can be
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := server.Split(&flaky{inner, []error{syscall.EMFILE, syscall.ECONNABORTED}}, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, ln, http.NotFoundHandler(), nil) }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ln.Addr().String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	transport.CloseIdleConnections()
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 
