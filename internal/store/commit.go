@@ -65,21 +65,31 @@ func (s *Store) tryUpdate(ctx context.Context, fn func(*Tx) error) error {
 		return err // a transaction that only reads saw one snapshot: nothing to check
 	}
 	p := s.lineup.enter(tx)
+	committing := false
+	defer func() {
+		if !committing { // also when fn panics
+			s.lineup.leave(p)
+		}
+	}()
 	for {
 		fresh, err := s.lineup.turn(ctx, p, s.view)
-		if err == nil && fresh {
+		if err != nil {
+			return err
+		}
+		if fresh {
 			break
 		}
-		if err == nil {
-			tx, err = s.run(ctx, fn)
-		}
-		if err != nil || len(tx.writes) == 0 {
-			s.lineup.leave(p)
+		if tx, err = s.run(ctx, fn); err != nil || len(tx.writes) == 0 {
 			return err
 		}
 		s.lineup.rerun(p, tx)
 	}
-	return s.commit(ctx, p, s.operations(tx))
+	committing = true
+	if err := s.commit(ctx, p, s.operations(tx)); err != nil {
+		return err
+	}
+	s.lineup.leave(p)
+	return nil
 }
 
 func (s *Store) run(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
@@ -133,7 +143,7 @@ func (s *Store) Reset(ctx context.Context, account string) error {
 	// One transaction, unless there are more collections than etcd allows.
 	for part := range slices.Chunk(ops, 2*eraseAtOnce) {
 		t := transaction{then: part}
-		if err := s.commitPart(ctx, p, t); err != nil {
+		if err := s.commit(ctx, p, t); err != nil {
 			return err
 		}
 	}
@@ -241,19 +251,10 @@ func (s *Store) goneKey(coll, account string) string {
 // whose folder is locked.
 func (s *Store) shared() bool { return s.server == nil }
 
-// commit sends what is p's turn and has p leave the lineup when the view shows it.
-func (s *Store) commit(ctx context.Context, p *pending, t transaction) error {
-	err := s.commitPart(ctx, p, t)
-	if err == nil {
-		s.lineup.leave(p)
-	}
-	return err
-}
-
-// commitPart sends a transaction and waits until the view shows it. If it fails,
+// commit sends a transaction and waits until the view shows it. If it fails,
 // p leaves the lineup, as soon as it is sure that the transaction either is in
 // the view or never will be.
-func (s *Store) commitPart(ctx context.Context, p *pending, t transaction) error {
+func (s *Store) commit(ctx context.Context, p *pending, t transaction) error {
 	cctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.alive, cancel)()

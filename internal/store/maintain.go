@@ -54,6 +54,7 @@ func (s *Store) maintain() {
 		due = s.cfg.Clock.Now().Add(firstCompact)
 	}
 	for {
+		m.space(s.alive)
 		select {
 		case <-s.alive.Done():
 			return
@@ -64,7 +65,6 @@ func (s *Store) maintain() {
 				m.compact(s.alive)
 			}
 		}
-		m.space(s.alive)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 
 	"go.uber.org/zap/zapcore"
 )
@@ -12,6 +13,7 @@ import (
 // slogCore sends what etcd has to say from warning on to slog.
 type slogCore struct {
 	log    *slog.Logger
+	silent *atomic.Bool // warnings are no longer of interest
 	fields []zapcore.Field
 }
 
@@ -30,11 +32,11 @@ var expected = map[string]bool{
 func (c *slogCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
 
 func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
-	return &slogCore{c.log, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return &slogCore{c.log, c.silent, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
 }
 
 func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if !c.Enabled(e.Level) || expected[e.Message] {
+	if e.Level <= zapcore.ErrorLevel && (!c.Enabled(e.Level) || expected[e.Message] || c.silent.Load()) {
 		return ce
 	}
 	return ce.AddCore(e, c)
