@@ -40,18 +40,47 @@ func (s *Statement) applies(req *Request, version string) verdict {
 }
 
 func (s *Statement) action(req *Request) verdict {
-	named := func(patterns []string) bool {
-		for _, p := range patterns {
-			if globFold(p, req.Action) {
-				return true
-			}
-		}
-		return false
-	}
+	patterns := s.Actions
 	if s.NotActions != nil {
-		return is(!named(s.NotActions))
+		patterns = s.NotActions
 	}
-	return is(named(s.Actions))
+	found := false
+	if s.byVendor != nil {
+		vendor, _, _ := strings.Cut(req.Action, ":")
+		found = anyAction(s.byVendor[strings.ToLower(vendor)], req.Action) || anyAction(s.byVendor[""], req.Action)
+	} else {
+		found = anyAction(patterns, req.Action)
+	}
+	return is(found == (s.NotActions == nil))
+}
+
+func anyAction(patterns []string, action string) bool {
+	for _, p := range patterns {
+		if globFold(p, action) {
+			return true
+		}
+	}
+	return false
+}
+
+// index fills byVendor if that is worth while.
+func (s *Statement) index() {
+	patterns := s.Actions
+	if s.NotActions != nil {
+		patterns = s.NotActions
+	}
+	if len(patterns) < 16 {
+		return
+	}
+	s.byVendor = map[string][]string{}
+	for _, p := range patterns {
+		vendor, _, _ := strings.Cut(p, ":")
+		if strings.ContainsAny(vendor, "*?") {
+			vendor = ""
+		}
+		vendor = strings.ToLower(vendor)
+		s.byVendor[vendor] = append(s.byVendor[vendor], p)
+	}
 }
 
 // resource decides Resource and NotResource. Statements without either (trust

@@ -29,7 +29,7 @@ const (
 // report; these only keep hostile input cheap.
 const (
 	maxBytes = 1 << 18 // the API takes 131072; the largest AWS-managed policy is 140 kB
-	maxDepth = 12     // a valid document nests 6 deep
+	maxDepth = 12      // a valid document nests 6 deep
 )
 
 // A MalformedError says what IAM has against a document, in its words: the
@@ -55,6 +55,9 @@ func Parse(kind Kind, text string) (*Document, error) {
 	}
 	if err := check(kind, doc); err != nil {
 		return nil, err
+	}
+	for i := range doc.Statements {
+		doc.Statements[i].index()
 	}
 	return doc, nil
 }

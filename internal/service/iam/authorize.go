@@ -144,7 +144,8 @@ func (s *Service) addIdentity(out *policy.Policies, account, owner string, id *i
 func (s *Service) managed(account, policyARN string) policy.Source {
 	src := policy.Source{Name: policyARN, Document: &policy.Document{}}
 	if p, ok := managedpolicies.Get(policyARN); ok {
-		src.Document = s.parsed.get(policy.Identity, p.Document)
+		// By its ARN: hashing AWS's larger documents would cost more than deciding.
+		src.Document = s.parsed.named(p.ARN, policy.Identity, p.Document)
 		return src
 	}
 	_, _, name, _ := arnName(policyARN, "policy")
@@ -161,8 +162,9 @@ func (s *Service) managed(account, policyARN string) policy.Source {
 // maxParsed bounds the cache of parsed documents.
 const maxParsed = 4096
 
-// A documentCache keeps parsed documents by their text. When it is full it
-// forgets everything: what is in use comes back at once.
+// A documentCache keeps parsed documents by their text, or by a name that no
+// document has. When it is full it forgets everything: what is in use comes back
+// at once.
 type documentCache struct {
 	mu   sync.RWMutex
 	docs map[cacheKey]*policy.Document
@@ -170,7 +172,7 @@ type documentCache struct {
 
 type cacheKey struct {
 	kind policy.Kind
-	text string
+	name string
 }
 
 // unreadable is what a stored document that no longer parses counts as: it was
@@ -180,7 +182,11 @@ var unreadable = &policy.Document{Statements: []policy.Statement{{
 }}}
 
 func (c *documentCache) get(kind policy.Kind, text string) *policy.Document {
-	key := cacheKey{kind, text}
+	return c.named(text, kind, text)
+}
+
+func (c *documentCache) named(name string, kind policy.Kind, text string) *policy.Document {
+	key := cacheKey{kind, name}
 	c.mu.RLock()
 	doc, ok := c.docs[key]
 	c.mu.RUnlock()
