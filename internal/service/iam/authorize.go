@@ -48,7 +48,10 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 	req.Context["aws:principalaccount"] = []string{p.Account}
 	req.Context["aws:principalarn"] = []string{p.ARN}
 	req.Context["aws:userid"] = []string{p.UserID}
-	if p.Type == awsapi.AssumedRole {
+	switch p.Type {
+	case awsapi.IAMUser:
+		req.Context["aws:username"] = []string{p.Name}
+	case awsapi.AssumedRole:
 		req.Context["aws:principalarn"] = []string{p.RoleARN} // the role's, not the session's
 	}
 	if refused(p, req.Action) {

@@ -78,6 +78,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "CreatePolicy", Members: "PolicyName Path PolicyDocument Description Tags"},
 		{Name: "GetPolicy", Members: "PolicyArn"},
 		{Name: "ListPolicies", Members: "Scope OnlyAttached PathPrefix PolicyUsageFilter Marker MaxItems"},
+		{Name: "ListEntitiesForPolicy", Members: "PolicyArn EntityFilter PathPrefix PolicyUsageFilter Marker MaxItems"},
 		{Name: "DeletePolicy", Members: "PolicyArn"},
 		{Name: "CreatePolicyVersion", Members: "PolicyArn PolicyDocument SetAsDefault"},
 		{Name: "GetPolicyVersion", Members: "PolicyArn VersionId"},

@@ -75,6 +75,11 @@ func TestCustomerManagedPolicies(t *testing.T) {
 		t.Errorf("versions (-want +got)\n%s", diff)
 	}
 
+	users := must[*awsiam.ListEntitiesForPolicyOutput](t)(c.ListEntitiesForPolicy(ctx, &awsiam.ListEntitiesForPolicyInput{PolicyArn: arn}))
+	if len(users.PolicyUsers) != 1 || len(users.PolicyRoles)+len(users.PolicyGroups) != 0 {
+		t.Errorf("entities: %+v", users)
+	}
+
 	// Deletion.
 	_, err = c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
 	wantError(t, err, "DeleteConflict", "Cannot delete a policy attached to entities.")

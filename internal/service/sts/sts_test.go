@@ -1,0 +1,434 @@
+package sts_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
+	"github.com/aws/smithy-go"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// world is a front door with IAM and STS, connected as internal/app does. Its
+// clock stands still for credentials; signatures are checked against real time.
+type world struct {
+	*testkit.Server
+	iam   *iam.Service
+	sts   *sts.Service
+	clock *clocktesting.FakeClock
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{clock: clocktesting.NewFakeClock(time.Now())}
+	w.Server = testkit.NewServer(t, testkit.Config{
+		Services: func(st *store.Store) []awsapi.Service {
+			w.iam = iam.New(iam.Config{Store: st})
+			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock})
+			return []awsapi.Service{w.iam.AWS(), w.sts.AWS()}
+		},
+		Lookup: func(ctx context.Context, key, token string) (sigv4.Credential, error) {
+			if token != "" || strings.HasPrefix(key, "ASIA") {
+				secret, p, err := w.sts.OpenSession(ctx, key, token)
+				return sigv4.Credential{SecretKey: secret, Principal: p}, translate(err)
+			}
+			secret, p, err := w.iam.LookupAccessKey(ctx, key)
+			return sigv4.Credential{SecretKey: secret, Principal: p}, translate(err)
+		},
+		Authorize: func(ctx context.Context, call *awsapi.Call) policy.Decision { return w.iam.Authorize(ctx, call) },
+	})
+	return w
+}
+
+func translate(err error) error {
+	switch {
+	case errors.Is(err, sts.ErrTokenInvalid):
+		return sigv4.ErrTokenInvalid
+	case errors.Is(err, sts.ErrTokenExpired):
+		return sigv4.ErrTokenExpired
+	case errors.Is(err, iam.ErrNoSuchKey):
+		return sigv4.ErrUnknownKey
+	}
+	return err
+}
+
+// A caller has both clients under one set of credentials.
+type caller struct {
+	iam *awsiam.Client
+	sts *awssts.Client
+}
+
+func (w *world) as(key, secret, token string) caller {
+	cfg := w.AWSConfigWith(credentials.NewStaticCredentialsProvider(key, secret, token))
+	return caller{awsiam.NewFromConfig(cfg), awssts.NewFromConfig(cfg)}
+}
+
+func (w *world) with(c *ststypes.Credentials) caller {
+	return w.as(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
+}
+
+func (w *world) root(t *testing.T) (caller, string) {
+	account := w.Account(t)
+	return w.as(account, "any", ""), account
+}
+
+// user makes a user and returns it as a caller.
+func (w *world) user(t *testing.T, root caller, name string) caller {
+	t.Helper()
+	ctx := context.Background()
+	must(t, second(root.iam.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &name})))
+	out, err := root.iam.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &name})
+	must(t, err)
+	return w.as(*out.AccessKey.AccessKeyId, *out.AccessKey.SecretAccessKey, "")
+}
+
+// role makes a role with a path, which session ARNs lose, that may read IAM.
+func (w *world) role(t *testing.T, root caller, name, principal, condition string) {
+	t.Helper()
+	ctx := context.Background()
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + principal + `,"Action":["sts:AssumeRole"]` + condition + `}]}`
+	must(t, second(root.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: &name, Path: aws.String("/p/"), AssumeRolePolicyDocument: &trust})))
+	must(t, second(root.iam.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})))
+}
+
+func (w *world) allow(t *testing.T, root caller, user, action, resource string) {
+	t.Helper()
+	doc := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"` + action + `","Resource":"` + resource + `"}]}`
+	must(t, second(root.iam.PutUserPolicy(context.Background(), &awsiam.PutUserPolicyInput{UserName: &user, PolicyName: aws.String("allow"), PolicyDocument: &doc})))
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, code, message string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Errorf("got %v, want %s: %s", err, code, message)
+		return
+	}
+	if api.ErrorCode() != code || message != "" && api.ErrorMessage() != message {
+		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
+	}
+}
+
+func wantCaller(t *testing.T, c caller, arn string) {
+	t.Helper()
+	out, err := c.sts.GetCallerIdentity(context.Background(), &awssts.GetCallerIdentityInput{})
+	must(t, err)
+	if *out.Arn != arn {
+		t.Errorf("the caller is %s, want %s", *out.Arn, arn)
+	}
+}
+
+func roleARN(account, name string) *string {
+	return aws.String("arn:aws:iam::" + account + ":role/p/" + name)
+}
+
+func (c caller) assume(role *string, change ...func(*awssts.AssumeRoleInput)) (*awssts.AssumeRoleOutput, error) {
+	in := &awssts.AssumeRoleInput{RoleArn: role, RoleSessionName: aws.String("work")}
+	for _, f := range change {
+		f(in)
+	}
+	return c.sts.AssumeRole(context.Background(), in)
+}
+
+func TestCallerIdentity(t *testing.T) {
+	w := newWorld(t)
+	root, account := w.root(t)
+	wantCaller(t, root, "arn:aws:iam::"+account+":root")
+	wantCaller(t, w.as("test", "test", ""), "arn:aws:iam::000000000000:user/admin")
+	ann := w.user(t, root, "ann") // without any policy
+	wantCaller(t, ann, "arn:aws:iam::"+account+":user/ann")
+}
+
+// aws-iam-authenticator and `aws eks get-token` presign this call; their servers
+// ask for JSON.
+func TestPresignedCallerIdentityAnswersJSON(t *testing.T) {
+	w := newWorld(t)
+	_, account := w.root(t)
+	presign := awssts.NewPresignClient(awssts.NewFromConfig(w.AWSConfig(account)))
+	req, err := presign.PresignGetCallerIdentity(context.Background(), &awssts.GetCallerIdentityInput{}, func(o *awssts.PresignOptions) {
+		o.Presigner = v4.NewSigner()
+	})
+	must(t, err)
+	get, err := http.NewRequestWithContext(context.Background(), req.Method, req.URL, nil)
+	must(t, err)
+	get.Header.Set("Accept", "application/json")
+	res, err := w.Client().Do(get)
+	must(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	must(t, err)
+	if want := `"Arn":"arn:aws:iam::` + account + `:root"`; res.StatusCode != 200 || !strings.Contains(string(body), "GetCallerIdentityResponse") || !strings.Contains(string(body), want) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+func TestAssumeRoleWithinAnAccount(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	denied := "User: arn:aws:iam::" + account + ":user/ann is not authorized to perform: sts:AssumeRole on resource: "
+
+	_, err := root.assume(roleARN(account, "any"))
+	wantError(t, err, "AccessDenied", "Roles may not be assumed by root accounts.")
+	_, err = ann.assume(roleARN(account, "missing"))
+	wantError(t, err, "AccessDenied", denied+*roleARN(account, "missing"))
+
+	// A trust policy that names the user needs no more.
+	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
+	out, err := ann.assume(roleARN(account, "named"))
+	must(t, err)
+	if want := "arn:aws:sts::" + account + ":assumed-role/named/work"; *out.AssumedRoleUser.Arn != want || !strings.HasSuffix(*out.AssumedRoleUser.AssumedRoleId, ":work") {
+		t.Errorf("assumed %s (%s), want %s", *out.AssumedRoleUser.Arn, *out.AssumedRoleUser.AssumedRoleId, want)
+	}
+	session := w.with(out.Credentials)
+	wantCaller(t, session, *out.AssumedRoleUser.Arn)
+	must(t, second(session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
+	_, err = session.iam.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: aws.String("ann")})
+	wantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/named/work is not authorized to perform: iam:DeleteUser on resource: * because no identity-based policy allows the iam:DeleteUser action")
+	_, err = ann.assume(aws.String("arn:aws:iam::" + account + ":role/named")) // without its path
+	wantError(t, err, "AccessDenied", "")
+
+	// One that names the account leaves it to the account's policies.
+	w.role(t, root, "account", `{"AWS":"`+account+`"}`, "")
+	_, err = ann.assume(roleARN(account, "account"))
+	wantError(t, err, "AccessDenied", denied+*roleARN(account, "account"))
+	w.allow(t, root, "ann", "sts:AssumeRole", *roleARN(account, "*"))
+	must(t, second(ann.assume(roleARN(account, "account"))))
+
+	// One that names a service is for nobody else.
+	w.role(t, root, "service", `{"Service":"ec2.amazonaws.com"}`, "")
+	_, err = ann.assume(roleARN(account, "service"))
+	wantError(t, err, "AccessDenied", denied+*roleARN(account, "service"))
+
+	// An explicit deny is told.
+	deny := `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"sts:*","Resource":"*"}]}`
+	must(t, second(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("deny"), PolicyDocument: &deny})))
+	_, err = ann.assume(roleARN(account, "named"))
+	wantError(t, err, "AccessDenied", denied+*roleARN(account, "named")+" with an explicit deny in an identity-based policy")
+
+	// A role that is made again is another role: its sessions are not valid.
+	must(t, second(root.iam.DetachRolePolicy(ctx, &awsiam.DetachRolePolicyInput{RoleName: aws.String("named"), PolicyArn: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})))
+	must(t, second(root.iam.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: aws.String("named")})))
+	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
+	_, err = session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})
+	wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+}
+
+func TestAssumeRoleAcrossAccounts(t *testing.T) {
+	w := newWorld(t)
+	root, account := w.root(t)
+	other, otherAccount := w.root(t)
+	bob := w.user(t, other, "bob")
+	w.role(t, root, "guest", `{"AWS":"arn:aws:iam::`+otherAccount+`:user/bob"}`, `,"Condition":{"StringEquals":{"sts:ExternalId":"s3cret"}}`)
+	external := func(id string) func(*awssts.AssumeRoleInput) {
+		return func(in *awssts.AssumeRoleInput) { in.ExternalId = &id }
+	}
+	_, err := bob.assume(roleARN(account, "guest"), external("s3cret"))
+	wantError(t, err, "AccessDenied", "") // bob's own account must agree
+	w.allow(t, other, "bob", "sts:AssumeRole", "*")
+	_, err = bob.assume(roleARN(account, "guest"))
+	wantError(t, err, "AccessDenied", "")
+	_, err = bob.assume(roleARN(account, "guest"), external("guess"))
+	wantError(t, err, "AccessDenied", "")
+	out, err := bob.assume(roleARN(account, "guest"), external("s3cret"))
+	must(t, err)
+	wantCaller(t, w.with(out.Credentials), "arn:aws:sts::"+account+":assumed-role/guest/work")
+}
+
+func TestSessionPoliciesNarrow(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.role(t, root, "r", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
+	out, err := ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) {
+		in.Policy = aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:ListUsers","Resource":"*"}]}`)
+	})
+	must(t, err)
+	if out.PackedPolicySize == nil {
+		t.Error("no packed policy size")
+	}
+	session := w.with(out.Credentials)
+	must(t, second(session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
+	_, err = session.iam.ListRoles(ctx, &awsiam.ListRolesInput{})
+	wantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/r/work is not authorized to perform: iam:ListRoles on resource: * because no session policy allows the iam:ListRoles action")
+
+	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) { in.Policy = aws.String("{}") })
+	wantError(t, err, "MalformedPolicyDocument", "Syntax errors in policy.")
+	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) { in.Policy = aws.String(strings.Repeat(" ", 4096)) })
+	wantError(t, err, "PackedPolicyTooLarge", "Packed policy consumes 200% of allotted space, please use smaller policy.")
+	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) {
+		in.Tags = []ststypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
+	})
+	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: "+*roleARN(account, "r"))
+}
+
+func TestSessionsEnd(t *testing.T) {
+	w := newWorld(t)
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.role(t, root, "first", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
+	w.role(t, root, "second", `{"AWS":"arn:aws:iam::`+account+`:role/p/first"}`, "")
+	lasting := func(seconds int32) func(*awssts.AssumeRoleInput) {
+		return func(in *awssts.AssumeRoleInput) { in.DurationSeconds = &seconds }
+	}
+	_, err := ann.assume(roleARN(account, "first"), lasting(60))
+	wantError(t, err, "ValidationError", "1 validation error detected: Value '60' at 'durationSeconds' failed to satisfy constraint: Member must have value greater than or equal to 900")
+	_, err = ann.assume(roleARN(account, "first"), lasting(7200))
+	wantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
+	_, err = ann.assume(roleARN(account, "first"), func(in *awssts.AssumeRoleInput) { in.RoleSessionName = aws.String("a b") })
+	wantError(t, err, "ValidationError", `1 validation error detected: Value 'a b' at 'roleSessionName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\w+=,.@-]*`)
+	_, err = ann.assume(aws.String("a-role-without-any-arn"))
+	wantError(t, err, "ValidationError", "a-role-without-any-arn is invalid")
+
+	out, err := ann.assume(roleARN(account, "first"), lasting(900))
+	must(t, err)
+	first := w.with(out.Credentials)
+	must(t, second(root.iam.UpdateRole(context.Background(), &awsiam.UpdateRoleInput{RoleName: aws.String("second"), MaxSessionDuration: aws.Int32(7200)})))
+	_, err = first.assume(roleARN(account, "second"), lasting(7200))
+	wantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining.")
+	chained, err := first.assume(roleARN(account, "second"))
+	must(t, err)
+	wantCaller(t, w.with(chained.Credentials), "arn:aws:sts::"+account+":assumed-role/second/work")
+
+	w.clock.Step(899 * time.Second)
+	wantCaller(t, first, "arn:aws:sts::"+account+":assumed-role/first/work")
+	w.clock.Step(time.Second)
+	_, err = first.sts.GetCallerIdentity(context.Background(), &awssts.GetCallerIdentityInput{})
+	wantError(t, err, "ExpiredToken", "The security token included in the request is expired")
+}
+
+func TestTokensAreBoundToTheirKey(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.role(t, root, "r", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
+	one, err := ann.assume(roleARN(account, "r"))
+	must(t, err)
+	two, err := ann.assume(roleARN(account, "r"))
+	must(t, err)
+	a, b := one.Credentials, two.Credentials
+	// The last character may hold bits that base64 ignores; the tenth does not.
+	forged := []byte(*a.SessionToken)
+	forged[10] ^= 1
+	for name, c := range map[string]caller{
+		"no token":         w.as(*a.AccessKeyId, *a.SecretAccessKey, ""),
+		"another's token":  w.as(*a.AccessKeyId, *a.SecretAccessKey, *b.SessionToken),
+		"a forged token":   w.as(*a.AccessKeyId, *a.SecretAccessKey, string(forged)),
+		"a short token":    w.as(*a.AccessKeyId, *a.SecretAccessKey, "AQ=="),
+		"no base64":        w.as(*a.AccessKeyId, *a.SecretAccessKey, "?"),
+		"a long-term key":  w.as("test", "test", *a.SessionToken),
+		"an unissued ASIA": w.as(w.iam.NewAccessKeyID("ASIA", account), "x", *a.SessionToken),
+		"a needless token": w.as("test", "test", "anything"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+			wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+		})
+	}
+	_, err = w.as(*a.AccessKeyId, *b.SecretAccessKey, *a.SessionToken).sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+	wantError(t, err, "SignatureDoesNotMatch", "")
+}
+
+func TestSessionToken(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	out, err := ann.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{})
+	must(t, err)
+	if got := out.Credentials.Expiration.Sub(w.clock.Now()).Round(time.Minute); got != 12*time.Hour {
+		t.Errorf("a user's token lasts %v", got)
+	}
+	session := w.with(out.Credentials)
+	wantCaller(t, session, "arn:aws:iam::"+account+":user/ann")
+	_, err = session.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{})
+	wantError(t, err, "AccessDenied", "Cannot call GetSessionToken with session credentials")
+	w.allow(t, root, "ann", "*", "*")
+	must(t, second(ann.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
+	_, err = session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})
+	wantError(t, err, "AccessDenied", "")
+
+	rooted, err := root.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{DurationSeconds: aws.Int32(43200)})
+	must(t, err)
+	if got := rooted.Credentials.Expiration.Sub(w.clock.Now()).Round(time.Minute); got != time.Hour {
+		t.Errorf("root's token lasts %v", got)
+	}
+}
+
+func TestFederationToken(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	_, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
+	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:GetFederationToken on resource: * because no identity-based policy allows the sts:GetFederationToken action")
+	w.allow(t, root, "ann", "*", "*")
+	out, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
+	must(t, err)
+	guest := w.with(out.Credentials)
+	wantCaller(t, guest, "arn:aws:sts::"+account+":federated-user/guest")
+
+	// Without session policies a federated user may do nothing; with them no more
+	// than the user who vouched.
+	p := awsapi.Principal{Type: awsapi.FederatedUser, Account: account, ARN: *out.FederatedUser.Arn, UserID: *out.FederatedUser.FederatedUserId, Name: "ann"}
+	if d := w.iam.Decide(ctx, p, "eks:ListClusters", "*"); d.Allowed || d.Reason != "no session policy allows the eks:ListClusters action" {
+		t.Errorf("%+v", d)
+	}
+	p.SessionPolicyARNs = []string{"arn:aws:iam::aws:policy/ReadOnlyAccess"}
+	if d := w.iam.Decide(ctx, p, "eks:ListClusters", "*"); !d.Allowed {
+		t.Errorf("%+v", d)
+	}
+	if d := w.iam.Decide(ctx, p, "eks:CreateCluster", "*"); d.Allowed {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestInstancesHoldTheirRole(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	w.role(t, root, "node", `{"Service":"ec2.amazonaws.com"}`, "")
+	c, err := w.sts.IssueRoleSession(ctx, *roleARN(account, "node"), "i-0abcdef0123456789", 6*time.Hour, sts.SessionOptions{})
+	must(t, err)
+	node := w.as(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
+	wantCaller(t, node, "arn:aws:sts::"+account+":assumed-role/node/i-0abcdef0123456789")
+	must(t, second(node.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
+	info, err := root.sts.GetAccessKeyInfo(ctx, &awssts.GetAccessKeyInfoInput{AccessKeyId: &c.AccessKeyID})
+	must(t, err)
+	if *info.Account != account {
+		t.Errorf("the key is of %s", *info.Account)
+	}
+	if _, err := w.sts.IssueRoleSession(ctx, *roleARN(account, "none"), "i", time.Hour, sts.SessionOptions{}); err == nil {
+		t.Error("a session of a role that does not exist")
+	}
+}
