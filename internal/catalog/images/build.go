@@ -69,7 +69,7 @@ func (b *builder) eks(minor, patch string, rel release, latest bool) {
 		for _, v := range []struct{ infix, path, arch, variant string }{
 			{"", "amazon-linux-2", "x86_64", "standard"},
 			{"arm64-", "amazon-linux-2-arm64", "arm64", "standard"},
-			{"gpu-", "amazon-linux-2-gpu", "x86_64", "nvidia"},
+			{"gpu-", "amazon-linux-2-gpu", "x86_64", "gpu"},
 		} {
 			img := common
 			img.Family, img.Architecture, img.Variant = AL2, v.arch, v.variant

@@ -71,7 +71,7 @@ type Image struct {
 	OwnerAlias   string // "amazon", or empty
 	Architecture string // x86_64, arm64
 	Family       Family
-	Variant      string // standard, nvidia, neuron
+	Variant      string // standard, nvidia, neuron; gpu for AL2
 	// KubernetesVersion is the minor of an EKS-optimised image: 1.36. Empty for
 	// a plain operating system: nothing on it joins a cluster.
 	KubernetesVersion string

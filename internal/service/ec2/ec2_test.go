@@ -1,0 +1,178 @@
+package ec2_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// A world is a front door with a running EC2 service, and a client of a fresh
+// account.
+type world struct {
+	*awsec2.Client
+	server   *testkit.Server
+	service  *ec2.Service
+	machines *fakeMachines
+	account  string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}}
+	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		w.service = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machines})
+		return []awsapi.Service{w.service.AWS()}
+	}})
+	w.account = w.server.Account(t)
+	w.Client = awsec2.NewFromConfig(w.server.AWSConfig(w.account))
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.service.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+type profiles struct{}
+
+func (profiles) InstanceProfile(_ context.Context, account, name string) (ec2.Profile, bool, error) {
+	p := ec2.Profile{ARN: "arn:aws:iam::" + account + ":instance-profile/" + name, ID: "AIPA0000000000000NODE", RoleARN: "arn:aws:iam::" + account + ":role/node"}
+	switch name {
+	case "node":
+		return p, true, nil
+	case "empty":
+		p.RoleARN = ""
+		return p, true, nil
+	}
+	return ec2.Profile{}, false, nil
+}
+
+// fakeMachines remembers what runs.
+type fakeMachines struct {
+	mu      sync.Mutex
+	running map[string]ec2.Machine
+	starts  int
+}
+
+func (f *fakeMachines) Start(_ context.Context, m ec2.Machine) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running[m.InstanceID] = m
+	f.starts++
+	return nil
+}
+
+func (f *fakeMachines) Stop(_ context.Context, _, _, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.running, id)
+	return nil
+}
+
+func (f *fakeMachines) get(id string) (ec2.Machine, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, ok := f.running[id]
+	return m, ok
+}
+
+func (f *fakeMachines) count() (running, starts int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.running), f.starts
+}
+
+// must returns a call's result, or ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// wantError checks an AWS error's code and text.
+func wantError(t testing.TB, err error, code, message string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Errorf("got %v, want %s", err, code)
+		return
+	}
+	if api.ErrorCode() != code || message != "" && api.ErrorMessage() != message {
+		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
+	}
+}
+
+func filter(name string, values ...string) []ec2types.Filter {
+	return []ec2types.Filter{{Name: aws.String(name), Values: values}}
+}
+
+// image is the AL2023 image of a region.
+func image(t testing.TB, arch string) *string {
+	t.Helper()
+	img, ok := images.EKS(testkit.Region, images.AL2023, "1.36", arch, "")
+	if !ok {
+		t.Fatal("no image")
+	}
+	return aws.String(img.ID)
+}
+
+// launch runs n instances and waits until they run.
+func (w *world) launch(t testing.TB, n int32, edit func(*awsec2.RunInstancesInput)) []ec2types.Instance {
+	t.Helper()
+	in := &awsec2.RunInstancesInput{ImageId: image(t, "x86_64"), InstanceType: "m5.large", MinCount: aws.Int32(n), MaxCount: aws.Int32(n)}
+	if edit != nil {
+		edit(in)
+	}
+	out := must(w.RunInstances(t.Context(), in))(t)
+	ids := make([]string, len(out.Instances))
+	for i, inst := range out.Instances {
+		ids[i] = *inst.InstanceId
+	}
+	return w.await(t, ec2types.InstanceStateNameRunning, ids...)
+}
+
+// await waits until all the instances have a state.
+func (w *world) await(t testing.TB, state ec2types.InstanceStateName, ids ...string) []ec2types.Instance {
+	t.Helper()
+	var got []ec2types.Instance
+	testkit.Eventually(t, 20*time.Second, func() error {
+		got = nil
+		out, err := w.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{InstanceIds: ids})
+		if err != nil {
+			return err
+		}
+		for _, r := range out.Reservations {
+			for _, i := range r.Instances {
+				if i.State.Name != state {
+					return fmt.Errorf("%s is %s, not %s", *i.InstanceId, i.State.Name, state)
+				}
+				got = append(got, i)
+			}
+		}
+		return nil
+	})
+	return got
+}
