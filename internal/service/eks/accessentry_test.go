@@ -1,0 +1,179 @@
+package eks_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+const viewPolicy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+
+func TestAccessEntriesAreRefusedInConfigMapMode(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeConfigMap)
+	const message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation."
+	dev, jane := aws.String("dev"), aws.String(w.arn("user/jane"))
+	_, err := w.client.ListAccessEntries(t.Context(), &awseks.ListAccessEntriesInput{ClusterName: dev})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: jane})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: jane})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.UpdateAccessEntry(t.Context(), &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: jane})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: jane})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.AssociateAccessPolicy(t.Context(), &awseks.AssociateAccessPolicyInput{
+		ClusterName: dev, PrincipalArn: jane, PolicyArn: aws.String(viewPolicy), AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster},
+	})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.DisassociateAccessPolicy(t.Context(), &awseks.DisassociateAccessPolicyInput{ClusterName: dev, PrincipalArn: jane, PolicyArn: aws.String(viewPolicy)})
+	wantError(t, err, "InvalidRequestException", message)
+	_, err = w.client.ListAssociatedAccessPolicies(t.Context(), &awseks.ListAssociatedAccessPoliciesInput{ClusterName: dev, PrincipalArn: jane})
+	wantError(t, err, "InvalidRequestException", message)
+}
+
+func TestAccessEntryLife(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	dev, role := aws.String("dev"), aws.String(w.arn("role/path/dev"))
+	made, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"devs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := made.AccessEntry
+	if !regexp.MustCompile(`^arn:aws:eks:us-east-1:` + w.account + `:access-entry/dev/role/` + w.account + `/dev/[0-9a-f-]{36}$`).MatchString(*e.AccessEntryArn) {
+		t.Errorf("ARN = %s", *e.AccessEntryArn)
+	}
+	if want := "arn:aws:sts::" + w.account + ":assumed-role/dev/{{SessionName}}"; *e.Username != want || *e.Type != "STANDARD" {
+		t.Errorf("username = %s, want %s; type %s", *e.Username, want, *e.Type)
+	}
+	_, err = w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: role})
+	wantError(t, err, "ResourceInUseException", "The specified access entry resource is already in use on this cluster.")
+
+	up, err := w.client.UpdateAccessEntry(t.Context(), &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: role, KubernetesGroups: []string{"ops"}, Username: aws.String("dev:{{SessionName}}")})
+	if err != nil || up.AccessEntry.KubernetesGroups[0] != "ops" || *up.AccessEntry.Username != "dev:{{SessionName}}" {
+		t.Fatalf("UpdateAccessEntry = %+v, %v", up, err)
+	}
+	scope := &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace, Namespaces: []string{"dev-*"}}
+	if _, err := w.client.AssociateAccessPolicy(t.Context(), &awseks.AssociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: aws.String(viewPolicy), AccessScope: scope}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.client.ListAccessEntries(t.Context(), &awseks.ListAccessEntriesInput{ClusterName: dev, AssociatedPolicyArn: aws.String(viewPolicy)})
+	if err != nil || len(list.AccessEntries) != 1 || list.AccessEntries[0] != *role {
+		t.Errorf("entries with the view policy = %v, %v", list, err)
+	}
+	policies, err := w.client.ListAssociatedAccessPolicies(t.Context(), &awseks.ListAssociatedAccessPoliciesInput{ClusterName: dev, PrincipalArn: role})
+	if err != nil || len(policies.AssociatedAccessPolicies) != 1 || policies.AssociatedAccessPolicies[0].AccessScope.Namespaces[0] != "dev-*" {
+		t.Errorf("policies = %+v, %v", policies, err)
+	}
+	if _, err := w.client.DisassociateAccessPolicy(t.Context(), &awseks.DisassociateAccessPolicyInput{ClusterName: dev, PrincipalArn: role, PolicyArn: aws.String(viewPolicy)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: role}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: role})
+	wantError(t, err, "ResourceNotFoundException", "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+}
+
+func TestAClusterInAPIModeIsBornWithTwoEntries(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApiAndConfigMap)
+	service := w.arn("role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS")
+	for principal, want := range map[string][]string{
+		service:       {"AmazonEKSClusterInsightsPolicy", "AmazonEKSEventPolicy"},
+		w.arn("root"): {"AmazonEKSClusterAdminPolicy"},
+	} {
+		out, err := w.client.ListAssociatedAccessPolicies(t.Context(), &awseks.ListAssociatedAccessPoliciesInput{ClusterName: aws.String("dev"), PrincipalArn: &principal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range out.AssociatedAccessPolicies {
+			got = append(got, (*p.PolicyArn)[strings.LastIndexByte(*p.PolicyArn, '/')+1:])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", principal, diff)
+		}
+	}
+	_, err := w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: &service})
+	wantError(t, err, "InvalidParameterException", "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+}
+
+func TestCreateAccessEntryRefusesWhatAWSRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	role := w.arn("role/path/dev")
+	for name, tt := range map[string]struct {
+		in      awseks.CreateAccessEntryInput
+		code    string
+		message string
+	}{
+		"no such role":          {awseks.CreateAccessEntryInput{PrincipalArn: aws.String(w.arn("role/nobody"))}, "InvalidParameterException", "The specified principalArn is invalid: invalid principal."},
+		"a role session":        {awseks.CreateAccessEntryInput{PrincipalArn: aws.String("arn:aws:sts::" + w.account + ":assumed-role/dev/s")}, "InvalidParameterException", "The specified principalArn is invalid: invalid principal."},
+		"no ARN":                {awseks.CreateAccessEntryInput{PrincipalArn: aws.String("jane")}, "InvalidParameterException", "The specified principalArn is invalid: invalid ARN."},
+		"a service-linked role": {awseks.CreateAccessEntryInput{PrincipalArn: aws.String(w.arn("role/aws-service-role/x.amazonaws.com/X"))}, "InvalidParameterException", "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"},
+		"system:masters":        {awseks.CreateAccessEntryInput{PrincipalArn: &role, KubernetesGroups: []string{"system:masters"}}, "InvalidParameterException", "The kubernetes group name system:masters is invalid, it cannot start with system:"},
+		"an eks: group":         {awseks.CreateAccessEntryInput{PrincipalArn: &role, KubernetesGroups: []string{"eks:x"}}, "InvalidParameterException", "The kubernetes group name eks:x is invalid, it cannot start with eks:"},
+		"a system: user":        {awseks.CreateAccessEntryInput{PrincipalArn: &role, Username: aws.String("system:admin")}, "InvalidParameterException", "The username must not begin with system:"},
+		"an unknown type":       {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("LINUX")}, "InvalidParameterException", "The specified access entry type LINUX is invalid."},
+		"a node that is a user": {awseks.CreateAccessEntryInput{PrincipalArn: aws.String(w.arn("user/jane")), Type: aws.String("EC2_LINUX")}, "InvalidParameterException", "The principalArn of access entries of type EC2_LINUX must be an IAM role."},
+		"a node with groups":    {awseks.CreateAccessEntryInput{PrincipalArn: &role, Type: aws.String("EC2_LINUX"), KubernetesGroups: []string{"x"}}, "InvalidParameterException", "The kubernetesGroups parameter can't be specified for access entries of type EC2_LINUX."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.in.ClusterName = aws.String("dev")
+			_, err := w.client.CreateAccessEntry(t.Context(), &tt.in)
+			wantError(t, err, tt.code, tt.message)
+		})
+	}
+}
+
+func TestAssociateAccessPolicyRefusesWhatAWSRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	role, node := w.arn("role/path/dev"), w.arn("role/node")
+	for principal, typ := range map[string]string{role: "STANDARD", node: "EC2_LINUX"} {
+		if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: &principal, Type: &typ}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster}
+	for name, tt := range map[string]struct {
+		principal, policy string
+		scope             *ekstypes.AccessScope
+		code, message     string
+	}{
+		"an unknown policy":              {role, "arn:aws:eks::aws:cluster-access-policy/Nope", whole, "InvalidParameterException", "The policyArn arn:aws:eks::aws:cluster-access-policy/Nope is invalid: no such access policy. You can view available access policies with 'list-access-policies'."},
+		"no namespaces":                  {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeNamespace}, "InvalidParameterException", "The accessScope is invalid: at least one namespace must be specified when the type is namespace."},
+		"namespaces for a whole cluster": {role, viewPolicy, &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster, Namespaces: []string{"x"}}, "InvalidParameterException", "The accessScope is invalid: namespaces can't be specified when the type is cluster."},
+		"a node":                         {node, viewPolicy, whole, "InvalidRequestException", "Access policies can't be associated with access entries of type EC2_LINUX."},
+		"a service-linked policy":        {role, "arn:aws:eks::aws:cluster-access-policy/AmazonEKSHybridPolicy", whole, "InvalidParameterException", "The policyArn arn:aws:eks::aws:cluster-access-policy/AmazonEKSHybridPolicy is designated for AWS service-linked roles only."},
+		"no entry":                       {w.arn("user/jane"), viewPolicy, whole, "ResourceNotFoundException", "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.client.AssociateAccessPolicy(t.Context(), &awseks.AssociateAccessPolicyInput{ClusterName: aws.String("dev"), PrincipalArn: &tt.principal, PolicyArn: &tt.policy, AccessScope: tt.scope})
+			wantError(t, err, tt.code, tt.message)
+		})
+	}
+}
+
+func TestListAccessPolicies(t *testing.T) {
+	w := newWorld(t)
+	out, err := w.client.ListAccessPolicies(t.Context(), &awseks.ListAccessPoliciesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, p := range out.AccessPolicies {
+		found = found || *p.Arn == viewPolicy && *p.Name == "AmazonEKSViewPolicy"
+	}
+	if !found {
+		t.Errorf("AmazonEKSViewPolicy is not among %d policies", len(out.AccessPolicies))
+	}
+}

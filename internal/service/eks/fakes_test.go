@@ -1,0 +1,586 @@
+package eks_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// faults makes calls fail: before they do anything, or after, as when the
+// answer is lost.
+type faults struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+	left int
+	rate float64
+}
+
+func (f *faults) strike() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rand == nil || f.left == 0 || f.rand.Float64() > f.rate {
+		return nil
+	}
+	f.left--
+	return fmt.Errorf("injected fault")
+}
+
+// fakePlanes are control planes made of client-go's fake clientset.
+type fakePlanes struct {
+	faults *faults
+	mu     sync.Mutex
+	n      int
+	owners map[string]eks.Plane
+	byID   map[string]*fake.Clientset
+	access map[string]string
+	// notReady makes WaitReady fail.
+	notReady error
+	// protected pods may not be evicted.
+	protected map[string]bool
+}
+
+func newPlanes(f *faults) *fakePlanes {
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}}
+}
+
+func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
+	if err := p.faults.strike(); err != nil {
+		return eks.Plane{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl, ok := p.owners[req.Owner]
+	if !ok {
+		p.n++
+		id := fmt.Sprintf("%032X", p.n)
+		pl = eks.Plane{
+			ID: id, Endpoint: fmt.Sprintf("https://127.0.0.1:%d", 40000+p.n), AWSHost: id + ".gr7." + req.Region + ".eks.amazonaws.com",
+			CAPEM: []byte("-----BEGIN CERTIFICATE-----\n"), Issuer: "https://oidc.eks." + req.Region + ".amazonaws.com/id/" + id,
+		}
+		p.owners[req.Owner] = pl
+		p.byID[id] = p.newClientset()
+	}
+	return pl, p.faults.strike()
+}
+
+func (p *fakePlanes) newClientset() *fake.Clientset {
+	cs := fake.NewClientset()
+	cs.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		ev, ok := a.(k8stesting.CreateAction).GetObject().(*policyv1.Eviction)
+		if !ok {
+			return false, nil, nil
+		}
+		p.mu.Lock()
+		protected := p.protected[ev.Name]
+		p.mu.Unlock()
+		if protected {
+			return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 1)
+		}
+		return true, nil, cs.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ev.Namespace, ev.Name)
+	})
+	return cs
+}
+
+func (p *fakePlanes) WaitReady(context.Context, string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.notReady
+}
+
+func (p *fakePlanes) Release(_ context.Context, id string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for o, pl := range p.owners {
+		if pl.ID == id {
+			delete(p.owners, o)
+		}
+	}
+	delete(p.byID, id)
+	return p.faults.strike()
+}
+
+func (p *fakePlanes) SetAccess(id string, public bool, cidrs []string, private bool) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.access[id] = fmt.Sprint(public, cidrs, private)
+	return nil
+}
+
+func (p *fakePlanes) RESTConfig(id string) (*rest.Config, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID[id] == nil {
+		return nil, fmt.Errorf("no plane %s", id)
+	}
+	return &rest.Config{Host: id}, nil
+}
+
+func (p *fakePlanes) client(c *rest.Config) (kubernetes.Interface, error) {
+	return p.clientset(c.Host), nil
+}
+
+func (p *fakePlanes) clientset(id string) *fake.Clientset {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id]
+}
+
+func (p *fakePlanes) only() (eks.Plane, *fake.Clientset) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pl := range p.owners {
+		return pl, p.byID[pl.ID]
+	}
+	return eks.Plane{}, nil
+}
+
+// fakeIAM knows identities and instance profiles.
+type fakeIAM struct {
+	faults   *faults
+	mu       sync.Mutex
+	known    map[string]eks.Identity
+	profiles map[string]string
+}
+
+func newIAM(f *faults) *fakeIAM {
+	return &fakeIAM{faults: f, known: map[string]eks.Identity{}, profiles: map[string]string{}}
+}
+
+func (i *fakeIAM) add(arn, id string, trusted ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.known[arn] = eks.Identity{ARN: arn, ID: id, TrustedServices: trusted}
+}
+
+func (i *fakeIAM) identity(_ context.Context, arn string) (eks.Identity, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if id, ok := i.known[arn]; ok {
+		return id, nil
+	}
+	return eks.Identity{}, eks.ErrNoIdentity
+}
+
+func (i *fakeIAM) CreateInstanceProfile(_ context.Context, in *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error) {
+	if err := i.faults.strike(); err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, ok := i.profiles[*in.InstanceProfileName]; ok {
+		return nil, &iamtypes.EntityAlreadyExistsException{}
+	}
+	i.profiles[*in.InstanceProfileName] = ""
+	return &awsiam.CreateInstanceProfileOutput{}, i.faults.strike()
+}
+
+func (i *fakeIAM) AddRoleToInstanceProfile(_ context.Context, in *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.profiles[*in.InstanceProfileName] != "" {
+		return nil, &iamtypes.LimitExceededException{}
+	}
+	i.profiles[*in.InstanceProfileName] = *in.RoleName
+	return &awsiam.AddRoleToInstanceProfileOutput{}, i.faults.strike()
+}
+
+func (i *fakeIAM) RemoveRoleFromInstanceProfile(_ context.Context, in *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.profiles[*in.InstanceProfileName] != *in.RoleName {
+		return nil, &iamtypes.NoSuchEntityException{}
+	}
+	i.profiles[*in.InstanceProfileName] = ""
+	return &awsiam.RemoveRoleFromInstanceProfileOutput{}, i.faults.strike()
+}
+
+func (i *fakeIAM) DeleteInstanceProfile(_ context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, ok := i.profiles[*in.InstanceProfileName]; !ok {
+		return nil, &iamtypes.NoSuchEntityException{}
+	}
+	delete(i.profiles, *in.InstanceProfileName)
+	return &awsiam.DeleteInstanceProfileOutput{}, i.faults.strike()
+}
+
+// fakeEC2 knows one VPC 172.31.0.0/16 with subnets a, b and c in three zones, a
+// second VPC with subnet other, and what EKS makes.
+type fakeEC2 struct {
+	faults *faults
+	mu     sync.Mutex
+	n      int
+
+	vpcs       map[string]string // id → CIDR
+	subnets    []ec2types.Subnet
+	groups     map[string]ec2types.SecurityGroup
+	interfaces map[string]ec2types.NetworkInterface
+	templates  map[string]ec2types.LaunchTemplateVersion // by name
+	instances  map[string]ec2types.Instance
+	launchErr  error
+	subnetErr  error
+	// launched is told of every new instance, with its user data.
+	launched func(i ec2types.Instance, userData string)
+}
+
+func newEC2(f *faults) *fakeEC2 {
+	e := &fakeEC2{
+		faults: f, vpcs: map[string]string{"vpc-main": "172.31.0.0/16", "vpc-other": "10.0.0.0/16", "vpc-ten": "10.9.0.0/16"},
+		groups: map[string]ec2types.SecurityGroup{}, interfaces: map[string]ec2types.NetworkInterface{},
+		templates: map[string]ec2types.LaunchTemplateVersion{}, instances: map[string]ec2types.Instance{},
+	}
+	for _, s := range []struct{ id, vpc, zone string }{
+		{"subnet-a", "vpc-main", "us-east-1a"}, {"subnet-a2", "vpc-main", "us-east-1a"}, {"subnet-b", "vpc-main", "us-east-1b"},
+		{"subnet-c", "vpc-main", "us-east-1c"}, {"subnet-other", "vpc-other", "us-east-1b"},
+		{"subnet-ten-a", "vpc-ten", "us-east-1a"}, {"subnet-ten-b", "vpc-ten", "us-east-1b"},
+	} {
+		e.subnets = append(e.subnets, ec2types.Subnet{SubnetId: &s.id, VpcId: &s.vpc, AvailabilityZone: &s.zone})
+	}
+	for _, g := range []struct{ id, vpc string }{{"sg-1", "vpc-main"}, {"sg-2", "vpc-main"}, {"sg-other", "vpc-other"}} {
+		e.groups[g.id] = ec2types.SecurityGroup{GroupId: &g.id, VpcId: &g.vpc, GroupName: new("mine")}
+	}
+	return e
+}
+
+func (e *fakeEC2) id(prefix string) string {
+	e.n++
+	return fmt.Sprintf("%s-0%016x", prefix, e.n)
+}
+
+func (e *fakeEC2) DescribeVpcs(_ context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error) {
+	out := &awsec2.DescribeVpcsOutput{}
+	for _, id := range in.VpcIds {
+		out.Vpcs = append(out.Vpcs, ec2types.Vpc{VpcId: &id, CidrBlock: new(e.vpcs[id])})
+	}
+	return out, nil
+}
+
+func (e *fakeEC2) DescribeSubnets(_ context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.subnetErr != nil {
+		return nil, e.subnetErr
+	}
+	out := &awsec2.DescribeSubnetsOutput{}
+	for _, id := range in.SubnetIds {
+		i := slices.IndexFunc(e.subnets, func(s ec2types.Subnet) bool { return *s.SubnetId == id })
+		if i < 0 {
+			return nil, awserr.Newf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		}
+		out.Subnets = append(out.Subnets, e.subnets[i])
+	}
+	return out, nil
+}
+
+func (e *fakeEC2) DescribeSecurityGroups(_ context.Context, in *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := &awsec2.DescribeSecurityGroupsOutput{}
+	for _, id := range in.GroupIds {
+		g, ok := e.groups[id]
+		if !ok {
+			return nil, awserr.Newf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		}
+		out.SecurityGroups = append(out.SecurityGroups, g)
+	}
+	for _, g := range e.groups {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"group-name": *g.GroupName, "vpc-id": *g.VpcId}, g.Tags) {
+			out.SecurityGroups = append(out.SecurityGroups, g)
+		}
+	}
+	return out, nil
+}
+
+func (e *fakeEC2) CreateSecurityGroup(_ context.Context, in *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, g := range e.groups {
+		if *g.GroupName == *in.GroupName && *g.VpcId == *in.VpcId {
+			return nil, awserr.New("InvalidGroup.Duplicate", "The security group already exists")
+		}
+	}
+	id := e.id("sg")
+	e.groups[id] = ec2types.SecurityGroup{GroupId: &id, VpcId: in.VpcId, GroupName: in.GroupName, Tags: in.TagSpecifications[0].Tags}
+	return &awsec2.CreateSecurityGroupOutput{GroupId: &id}, e.faults.strike()
+}
+
+func (e *fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.groups[*in.GroupId]
+	if len(g.IpPermissions) > 0 {
+		return nil, awserr.New("InvalidPermission.Duplicate", "the specified rule already exists")
+	}
+	g.IpPermissions = in.IpPermissions
+	e.groups[*in.GroupId] = g
+	return &awsec2.AuthorizeSecurityGroupIngressOutput{}, e.faults.strike()
+}
+
+func (e *fakeEC2) DeleteSecurityGroup(_ context.Context, in *awsec2.DeleteSecurityGroupInput) (*awsec2.DeleteSecurityGroupOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, i := range e.interfaces {
+		for _, g := range i.Groups {
+			if *g.GroupId == *in.GroupId {
+				return nil, awserr.New("DependencyViolation", "resource has a dependent object")
+			}
+		}
+	}
+	delete(e.groups, *in.GroupId)
+	return &awsec2.DeleteSecurityGroupOutput{}, e.faults.strike()
+}
+
+func (e *fakeEC2) DescribeNetworkInterfaces(_ context.Context, in *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := &awsec2.DescribeNetworkInterfacesOutput{}
+	for _, i := range e.interfaces {
+		if matches(in.Filters, map[string]string{"description": *i.Description, "vpc-id": *i.VpcId}, i.TagSet) {
+			out.NetworkInterfaces = append(out.NetworkInterfaces, i)
+		}
+	}
+	return out, nil
+}
+
+func (e *fakeEC2) CreateNetworkInterface(_ context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := ec2types.NetworkInterface{NetworkInterfaceId: new(e.id("eni")), SubnetId: in.SubnetId, Description: in.Description, TagSet: in.TagSpecifications[0].Tags}
+	for _, s := range e.subnets {
+		if *s.SubnetId == *in.SubnetId {
+			i.VpcId = s.VpcId
+		}
+	}
+	for _, g := range in.Groups {
+		i.Groups = append(i.Groups, ec2types.GroupIdentifier{GroupId: &g})
+	}
+	e.interfaces[*i.NetworkInterfaceId] = i
+	return &awsec2.CreateNetworkInterfaceOutput{NetworkInterface: &i}, e.faults.strike()
+}
+
+func (e *fakeEC2) DeleteNetworkInterface(_ context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.interfaces, *in.NetworkInterfaceId)
+	return &awsec2.DeleteNetworkInterfaceOutput{}, e.faults.strike()
+}
+
+func (e *fakeEC2) CreateLaunchTemplate(_ context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.templates[*in.LaunchTemplateName]; ok {
+		return nil, awserr.New("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+	}
+	d := in.LaunchTemplateData
+	v := ec2types.LaunchTemplateVersion{
+		LaunchTemplateId: new(e.id("lt")), LaunchTemplateName: in.LaunchTemplateName, VersionNumber: new(int64(1)),
+		LaunchTemplateData: &ec2types.ResponseLaunchTemplateData{
+			ImageId: d.ImageId, UserData: d.UserData, InstanceType: d.InstanceType, SecurityGroupIds: d.SecurityGroupIds, KeyName: d.KeyName,
+		},
+	}
+	if p := d.IamInstanceProfile; p != nil {
+		v.LaunchTemplateData.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecification{Name: p.Name}
+	}
+	e.templates[*in.LaunchTemplateName] = v
+	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: &ec2types.LaunchTemplate{LaunchTemplateId: v.LaunchTemplateId}}, e.faults.strike()
+}
+
+func (e *fakeEC2) template(id, name *string) (ec2types.LaunchTemplateVersion, bool) {
+	for n, v := range e.templates {
+		if id != nil && *v.LaunchTemplateId == *id || name != nil && n == *name {
+			return v, true
+		}
+	}
+	return ec2types.LaunchTemplateVersion{}, false
+}
+
+func (e *fakeEC2) DescribeLaunchTemplateVersions(_ context.Context, in *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v, ok := e.template(in.LaunchTemplateId, in.LaunchTemplateName)
+	if !ok {
+		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
+	}
+	return &awsec2.DescribeLaunchTemplateVersionsOutput{LaunchTemplateVersions: []ec2types.LaunchTemplateVersion{v}}, nil
+}
+
+func (e *fakeEC2) DeleteLaunchTemplate(_ context.Context, in *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.templates[*in.LaunchTemplateName]; !ok {
+		return nil, awserr.New("InvalidLaunchTemplateName.NotFoundException", "no such template")
+	}
+	delete(e.templates, *in.LaunchTemplateName)
+	return &awsec2.DeleteLaunchTemplateOutput{}, e.faults.strike()
+}
+
+func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.launchErr != nil {
+		return nil, e.launchErr
+	}
+	v, ok := e.template(in.LaunchTemplate.LaunchTemplateId, nil)
+	if !ok {
+		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
+	}
+	data := v.LaunchTemplateData.UserData
+	if in.UserData != nil {
+		data = in.UserData
+	}
+	out := &awsec2.RunInstancesOutput{}
+	for range *in.MaxCount {
+		id := e.id("i")
+		i := ec2types.Instance{
+			InstanceId: &id, SubnetId: in.SubnetId, Tags: in.TagSpecifications[0].Tags, InstanceType: in.InstanceType, ImageId: v.LaunchTemplateData.ImageId,
+			PrivateDnsName: new(fmt.Sprintf("ip-172-31-%d-%d.ec2.internal", e.n/256, e.n%256)),
+			State:          &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning},
+		}
+		e.instances[id] = i
+		out.Instances = append(out.Instances, i)
+		if e.launched != nil && data != nil {
+			raw, _ := base64.StdEncoding.DecodeString(*data)
+			e.launched(i, string(raw))
+		}
+	}
+	return out, e.faults.strike()
+}
+
+func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := ec2types.Reservation{}
+	for _, id := range in.InstanceIds {
+		i, ok := e.instances[id]
+		if !ok {
+			return nil, awserr.Newf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+		r.Instances = append(r.Instances, i)
+	}
+	for _, i := range e.instances {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name)}, i.Tags) {
+			r.Instances = append(r.Instances, i)
+		}
+	}
+	return &awsec2.DescribeInstancesOutput{Reservations: []ec2types.Reservation{r}}, nil
+}
+
+func (e *fakeEC2) TerminateInstances(_ context.Context, in *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range in.InstanceIds {
+		i := e.instances[id]
+		i.State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameTerminated}
+		e.instances[id] = i
+	}
+	return &awsec2.TerminateInstancesOutput{}, e.faults.strike()
+}
+
+func (e *fakeEC2) running() []ec2types.Instance {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []ec2types.Instance
+	for _, i := range e.instances {
+		if i.State.Name == ec2types.InstanceStateNameRunning {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func matches(filters []ec2types.Filter, attrs map[string]string, tags []ec2types.Tag) bool {
+	for _, f := range filters {
+		got := attrs[*f.Name]
+		if key, ok := strings.CutPrefix(*f.Name, "tag:"); ok {
+			for _, t := range tags {
+				if *t.Key == key {
+					got = *t.Value
+				}
+			}
+		}
+		if !slices.ContainsFunc(f.Values, func(v string) bool { ok, _ := path.Match(v, got); return ok }) {
+			return false
+		}
+	}
+	return true
+}
+
+var nodeLabelsFlag = regexp.MustCompile(`--node-labels=([^\s"']*)`)
+
+// join makes the node that an instance with this user data becomes.
+func join(cs *fake.Clientset, i ec2types.Instance, userData string) error {
+	labels := map[string]string{}
+	if m := nodeLabelsFlag.FindStringSubmatch(userData); m != nil {
+		for _, pair := range strings.Split(m[1], ",") {
+			k, v, _ := strings.Cut(pair, "=")
+			labels[k] = v
+		}
+	}
+	return cs.Tracker().Add(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: *i.PrivateDnsName, Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + *i.InstanceId},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+}

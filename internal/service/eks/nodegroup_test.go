@@ -1,0 +1,402 @@
+package eks_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+func (w *world) nodegroup(cluster, name string, size int32) *ekstypes.Nodegroup {
+	w.Helper()
+	if _, err := w.client.CreateNodegroup(w.Context(), w.nodegroupInput(cluster, name, size)); err != nil {
+		w.Fatal(err)
+	}
+	return w.waitNodegroup(cluster, name, ekstypes.NodegroupStatusActive)
+}
+
+func (w *world) nodes() []corev1.Node {
+	w.Helper()
+	list, err := w.kubernetes().CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return list.Items
+}
+
+func (w *world) updateNodegroup(in *awseks.UpdateNodegroupConfigInput) *ekstypes.Update {
+	w.Helper()
+	in.ClusterName, in.NodegroupName = aws.String("dev"), aws.String("ng")
+	out, err := w.client.UpdateNodegroupConfig(w.Context(), in)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+	got, err := w.client.DescribeUpdate(w.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), NodegroupName: aws.String("ng"), UpdateId: out.Update.Id})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got.Update.Status != ekstypes.UpdateStatusSuccessful {
+		w.Errorf("update is %s: %v", got.Update.Status, got.Update.Errors)
+	}
+	return got.Update
+}
+
+func TestANodegroupLives(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApiAndConfigMap)
+	g := w.nodegroup("dev", "ng", 3)
+	if g.AmiType != ekstypes.AMITypesAl2023X8664Standard || g.InstanceTypes[0] != "t3.medium" || *g.DiskSize != 20 || g.CapacityType != ekstypes.CapacityTypesOnDemand ||
+		*g.UpdateConfig.MaxUnavailable != 1 || !strings.HasPrefix(*g.ReleaseVersion, "1.36.") || *g.Version != "1.36" {
+		t.Errorf("node group = %+v", g)
+	}
+	uuid := (*g.NodegroupArn)[strings.LastIndexByte(*g.NodegroupArn, '/')+1:]
+	if got := *g.Resources.AutoScalingGroups[0].Name; got != "eks-ng-"+uuid {
+		t.Errorf("Auto Scaling group = %s", got)
+	}
+	perSubnet := map[string]int{}
+	for _, i := range w.ec2.running() {
+		perSubnet[*i.SubnetId]++
+	}
+	if len(perSubnet) != 2 || perSubnet["subnet-a"]+perSubnet["subnet-b"] != 3 || perSubnet["subnet-a"] == 3 {
+		t.Errorf("instances by subnet = %v", perSubnet)
+	}
+	entry, err := w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("role/node"))})
+	if err != nil || *entry.AccessEntry.Type != "EC2_LINUX" || *entry.AccessEntry.Username != "system:node:{{EC2PrivateDNSName}}" {
+		t.Errorf("the node role's entry = %+v, %v", entry, err)
+	}
+
+	w.updateNodegroup(&awseks.UpdateNodegroupConfigInput{
+		Labels: &ekstypes.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"tier": "web"}},
+		Taints: &ekstypes.UpdateTaintsPayload{AddOrUpdateTaints: []ekstypes.Taint{{Key: aws.String("only"), Value: aws.String("web"), Effect: ekstypes.TaintEffectNoSchedule}}},
+	})
+	for _, n := range w.nodes() {
+		if n.Labels["tier"] != "web" || len(n.Spec.Taints) != 1 || n.Spec.Taints[0] != (corev1.Taint{Key: "only", Value: "web", Effect: corev1.TaintEffectNoSchedule}) {
+			t.Errorf("node %s: labels %v, taints %v", n.Name, n.Labels, n.Spec.Taints)
+		}
+	}
+	up := w.updateNodegroup(&awseks.UpdateNodegroupConfigInput{ScalingConfig: &ekstypes.NodegroupScalingConfig{DesiredSize: aws.Int32(5)}})
+	if diff := cmp.Diff("DesiredSize=5", string(up.Params[0].Type)+"="+*up.Params[0].Value); diff != "" {
+		t.Error(diff)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		web := 0
+		for _, n := range w.nodes() {
+			if n.Labels["tier"] == "web" { // the new ones by their user data
+				web++
+			}
+		}
+		if web != 5 {
+			return fmt.Errorf("%d nodes are labelled, want 5", web)
+		}
+		return nil
+	})
+	_, err = w.client.DeleteCluster(t.Context(), &awseks.DeleteClusterInput{Name: aws.String("dev")})
+	wantError(t, err, "ResourceInUseException", "Cluster has nodegroups attached")
+
+	w.deleteNodegroup("dev", "ng")
+	if left := w.ec2.running(); len(left) > 0 {
+		t.Errorf("%d instances are left", len(left))
+	}
+	if n := w.nodes(); len(n) > 0 {
+		t.Errorf("%d nodes are left", len(n))
+	}
+	_, err = w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("role/node"))})
+	if !isCode(err, "ResourceNotFoundException") {
+		t.Errorf("the node role's entry is left: %v", err)
+	}
+	if _, err := w.client.DeleteCluster(t.Context(), &awseks.DeleteClusterInput{Name: aws.String("dev")}); err != nil {
+		t.Fatal(err)
+	}
+	w.waitGone("dev")
+	w.nothingLeft()
+}
+
+func (w *world) deleteNodegroup(cluster, name string) {
+	w.Helper()
+	if _, err := w.client.DeleteNodegroup(w.Context(), &awseks.DeleteNodegroupInput{ClusterName: &cluster, NodegroupName: &name}); err != nil {
+		w.Fatal(err)
+	}
+	w.waitNodegroupGone(cluster, name)
+}
+
+func TestTheUserDataIsWhatAGuestUnderstands(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	plane, _ := w.planes.only()
+	for _, amiType := range []ekstypes.AMITypes{ekstypes.AMITypesAl2023X8664Standard, ekstypes.AMITypesBottlerocketX8664} {
+		t.Run(string(amiType), func(t *testing.T) {
+			in := w.nodegroupInput("dev", strings.ToLower(string(amiType)), 0)
+			in.AmiType = amiType
+			in.Labels = map[string]string{"tier": "web"}
+			in.Taints = []ekstypes.Taint{{Key: aws.String("only"), Value: aws.String("web"), Effect: ekstypes.TaintEffectPreferNoSchedule}}
+			if _, err := w.client.CreateNodegroup(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			g := w.waitNodegroup("dev", *in.NodegroupName, ekstypes.NodegroupStatusActive)
+			uuid := (*g.NodegroupArn)[strings.LastIndexByte(*g.NodegroupArn, '/')+1:]
+			w.ec2.mu.Lock()
+			data := w.ec2.templates["eks-"+uuid].LaunchTemplateData
+			w.ec2.mu.Unlock()
+			raw, err := base64.StdEncoding.DecodeString(*data.UserData)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := guest.Parse(map[ekstypes.AMITypes]node.AMIFamily{
+				ekstypes.AMITypesAl2023X8664Standard: node.AL2023, ekstypes.AMITypesBottlerocketX8664: node.Bottlerocket,
+			}[amiType], raw)
+			if err != nil {
+				t.Fatalf("%v in:\n%s", err, raw)
+			}
+			if cfg.ClusterName != "dev" || cfg.Endpoint != "https://"+plane.AWSHost || cfg.Labels["tier"] != "web" || cfg.Labels["eks.amazonaws.com/nodegroup"] != *in.NodegroupName {
+				t.Errorf("config = %+v from:\n%s", cfg, raw)
+			}
+			if *data.IamInstanceProfile.Name != "eks-"+uuid || len(data.SecurityGroupIds) != 1 {
+				t.Errorf("launch template = %+v", data)
+			}
+		})
+	}
+}
+
+func TestScalingDownDrainsFirst(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "ng", 2)
+	cs := w.kubernetes()
+	controller := true
+	for _, n := range w.nodes() {
+		for _, name := range []string{"protected", "free", "daemon"} {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + n.Name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: n.Name}}
+			if name == "daemon" {
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: &controller}}
+			}
+			w.planes.mu.Lock()
+			w.planes.protected[p.Name] = name == "protected"
+			w.planes.mu.Unlock()
+			if _, err := cs.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.updateNodegroup(&awseks.UpdateNodegroupConfigInput{ScalingConfig: &ekstypes.NodegroupScalingConfig{DesiredSize: aws.Int32(1)}})
+	// The free pod of one node goes, the protected one holds its node.
+	testkit.Eventually(t, 10*time.Second, func() error {
+		pods, err := cs.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(pods.Items) != 5 {
+			return fmt.Errorf("%d pods, want 5", len(pods.Items))
+		}
+		return nil
+	})
+	if n := len(w.ec2.running()); n != 2 {
+		t.Fatalf("%d instances run while a pod is protected, want 2", n)
+	}
+	cordoned := ""
+	for _, n := range w.nodes() {
+		if n.Spec.Unschedulable {
+			cordoned = n.Name
+		}
+	}
+	if cordoned == "" {
+		t.Fatal("no node is cordoned")
+	}
+	w.planes.mu.Lock()
+	w.planes.protected["protected-"+cordoned] = false
+	w.planes.mu.Unlock()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if n := len(w.ec2.running()); n != 1 {
+			return fmt.Errorf("%d instances run, want 1", n)
+		}
+		if nodes := w.nodes(); len(nodes) != 1 || nodes[0].Name == cordoned {
+			return fmt.Errorf("nodes = %v", nodes)
+		}
+		return nil
+	})
+}
+
+func TestAnInstanceThatEndsIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "ng", 1)
+	w.ec2.mu.Lock()
+	var gone string
+	for id, i := range w.ec2.instances {
+		gone = id
+		i.State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameTerminated}
+		w.ec2.instances[id] = i
+	}
+	w.ec2.mu.Unlock()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		nodes := w.nodes()
+		if len(nodes) != 1 || strings.HasSuffix(nodes[0].Spec.ProviderID, gone) {
+			return fmt.Errorf("nodes = %d", len(nodes))
+		}
+		return nil
+	})
+}
+
+func TestNodesThatDoNotJoinFailTheGroup(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 300 * time.Millisecond })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.ec2.mu.Lock()
+	w.ec2.launched = nil
+	w.ec2.mu.Unlock()
+	if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "ng", 2)); err != nil {
+		t.Fatal(err)
+	}
+	g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusCreateFailed)
+	i := g.Health.Issues[0]
+	if i.Code != ekstypes.NodegroupIssueCodeNodeCreationFailure || *i.Message != "Instances failed to join the kubernetes cluster" || len(i.ResourceIds) != 2 {
+		t.Errorf("issue = %+v", i)
+	}
+	w.deleteNodegroup("dev", "ng")
+}
+
+func TestLaunchesThatFailAreShown(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 300 * time.Millisecond })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.ec2.mu.Lock()
+	w.ec2.launchErr = awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient t3.medium capacity.")
+	w.ec2.mu.Unlock()
+	if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "ng", 2)); err != nil {
+		t.Fatal(err)
+	}
+	g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusCreateFailed)
+	if i := g.Health.Issues[0]; i.Code != ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures || *i.Message != "We currently do not have sufficient t3.medium capacity." {
+		t.Errorf("issue = %+v", i)
+	}
+}
+
+func TestConfigMapModeMapsTheNodeRole(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeConfigMap)
+	w.nodegroup("dev", "ng", 1)
+	cm, err := w.kubernetes().CoreV1().ConfigMaps("kube-system").Get(t.Context(), "aws-auth", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "- groups:\n  - system:bootstrappers\n  - system:nodes\n  rolearn: " + w.arn("role/node") + "\n  username: system:node:{{EC2PrivateDNSName}}\n"
+	if diff := cmp.Diff(want, cm.Data["mapRoles"]); diff != "" {
+		t.Errorf("mapRoles (-want +got):\n%s", diff)
+	}
+	w.deleteNodegroup("dev", "ng")
+	cm, err = w.kubernetes().CoreV1().ConfigMaps("kube-system").Get(t.Context(), "aws-auth", metav1.GetOptions{})
+	if err != nil || strings.Contains(cm.Data["mapRoles"], "role/node") {
+		t.Errorf("aws-auth after deletion = %v, %v", cm, err)
+	}
+}
+
+func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "taken", 0)
+	size := func(lo, hi, want int32) *ekstypes.NodegroupScalingConfig {
+		return &ekstypes.NodegroupScalingConfig{MinSize: &lo, MaxSize: &hi, DesiredSize: &want}
+	}
+	for name, tt := range map[string]struct {
+		change        func(*awseks.CreateNodegroupInput)
+		code, message string
+	}{
+		"no cluster": {
+			func(in *awseks.CreateNodegroupInput) { in.ClusterName = aws.String("nope") },
+			"ResourceNotFoundException", "No cluster found for name: nope.",
+		},
+		"a name that is taken": {
+			func(in *awseks.CreateNodegroupInput) { in.NodegroupName = aws.String("taken") },
+			"ResourceInUseException", "NodeGroup already exists with name taken and cluster name dev",
+		},
+		"a name with a dot": {
+			func(in *awseks.CreateNodegroupInput) { in.NodegroupName = aws.String("n.g") },
+			"InvalidParameterException", "The nodegroupName parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores.",
+		},
+		"min above desired": {
+			func(in *awseks.CreateNodegroupInput) { in.ScalingConfig = size(2, 3, 1) },
+			"InvalidParameterException", "minSize can't be greater than desiredSize",
+		},
+		"desired above max": {
+			func(in *awseks.CreateNodegroupInput) { in.ScalingConfig = size(1, 2, 3) },
+			"InvalidParameterException", "desiredSize can't be greater than maxSize",
+		},
+		"more than the quota": {
+			func(in *awseks.CreateNodegroupInput) { in.ScalingConfig = size(1, 451, 1) },
+			"ResourceLimitExceededException", "The maximum number of nodes per node group is 450.",
+		},
+		"a role that does not exist": {
+			func(in *awseks.CreateNodegroupInput) { in.NodeRole = aws.String(w.arn("role/nobody")) },
+			"InvalidParameterException", "The role with name nobody cannot be found. (Service: AmazonIdentityManagement; Status Code: 404; Error Code: NoSuchEntity)",
+		},
+		"a role EC2 may not assume": {
+			func(in *awseks.CreateNodegroupInput) { in.NodeRole = aws.String(w.arn("role/cluster")) },
+			"InvalidParameterException", "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole " + w.arn("role/cluster"),
+		},
+		"a subnet of another VPC": {
+			func(in *awseks.CreateNodegroupInput) { in.Subnets = []string{"subnet-a", "subnet-other"} },
+			"InvalidParameterException", "Subnets [subnet-other] are not in the same VPC as the cluster",
+		},
+		"Amazon Linux 2": {
+			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesAl2X8664 },
+			"InvalidParameterException", "AMI Type AL2_x86_64 is only supported for kubernetes versions 1.32 or earlier",
+		},
+		"an instance type that does not exist": {
+			func(in *awseks.CreateNodegroupInput) { in.InstanceTypes = []string{"t3.medium", "x9.huge"} },
+			"InvalidParameterException", "The following supplied instance types do not exist: [x9.huge]",
+		},
+		"an instance type of the other architecture": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.InstanceTypes, in.AmiType = []string{"t4g.medium"}, ekstypes.AMITypesAl2023X8664Standard
+			},
+			"InvalidParameterException", "[t4g.medium] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD",
+		},
+		"a reserved label": {
+			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"kubernetes.io/x": "y"} },
+			"InvalidParameterException", "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
+		},
+		"another version": {
+			func(in *awseks.CreateNodegroupInput) { in.Version = aws.String("1.35") },
+			"InvalidParameterException", "Requested nodegroup version 1.35 is not the cluster's version",
+		},
+		"Windows": {
+			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesWindowsCore2022X8664 },
+			"NotImplemented", "Drydock does not implement node groups of AMI type WINDOWS_CORE_2022_x86_64; docs/compatibility.md lists what it does.",
+		},
+		"remote access": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.RemoteAccess = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("k")}
+			},
+			"NotImplemented", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := w.nodegroupInput("dev", "refused", 1)
+			tt.change(in)
+			_, err := w.client.CreateNodegroup(t.Context(), in)
+			if tt.message == "" {
+				if !isCode(err, tt.code) {
+					t.Errorf("error = %v, want %s", err, tt.code)
+				}
+				return
+			}
+			wantError(t, err, tt.code, tt.message)
+		})
+	}
+	_, err := w.client.UpdateNodegroupConfig(t.Context(), &awseks.UpdateNodegroupConfigInput{
+		ClusterName: aws.String("dev"), NodegroupName: aws.String("taken"), ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(2)},
+	})
+	wantError(t, err, "InvalidParameterException", "Minimum capacity 2 can't be greater than desired size 0")
+}

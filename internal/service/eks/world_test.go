@@ -1,0 +1,229 @@
+package eks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// A world is the EKS service behind a front door, with everything it needs faked.
+type world struct {
+	*testing.T
+	server  *testkit.Server
+	faults  *faults
+	planes  *fakePlanes
+	iam     *fakeIAM
+	ec2     *fakeEC2
+	account string
+	client  *awseks.Client
+	svc     *eks.Service
+	timing  clock.Timing
+	quotas  eks.Quotas
+	// principals says who signed with an access key; set before a login.
+	principals map[string]awsapi.Principal
+
+	stop func()
+}
+
+func newWorld(t *testing.T, options ...func(*world)) *world {
+	t.Helper()
+	w := &world{T: t, timing: clock.Fast(), faults: &faults{}, principals: map[string]awsapi.Principal{}}
+	w.timing.NodegroupTimeout = 30 * time.Second
+	w.planes, w.iam, w.ec2 = newPlanes(w.faults), newIAM(w.faults), newEC2(w.faults)
+	for _, o := range options {
+		o(w)
+	}
+	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		w.svc = w.newService(st)
+		return []awsapi.Service{w.svc.AWS()}
+	}})
+	w.account = w.server.Account(t)
+	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account), func(o *awseks.Options) { o.Retryer = aws.NopRetryer{} })
+	w.iam.add(w.arn("role/cluster"), "AROACLUSTER", "eks.amazonaws.com")
+	w.iam.add(w.arn("role/node"), "AROANODE", "ec2.amazonaws.com")
+	w.iam.add(w.arn("role/path/dev"), "AROADEV")
+	w.iam.add(w.arn("user/jane"), "AIDAJANE")
+	w.iam.add(w.arn("root"), w.account)
+	w.ec2.launched = w.boot
+	w.start(w.svc)
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) newService(st *store.Store) *eks.Service {
+	w.Helper()
+	svc, err := eks.New(eks.Config{
+		Store: st, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
+		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
+		NewClient: w.planes.client, Timing: w.timing, Quotas: w.quotas, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return svc
+}
+
+func (w *world) start(svc *eks.Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- svc.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("Run: %v", err)
+		}
+		w.stop = func() {}
+	}
+}
+
+// restart ends the reconcilers and begins anew with what is stored, as after a crash.
+func (w *world) restart() {
+	w.stop()
+	w.svc = w.newService(w.server.Store)
+	w.start(w.svc)
+}
+
+// boot lets an instance join the cluster its tags name.
+func (w *world) boot(i ec2types.Instance, userData string) {
+	if _, cs := w.planes.only(); cs != nil {
+		if err := join(cs, i, userData); err != nil {
+			w.Errorf("joining: %v", err)
+		}
+	}
+}
+
+// verify stands for the signature check: the credential's key says who it is,
+// and a token for another cluster is not good.
+func (w *world) verify(_ context.Context, r *http.Request) (awsapi.Principal, error) {
+	q := r.URL.Query()
+	p, ok := w.principals[q.Get("X-Amz-Credential")]
+	if !ok {
+		return awsapi.Principal{}, errors.New("InvalidClientTokenId")
+	}
+	if q.Get("X-Amz-Signature") != "for-"+r.Header.Get("x-k8s-aws-id") {
+		return awsapi.Principal{}, errors.New("SignatureDoesNotMatch")
+	}
+	return p, nil
+}
+
+func (w *world) arn(resource string) string { return "arn:aws:iam::" + w.account + ":" + resource }
+
+func (w *world) createInput(name string) *awseks.CreateClusterInput {
+	return &awseks.CreateClusterInput{
+		Name: &name, RoleArn: aws.String(w.arn("role/cluster")),
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: []string{"subnet-a", "subnet-b", "subnet-c"}},
+	}
+}
+
+// cluster makes an ACTIVE cluster.
+func (w *world) cluster(name string, mode ekstypes.AuthenticationMode) *ekstypes.Cluster {
+	w.Helper()
+	in := w.createInput(name)
+	in.AccessConfig = &ekstypes.CreateAccessConfigRequest{AuthenticationMode: mode}
+	if _, err := w.client.CreateCluster(w.Context(), in); err != nil {
+		w.Fatal(err)
+	}
+	return w.waitCluster(name, ekstypes.ClusterStatusActive)
+}
+
+func (w *world) waitCluster(name string, status ekstypes.ClusterStatus) *ekstypes.Cluster {
+	w.Helper()
+	var c *ekstypes.Cluster
+	testkit.Eventually(w, 20*time.Second, func() error {
+		out, err := w.client.DescribeCluster(w.Context(), &awseks.DescribeClusterInput{Name: &name})
+		if err != nil {
+			return err
+		}
+		c = out.Cluster
+		if c.Status != status {
+			return fmt.Errorf("cluster %s is %s, want %s", name, c.Status, status)
+		}
+		return nil
+	})
+	return c
+}
+
+func (w *world) waitGone(name string) {
+	w.Helper()
+	testkit.Eventually(w, 20*time.Second, func() error {
+		_, err := w.client.DescribeCluster(w.Context(), &awseks.DescribeClusterInput{Name: &name})
+		if isCode(err, "ResourceNotFoundException") {
+			return nil
+		}
+		return fmt.Errorf("cluster %s is still there (%v)", name, err)
+	})
+}
+
+func (w *world) nodegroupInput(cluster, name string, size int32) *awseks.CreateNodegroupInput {
+	return &awseks.CreateNodegroupInput{
+		ClusterName: &cluster, NodegroupName: &name, NodeRole: aws.String(w.arn("role/node")), Subnets: []string{"subnet-a", "subnet-b"},
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(10), DesiredSize: &size},
+	}
+}
+
+func (w *world) waitNodegroup(cluster, name string, status ekstypes.NodegroupStatus) *ekstypes.Nodegroup {
+	w.Helper()
+	var g *ekstypes.Nodegroup
+	testkit.Eventually(w, 40*time.Second, func() error {
+		out, err := w.client.DescribeNodegroup(w.Context(), &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+		if err != nil {
+			return err
+		}
+		g = out.Nodegroup
+		if g.Status != status {
+			return fmt.Errorf("node group %s is %s, want %s (%+v)", name, g.Status, status, g.Health)
+		}
+		return nil
+	})
+	return g
+}
+
+func (w *world) waitNodegroupGone(cluster, name string) {
+	w.Helper()
+	testkit.Eventually(w, 40*time.Second, func() error {
+		_, err := w.client.DescribeNodegroup(w.Context(), &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+		if isCode(err, "ResourceNotFoundException") {
+			return nil
+		}
+		return fmt.Errorf("node group %s is still there (%v)", name, err)
+	})
+}
+
+func (w *world) kubernetes() *fake.Clientset {
+	_, cs := w.planes.only()
+	return cs
+}
+
+func isCode(err error, code string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == code
+}
+
+// wantError checks an AWS error's code and text.
+func wantError(t *testing.T, err error, code, message string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Fatalf("error = %v, want %s: %s", err, code, message)
+	}
+	if api.ErrorCode() != code || api.ErrorMessage() != message {
+		t.Errorf("error = %s: %s\nwant    %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
+	}
+}
