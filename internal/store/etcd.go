@@ -96,7 +96,7 @@ func (s *Store) count(ctx context.Context, start, end string) (int64, error) {
 }
 
 // dialTimeout is how long Open waits for an external etcd.
-const dialTimeout = 5 * time.Second
+const dialTimeout = 10 * time.Second
 
 // dial connects to an external etcd.
 func (s *Store) dial(ctx context.Context) error {
@@ -128,18 +128,23 @@ func (s *Store) dial(ctx context.Context) error {
 		Logger:               zap.NewNop(), // what fails is told to the caller
 	})
 	if err != nil {
-		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
+		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, noAnswer(err))
 	}
 	s.client = client
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if _, err := client.Get(ctx, s.root, clientv3.WithCountOnly()); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s; does it want TLS (https://) or a client certificate?", dialTimeout)
-		}
-		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, err)
+		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, noAnswer(err))
 	}
 	return nil
+}
+
+// noAnswer says more than that a deadline was exceeded.
+func noAnswer(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %s; does it want TLS (https://) or a client certificate?", dialTimeout)
+	}
+	return err
 }
 
 // reachable returns nil when one of the endpoints accepts connections, with TLS

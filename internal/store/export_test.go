@@ -20,3 +20,6 @@ func (m Maintenance) Space(ctx context.Context)   { m.m.space(ctx) }
 
 // Server is the embedded etcd.
 func (s *Store) Server() *etcdserver.Server { return s.server }
+
+// SetWorthwhile lowers the size from which on the database is rewritten.
+func (m Maintenance) SetWorthwhile(n int64) { m.m.worthwhile = n }

@@ -25,8 +25,8 @@ const (
 	// spaceEvery is how often the space left is looked at.
 	spaceEvery = 5 * time.Second
 
-	// A database file is worth rewriting when it is this large and half empty.
-	wastefulFrom = 64 << 20
+	// worthwhile is from which size on a half empty database file is rewritten.
+	worthwhile = 64 << 20
 	// quietRevisions is how many writes between two looks are few enough for a
 	// rewrite, which everybody has to wait for.
 	quietRevisions = 100
@@ -43,6 +43,7 @@ type maintainer struct {
 	version, rev int64
 	seen         int64 // revision at the last look at the space
 	reclaimed    int64 // revision at the last attempt to gain space
+	worthwhile   int64 // for tests
 }
 
 func (s *Store) maintain() {
@@ -69,7 +70,7 @@ func (s *Store) maintain() {
 }
 
 func (s *Store) newMaintainer(ctx context.Context) *maintainer {
-	m := &maintainer{s: s}
+	m := &maintainer{s: s, worthwhile: worthwhile}
 	if s.server == nil {
 		return m // as upstream: the first round only learns where others are
 	}
@@ -135,7 +136,7 @@ func (m *maintainer) space(ctx context.Context) {
 	m.seen = rev
 
 	size, inUse := s.server.Size()
-	wasteful := size > wastefulFrom && inUse < size/2
+	wasteful := size > m.worthwhile && inUse < size/2
 	switch {
 	case s.server.Full():
 		if m.reclaimed != rev {

@@ -35,10 +35,16 @@ func TestQuota(t *testing.T) {
 	if items, _ := things.List(s, store.Scope{}); len(items) < wrote-1 {
 		t.Errorf("%d records of %d", len(items), wrote-1)
 	}
-	// Still full after maintenance: everything is in use.
+	// Maintenance gains a little, but nearly everything is in use.
 	m.Space(ctx)
-	if err := s.Update(ctx, large("more")); !errors.Is(err, store.ErrOutOfSpace) {
-		t.Fatalf("still full: %v", err)
+	for i := 0; err == nil || i == 0; i++ {
+		if i == 50 {
+			t.Fatal("no longer full, but nothing was deleted")
+		}
+		err = s.Update(ctx, large(fmt.Sprint("more", i)))
+	}
+	if !errors.Is(err, store.ErrOutOfSpace) {
+		t.Fatal(err)
 	}
 	if err := s.Reset(ctx, account); err != nil {
 		t.Fatalf("deleting when full: %v", err)
@@ -75,7 +81,7 @@ func TestDiskAlmostFull(t *testing.T) {
 func TestDefragment(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
-	for i := range 300 {
+	for i := range 80 {
 		if err := s.Update(ctx, large(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
@@ -84,11 +90,13 @@ func TestDefragment(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := store.NewMaintenance(ctx, s)
+	m.SetWorthwhile(8 << 20)
 	m.Compact(ctx)
 	eventually(t, func() error {
+		put(t, s, key("small"), thing{}) // the database counts pages as free at the next write
 		m.Space(ctx)
-		if size, _ := s.Server().Size(); size > 16<<20 {
-			return fmt.Errorf("database is %d MiB", size>>20)
+		if size, inUse := s.Server().Size(); size > 8<<20 {
+			return fmt.Errorf("database is %d MiB, %d in use", size>>20, inUse>>20)
 		}
 		return nil
 	})

@@ -86,9 +86,7 @@ func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
 func (w *Watcher) take() []Key {
 	w.v.mu.Lock()
 	dirty := w.dirty
-	if len(dirty) > 0 {
-		w.dirty = map[string]struct{}{}
-	}
+	w.dirty = map[string]struct{}{}
 	w.v.mu.Unlock()
 	paths := make([]string, 0, len(dirty))
 	for p := range dirty {
