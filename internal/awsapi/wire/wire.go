@@ -23,6 +23,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
+//go:generate go run ../../../tools/modelgen -unions zz_generated_unions.go
+
 // A Request is what Decode needs of an HTTP request.
 type Request struct {
 	Method      string
