@@ -307,3 +307,19 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+func TestManyKeysOverflowTheCache(t *testing.T) {
+	v := sigv4.NewVerifier(sigv4.Config{
+		Lookup: func(_ context.Context, key, _ string) (sigv4.Credential, error) {
+			return sigv4.Credential{SecretKey: "secret of " + key}, nil
+		},
+		Clock: clocktesting.NewFakeClock(now),
+	})
+	for i := range 5000 {
+		id := fmt.Sprintf("AKIA%d", i%4500)
+		req := signedAs(t, aws.Credentials{AccessKeyID: id, SecretAccessKey: "secret of " + id}, "http://h/", "sts", now)
+		if _, err := verify(v, req, "sts"); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+}

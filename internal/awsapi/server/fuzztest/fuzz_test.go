@@ -116,7 +116,11 @@ func FuzzPipeline(f *testing.F) {
 			req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=123456789012/20260701/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature=00")
 		}
 		w := httptest.NewRecorder()
+		began := time.Now()
 		s.ServeHTTP(w, req)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
 		if w.Code == http.StatusInternalServerError {
 			t.Errorf("500: %s", w.Body)
 		}
