@@ -72,9 +72,14 @@ func TestOracle(t *testing.T) {
 	}
 	background.Go(func() {
 		for ctx.Err() == nil {
+			changed := s.Changed()
 			if sum := total(s); sum != purses*100 {
 				t.Errorf("a reader saw %d in all purses", sum)
 				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
 			}
 		}
 	})
