@@ -51,10 +51,11 @@ func modes() childproc.Modes {
 		// A daemon with a child of its own, whose process ID it reports.
 		"parent": func(ctx context.Context, env childproc.Env) int {
 			s := childproc.Supervise(ctx, childproc.Spec{
-				Mode:    "deaf",
-				Config:  func() ([]byte, error) { return nil, nil },
-				OnStart: func(pid int) { _ = env.Report([]byte(strconv.Itoa(pid))) },
-				LogFile: filepath.Join(string(env.Config), "grandchild.log"),
+				Mode:      "deaf",
+				Config:    func() ([]byte, error) { return nil, nil },
+				OnStart:   func(pid int) { _ = env.Report([]byte(strconv.Itoa(pid))) },
+				LogFile:   filepath.Join(string(env.Config), "grandchild.log"),
+				StopGrace: 50 * time.Millisecond,
 			})
 			<-s.Done()
 			return 0

@@ -102,7 +102,6 @@ func (s *Supervisor) RestartNow() {
 	s.wake = make(chan struct{})
 }
 
-
 // LogTail returns the last lines of a log file, about 4 kB.
 func LogTail(path string) string { return tail(path, 4<<10) }
 

@@ -41,7 +41,7 @@ func serveEgress(ctx context.Context, path string, dial func(ctx context.Context
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e := &egress{path: path, done: make(chan struct{}), cancel: cancel}
 	e.server = &http.Server{
-		Handler:           connectHandler(dial),
+		Handler:           connectHandler(ctx, dial),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
@@ -59,14 +59,15 @@ func (e *egress) close() {
 	_ = os.Remove(e.path)
 }
 
-func connectHandler(dial func(ctx context.Context, address string) (net.Conn, error)) http.HandlerFunc {
+// connectHandler ends its connections with ctx. A request's own context ends
+// when the client has no more to send.
+func connectHandler(ctx context.Context, dial func(ctx context.Context, address string) (net.Conn, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
 			return
 		}
 		backend, err := dial(r.Context(), r.Host)
-		ctx := r.Context()
 		conn, buf, herr := http.NewResponseController(w).Hijack()
 		if herr != nil {
 			if backend != nil {

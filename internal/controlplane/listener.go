@@ -49,7 +49,8 @@ func listen(ctx context.Context, address, id string, port int) (net.Listener, er
 // An endpoint passes connections through to wherever dial leads, if allowed.
 type endpoint struct {
 	listener net.Listener
-	// allowed says why a client may not connect, or "".
+	seenAs   func(from net.Addr) netip.Addr
+	// refusal says why a client may not connect, or "".
 	refusal func(from netip.Addr) string
 	refused func(from netip.Addr, reason string)
 	// dial connects to the backend, waiting for it if it must.
@@ -109,10 +110,7 @@ func (e *endpoint) untrack(conn net.Conn) {
 }
 
 func (e *endpoint) handle(ctx context.Context, conn net.Conn) {
-	from := netip.Addr{}
-	if ap, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
-		from = ap.Addr().Unmap()
-	}
+	from := e.seenAs(conn.RemoteAddr())
 	if reason := e.refusal(from); reason != "" {
 		// AWS deviation: the connection is reset. On AWS a refused client's packets
 		// are dropped and kubectl waits for 30 seconds to say "i/o timeout".

@@ -104,7 +104,8 @@ func (p *plane) listen(ctx context.Context) error {
 	}
 	p.endpoint = &endpoint{
 		listener: l,
-		refusal:  p.refusal,
+		seenAs:   p.m.seenAs,
+		refusal:  func(from netip.Addr) string { return p.snapshot().Access.refusal(from) },
 		refused:  func(from netip.Addr, reason string) { p.m.refused(p.id, from, reason) },
 		dial:     p.dial,
 	}
@@ -303,14 +304,16 @@ func (p *plane) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// refusal says why a client at an address may not use the endpoint, or "".
-func (p *plane) refusal(from netip.Addr) string {
-	if from.IsLoopback() || !from.IsValid() {
-		from = p.m.cfg.ClientAddress
+// seenAs is the address by which AWS would see a client.
+func (m *Manager) seenAs(from net.Addr) netip.Addr {
+	ap, err := netip.ParseAddrPort(from.String())
+	if addr := ap.Addr().Unmap(); err == nil && !addr.IsLoopback() {
+		return addr
 	}
-	return p.snapshot().Access.refusal(from)
+	return m.cfg.ClientAddress
 }
 
+// refusal says why a client at an address may not use the endpoint, or "".
 func (a Access) refusal(from netip.Addr) string {
 	if !a.Public {
 		return "the cluster's endpoint has no public access"

@@ -1,0 +1,149 @@
+package controlplane_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// TestMain makes the test program its own child, so that everything but
+// Kubernetes itself is tested without it.
+func TestMain(m *testing.M) {
+	modes := childproc.Modes{launch.Mode: fakeChild}
+	if code, ok := modes.Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// fakeChild has the manners of a control plane, and tells over HTTP what it was
+// given.
+func fakeChild(ctx context.Context, env childproc.Env) int {
+	var cfg launch.Config
+	if err := json.Unmarshal(env.Config, &cfg); err != nil {
+		return 2
+	}
+	files := launch.Files(cfg.Dir)
+	if _, err := os.Stat(files.FlexVolumes()); err == nil { // a test's wish
+		_ = env.Report(launch.Report{Event: launch.Fatal, Reason: "no such luck"}.Encode())
+		fmt.Fprintln(os.Stderr, "the last line of the log")
+		return 1
+	}
+	cas := x509.NewCertPool()
+	cas.AppendCertsFromPEM(mustRead(files.CA()))
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		ClientAuth: tls.VerifyClientCertIfGiven,
+		ClientCAs:  cas,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			cert, err := tls.X509KeyPair(mustRead(files.Serving()), mustRead(files.Serving()))
+			return &cert, err
+		},
+	})
+	if err != nil {
+		return 2
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/config", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(cfg) })
+	mux.HandleFunc("/pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, os.Getpid()) })
+	mux.HandleFunc("/exit", func(http.ResponseWriter, *http.Request) { os.Exit(7) })
+	mux.HandleFunc("/whoami", func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) > 0 {
+			subject := r.TLS.PeerCertificates[0].Subject
+			fmt.Fprint(w, subject.CommonName, " ", strings.Join(subject.Organization, ","))
+		}
+	})
+	mux.HandleFunc("POST /token-review", forward(files.TokenWebhook()))
+	mux.HandleFunc("POST /access-review", forward(files.AuthorizationWebhook()))
+	mux.HandleFunc("/dial", func(w http.ResponseWriter, r *http.Request) {
+		_, socket, _ := strings.Cut(string(mustRead(files.Egress())), `udsName: "`)
+		socket, _, _ = strings.Cut(socket, `"`)
+		answer, err := connect(r.Context(), socket, r.FormValue("to"), r.FormValue("say"))
+		if err != nil {
+			answer = err.Error()
+		}
+		fmt.Fprint(w, answer)
+	})
+	server := &http.Server{Handler: mux}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = env.Report(launch.Report{Event: launch.Listening, Port: port}.Encode())
+	_ = env.Report(launch.Report{Event: launch.Ready, Port: port}.Encode())
+	_ = server.Serve(listener)
+	return 0
+}
+
+// forward posts a request on with a kubeconfig, as the API server's webhooks do.
+func forward(kubeconfig string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		pair, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		cas := x509.NewCertPool()
+		cas.AppendCertsFromPEM(mustRead(cfg.CAFile))
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: cas}}}
+		defer client.CloseIdleConnections()
+		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, cfg.Host+cfg.APIPath, r.Body)
+		resp, err := client.Do(req)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(w, resp.Body)
+	}
+}
+
+// connect says something to an address through an HTTP CONNECT proxy and
+// returns all it answers, or the status line of a refusal.
+func connect(ctx context.Context, socket, to, say string) (string, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n%s", to, to, say)
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return resp.Status, nil
+	}
+	_ = conn.(*net.UnixConn).CloseWrite()
+	b, err := io.ReadAll(r)
+	return string(bytes.TrimSpace(b)), err
+}
+
+func mustRead(path string) []byte {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return b
+}
