@@ -584,3 +584,7 @@ func join(cs *fake.Clientset, i ec2types.Instance, userData string) error {
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	})
 }
+
+func instance(id, dnsName string) ec2types.Instance {
+	return ec2types.Instance{InstanceId: &id, PrivateDnsName: &dnsName, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning}}
+}

@@ -25,7 +25,7 @@ import (
 
 // A world is the EKS service behind a front door, with everything it needs faked.
 type world struct {
-	*testing.T
+	testing.TB
 	server  *testkit.Server
 	faults  *faults
 	planes  *fakePlanes
@@ -42,9 +42,9 @@ type world struct {
 	stop func()
 }
 
-func newWorld(t *testing.T, options ...func(*world)) *world {
+func newWorld(t testing.TB, options ...func(*world)) *world {
 	t.Helper()
-	w := &world{T: t, timing: clock.Fast(), faults: &faults{}, principals: map[string]awsapi.Principal{}}
+	w := &world{TB: t, timing: clock.Fast(), faults: &faults{}, principals: map[string]awsapi.Principal{}}
 	w.timing.NodegroupTimeout = 30 * time.Second
 	w.planes, w.iam, w.ec2 = newPlanes(w.faults), newIAM(w.faults), newEC2(w.faults)
 	for _, o := range options {
