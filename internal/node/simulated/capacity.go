@@ -137,7 +137,7 @@ func reservedMilliCPU(vcpu int) int64 {
 // types (m5.large: 7725 MiB seen, 7787 here; r5.16xlarge: 1.6 % seen).
 func memoryBytes(mib int64) int64 {
 	kept := 200 + mib/40
-	return max(mib-kept, mib/2) << 20
+	return max(mib-kept, mib/2)<<20 - 4<<10 // never a whole number of MiB, and so shown in Ki
 }
 
 // diskBytes is the size of the root file system on a volume; 12308 KiB go to the

@@ -32,15 +32,16 @@ import (
 
 const (
 	protobufType = runtime.ContentTypeProtobuf
-	// callTimeout bounds every call but watches. The kubelet uses 10 s for its
-	// heartbeats.
-	callTimeout = 10 * time.Second
+	// callTimeout bounds every call but watches, where an API server that has the
+	// machine to itself answers in milliseconds. The kubelet gives its heartbeats
+	// 10 s; on a laptop under load, a call given up is work done twice.
+	callTimeout = 30 * time.Second
 	// maxFrame bounds one watch event; etcd takes no object over 1.5 MiB.
 	maxFrame = 4 << 20
 	// callsPerCluster bounds the calls under way to one cluster from all its nodes
 	// together, so that a thousand nodes booting at once queue here and not in the
 	// API server.
-	callsPerCluster = 32
+	callsPerCluster = 16
 )
 
 // cluster is what the nodes of one cluster share: how to trust it, and how much to
@@ -101,12 +102,20 @@ func (cs *clusters) put(c *cluster) {
 	}
 }
 
+// nodes is how many nodes of this runtime are in the cluster.
+func (cs *clusters) nodes(c *cluster) int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.refs
+}
+
 // client is one node's client: its own connection, its own identity.
 type client struct {
 	cluster   *cluster
 	identity  *identity
 	transport *http.Transport
 	rest      *rest.RESTClient
+	agent     string
 }
 
 // dialError says that the endpoint could not be reached, which is the network's
@@ -116,7 +125,7 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-func newClient(c *cluster, id *identity, endpoint *url.URL, dial func(ctx context.Context, host string, port int) (net.Conn, error)) (*client, error) {
+func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial func(ctx context.Context, host string, port int) (net.Conn, error)) (*client, error) {
 	transport := &http.Transport{
 		TLSClientConfig:     c.tls,
 		TLSHandshakeTimeout: callTimeout,
@@ -152,7 +161,7 @@ func newClient(c *cluster, id *identity, endpoint *url.URL, dial func(ctx contex
 	if err != nil {
 		return nil, fmt.Errorf("preparing the node's API client: %w", err)
 	}
-	return &client{cluster: c, identity: id, transport: transport, rest: rc}, nil
+	return &client{cluster: c, identity: id, transport: transport, rest: rc, agent: agent}, nil
 }
 
 func (c *client) close() { c.transport.CloseIdleConnections() }
@@ -166,20 +175,23 @@ func (c *client) request(ctx context.Context, verb, path string) (*rest.Request,
 	// No retries inside: the node's loop decides what is worth repeating and when.
 	return c.rest.Verb(verb).AbsPath(path).MaxRetries(0).
 		SetHeader("Authorization", "Bearer "+token).
+		// The API server takes a field manager's name from here.
+		SetHeader("User-Agent", c.agent).
 		WarningHandlerWithContext(rest.NoWarnings{}), nil
 }
 
 // do makes a call. body is nil, a runtime.Object with its TypeMeta set, or
 // the []byte of a strategic merge patch. into may be nil.
 func (c *client) do(ctx context.Context, verb, path string, query url.Values, body any, into runtime.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	select {
 	case c.cluster.slots <- struct{}{}:
 		defer func() { <-c.cluster.slots }()
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for a turn at the cluster: %w", ctx.Err())
 	}
+	// The time of the call itself: to wait for a turn is no sign of trouble.
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	req, err := c.request(ctx, verb, path)
 	if err != nil {
 		return err

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
@@ -99,6 +101,8 @@ func failed(step string, err error) error { return &stepError{step, err} }
 
 // run is the machine's life.
 func (m *machine) run(ctx context.Context) {
+	// client-go would write to the daemon's standard error what is recorded as a step.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.InstanceType, m.in.ImageID))
 	cfg, err := guest.Parse(m.in.AMIFamily, m.in.UserData)
 	for _, s := range cfg.Scripts {
@@ -164,7 +168,7 @@ func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
 		cluster: cfg.ClusterName, region: m.in.Region, clock: m.rt.clock,
 		credentials: func(ctx context.Context) (aws.Credentials, error) { return m.rt.cfg.Credentials(ctx, m.in.ID) },
 	}
-	client, err := newClient(cluster, id, endpoint, func(ctx context.Context, host string, port int) (net.Conn, error) {
+	client, err := newClient(cluster, id, endpoint, userAgent(m.in), func(ctx context.Context, host string, port int) (net.Conn, error) {
 		return m.rt.cfg.DialEndpoint(ctx, m.in, host, port)
 	})
 	if err != nil {

@@ -169,6 +169,12 @@ func kubeletVersion(v string) string {
 	return "v" + v + "-eks-" + hex.EncodeToString(sum[:])[:7]
 }
 
+// userAgent is how a node's kubelet introduces itself.
+func userAgent(in node.Instance) string {
+	v := kubeletVersion(in.KubeletVersion)
+	return "kubelet/" + v + " (linux/" + goArch(in.Architecture) + ") kubernetes/" + v[strings.LastIndexByte(v, '-')+1:]
+}
+
 func goArch(ec2 string) string {
 	if ec2 == "arm64" {
 		return "arm64"

@@ -45,7 +45,7 @@ type Options struct {
 	JobDuration time.Duration
 	// EventsPerSecond and EventBurst bound the events that all nodes of one cluster
 	// emit together; what goes beyond is dropped, so that events never cost more
-	// than the pods they tell of. 0 means 20 and 300.
+	// than the pods they tell of. 0 means 10 and 300.
 	EventsPerSecond float64
 	EventBurst      int
 }
@@ -83,7 +83,7 @@ func NewWith(cfg node.Config, options Options) *Runtime {
 		options.JobDuration = time.Second
 	}
 	if options.EventsPerSecond == 0 {
-		options.EventsPerSecond = 20
+		options.EventsPerSecond = 10
 	}
 	if options.EventBurst == 0 {
 		options.EventBurst = 300
