@@ -76,6 +76,9 @@ type Operation struct {
 	HostPrefix    string
 	// Unsigned operations are called without a signature (AssumeRoleWithWebIdentity).
 	Unsigned bool
+
+	segments []segment // of URI's path
+	literals []string  // names of the query parameters in URI
 }
 
 // A Type is the kind of a shape.

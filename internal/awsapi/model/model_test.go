@@ -159,6 +159,16 @@ func TestParseNamesTheBadLine(t *testing.T) {
 	}
 }
 
+func BenchmarkMatchREST(b *testing.B) {
+	eks := get(b, "eks")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := eks.MatchREST("GET", "/clusters/dev/node-groups/ng", ""); !ok {
+			b.Fatal("no match")
+		}
+	}
+}
+
 func BenchmarkParseEC2(b *testing.B) {
 	data, err := model.Source("ec2")
 	if err != nil {

@@ -182,6 +182,7 @@ func (s *Service) link(ops []*OperationRecord, shapes []*ShapeRecord) error {
 			}
 			op.Errors = append(op.Errors, sh)
 		}
+		op.parseURI()
 		s.Operations[op.Name] = op
 	}
 	if strings.HasPrefix(s.Protocol, "rest-") {

@@ -17,6 +17,7 @@ type route struct {
 	segments []segment
 	query    []queryLiteral
 	literals int
+	greedy   bool
 	// wanted are the query parameters of required members; they tell apart
 	// operations with one path (S3's PutObject and UploadPart).
 	wanted []string
@@ -69,13 +70,26 @@ func newRoutes(s *Service) *routes {
 	return rs
 }
 
-func newRoute(op *Operation) *route {
+// parseURI splits op's URI into path segments and query parameters.
+func (op *Operation) parseURI() {
 	path, query, _ := strings.Cut(op.URI, "?")
-	r := &route{op: op, segments: parseTemplate(path)}
+	op.segments = parseTemplate(path)
+	for _, kv := range strings.Split(query, "&") {
+		if kv != "" {
+			k, _, _ := strings.Cut(kv, "=")
+			op.literals = append(op.literals, k)
+		}
+	}
+}
+
+func newRoute(op *Operation) *route {
+	_, query, _ := strings.Cut(op.URI, "?")
+	r := &route{op: op, segments: op.segments}
 	for _, s := range r.segments {
 		if s.label == "" {
 			r.literals++
 		}
+		r.greedy = r.greedy || s.greedy
 	}
 	for _, kv := range strings.Split(query, "&") {
 		if kv == "" {
@@ -181,12 +195,18 @@ func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, b
 		return nil, false
 	}
 	query, _ := url.ParseQuery(rawQuery) // a malformed pair is the decoder's to refuse
+	id := query.Get("x-id")
+	parts := splitPath(escapedPath)
 	var best *route
 	for _, r := range s.routes.byMethod[method] {
-		if !r.matches(escapedPath, query) {
+		p := parts
+		if r.greedy {
+			p = pathParts(r.segments, escapedPath)
+		}
+		if !match(r.segments, p, nil) || !r.matchesQuery(query) {
 			continue
 		}
-		if id := query.Get("x-id"); id == "" || id == r.op.Name {
+		if id == "" || id == r.op.Name {
 			return r.op, true
 		}
 		if best == nil {
@@ -199,16 +219,15 @@ func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, b
 	return best.op, true
 }
 
-func (r *route) matches(escapedPath string, query url.Values) bool {
-	if !match(r.segments, pathParts(r.segments, escapedPath), nil) {
-		return false
-	}
+// matchesQuery tells whether the query has the parameters of the route's URI, and
+// those that tell it from other routes.
+func (r *route) matchesQuery(query url.Values) bool {
 	for _, l := range r.query {
+		if l.key == "x-id" {
+			continue // a hint that clients may leave out
+		}
 		v, ok := query[l.key]
-		if !ok || l.hasValue && (len(v) == 0 || v[0] != l.value) && l.key != "x-id" {
-			if l.key == "x-id" {
-				continue
-			}
+		if !ok || l.hasValue && v[0] != l.value {
 			return false
 		}
 	}
@@ -228,11 +247,9 @@ func (r *route) ambiguous() bool { return r.op.Service.Name == "s3" }
 // PathLabels returns the unescaped values of the labels of op's URI in an
 // escaped path, or false if the path does not match.
 func (op *Operation) PathLabels(escapedPath string) (map[string]string, bool) {
-	path, _, _ := strings.Cut(op.URI, "?")
-	segments := parseTemplate(path)
 	labels := map[string]string{}
 	valid := true
-	ok := match(segments, pathParts(segments, escapedPath), func(label, escaped string) {
+	ok := match(op.segments, pathParts(op.segments, escapedPath), func(label, escaped string) {
 		v, err := url.PathUnescape(escaped)
 		if err != nil {
 			valid = false
@@ -242,15 +259,5 @@ func (op *Operation) PathLabels(escapedPath string) (map[string]string, bool) {
 	return labels, ok && valid
 }
 
-// QueryLiterals returns the query parameters that are part of op's URI.
-func (op *Operation) QueryLiterals() []string {
-	_, query, _ := strings.Cut(op.URI, "?")
-	var out []string
-	for _, kv := range strings.Split(query, "&") {
-		if kv != "" {
-			k, _, _ := strings.Cut(kv, "=")
-			out = append(out, k)
-		}
-	}
-	return out
-}
+// QueryLiterals returns the names of the query parameters that are part of op's URI.
+func (op *Operation) QueryLiterals() []string { return op.literals }

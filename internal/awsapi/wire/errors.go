@@ -65,7 +65,11 @@ type failure struct {
 func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 	var api smithy.APIError
 	if !errors.As(err, &api) || isNil(api) {
-		return &failure{code: "InternalFailure", message: internalText, status: http.StatusInternalServerError}
+		code := "InternalFailure"
+		if svc != nil && svc.Protocol == model.ProtocolEC2 {
+			code = "InternalError"
+		}
+		return &failure{code: code, message: internalText, status: http.StatusInternalServerError}
 	}
 	f := &failure{code: api.ErrorCode(), message: api.ErrorMessage()}
 	v := reflect.Indirect(reflect.ValueOf(api))
@@ -85,7 +89,7 @@ func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 		if f.status == 0 {
 			f.status = f.shape.Status
 		}
-		if typeName != "" {
+		if strings.EqualFold(typeName, f.shape.Name) {
 			if p := planFor(f.shape, v.Type()); p != nil {
 				f.plan, f.value = p, v
 			}

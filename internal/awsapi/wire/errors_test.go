@@ -10,6 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -93,6 +94,15 @@ func TestEncodeError(t *testing.T) {
 			name: "an unknown error is internal and silent", op: "eks.CreateCluster",
 			err: secret, status: 500, header: "X-Amzn-Errortype: InternalFailure",
 			body: `{"message":"The request processing has failed because of an unknown error, exception or failure."}`,
+		},
+		{
+			name: "ec2 calls an unknown error InternalError", op: "ec2.RunInstances", err: secret, status: 500,
+			body: xmlDecl + `<Response><Errors><Error><Code>InternalError</Code><Message>The request processing has failed because of an unknown error, exception or failure.</Message></Error></Errors><RequestID>rid</RequestID></Response>`,
+		},
+		{
+			name: "a generic error finds its exception by its code", op: "eks.CreateCluster",
+			err:    &smithy.GenericAPIError{Code: "ResourceInUseException", Message: "m"},
+			status: 409, header: "X-Amzn-Errortype: ResourceInUseException", body: `{"message":"m"}`,
 		},
 		{name: "what is not implemented is 501", op: "eks.CreateCluster", err: awserr.NotImplemented("x"), status: 501},
 	} {
