@@ -3,6 +3,7 @@ package iam
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,6 +170,7 @@ const maxParsed = 4096
 // document has. When it is full it forgets everything: what is in use comes back
 // at once.
 type documentCache struct {
+	log  *slog.Logger
 	mu   sync.RWMutex
 	docs map[cacheKey]*policy.Document
 }
@@ -198,6 +200,7 @@ func (c *documentCache) named(name string, kind policy.Kind, text string) *polic
 	}
 	doc, err := policy.Parse(kind, text)
 	if err != nil {
+		c.log.Error("iam: a stored policy does not parse; it denies everything", "error", err)
 		doc = unreadable
 	}
 	c.mu.Lock()

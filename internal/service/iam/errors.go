@@ -2,11 +2,14 @@ package iam
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // The texts are IAM's own, as clients and their issue trackers quote them; where
@@ -97,7 +100,7 @@ func noSuchRole(name string) error {
 
 func roleExists(name string) error { return alreadyExists("Role with name %s already exists.", name) }
 
-// https://github.com/aws/containers-roadmap issues on AWSServiceRoleForAmazonEKS quote it.
+// https://github.com/rebuy-de/aws-nuke/issues/331
 func protectedRole(name string) error {
 	m := fmt.Sprintf("Cannot perform the operation on the protected role '%s' - this role is only modifiable by AWS", name)
 	return &iamtypes.UnmodifiableEntityException{Message: &m}
@@ -111,8 +114,10 @@ func invalidPrincipal(kind, value string) error {
 	return malformedDocument(fmt.Errorf("Invalid principal in policy: %q:%q", kind, value)) //nolint:staticcheck // AWS's text
 }
 
-// Deletions: https://github.com/hashicorp/terraform-provider-aws and the AWS CLI's
-// trackers quote all of them.
+// Deletions: https://github.com/99designs/iamy/pull/68 (instance profile),
+// https://github.com/awslabs/aws-orbit-workbench/issues/633 (policies),
+// https://github.com/aws-cloudformation/rain/issues/462 (attachments),
+// https://github.com/hashicorp/terraform/issues/29147 (groups).
 const (
 	mustDetach         = "Cannot delete entity, must detach all policies first."
 	mustDeletePolicies = "Cannot delete entity, must delete policies first."
@@ -160,9 +165,10 @@ func inlinePoliciesTooLarge(limit int, owner, name string) error {
 	return limitExceeded("Maximum policy size of %d bytes exceeded for %s %s", limit, owner, name)
 }
 
-// awsManaged: nobody changes AWS's policies. No source for the text.
-func awsManaged(arn string) error {
-	return awserr.New("AccessDenied", "Policy "+arn+" is managed by AWS and cannot be changed.").WithStatus(403)
+// awsManaged: nobody may change AWS's policies, not even root.
+func awsManaged(call *awsapi.Call, policyARN string) error {
+	d := policy.Decision{Action: "iam:" + call.Operation, Resource: "policy " + policyARN}
+	return awserr.New("AccessDenied", d.Message(call.Principal.ARN)).WithStatus(http.StatusForbidden)
 }
 
 // Instance profiles. Karpenter tells a missing profile from a missing role by

@@ -37,18 +37,17 @@ type Config struct {
 type Service struct {
 	store  *store.Store
 	clock  clock.Clock
-	log    *slog.Logger
 	parsed documentCache
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	s := &Service{store: cfg.Store, clock: cfg.Clock, parsed: documentCache{log: cfg.Log}}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
-	if s.log == nil {
-		s.log = slog.Default()
+	if s.parsed.log == nil {
+		s.parsed.log = slog.Default()
 	}
 	return s
 }

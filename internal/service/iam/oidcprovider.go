@@ -127,7 +127,7 @@ func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *awsiam.List
 	if err != nil {
 		return nil, err
 	}
-	out := &awsiam.ListOpenIDConnectProvidersOutput{}
+	out := &awsiam.ListOpenIDConnectProvidersOutput{OpenIDConnectProviderList: []iamtypes.OpenIDConnectProviderListEntry{}}
 	for _, i := range items {
 		out.OpenIDConnectProviderList = append(out.OpenIDConnectProviderList,
 			iamtypes.OpenIDConnectProviderListEntry{Arn: aws.String(providerARN(acct, i.Value.URL))})

@@ -29,6 +29,9 @@ func paginate[T any](items []T, key func(T) string, marker *string, maxItems *in
 			items = items[1:]
 		}
 	}
+	if items == nil {
+		items = []T{} // IAM answers empty lists, not absent ones
+	}
 	most := 100
 	if maxItems != nil {
 		most = int(*maxItems)

@@ -93,7 +93,7 @@ func findPolicy(r store.Reader, account, policyARN string) (managedPolicy, error
 func (s *Service) changePolicy(ctx context.Context, policyARN string, fn func(*store.Tx, *managedPolicy) error) error {
 	acct := awsapi.CallFrom(ctx).Account
 	if strings.HasPrefix(policyARN, "arn:aws:iam::aws:policy/") {
-		return awsManaged(policyARN)
+		return awsManaged(awsapi.CallFrom(ctx), policyARN)
 	}
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := findPolicy(tx, acct, policyARN); err != nil {
@@ -187,7 +187,7 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput
 func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput) (*awsiam.DeletePolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	if strings.HasPrefix(*in.PolicyArn, "arn:aws:iam::aws:policy/") {
-		return nil, awsManaged(*in.PolicyArn)
+		return nil, awsManaged(awsapi.CallFrom(ctx), *in.PolicyArn)
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		p, err := findPolicy(tx, acct, *in.PolicyArn)

@@ -98,7 +98,7 @@ func TestCustomerManagedPolicies(t *testing.T) {
 func TestAWSManagedPolicies(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
-	c, _ := w.root(t)
+	c, account := w.root(t)
 	arn := aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
 	p := must[*awsiam.GetPolicyOutput](t)(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: arn})).Policy
 	v := must[*awsiam.GetPolicyVersionOutput](t)(c.GetPolicyVersion(ctx, &awsiam.GetPolicyVersionInput{PolicyArn: arn, VersionId: p.DefaultVersionId})).PolicyVersion
@@ -106,7 +106,7 @@ func TestAWSManagedPolicies(t *testing.T) {
 		t.Errorf("document: %s", doc)
 	}
 	_, err := c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
-	wantError(t, err, "AccessDenied", "")
+	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":root is not authorized to perform: iam:DeletePolicy on resource: policy "+*arn)
 	n := 0
 	pages := awsiam.NewListPoliciesPaginator(c, &awsiam.ListPoliciesInput{Scope: iamtypes.PolicyScopeTypeAws, MaxItems: aws.Int32(500)})
 	for pages.HasMorePages() {

@@ -50,7 +50,10 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 	if err != nil {
 		return nil, err
 	}
-	out := &awsiam.ListEntitiesForPolicyOutput{IsTruncated: p.truncated, Marker: p.marker}
+	out := &awsiam.ListEntitiesForPolicyOutput{
+		PolicyGroups: []iamtypes.PolicyGroup{}, PolicyRoles: []iamtypes.PolicyRole{}, PolicyUsers: []iamtypes.PolicyUser{},
+		IsTruncated: p.truncated, Marker: p.marker,
+	}
 	for _, e := range p.items {
 		switch e.kind {
 		case ofGroup:

@@ -15,7 +15,9 @@ import (
 
 const (
 	defaultRoleSession = time.Hour
-	// maxChained limits the session of a role that another role assumed.
+	// maxChained limits the session of a role that was assumed with temporary
+	// credentials, those of GetSessionToken included:
+	// https://github.com/mmmorris1975/aws-runas/issues/11
 	maxChained = time.Hour
 )
 
@@ -49,7 +51,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if duration > longest {
 		return nil, longerThanRole()
 	}
-	if caller.Type == awsapi.AssumedRole && duration > maxChained {
+	if isTemporary(caller) && duration > maxChained {
 		return nil, longerThanChain()
 	}
 	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), duration)

@@ -58,6 +58,7 @@ func longerThanRole() error {
 	return validationError("The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 }
 
+// https://github.com/aws/eks-anywhere/pull/9485
 func longerThanChain() error {
 	return validationError("The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining.")
 }

@@ -129,6 +129,9 @@ func (s *Service) aead(ctx context.Context, make bool) (cipher.AEAD, error) {
 			k = newSealKey()
 			return sealKeys.Put(tx, sealKeyID, k)
 		})
+		if err == nil {
+			s.log.InfoContext(ctx, "sts: made the key that seals session tokens")
+		}
 	}
 	if err != nil {
 		return nil, err
