@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/model/botocore"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire/shapetype"
 )
 
 // The corpus is AWS's protocol tests in github.com/aws/aws-sdk-go, read from the
@@ -163,7 +164,7 @@ func (s *suite) runInput(t *testing.T, c *corpusCase) {
 			t.Errorf("%s %s is not routed to %s", op.Method, c.Serialized.URI, op.URI)
 		}
 	}
-	in := reflect.New(goType(op.Input, 8))
+	in := reflect.New(shapetype.Of(op.Input, 8))
 	members, err := wire.Decode(op, req, in.Interface())
 	if err != nil {
 		t.Fatalf("decode %q: %v", c.Serialized.Body, err)
@@ -219,7 +220,7 @@ func (s *suite) runOutput(t *testing.T, c *corpusCase) {
 	if op.Output == nil {
 		op.Output = &model.Shape{Type: model.Structure}
 	}
-	out := reflect.New(goType(op.Output, 8))
+	out := reflect.New(shapetype.Of(op.Output, 8))
 	result := c.Result
 	if result == nil {
 		result = map[string]any{}
@@ -354,69 +355,6 @@ func xmlElement(t *testing.T, dec *xml.Decoder, start xml.StartElement) element 
 // two children.
 func isMapEntry(e element) bool {
 	return len(e.Kids) == 2 && (len(e.Kids["key"]) == 1 || len(e.Kids["foo"]) == 1 || len(e.Kids["K"]) == 1)
-}
-
-// goType makes the Go type that the SDK would have for a shape. Recursive shapes
-// are unrolled; below depth members are left out.
-func goType(s *model.Shape, depth int) reflect.Type {
-	var fields []reflect.StructField
-	for _, m := range s.Members {
-		if t := memberType(m, depth-1); t != nil {
-			fields = append(fields, reflect.StructField{Name: strings.ToUpper(m.Name[:1]) + m.Name[1:], Type: t})
-		}
-	}
-	return reflect.StructOf(fields)
-}
-
-func memberType(m *model.Member, depth int) reflect.Type {
-	switch m.Shape.Type {
-	case model.Structure:
-		if depth <= 0 {
-			return nil
-		}
-		return reflect.PointerTo(goType(m.Shape, depth))
-	case model.List, model.Map:
-		e := m.Shape.Elem
-		if m.Shape.Type == model.Map {
-			e = m.Shape.Value
-		}
-		if depth <= 0 {
-			return nil
-		}
-		t := memberType(e, depth-1)
-		if t == nil {
-			return nil
-		}
-		if t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		if m.Shape.Type == model.Map {
-			return reflect.MapOf(reflect.TypeFor[string](), t)
-		}
-		return reflect.SliceOf(t)
-	case model.String:
-		return reflect.TypeFor[*string]()
-	case model.Boolean:
-		return reflect.TypeFor[*bool]()
-	case model.Integer:
-		return reflect.TypeFor[*int32]()
-	case model.Long:
-		return reflect.TypeFor[*int64]()
-	case model.Float:
-		return reflect.TypeFor[*float32]()
-	case model.Double:
-		return reflect.TypeFor[*float64]()
-	case model.Timestamp:
-		return reflect.TypeFor[*time.Time]()
-	case model.Document:
-		return reflect.TypeFor[any]()
-	case model.Blob:
-		if m.Streaming {
-			return reflect.TypeFor[io.Reader]()
-		}
-		return reflect.TypeFor[[]byte]()
-	}
-	return nil
 }
 
 // generic turns a value into what the corpus writes for it.
