@@ -256,6 +256,7 @@ func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *clusterRecord,
 			d.TagSpecifications = append(d.TagSpecifications, ec2types.LaunchTemplateTagSpecificationRequest{ResourceType: kind})
 		}
 		for _, k := range slices.Sorted(maps.Keys(tags)) {
+			d.TagSpecifications[i].Tags = slices.DeleteFunc(d.TagSpecifications[i].Tags, func(t ec2types.Tag) bool { return text(t.Key) == k })
 			d.TagSpecifications[i].Tags = append(d.TagSpecifications[i].Tags, tag(k, tags[k]))
 		}
 	}
