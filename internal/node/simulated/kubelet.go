@@ -38,6 +38,9 @@ const (
 	networkRetry = 10 * time.Second
 	// assignRetry is how long the CNI leaves EC2 alone after it gave no addresses.
 	assignRetry = 15 * time.Second
+	// notFoundRetry is how often a kubelet looks for its Node object after somebody
+	// deleted it.
+	notFoundRetry = 10 * time.Second
 	// watchTime is how long one watch lasts; the reflector of the kubelet takes 5 to
 	// 10 minutes, and nothing but load depends on it.
 	watchTime = 30 * time.Minute
@@ -284,7 +287,11 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 	if err != nil {
 		// As with the kubelet, nothing registers a node anew whose object was deleted.
 		k.trouble(ctx, "reporting the node's status", err)
-		k.statusDue = k.now().Add(k.retryDelay())
+		delay := k.retryDelay()
+		if apierrors.IsNotFound(err) {
+			delay = notFoundRetry
+		}
+		k.statusDue = k.now().Add(delay)
 		if changed {
 			k.statusDue = k.statusDue.Add(statusInterval)
 		}
@@ -397,6 +404,7 @@ func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 				version, relist = list.ResourceVersion, false
 			}
 		}
+		began := k.now()
 		if err == nil {
 			err = k.client.watchPods(ctx, k.name, version, watchTime-rand.N(watchTime/3), func(t watch.EventType, p *corev1.Pod) {
 				version, delay = p.ResourceVersion, 0
@@ -409,7 +417,7 @@ func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil: // the server ended the watch in its time
+		case err == nil && k.m.rt.clock.Since(began) > time.Second: // it ended in its time
 			continue
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 			relist = true
