@@ -199,30 +199,45 @@ func lower(b byte) byte {
 	return b
 }
 
+// A comparison is what a condition operator does with one value of the policy
+// and one of the request. A negated operator holds if no pair compares.
+type comparison struct {
+	matches func(pattern, value string) bool
+	negated bool
+}
+
+// comparisons are the operators that are decided, in lower case.
+var comparisons = map[string]comparison{
+	"stringequals":              {matches: equal},
+	"stringnotequals":           {matches: equal, negated: true},
+	"stringequalsignorecase":    {matches: strings.EqualFold},
+	"stringnotequalsignorecase": {matches: strings.EqualFold, negated: true},
+	"stringlike":                {matches: glob},
+	"stringnotlike":             {matches: glob, negated: true},
+	"arnequals":                 {matches: matchARN},
+	"arnlike":                   {matches: matchARN},
+	"arnnotequals":              {matches: matchARN, negated: true},
+	"arnnotlike":                {matches: matchARN, negated: true},
+	"bool":                      {matches: strings.EqualFold},
+}
+
+func equal(a, b string) bool { return a == b }
+
 // holds decides a condition on a key whose value is known, for the operators
 // that compare strings. Everything else cannot be told.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 func (c *Condition) holds(req *Request, version string) verdict {
 	values, known := req.Context[strings.ToLower(c.Key)]
-	if !known {
-		return unknown
-	}
-	var compare func(pattern, value string) bool
 	base := operatorBase(c.Operator)
-	switch strings.ToLower(base) {
-	case "stringequals":
-		compare = func(p, v string) bool { return p == v }
-	case "stringlike":
-		compare = glob
-	case "arnequals", "arnlike":
-		compare = matchARN
-	default:
-		return unknown
-	}
+	compare, decidable := comparisons[strings.ToLower(base)]
+	ifExists := strings.EqualFold(c.Operator, base+"IfExists")
 	switch {
-	case base != c.Operator && !strings.EqualFold(c.Operator, base+"IfExists"):
+	case !known || !decidable:
+		return unknown
+	case base != c.Operator && !ifExists:
 		return unknown // ForAllValues:, ForAnyValue:
 	case len(values) == 0:
-		return is(base != c.Operator)
+		return is(ifExists || compare.negated)
 	}
 	v := no
 	for _, pattern := range c.Values {
@@ -232,8 +247,11 @@ func (c *Condition) holds(req *Request, version string) verdict {
 			continue
 		}
 		for _, value := range values {
-			v = max(v, is(compare(loose, value)))
+			v = max(v, is(compare.matches(loose, value)))
 		}
+	}
+	if compare.negated {
+		return yes - v
 	}
 	return v
 }

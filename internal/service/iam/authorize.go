@@ -16,7 +16,10 @@ import (
 // Authorize decides whether the caller may do what call says. The resource is
 // not known yet: statements on single resources are not decided.
 func (s *Service) Authorize(_ context.Context, call *awsapi.Call) policy.Decision {
-	known := map[string][]string{"aws:requestedregion": {call.Region}}
+	known := map[string][]string{
+		"aws:requestedregion": {call.Region},
+		"aws:securetransport": {strconv.FormatBool(call.TLS)},
+	}
 	return s.decide(call.Principal, policy.Request{Action: actionPrefix(call.Service) + ":" + call.Operation, Context: known})
 }
 
@@ -49,6 +52,12 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 	req.Context["aws:principalaccount"] = []string{p.Account}
 	req.Context["aws:principalarn"] = []string{p.ARN}
 	req.Context["aws:userid"] = []string{p.UserID}
+	// Nobody has a second factor here; long-term keys do not even say so.
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
+	req.Context["aws:multifactorauthpresent"] = nil
+	if !p.IssuedAt.IsZero() {
+		req.Context["aws:multifactorauthpresent"] = []string{"false"}
+	}
 	switch p.Type {
 	case awsapi.IAMUser:
 		req.Context["aws:username"] = []string{p.Name}

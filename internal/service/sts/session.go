@@ -117,10 +117,10 @@ func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken str
 	return session.Secret, session.Principal, nil
 }
 
-// aead is the cipher of session tokens; make makes its key if there is none.
-func (s *Service) aead(ctx context.Context, make bool) (cipher.AEAD, error) {
+// aead is the cipher of session tokens; create makes its key if there is none.
+func (s *Service) aead(ctx context.Context, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(s.store, sealKeyID)
-	if errors.Is(err, store.ErrNotFound) && make {
+	if errors.Is(err, store.ErrNotFound) && create {
 		err = s.store.Update(ctx, func(tx *store.Tx) error {
 			var err error
 			if k, err = sealKeys.Get(tx, sealKeyID); err == nil {
