@@ -39,7 +39,12 @@ func newWorld(t testing.TB) *world {
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)
-	w.Client = awsec2.NewFromConfig(w.server.AWSConfig(w.account))
+	cfg := w.server.AWSConfig(w.account)
+	// The SDK closes a request's body as soon as the answer begins; when that is so
+	// soon that net/http still looks for the body's end, the connection is dropped
+	// in the middle of a long answer. Its default retries hide that.
+	cfg.RetryMaxAttempts = 4
+	w.Client = awsec2.NewFromConfig(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.service.Run(ctx) }()

@@ -1,6 +1,9 @@
 package ec2_test
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,8 +34,8 @@ func TestNewAccountHasADefaultVPC(t *testing.T) {
 		{"us-east-1b", "use1-az2", "172.31.16.0/20", 4091, true},
 		{"us-east-1c", "use1-az4", "172.31.32.0/20", 4091, true},
 	}
-	byZone := func(a, b subnet) bool { return a.Zone < b.Zone }
-	if diff := cmp.Diff(want, sorted(got, byZone)); diff != "" {
+	slices.SortFunc(got, func(a, b subnet) int { return strings.Compare(a.Zone, b.Zone) })
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	rtb := must(w.DescribeRouteTables(ctx, &awsec2.DescribeRouteTablesInput{Filters: append(filter("association.main", "true"), inVPC...)}))(t).RouteTables
@@ -51,15 +54,6 @@ func TestNewAccountHasADefaultVPC(t *testing.T) {
 	if len(acl) != 1 || len(acl[0].Entries) != 4 || len(acl[0].Associations) != 3 {
 		t.Errorf("ACLs: %+v", acl)
 	}
-}
-
-func sorted[T any](in []T, less func(a, b T) bool) []T {
-	for i := range in {
-		for j := i; j > 0 && less(in[j], in[j-1]); j-- {
-			in[j], in[j-1] = in[j-1], in[j]
-		}
-	}
-	return in
 }
 
 func (w *world) vpc(t testing.TB, cidr string) string {
@@ -201,20 +195,10 @@ func TestTooManyRules(t *testing.T) {
 	g := must(w.CreateSecurityGroup(t.Context(), &awsec2.CreateSecurityGroupInput{GroupName: aws.String("g"), Description: aws.String("d"), VpcId: &vpc}))(t).GroupId
 	p := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1), ToPort: aws.Int32(1)}
 	for i := range 61 {
-		p.IpRanges = append(p.IpRanges, ec2types.IpRange{CidrIp: aws.String("10.0." + string(rune('0'+i/10)) + string(rune('0'+i%10)) + ".0/24")})
-	}
-	for i := range p.IpRanges {
-		p.IpRanges[i].CidrIp = aws.String("10." + itoa(i) + ".0.0/16")
+		p.IpRanges = append(p.IpRanges, ec2types.IpRange{CidrIp: aws.String("10." + strconv.Itoa(i) + ".0.0/16")})
 	}
 	_, err := w.AuthorizeSecurityGroupIngress(t.Context(), &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: g, IpPermissions: []ec2types.IpPermission{p}})
 	wantError(t, err, "RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group has been reached.")
-}
-
-func itoa(i int) string {
-	if i < 10 {
-		return string(rune('0' + i))
-	}
-	return itoa(i/10) + string(rune('0'+i%10))
 }
 
 func TestFiltersAndPages(t *testing.T) {
@@ -227,7 +211,7 @@ func TestFiltersAndPages(t *testing.T) {
 	vpc := w.vpc(t, "10.0.0.0/16")
 	var want []string
 	for i := range 12 {
-		want = append(want, w.subnet(t, vpc, "10.0."+itoa(i)+".0/24"))
+		want = append(want, w.subnet(t, vpc, "10.0."+strconv.Itoa(i)+".0/24"))
 	}
 	var got []string
 	p := awsec2.NewDescribeSubnetsPaginator(w, &awsec2.DescribeSubnetsInput{MaxResults: aws.Int32(5), Filters: filter("cidr-block", "10.0.*.0/2?")})
@@ -238,8 +222,8 @@ func TestFiltersAndPages(t *testing.T) {
 			got = append(got, *s.SubnetId)
 		}
 	}
-	less := func(a, b string) bool { return a < b }
-	if diff := cmp.Diff(sorted(want, less), got); diff != "" || pages != 3 {
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || pages != 3 {
 		t.Errorf("%d pages: %s", pages, diff)
 	}
 	_, err = w.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16"), DryRun: aws.Bool(true)})
