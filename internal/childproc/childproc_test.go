@@ -207,6 +207,15 @@ func TestAChildThatDoesNotStopIsKilled(t *testing.T) {
 	awaitGone(t, pid)
 }
 
+func TestKillDoesNotWaitForTheChild(t *testing.T) {
+	r := supervise(t, "deaf", nil, func(s *childproc.Spec) { s.StopGrace = time.Hour })
+	pid := next(t, "start", r.starts)
+	next(t, "report", r.reports)
+	r.Kill()
+	awaitGone(t, pid)
+	r.Kill()
+}
+
 func TestTheLogIsBounded(t *testing.T) {
 	const limit = 20_000
 	r := supervise(t, "chatty", nil, func(s *childproc.Spec) { s.LogLimit = limit })

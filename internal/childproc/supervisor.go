@@ -54,6 +54,9 @@ type Supervisor struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	hard sync.Once
+	now  chan struct{} // closed to kill without grace
+
 	mu   sync.Mutex
 	wake chan struct{} // closed to end a backoff
 }
@@ -80,7 +83,7 @@ func Supervise(ctx context.Context, spec Spec) *Supervisor {
 		spec.Env = []string{}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Supervisor{spec: spec, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{})}
+	s := &Supervisor{spec: spec, cancel: cancel, done: make(chan struct{}), now: make(chan struct{}), wake: make(chan struct{})}
 	go s.run(ctx)
 	return s
 }
@@ -89,6 +92,12 @@ func Supervise(ctx context.Context, spec Spec) *Supervisor {
 func (s *Supervisor) Stop() {
 	s.cancel()
 	<-s.done
+}
+
+// Kill is Stop without giving the child time to end by itself.
+func (s *Supervisor) Kill() {
+	s.hard.Do(func() { close(s.now) })
+	s.Stop()
 }
 
 // Done is closed when the child is gone for good.
@@ -203,10 +212,12 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 		defer timer.Stop()
 		select {
 		case <-gone:
+			return
+		case <-s.now:
 		case <-timer.C:
 			s.spec.Log.Warn("child did not stop in time, killing it", "mode", s.spec.Mode, "pid", cmd.Process.Pid)
-			_ = cmd.Process.Kill()
 		}
+		_ = cmd.Process.Kill()
 	})
 	reports := make(chan struct{})
 	helpers.Go(func() {

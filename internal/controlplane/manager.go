@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -56,6 +57,9 @@ type Manager struct {
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.Dir == "" || cfg.Store == nil || cfg.Authenticate == nil {
 		return nil, errors.New("controlplane.Config lacks Dir, Store or Authenticate")
+	}
+	if cfg.Store.EtcdAccess().NeedsPassword {
+		return nil, errors.New("API servers cannot log in to etcd with a password; give the etcd user a client certificate instead")
 	}
 	if cfg.ListenAddress == "" {
 		cfg.ListenAddress = "127.0.0.1"
@@ -119,7 +123,7 @@ func (m *Manager) start(ctx context.Context) error {
 		rec := p.snapshot()
 		if rec.Releasing {
 			m.wg.Go(func() {
-				if err := m.Release(m.ctx, p.id); err != nil {
+				if err := m.Release(m.ctx, p.id); err != nil && !m.isClosed() {
 					m.cfg.Log.Error("finishing the release of a control plane", "plane", p.id, "err", err)
 				}
 			})
@@ -151,7 +155,7 @@ func (m *Manager) Close() error {
 	defer m.birth.Unlock()
 	var group sync.WaitGroup
 	for _, p := range m.all() {
-		group.Go(p.halt)
+		group.Go(func() { p.halt((*childproc.Supervisor).Stop) })
 	}
 	group.Wait()
 	if m.webhooks != nil {
@@ -317,12 +321,13 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	p.halt()
-	if err := m.cfg.Store.DeleteClusterPrefix(ctx, id); err != nil {
-		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
-	}
+	// Nothing of it is wanted any more: no need to let it end in good order.
+	p.halt((*childproc.Supervisor).Kill)
 	if err := os.RemoveAll(string(p.dir())); err != nil {
 		return err
+	}
+	if err := m.cfg.Store.DeleteClusterPrefix(ctx, id); err != nil {
+		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
 	}
 	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		records().Delete(tx, recordKey(id))

@@ -225,8 +225,9 @@ func (p *plane) onExit(err error) {
 	p.clients.closeIdle()
 }
 
-// halt ends the process and its sockets, and the endpoint.
-func (p *plane) halt() {
+// halt ends the endpoint, the process and its sockets. stop is how the process
+// is ended.
+func (p *plane) halt(stop func(*childproc.Supervisor)) {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
 	if p.endpoint != nil {
@@ -234,7 +235,7 @@ func (p *plane) halt() {
 		p.endpoint = nil
 	}
 	if p.child != nil {
-		p.child.Stop()
+		stop(p.child)
 		p.child = nil
 	}
 	if p.egress != nil {

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/store"
@@ -66,12 +67,12 @@ func (m *Manager) quiet() bool {
 // tendSpares removes the spares that do not fit and makes those that lack.
 func (m *Manager) tendSpares() error {
 	want, err := lastKeys().Get(m.cfg.Store, recordKey("last"))
-	if err != nil && err != store.ErrNotFound { //nolint:errorlint // returned as it is
-		return err
-	}
 	lacking := m.cfg.WarmSpares
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		lacking = 0
+	case err != nil:
+		return err
 	}
 	m.birth.Lock()
 	defer m.birth.Unlock()
@@ -80,7 +81,9 @@ func (m *Manager) tendSpares() error {
 		if rec.Owner != "" || rec.Releasing {
 			continue
 		}
-		if lacking == 0 || rec.Key.kind() != want {
+		// A reset of the store takes the records away.
+		_, err := records().Get(m.cfg.Store, recordKey(p.id))
+		if lacking == 0 || rec.Key.kind() != want || errors.Is(err, store.ErrNotFound) {
 			if err := m.Release(m.ctx, p.id); err != nil {
 				return err
 			}

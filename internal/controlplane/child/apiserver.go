@@ -97,8 +97,8 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--service-account-jwks-uri=" + cfg.Issuer + "/keys",
 		"--service-account-key-file=" + files.ServiceAccountKey(),
 		"--service-account-signing-key-file=" + files.ServiceAccountKey(),
-		// The first one is put into tokens that ask for none.
-		"--api-audiences=https://kubernetes.default.svc," + cfg.Issuer,
+		// Tokens that ask for no audience get this one, on EKS, too.
+		"--api-audiences=https://kubernetes.default.svc",
 
 		"--requestheader-client-ca-file=" + files.FrontProxyCA(),
 		"--requestheader-allowed-names=front-proxy-client",

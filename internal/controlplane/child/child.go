@@ -51,16 +51,8 @@ func Main(ctx context.Context, env childproc.Env) int {
 	return 1
 }
 
-// Memory settings. Starting up makes a lot of garbage at once, and collecting it
-// takes a quarter of the start's CPU time; afterwards a small process matters
-// more than a fast one.
-const (
-	startGCPercent = 400
-	idleGCPercent  = 50
-)
-
 func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) error {
-	debug.SetGCPercent(startGCPercent)
+	debug.SetGCPercent(startGC)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -110,20 +102,10 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			}
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
-		settle(ctx)
+		tendMemory(ctx)
 		return nil
 	})
 	return group.Wait()
-}
-
-// settle gives the memory of the start back, once the controllers have caught up.
-func settle(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(5 * time.Second):
-	}
-	debug.SetGCPercent(idleGCPercent)
-	debug.FreeOSMemory()
 }
 
 // waitFor asks for a path of the API server until the answer is OK.
