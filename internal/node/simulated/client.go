@@ -40,8 +40,10 @@ const (
 	maxFrame = 4 << 20
 	// callsPerCluster bounds the calls under way to one cluster from all its nodes
 	// together, so that a thousand nodes booting at once queue here and not in the
-	// API server.
-	callsPerCluster = 16
+	// API server. Leases have a lane of their own, as they have there: however many
+	// pods are started, no node is given up for it.
+	callsPerCluster  = 48
+	leasesPerCluster = 32
 )
 
 // cluster is what the nodes of one cluster share: how to trust it, and how much to
@@ -50,6 +52,7 @@ type cluster struct {
 	key    string
 	tls    *tls.Config
 	slots  chan struct{}
+	leases chan struct{}
 	events *rate.Limiter
 	refs   int
 }
@@ -87,6 +90,7 @@ func (cs *clusters) get(endpoint *url.URL, ca []byte) (*cluster, error) {
 			ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		},
 		slots:  make(chan struct{}, callsPerCluster),
+		leases: make(chan struct{}, leasesPerCluster),
 		events: rate.NewLimiter(cs.eventRate, cs.eventBurst),
 		refs:   1,
 	}
@@ -183,9 +187,13 @@ func (c *client) request(ctx context.Context, verb, path string) (*rest.Request,
 // do makes a call. body is nil, a runtime.Object with its TypeMeta set, or
 // the []byte of a strategic merge patch. into may be nil.
 func (c *client) do(ctx context.Context, verb, path string, query url.Values, body any, into runtime.Object) error {
+	lane := c.cluster.slots
+	if strings.HasPrefix(path, leasePath) {
+		lane = c.cluster.leases
+	}
 	select {
-	case c.cluster.slots <- struct{}{}:
-		defer func() { <-c.cluster.slots }()
+	case lane <- struct{}{}:
+		defer func() { <-lane }()
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for a turn at the cluster: %w", ctx.Err())
 	}

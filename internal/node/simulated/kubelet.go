@@ -312,9 +312,10 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 
 func (k *kubelet) retryDelay() time.Duration { return time.Second + rand.N(time.Second) }
 
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
 // renewLease writes the node's lease.
 func (k *kubelet) renewLease(ctx context.Context) {
-	const collection = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 	now := k.now()
 	if k.lease == nil {
 		k.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -329,9 +330,9 @@ func (k *kubelet) renewLease(ctx context.Context) {
 	var out coordinationv1.Lease
 	var err error
 	if k.lease.ResourceVersion == "" {
-		err = k.client.do(ctx, http.MethodPost, collection, nil, k.lease, &out)
+		err = k.client.do(ctx, http.MethodPost, leasePath, nil, k.lease, &out)
 	} else {
-		err = k.client.do(ctx, http.MethodPut, collection+"/"+k.name, nil, k.lease, &out)
+		err = k.client.do(ctx, http.MethodPut, leasePath+"/"+k.name, nil, k.lease, &out)
 	}
 	switch {
 	case err == nil:
@@ -341,7 +342,7 @@ func (k *kubelet) renewLease(ctx context.Context) {
 		k.leaseDue = now.Add(interval - rand.N(interval/20))
 		return
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
-		err = k.client.do(ctx, http.MethodGet, collection+"/"+k.name, nil, nil, &out)
+		err = k.client.do(ctx, http.MethodGet, leasePath+"/"+k.name, nil, nil, &out)
 		if err == nil {
 			out.ManagedFields = nil
 			k.lease = &out
