@@ -272,7 +272,11 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up
 		return err
 	}
 	for _, g := range groups {
-		if _, err := ensureEntry(tx, key, s.accessEntry(key, g.Value.Role, typeEC2Linux)); err != nil {
+		made, err := ensureEntry(tx, key, s.accessEntry(key, g.Value.Role, typeEC2Linux))
+		if err == nil && made {
+			err = nodegroups.Update(tx, g.Key, func(n *nodegroupRecord) error { n.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
 			return err
 		}
 	}

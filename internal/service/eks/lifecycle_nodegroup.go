@@ -649,10 +649,10 @@ func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
 	if err != nil {
 		return err
 	}
-	shared := slices.ContainsFunc(others, func(o store.Item[nodegroupRecord]) bool {
+	heir := slices.IndexFunc(others, func(o store.Item[nodegroupRecord]) bool {
 		return o.Key != w.key && o.Value.Role == w.g.Role && o.Value.Nodegroup.Status != ekstypes.NodegroupStatusDeleting
 	})
-	if !shared && w.cluster.usesConfigMap() {
+	if heir < 0 && w.cluster.usesConfigMap() {
 		if err := w.s.unmapNodeRole(ctx, ses, w.g.Role.ARN); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
 			return err
 		}
@@ -665,10 +665,14 @@ func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
 		if err != nil || g.UUID != w.g.UUID {
 			return ignoreNotFound(err)
 		}
-		if g.AccessEntryMade && !shared {
-			accessEntries.Delete(tx, below(cluster, g.Role.ARN))
-		}
 		nodegroups.Delete(tx, w.key)
+		switch {
+		case !g.AccessEntryMade:
+		case heir < 0:
+			accessEntries.Delete(tx, below(cluster, g.Role.ARN))
+		default: // another group's nodes come in by it, and that group removes it
+			return ignoreNotFound(nodegroups.Update(tx, others[heir].Key, func(o *nodegroupRecord) error { o.AccessEntryMade = true; return nil }))
+		}
 		return nil
 	})
 }

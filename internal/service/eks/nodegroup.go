@@ -139,6 +139,7 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 		Since:           now,
 		Role:            role,
 		ImageID:         machine.imageID,
+		MachineTypes:    machine.launched,
 		InstanceProfile: "eks-" + uuid,
 		Nodegroup: ekstypes.Nodegroup{
 			NodegroupName: &name,

@@ -400,3 +400,124 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 	})
 	wantError(t, err, "InvalidParameterException", "Minimum capacity 2 can't be greater than desired size 0")
 }
+
+func (w *world) template(name string, d *ec2types.ResponseLaunchTemplateData) {
+	w.ec2.mu.Lock()
+	defer w.ec2.mu.Unlock()
+	w.ec2.templates[name] = ec2types.LaunchTemplateVersion{LaunchTemplateId: aws.String("lt-" + name), LaunchTemplateName: &name, VersionNumber: aws.Int64(7), LaunchTemplateData: d}
+}
+
+func TestAUsersLaunchTemplateIsMerged(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	own := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"mine\"\n\n--mine\nContent-Type: text/x-shellscript\n\n#!/bin/sh\necho hello\n--mine--\n"
+	w.template("mine", &ec2types.ResponseLaunchTemplateData{
+		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(own))), SecurityGroupIds: []string{"sg-1"}, KeyName: aws.String("key"), InstanceType: "t3.large",
+	})
+	in := w.nodegroupInput("dev", "ng", 1)
+	in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Name: aws.String("mine"), Version: aws.String("7")}
+	if _, err := w.client.CreateNodegroup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+	if g.DiskSize != nil || len(g.InstanceTypes) != 0 || *g.LaunchTemplate.Id != "lt-mine" || *g.LaunchTemplate.Version != "7" {
+		t.Errorf("node group = %+v, template %+v", g, g.LaunchTemplate)
+	}
+	uuid := (*g.NodegroupArn)[strings.LastIndexByte(*g.NodegroupArn, '/')+1:]
+	w.ec2.mu.Lock()
+	d := w.ec2.templates["eks-"+uuid].LaunchTemplateData
+	w.ec2.mu.Unlock()
+	raw, err := base64.StdEncoding.DecodeString(*d.UserData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := guest.Parse(node.AL2023, raw); err != nil || cfg.ClusterName != "dev" || cfg.MaxPods != 35 || !strings.Contains(string(raw), "echo hello") {
+		t.Errorf("user data (%v):\n%s", err, raw)
+	}
+	if diff := cmp.Diff([]string{"sg-1"}, d.SecurityGroupIds); diff != "" || *d.KeyName != "key" || d.InstanceType != "t3.large" {
+		t.Errorf("merged template = %+v", d)
+	}
+	for _, n := range w.nodes() {
+		if n.Labels["eks.amazonaws.com/sourceLaunchTemplateId"] != "lt-mine" {
+			t.Errorf("labels = %v", n.Labels)
+		}
+	}
+}
+
+func TestACustomImageKeepsItsUserData(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	own := base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\njoin by hand\n"))
+	w.template("custom", &ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-custom"), UserData: &own})
+	in := w.nodegroupInput("dev", "ng", 1)
+	in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Id: aws.String("lt-custom")}
+	in.Labels = map[string]string{"tier": "web"}
+	in.Taints = []ekstypes.Taint{{Key: aws.String("only"), Value: aws.String("web"), Effect: ekstypes.TaintEffectNoSchedule}}
+	if _, err := w.client.CreateNodegroup(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive); g.AmiType != ekstypes.AMITypesCustom {
+		t.Errorf("amiType = %s", g.AmiType)
+	}
+	// EKS labels and taints what joined without its user data.
+	testkit.Eventually(t, 10*time.Second, func() error {
+		n := w.nodes()[0]
+		if n.Labels["tier"] != "web" || n.Labels["eks.amazonaws.com/nodegroup"] != "ng" || len(n.Spec.Taints) != 1 {
+			return fmt.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
+		}
+		return nil
+	})
+}
+
+func TestLaunchTemplatesEKSRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	profile := &ec2types.LaunchTemplateIamInstanceProfileSpecification{Name: aws.String("p")}
+	for name, tt := range map[string]struct {
+		data    ec2types.ResponseLaunchTemplateData
+		change  func(*awseks.CreateNodegroupInput)
+		message string
+	}{
+		"an instance profile": {ec2types.ResponseLaunchTemplateData{IamInstanceProfile: profile}, nil, "You cannot specify an IAM instance profile in the launch template."},
+		"a subnet": {ec2types.ResponseLaunchTemplateData{NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{SubnetId: aws.String("subnet-a")}}}, nil,
+			"You cannot specify a subnet in the launch template."},
+		"instance types twice": {ec2types.ResponseLaunchTemplateData{InstanceType: "t3.large"}, func(in *awseks.CreateNodegroupInput) { in.InstanceTypes = []string{"t3.medium"} },
+			"You cannot specify instance types in both the launch template and the API request."},
+		"a disk size": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.DiskSize = aws.Int32(40) }, "Disk size must be specified within the launch template."},
+		"an image and an AMI type": {ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-1")}, func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesAl2023X8664Standard },
+			"You cannot specify an image id and amiType in both the launch template and the API request."},
+		"an ID and a name": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.LaunchTemplate.Id = aws.String("lt-x") },
+			"You must specify either the launch template ID or the launch template name, but not both."},
+		"no such template": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.LaunchTemplate.Name = aws.String("nope") }, "The specified launch template does not exist."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.template("t", &tt.data)
+			in := w.nodegroupInput("dev", "refused", 1)
+			in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Name: aws.String("t")}
+			if tt.change != nil {
+				tt.change(in)
+			}
+			_, err := w.client.CreateNodegroup(t.Context(), in)
+			wantError(t, err, "InvalidParameterException", tt.message)
+		})
+	}
+}
+
+func TestTheLastGroupOfARoleTakesItsAccessEntryAway(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "first", 0)
+	w.nodegroup("dev", "second", 0)
+	entry := func() error {
+		_, err := w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("role/node"))})
+		return err
+	}
+	w.deleteNodegroup("dev", "first")
+	if err := entry(); err != nil {
+		t.Errorf("the entry went with the first group: %v", err)
+	}
+	w.deleteNodegroup("dev", "second")
+	if err := entry(); !isCode(err, "ResourceNotFoundException") {
+		t.Errorf("the entry outlived the last group: %v", err)
+	}
+}

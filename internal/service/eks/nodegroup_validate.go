@@ -265,6 +265,7 @@ type machine struct {
 	imageID        string
 	releaseVersion string
 	instanceTypes  []string
+	launched       []string // instanceTypes, or the launch template's
 	diskSize       *int32
 }
 
@@ -311,8 +312,10 @@ func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroup
 	if tmpl != nil && tmpl.data.ImageId != nil {
 		m.amiType, m.imageID = ekstypes.AMITypesCustom, *tmpl.data.ImageId
 		if len(named) == 0 {
-			m.instanceTypes = []string{"t3.medium"}
+			named = []string{"t3.medium"}
+			m.instanceTypes = named
 		}
+		m.launched = named
 		return m, nil
 	}
 	switch {
@@ -335,7 +338,9 @@ func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroup
 		if kind.arch == "arm64" {
 			m.instanceTypes = []string{"t4g.medium"}
 		}
+		named = m.instanceTypes
 	}
+	m.launched = named
 	for _, t := range named {
 		if it, ok := instancetypes.Lookup(t); !ok || !it.Supports(kind.arch) {
 			return nil, errInstanceTypeArchitecture(key.ID, ng, strings.Join(named, ", "), string(m.amiType))

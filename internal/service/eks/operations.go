@@ -16,6 +16,8 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
+			// AWS deviation: bootstrapSelfManagedAddons is recorded nowhere; CoreDNS,
+			// aws-node and kube-proxy are never installed, asked for or not.
 			// encryptionConfig and the EKS Auto Mode switches are answered by the
 			// handler: off is what Drydock does, on is refused by name.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy

@@ -83,6 +83,9 @@ type nodegroupRecord struct {
 	Role identityRef
 	// ImageID is the AMI its instances boot from.
 	ImageID string
+	// MachineTypes are the instance types it launches: its own, or its user's
+	// launch template's.
+	MachineTypes []string
 	// InstanceProfile is the profile made for the node role, and the name of the
 	// group's own launch template and of its Auto Scaling group: eks-UUID.
 	InstanceProfile  string
@@ -114,7 +117,7 @@ type accessEntryRecord struct {
 	Policies    []ekstypes.AssociatedAccessPolicy
 	Token       string
 	Request     string
-	// Hidden entries of EKS's own service-linked role cannot be changed.
+	// Managed entries, EKS's own, cannot be changed.
 	Managed bool
 }
 

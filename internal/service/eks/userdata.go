@@ -78,7 +78,7 @@ func nodeConfigData(cluster *clusterRecord, g *nodegroupRecord, users []byte) ([
 				"cidr":                 *cluster.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr,
 			},
 			"kubelet": map[string]any{
-				"config": map[string]any{"maxPods": maxPods(g.Nodegroup.InstanceTypes), "clusterDNS": []string{clusterDNS(cluster)}},
+				"config": map[string]any{"maxPods": maxPods(g.MachineTypes), "clusterDNS": []string{clusterDNS(cluster)}},
 				"flags":  kubeletFlags(g),
 			},
 		},
@@ -171,7 +171,7 @@ func bottlerocketData(cluster *clusterRecord, g *nodegroupRecord, users []byte) 
 	k["cluster-certificate"] = base64.StdEncoding.EncodeToString(cluster.Plane.CAPEM)
 	k["cluster-dns-ip"] = clusterDNS(cluster)
 	if _, set := k["max-pods"]; !set {
-		k["max-pods"] = maxPods(g.Nodegroup.InstanceTypes)
+		k["max-pods"] = maxPods(g.MachineTypes)
 	}
 	labels := table(k, "node-labels")
 	for key, v := range nodeLabels(g) {
