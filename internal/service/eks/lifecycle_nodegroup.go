@@ -2,7 +2,6 @@ package eks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,12 +12,7 @@ import (
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -456,143 +450,6 @@ func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []mem
 	})
 }
 
-// deleteNodes removes the nodes of instances that ended, as a cloud controller
-// manager does on AWS.
-func (w *groupWork) deleteNodes(ctx context.Context, ses *session, instanceIDs []string) error {
-	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(nodeWorkers)
-	for _, id := range instanceIDs {
-		n := ses.nodes().node(id)
-		if n == nil {
-			continue
-		}
-		eg.Go(func() error {
-			err := ses.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))})
-			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				return nil
-			}
-			return err
-		})
-	}
-	return eg.Wait()
-}
-
-// adopt labels and taints nodes that joined without the group's labels (custom
-// images), and removes nodes whose instance is gone.
-func (w *groupWork) adopt(ctx context.Context, ses *session, members []member) error {
-	mine := map[string]bool{}
-	var strangers []member
-	for _, m := range members {
-		mine[m.id] = true
-		if n := ses.nodes().node(m.id); n != nil && n.Labels[labelNodegroup] == "" {
-			strangers = append(strangers, m)
-		}
-	}
-	var gone []string
-	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
-		id := instanceOf(n)
-		if _, draining := w.g.Draining[id]; !mine[id] && !draining && id != "" {
-			gone = append(gone, id)
-		}
-	}
-	if len(gone) > 0 {
-		// The list of members may be older than the node.
-		now, err := w.scaler.members(w.svc, w.g)
-		if err != nil {
-			return err
-		}
-		for _, m := range now {
-			gone = slices.DeleteFunc(gone, func(id string) bool { return id == m.id })
-		}
-		if err := w.deleteNodes(ctx, ses, gone); err != nil {
-			return err
-		}
-	}
-	return w.relabel(ctx, ses, strangers)
-}
-
-// relabel brings the group's labels and taints to the nodes of members.
-func (w *groupWork) relabel(ctx context.Context, ses *session, members []member) error {
-	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(nodeWorkers)
-	for _, m := range members {
-		n := ses.nodes().node(m.id)
-		if n == nil {
-			continue
-		}
-		patch := nodePatch(n, w.g)
-		if patch == nil {
-			continue
-		}
-		eg.Go(func() error {
-			_, err := ses.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("labelling %s: %w", n.Name, err)
-			}
-			return nil
-		})
-	}
-	return eg.Wait()
-}
-
-// nodePatch returns the merge patch that gives a node the group's labels and
-// taints, nil if it has them. Taints are a list: the patch names the node's
-// version, so that nobody else's taint is lost.
-func nodePatch(n *corev1.Node, g *nodegroupRecord) []byte {
-	labels := map[string]any{}
-	for k, v := range nodeLabels(g) {
-		if had, ok := n.Labels[k]; !ok || had != v {
-			labels[k] = v
-		}
-	}
-	for _, k := range g.RemovedLabels {
-		if _, has := n.Labels[k]; has && g.Nodegroup.Labels[k] == "" {
-			labels[k] = nil
-		}
-	}
-	key := func(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
-	want := map[string]corev1.Taint{}
-	drop := map[string]bool{}
-	for _, t := range g.RemovedTaints {
-		drop[text(t.Key)+":"+taintEffect(t.Effect)] = true
-	}
-	for _, t := range g.Nodegroup.Taints {
-		c := corev1.Taint{Key: text(t.Key), Value: text(t.Value), Effect: corev1.TaintEffect(taintEffect(t.Effect))}
-		want[key(c)] = c
-		delete(drop, key(c))
-	}
-	var taints []corev1.Taint
-	changed := false
-	for _, t := range n.Spec.Taints {
-		c, mine := want[key(t)]
-		switch {
-		case drop[key(t)]:
-			changed = true
-			continue
-		case mine && c.Value != t.Value:
-			t, changed = c, true
-		}
-		delete(want, key(t))
-		taints = append(taints, t)
-	}
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		taints, changed = append(taints, want[k]), true
-	}
-	if len(labels) == 0 && !changed {
-		return nil
-	}
-	patch := map[string]any{"metadata": map[string]any{"labels": labels}}
-	if changed {
-		patch["metadata"] = map[string]any{"labels": labels, "resourceVersion": n.ResourceVersion}
-		patch["spec"] = map[string]any{"taints": taints}
-	}
-	raw, err := json.Marshal(patch)
-	if err != nil {
-		return nil // strings only: cannot be
-	}
-	return raw
-}
-
 // remove drains and ends everything of a DELETING group and then its record.
 func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
 	left, err := w.scaler.members(w.svc, w.g)
@@ -693,95 +550,6 @@ func (w *groupWork) deleteUpdates(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// ensureInstanceProfile makes the instance profile through which the group's
-// instances have the node role.
-func (w *groupWork) ensureInstanceProfile() error {
-	p := w.s.cfg.InstanceProfiles
-	_, err := p.CreateInstanceProfile(w.svc, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
-	if err != nil && !isCode(err, "EntityAlreadyExists") {
-		return fmt.Errorf("making the instance profile: %w", err)
-	}
-	_, err = p.AddRoleToInstanceProfile(w.svc, &awsiam.AddRoleToInstanceProfileInput{
-		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(roleName(w.g.Role.ARN)),
-	})
-	if err != nil && !isCode(err, "LimitExceeded") { // it has its one role
-		return fmt.Errorf("adding the node role to the instance profile: %w", err)
-	}
-	return nil
-}
-
-func (w *groupWork) removeInstanceProfile() error {
-	p := w.s.cfg.InstanceProfiles
-	_, err := p.RemoveRoleFromInstanceProfile(w.svc, &awsiam.RemoveRoleFromInstanceProfileInput{
-		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(roleName(w.g.Role.ARN)),
-	})
-	if err != nil && !isCode(err, "NoSuchEntity") {
-		return fmt.Errorf("emptying the instance profile: %w", err)
-	}
-	_, err = p.DeleteInstanceProfile(w.svc, &awsiam.DeleteInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
-	if err != nil && !isCode(err, "NoSuchEntity") {
-		return fmt.Errorf("removing the instance profile: %w", err)
-	}
-	return nil
-}
-
-// isCode reports whether err has an IAM error code, in either spelling: the
-// SDK's types are named …Exception, the wire code is not.
-func isCode(err error, want string) bool {
-	return strings.TrimSuffix(code(err), "Exception") == want
-}
-
-// mapNodeRole adds a node role to aws-auth, which it makes if need be.
-func (s *Service) mapNodeRole(ctx context.Context, ses *session, role string) error {
-	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
-		return withRole(data, arnWithoutPath(role))
-	})
-}
-
-func (s *Service) unmapNodeRole(ctx context.Context, ses *session, role string) error {
-	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
-		return withoutRole(data, arnWithoutPath(role))
-	})
-}
-
-// arnWithoutPath is the ARN by which aws-auth knows a role.
-func arnWithoutPath(role string) string {
-	prefix, _, ok := strings.Cut(role, ":role/")
-	if !ok {
-		return role
-	}
-	return prefix + ":role/" + roleName(role)
-}
-
-func (s *Service) editAuth(ctx context.Context, ses *session, edit func(map[string]string) (map[string]string, bool, error)) error {
-	maps := ses.client.CoreV1().ConfigMaps(authNamespace)
-	cm, err := maps.Get(ctx, authName, metav1.GetOptions{})
-	missing := apierrors.IsNotFound(err)
-	if missing {
-		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: authName, Namespace: authNamespace}}
-	} else if err != nil {
-		return fmt.Errorf("reading aws-auth: %w", err)
-	}
-	data, changed, err := edit(cm.Data)
-	if err != nil {
-		return fmt.Errorf("aws-auth: %w", err)
-	}
-	if !changed {
-		return nil
-	}
-	cm = cm.DeepCopy()
-	cm.Data = data
-	if missing {
-		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
-	} else {
-		_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("writing aws-auth: %w", err)
 	}
 	return nil
 }
