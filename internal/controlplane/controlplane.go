@@ -22,7 +22,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Config says how a Manager works. Dir, Store and Authenticate are required.
+// Config says how a Manager works. Dir, Store and Authenticate are required. Its
+// functions may be called concurrently, and from before Open returns.
 type Config struct {
 	// Dir is a folder of the Manager's own: per plane, the certificates handed to
 	// its child and the child's log. Everything in it can be made again from Store.
@@ -38,7 +39,7 @@ type Config struct {
 	Authenticate func(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
 	// Authorize is asked after RBAC has had no opinion. nil: no opinion.
 	Authorize func(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string)
-	// DialCluster connects a control plane to a node, pod or service address for
+	// DialCluster connects a control plane to a node's or pod's HOST:PORT for
 	// logs, exec, port-forward, webhooks and aggregated APIs. An error's text is
 	// shown to the user. nil refuses everything, saying that pods run nothing.
 	DialCluster func(ctx context.Context, planeID, address string) (net.Conn, error)

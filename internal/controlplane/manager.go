@@ -321,6 +321,7 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	p.set(func() { p.rec.Releasing = true }) // also when a reset has taken the record away
 	// Nothing of it is wanted any more: no need to let it end in good order.
 	p.halt((*childproc.Supervisor).Kill)
 	if err := os.RemoveAll(string(p.dir())); err != nil {

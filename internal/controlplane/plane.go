@@ -81,10 +81,13 @@ func (p *plane) setStatus(state State, reason string) {
 func (p *plane) listen(ctx context.Context) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
+	rec := p.snapshot()
+	if rec.Releasing {
+		return ErrNotFound
+	}
 	if p.endpoint != nil {
 		return nil
 	}
-	rec := p.snapshot()
 	l, err := listen(ctx, p.m.cfg.ListenAddress, p.id, rec.Port)
 	if err != nil && rec.Port != 0 {
 		p.m.cfg.Log.Error("the port of a cluster's endpoint is taken; it gets another one, "+
@@ -117,6 +120,9 @@ func (p *plane) listen(ctx context.Context) error {
 func (p *plane) boot(ctx context.Context) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
+	if p.snapshot().Releasing {
+		return ErrNotFound
+	}
 	if p.child != nil {
 		return nil
 	}
