@@ -405,36 +405,33 @@ func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []mem
 	}
 	var mu sync.Mutex
 	var ended []string
+	var errs []error
 	alive := map[string]bool{}
 	for _, m := range members {
 		alive[m.id] = true
 	}
-	eg, ectx := errgroup.WithContext(ctx)
+	var eg errgroup.Group
 	eg.SetLimit(nodeWorkers)
 	for id, since := range w.g.Draining {
 		eg.Go(func() error {
-			done := !alive[id]
-			if n := ses.nodes().node(id); n != nil && !done {
-				var err error
-				if done, err = drain(ectx, ses, n); err != nil && w.s.clock.Since(since) < drainLimit {
-					return err
-				}
-			} else {
-				done = true
+			done, err := true, error(nil)
+			if n := ses.nodes().node(id); n != nil && alive[id] {
+				done, err = drain(ctx, ses, n)
 			}
-			if done || w.s.clock.Since(since) >= drainLimit {
-				mu.Lock()
-				defer mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case done && err == nil, w.s.clock.Since(since) >= drainLimit:
 				ended = append(ended, id)
+			case err != nil: // one node's trouble holds up no other
+				errs = append(errs, err)
 			}
 			return nil
 		})
 	}
-	if err := eg.Wait(); err != nil {
-		return err
-	}
+	_ = eg.Wait() // its functions return none
 	if len(ended) == 0 {
-		return nil
+		return errors.Join(errs...)
 	}
 	slices.Sort(ended)
 	if err := w.scaler.terminate(w.svc, ended); err != nil {
@@ -443,11 +440,12 @@ func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []mem
 	if err := w.deleteNodes(ctx, ses, ended); err != nil {
 		return err
 	}
-	return w.change(ctx, func(g *nodegroupRecord) {
+	errs = append(errs, w.change(ctx, func(g *nodegroupRecord) {
 		for _, id := range ended {
 			delete(g.Draining, id)
 		}
-	})
+	}))
+	return errors.Join(errs...)
 }
 
 // remove drains and ends everything of a DELETING group and then its record.
