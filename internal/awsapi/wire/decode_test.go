@@ -128,6 +128,12 @@ var decodeCases = []decodeCase{
 
 	// query
 	{
+		name: "a presigned GetCallerIdentity, the token of aws eks get-token, has no members",
+		op:   "sts.GetCallerIdentity", in: &awssts.GetCallerIdentityInput{},
+		req:  rest("GET", "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20240102%2Fus-east-1%2Fsts%2Faws4_request&X-Amz-Date=20240102T030405Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=0", "", "x-k8s-aws-id", "dev"),
+		want: &awssts.GetCallerIdentityInput{},
+	},
+	{
 		name: "query lists have a member element",
 		op:   "iam.CreateRole", in: &awsiam.CreateRoleInput{},
 		req: form("Action=CreateRole&Version=2010-05-08&RoleName=r&AssumeRolePolicyDocument=%7B%7D&Tags.member.1.Key=k&Tags.member.1.Value="),

@@ -21,7 +21,8 @@ type validator struct {
 
 // validators are the exceptions, by model name; protocols have defaults.
 var validators = map[string]validator{
-	// EKS validates itself and says so in its own exception.
+	// EKS validates itself and says so in its own exception. All SDKs check for
+	// required members first, so the text is a guess that nobody has seen refuted.
 	"eks": {missing: coral("InvalidParameterException"), invalid: serialization},
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 	"sqs": {missing: missingParameter, invalid: serialization},
@@ -90,11 +91,16 @@ func malformedXML(*model.Operation, []missing) *awserr.Error {
 	return awserr.New("MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
+// serialization is the answer to text (of a query parameter or header) that is
+// none of the member's type. For JSON values see decoder.jsonValue, whose texts
+// ("STRING_VALUE can not be converted to an Integer") clients have reported, e.g.
+// https://github.com/aws/aws-cdk/pull/27087.
 func serialization(param, value, want string) *awserr.Error {
 	return awserr.Newf("SerializationException", "Value (%s) at '%s' can not be converted to %s", clip(value), param, want)
 }
 
-// unknownParameter is EC2's answer to a parameter that its operation does not have.
+// unknownParameter is EC2's answer to a parameter that its operation does not have:
+// https://github.com/aws/aws-sdk-cpp/issues/327.
 func unknownParameter(param string) *awserr.Error {
 	return awserr.Newf("UnknownParameter", "The parameter %s is not recognized", param)
 }
