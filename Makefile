@@ -1,8 +1,11 @@
 # Drydock: `make help` lists the targets.
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# One set of build flags everywhere, so that Kubernetes is compiled once.
+export CGO_ENABLED = 0
+export GOFLAGS    := $(shell $(GO) env GOFLAGS) -trimpath
 LDFLAGS   = -s -w -X github.com/drydock-dev/drydock/internal/app.version=$(VERSION)
-BUILD     = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+BUILD     = $(GO) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages without the Kubernetes servers in them: all but the binary and the child.
 LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$)

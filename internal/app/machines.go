@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -41,7 +42,7 @@ func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
 		Account:            in.Account,
 		Region:             in.Region,
 		ID:                 in.InstanceID,
-		BootID:             in.LaunchTime.UTC().Format(time.RFC3339Nano),
+		BootID:             fmt.Sprintf("%d/%d", in.LaunchTime.UnixNano(), in.Boot),
 		InstanceType:       in.Type.Name,
 		Architecture:       in.Image.Architecture,
 		VCPU:               in.Type.VCPU,
@@ -172,5 +173,9 @@ func (m *machines) assignPodAddresses(ctx context.Context, instanceID string) ([
 	if err != nil {
 		return nil, err
 	}
-	return m.ec2.AssignPodAddresses(ctx, in.Account, in.Region, instanceID)
+	addrs, err := m.ec2.AssignPodAddresses(ctx, in.Account, in.Region, instanceID)
+	if errors.Is(err, ec2.ErrInterfaceLimit) {
+		return nil, fmt.Errorf("%w: %w", node.ErrAddressLimit, err)
+	}
+	return addrs, err
 }

@@ -89,8 +89,8 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 		}
 		s.Clusters = append(s.Clusters, cs)
 	}
-	if size, err := d.store.Size(r.Context()); err == nil {
-		s.StoreMB = float64(size) / (1 << 20)
+	if n, err := d.store.CountKeys(r.Context()); err == nil {
+		s.StoreKeys = n
 	}
 	answer(w, s)
 }

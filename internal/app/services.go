@@ -17,7 +17,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
-	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -49,7 +48,6 @@ type daemon struct {
 	eks      *eks.Service
 	planes   *controlplane.Manager
 	machines *machines
-	verifier *sigv4.Verifier
 	server   *server.Server
 }
 
@@ -75,7 +73,6 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 			return nil, err
 		}
 	}
-	d.verifier = sigv4.NewVerifier(sigv4.Config{Lookup: keys.lookup})
 	identities := identities{d.iam}
 
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
@@ -115,8 +112,6 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		InstanceProfiles: d.iam,
 		Network:          d.ec2,
 		Instances:        d.ec2,
-		Image:            nodeImage,
-		InstanceType:     nodeInstanceType,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
 		Quotas: eks.Quotas{
@@ -143,8 +138,9 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		return nil, err
 	}
 	return map[string]func(context.Context) error{
-		"ec2": d.ec2.Run,
-		"eks": d.eks.Run,
+		"ec2":            d.ec2.Run,
+		"eks":            d.eks.Run,
+		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
 	}, nil
 }
 
@@ -183,7 +179,7 @@ func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.Su
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {
 	u := *r.URL
 	u.Host = r.Host
-	return d.verifier.VerifyPresigned(ctx, &u, r.Header, r.Method)
+	return d.server.Verifier().VerifyPresigned(ctx, &u, r.Header, r.Method)
 }
 
 // ownHost: tokens may be signed for the endpoint that clients were told.

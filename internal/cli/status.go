@@ -16,8 +16,10 @@ type Status struct {
 	Uptime   string          `json:"uptime"`
 	Timing   string          `json:"timing"`
 	Clusters []ClusterStatus `json:"clusters"`
-	Nodes    int             `json:"nodes"`
-	StoreMB  float64         `json:"storeMB"`
+	// Nodes counts the instances that are on.
+	Nodes int `json:"nodes"`
+	// StoreKeys counts what etcd holds: AWS records and the objects of all clusters.
+	StoreKeys int64 `json:"storeKeys"`
 }
 
 // ClusterStatus is one cluster in Status.
@@ -46,7 +48,7 @@ func newStatus(o *globalOptions) *cobra.Command {
 				return o.printJSON(s)
 			}
 			fmt.Fprintf(o.streams.Out, "Drydock %s, process %d, up %s\n", s.Version, s.PID, s.Uptime)
-			fmt.Fprintf(o.streams.Out, "endpoint %s   data %s   timing %s   store %.1f MB   nodes %d\n", s.URL, s.DataDir, s.Timing, s.StoreMB, s.Nodes)
+			fmt.Fprintf(o.streams.Out, "endpoint %s   data %s   timing %s   instances %d   store keys %d\n", s.URL, s.DataDir, s.Timing, s.Nodes, s.StoreKeys)
 			if len(s.Clusters) == 0 {
 				fmt.Fprintln(o.streams.Out, "no clusters")
 				return nil

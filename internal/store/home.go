@@ -58,7 +58,8 @@ func openHome(dir string) (*home, error) {
 		return nil, err
 	}
 	if err := h.placeSocket(); err != nil {
-		return nil, errors.Join(unusable(dir, err), h.close())
+		_ = h.close()
+		return nil, unusable(dir, err)
 	}
 	return h, nil
 }
@@ -96,10 +97,12 @@ func (h *home) acquire() error {
 	}
 	h.lock = f
 	if err := f.Truncate(0); err != nil {
-		return errors.Join(unusable(h.dir, err), h.close())
+		_ = h.close()
+		return unusable(h.dir, err)
 	}
 	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return errors.Join(unusable(h.dir, err), h.close())
+		_ = h.close()
+		return unusable(h.dir, err)
 	}
 	return nil
 }
@@ -171,7 +174,8 @@ func ephemeralHome() (*home, error) {
 	}
 	h.remove = []string{dir}
 	if err := h.placeSocket(); err != nil {
-		return nil, errors.Join(unusable(dir, err), h.close())
+		_ = h.close()
+		return nil, unusable(dir, err)
 	}
 	return h, nil
 }

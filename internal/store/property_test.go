@@ -20,7 +20,11 @@ import (
 func TestOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	const workers, steps, purses = 8, 250, 6
+	const workers, purses = 8, 6
+	steps := 250
+	if testing.Short() {
+		steps = 60
+	}
 
 	s := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

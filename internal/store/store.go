@@ -154,7 +154,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	s.alive = s.ctx
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			_ = s.Close() // the first error is the one to tell, on one line
 		}
 	}()
 	if len(cfg.Endpoints) > 0 {

@@ -7,7 +7,6 @@ package etcdserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -126,13 +125,16 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 	case <-fatal.failed:
-		return nil, errors.Join(fatal.Err(), s.Close())
+		_ = s.Close()
+		return nil, fatal.Err()
 	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), s.Close())
+		_ = s.Close()
+		return nil, ctx.Err()
 	}
 	s.client = v3client.New(s.etcd.Server)
 	if err := s.listen(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+		_ = s.Close()
+		return nil, err
 	}
 	return s, nil
 }

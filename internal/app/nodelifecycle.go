@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// nodeLifecycles runs, for every cluster with a control plane, the controller
+// that removes the nodes of instances that are gone.
+type nodeLifecycles struct {
+	d       *daemon
+	mu      sync.Mutex
+	running map[string]*runningLifecycle // by plane ID
+}
+
+type runningLifecycle struct {
+	*node.Lifecycle
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// lookAgain bounds how often the set of clusters is looked at while the store is
+// busy.
+const lookAgain = 200 * time.Millisecond
+
+func (n *nodeLifecycles) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { n.watchInstances(ctx) })
+	defer wg.Wait()
+	defer n.sync(ctx, nil)
+	for {
+		changed := n.d.store.Changed()
+		clusters, err := n.d.eks.Clusters(ctx)
+		if err != nil {
+			return err
+		}
+		n.sync(ctx, clusters)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// sync starts what is missing and stops what is no more.
+func (n *nodeLifecycles) sync(ctx context.Context, clusters []eks.ClusterStatus) {
+	want := map[string]eks.ClusterStatus{}
+	for _, c := range clusters {
+		if c.PlaneID != "" && c.Status != "CREATING" && ctx.Err() == nil {
+			want[c.PlaneID] = c
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, r := range n.running {
+		if _, ok := want[id]; !ok {
+			r.stop()
+			<-r.done
+			delete(n.running, id)
+		}
+	}
+	for id, c := range want {
+		if n.running[id] != nil {
+			continue
+		}
+		r, err := n.start(ctx, c)
+		if err != nil {
+			n.d.log.Warn("node lifecycle", "cluster", c.Name, "err", err)
+			continue
+		}
+		n.running[id] = r
+	}
+}
+
+func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runningLifecycle, error) {
+	rc, err := n.d.planes.RESTConfig(c.PlaneID)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r := &runningLifecycle{
+		Lifecycle: node.NewLifecycle(node.LifecycleConfig{
+			Client: client,
+			State: func(_ context.Context, providerID string) (node.InstanceState, error) {
+				return instanceState(n.d.ec2, c.Account, c.Region, providerID)
+			},
+			Log: n.d.log.With("cluster", c.Name),
+		}),
+		stop: stop,
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(r.done)
+		r.Run(ctx)
+	}()
+	return r, nil
+}
+
+// watchInstances has the nodes looked at when an instance goes away or stops.
+func (n *nodeLifecycles) watchInstances(ctx context.Context) {
+	w := n.d.ec2.WatchInstances(store.Scope{})
+	defer w.Stop()
+	for {
+		keys, err := w.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, k := range keys {
+			i, ok := n.d.ec2.InstanceByID(k.Account, k.Region, k.ID)
+			if ok && (i.State.Name == ec2types.InstanceStateNamePending || i.State.Name == ec2types.InstanceStateNameRunning) {
+				continue
+			}
+			n.mu.Lock()
+			for _, r := range n.running {
+				r.Check()
+			}
+			n.mu.Unlock()
+			break
+		}
+	}
+}
+
+// instanceState says how the instance of a provider ID, aws:///ZONE/ID, is.
+func instanceState(s *ec2.Service, account, region, providerID string) (node.InstanceState, error) {
+	id := providerID[strings.LastIndexByte(providerID, '/')+1:]
+	if !strings.HasPrefix(id, "i-") {
+		return node.InstanceExists, fmt.Errorf("provider ID %q names no instance", providerID)
+	}
+	i, ok := s.InstanceByID(account, region, id)
+	if !ok {
+		return node.InstanceGone, nil
+	}
+	switch i.State.Name {
+	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameShuttingDown:
+		return node.InstanceGone, nil
+	case ec2types.InstanceStateNameStopped, ec2types.InstanceStateNameStopping:
+		return node.InstanceStopped, nil
+	default:
+		return node.InstanceExists, nil
+	}
+}
