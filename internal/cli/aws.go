@@ -125,7 +125,7 @@ func newAMI(o *globalOptions) *cobra.Command {
 	alias := &cobra.Command{
 		Use:     "alias AMI-ID NAME",
 		Short:   "Let an image ID of another account or year stand for an image of the catalogue",
-		Example: "  drydock ami alias ami-0d275f57a60281ccc amazon-eks-node-al2-x86_64-1.32",
+		Example: "  drydock ami alias ami-0d275f57a60281ccc amazon-eks-node-1.32",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := o.readInfo()

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -154,6 +155,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 // killdaemon ends the daemon with SIGKILL, as a crash would.
 func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	pid := readInfo(ts).PID
+	families.alive(ts.Getenv("DRYDOCK_DATA_DIR")) // remember its children
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	deadline := time.Now().Add(10 * time.Second)
 	for syscall.Kill(pid, 0) == nil {
@@ -218,35 +220,69 @@ func jq(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], fmt.Sprint(v))
 }
 
-// processes N waits until N processes have the data folder in their command line
-// or environment: the daemon and its children.
+// processes N waits until N processes of the daemon's family live: the daemon, its
+// children, and those that earlier daemons on the same data folder left behind.
 func processes(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	deadline := time.Now().Add(15 * time.Second)
 	for {
-		found := processesOf(ts.Getenv("DRYDOCK_DATA_DIR"))
+		found := families.alive(ts.Getenv("DRYDOCK_DATA_DIR"))
 		if len(found) == want {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%d processes, want %d:\n%s", len(found), want, strings.Join(found, "\n"))
+			ts.Fatalf("%d processes, want %d: %v", len(found), want, found)
 		}
 		pause()
 	}
 }
 
-func processesOf(dir string) []string {
-	var out []string
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range procs {
-		cmdline, err := os.ReadFile(p + "/cmdline")
-		if err != nil || !bytes.Contains(cmdline, []byte("drydock")) {
-			continue
+// families remembers every process a daemon was seen to have, by data folder:
+// a child that outlives its daemon has no other mark of where it came from.
+var families = family{seen: map[string]map[int]bool{}}
+
+type family struct {
+	mu   sync.Mutex
+	seen map[string]map[int]bool
+}
+
+func (f *family) alive(dir string) []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen[dir] == nil {
+		f.seen[dir] = map[int]bool{}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "daemon.json")); err == nil {
+		var i info
+		if json.Unmarshal(b, &i) == nil {
+			f.seen[dir][i.PID] = true
+			for _, c := range children(i.PID) {
+				f.seen[dir][c] = true
+			}
 		}
-		environ, _ := os.ReadFile(p + "/environ")
-		if bytes.Contains(environ, []byte("DRYDOCK_DATA_DIR="+dir+"\x00")) {
-			out = append(out, filepath.Base(p)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+	}
+	var out []int
+	for pid := range f.seen[dir] {
+		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && bytes.Contains(cmdline, []byte("drydock")) {
+			out = append(out, pid)
+		} else {
+			delete(f.seen[dir], pid)
+		}
+	}
+	return out
+}
+
+func children(pid int) []int {
+	var out []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, t := range tasks {
+		b, _ := os.ReadFile(t)
+		for _, f := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				out = append(out, n)
+			}
 		}
 	}
 	return out

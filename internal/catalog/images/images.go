@@ -140,8 +140,9 @@ func ByID(regionName, id string) (Image, bool) {
 	return r.images[i], true
 }
 
-// ByName returns the region's image of that name, which may also be the name of
-// a public SSM parameter that holds an image ID; false if there is none.
+// ByName returns the region's image of that name; false if there is none. The
+// name may leave out the release ("-v20260917"), which means the newest, or be
+// that of a public SSM parameter that holds an image ID.
 func ByName(regionName, name string) (Image, bool) {
 	r := load(regionName)
 	if i, ok := r.byName[name]; ok {
@@ -149,6 +150,11 @@ func ByName(regionName, name string) (Image, bool) {
 	}
 	if p, ok := ParameterByName(regionName, name); ok && p.DataType == "aws:ec2:image" {
 		return ByID(regionName, p.Value)
+	}
+	for _, img := range r.images {
+		if strings.HasPrefix(img.Name, name+"-v") {
+			return img, true // newest first
+		}
 	}
 	return Image{}, false
 }
