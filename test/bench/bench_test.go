@@ -5,9 +5,14 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +25,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -190,7 +196,7 @@ func TestBenchSpare(t *testing.T) {
 	d.createCluster(ctx, "first", role, subnets)
 	var warm []time.Duration
 	for i := range 3 {
-		settle(d.pids(), 30*time.Second) // the next spare boots meanwhile
+		d.awaitChildren(i + 2) // the clusters so far and the next spare
 		warm = append(warm, d.createCluster(ctx, fmt.Sprint("warm", i), role, subnets))
 	}
 	t.Logf("CreateCluster to ACTIVE from a spare: median %v of 3", median(warm))
@@ -262,6 +268,19 @@ func cpuOf(pids []int) (sum time.Duration) {
 	return sum
 }
 
+// awaitChildren waits until n control planes run and have nothing left to do.
+func (d *drydock) awaitChildren(n int) {
+	d.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for len(children(d.PID)) < n {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("%d control planes run, want %d", len(children(d.PID)), n)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	settle(d.pids(), time.Minute)
+}
+
 // settle waits until the processes use less than a tenth of a core, or timeout.
 func settle(pids []int, timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
@@ -278,14 +297,17 @@ func idle(t *testing.T, d *drydock, what string) {
 	pids := d.pids()
 	settle(pids, time.Minute)
 	const window = 20 * time.Second
-	before := cpuOf(pids)
-	<-time.After(window)
-	used := cpuOf(pids) - before
-	var rss []string
+	var before []time.Duration
 	for _, p := range pids {
-		rss = append(rss, fmt.Sprintf("%d MB", rssMB(p)))
+		before = append(before, cpu(p))
 	}
-	t.Logf("idle, %s: resident %s; %.1f %% of a core over %v", what, strings.Join(rss, " + "), 100*used.Seconds()/window.Seconds(), window)
+	<-time.After(window)
+	var rss, used []string
+	for i, p := range pids {
+		rss = append(rss, fmt.Sprintf("%d MB", rssMB(p)))
+		used = append(used, fmt.Sprintf("%.1f %%", 100*(cpu(p)-before[i]).Seconds()/window.Seconds()))
+	}
+	t.Logf("idle, %s: resident %s; CPU %s of a core over %v", what, strings.Join(rss, " + "), strings.Join(used, " + "), window)
 }
 
 func TestBenchThousandNodes(t *testing.T) {
@@ -417,19 +439,46 @@ func throughput(t *testing.T, ctx context.Context, cfg aws.Config) [2]float64 {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sts := awssts.NewFromConfig(cfg)
 	return [2]float64{
-		rate(t, func() error {
-			_, err := sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+		rate(t, rawCall(t, cfg, "sts", "Action=GetCallerIdentity&Version=2011-06-15", "<Arn>")),
+		rate(t, rawCall(t, cfg, "ec2", "Action=DescribeInstances&Version=2016-11-15", "<instanceId>")),
+	}
+}
+
+// rawCall returns a function that signs and sends one request and reads the
+// answer: a client as light as can be, so that the server is what is measured.
+func rawCall(t *testing.T, cfg aws.Config, service, body, want string) func() error {
+	creds, err := cfg.Credentials.Retrieve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(body))
+	hash := hex.EncodeToString(sum[:])
+	signer := v4.NewSigner()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	t.Cleanup(client.CloseIdleConnections)
+	return func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, *cfg.BaseEndpoint+"/", strings.NewReader(body))
+		if err != nil {
 			return err
-		}),
-		rate(t, func() error {
-			out, err := ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{})
-			if err == nil && len(out.Reservations) == 0 {
-				err = fmt.Errorf("no instances")
-			}
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if err := signer.SignHTTP(t.Context(), creds, req, hash, service, cfg.Region, time.Now()); err != nil {
 			return err
-		}),
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK || !bytes.Contains(b, []byte(want)) {
+			return fmt.Errorf("%s: %s", resp.Status, b[:min(len(b), 300)])
+		}
+		return nil
 	}
 }
 
