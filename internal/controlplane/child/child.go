@@ -52,7 +52,8 @@ func Main(ctx context.Context, env childproc.Env) int {
 }
 
 func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) error {
-	debug.SetGCPercent(startGC)
+	debug.SetGCPercent(busyGC)
+	debug.SetMemoryLimit(memoryLimit)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 

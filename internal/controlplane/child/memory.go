@@ -3,48 +3,53 @@ package child
 import (
 	"context"
 	"runtime/debug"
-	"runtime/metrics"
+	"syscall"
 	"time"
 )
 
-// Garbage collection percentages. Starting makes a lot of garbage at once, and
-// collecting it would take a quarter of the start's processor time. Afterwards
-// an idle cluster must be small; one with thousands of pods must be fast.
+// How eagerly garbage is collected, as for GOGC. A busy process makes a lot of it,
+// and collecting it often takes a quarter of its CPU time; an idle one had better
+// be small. The limit makes collecting more frequent again before a large cluster
+// takes the machine's memory.
 const (
-	startGC = 400
-	smallGC = 50
-	largeGC = 100
-
-	// largeHeap is the live heap of a cluster with a few hundred nodes; an empty
-	// one has about 110 MB.
-	largeHeap = 200 << 20
+	busyGC      = 400
+	idleGC      = 50
+	memoryLimit = 2 << 30
 )
 
-// tendMemory gives the memory of the start back, once the controllers have
-// caught up, and then sets how eagerly garbage is collected, until ctx ends.
+// tendMemory gives memory back when there is little to do, and takes it again when
+// there is work, until ctx ends. The process begins busy.
 func tendMemory(ctx context.Context) {
-	tick := time.NewTicker(5 * time.Second)
+	const interval = 5 * time.Second
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := startGC
+	busy, before := true, cpuTime()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if percent == startGC {
+		now := cpuTime()
+		cores := float64(now-before) / float64(interval)
+		before = now
+		switch {
+		case busy && cores < 0.2:
+			debug.SetGCPercent(idleGC)
 			debug.FreeOSMemory()
-			tick.Reset(30 * time.Second)
-		}
-		metrics.Read(live)
-		want := smallGC
-		if live[0].Value.Uint64() > largeHeap {
-			want = largeGC
-		}
-		if want != percent {
-			percent = want
-			debug.SetGCPercent(percent)
+			busy = false
+		case !busy && cores > 0.4:
+			debug.SetGCPercent(busyGC)
+			busy = true
 		}
 	}
+}
+
+// cpuTime is the CPU time this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
