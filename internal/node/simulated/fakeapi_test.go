@@ -447,6 +447,24 @@ func (a *fakeAPI) node(name string) *corev1.Node {
 	return n
 }
 
+// giveUp does what the controller manager does with a node whose lease is old.
+func (a *fakeAPI) giveUp(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, ok := a.objects["nodes"]["/"+name].(*corev1.Node)
+	if !ok {
+		a.t.Errorf("no node %s", name)
+		return
+	}
+	n = n.DeepCopy()
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status."
+		c.LastTransitionTime = metav1.Now()
+	}
+	a.store("nodes", "/"+name, n, watch.Modified)
+}
+
 func (a *fakeAPI) lease(name string) *coordinationv1.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -68,6 +68,8 @@ type kubelet struct {
 
 	ready      bool // what the Node object says
 	lease      *coordinationv1.Lease
+	renewed    time.Time // when the lease's last good renewal began
+	givenUp    bool      // the node may have been made Unknown since the last heartbeat
 	leaseDue   time.Time
 	statusDue  time.Time
 	networkDue time.Time
@@ -164,7 +166,7 @@ func (k *kubelet) reregister(ctx context.Context) error {
 func (k *kubelet) run(ctx context.Context) {
 	now := k.now()
 	k.events.nodeEvent(now, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
-	k.leaseDue, k.networkDue = now, now
+	k.leaseDue, k.networkDue, k.renewed = now, now, now
 	k.statusDue = now.Add(statusInterval)
 	if k.ready { // by an earlier life: say so at once, it may have been long
 		k.statusDue = now
@@ -280,7 +282,9 @@ func (k *kubelet) setUpNetwork(ctx context.Context) {
 // heartbeat reports the node's status.
 func (k *kubelet) heartbeat(ctx context.Context) {
 	changed := k.network != k.ready
-	body, err := heartbeatPatch(k.network, networkNotReady, changed, k.now())
+	body, err := heartbeatPatch(k.network, networkNotReady, func(t corev1.NodeConditionType) bool {
+		return k.givenUp || changed && t == corev1.NodeReady
+	}, k.now())
 	if err == nil {
 		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
 	}
@@ -297,6 +301,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		}
 		return
 	}
+	k.givenUp = false
 	k.statusDue = k.now().Add(statusInterval - rand.N(statusInterval/10))
 	if changed {
 		k.ready = k.network
@@ -340,6 +345,10 @@ func (k *kubelet) renewLease(ctx context.Context) {
 		k.lease = &out
 		interval := k.leaseInterval()
 		k.leaseDue = now.Add(interval - rand.N(interval/20))
+		if k.now().Sub(k.renewed) > leaseSeconds*time.Second {
+			k.givenUp, k.statusDue = true, k.now()
+		}
+		k.renewed = now
 		return
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 		err = k.client.do(ctx, http.MethodGet, leasePath+"/"+k.name, nil, nil, &out)

@@ -114,22 +114,23 @@ func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.N
 	}
 }
 
-// heartbeatPatch is the status patch of a heartbeat: times only, unless Ready
-// changed.
-func heartbeatPatch(ready bool, problem string, changed bool, now time.Time) ([]byte, error) {
+// heartbeatPatch is the status patch of a heartbeat. It says everything each time,
+// because the controller manager may have made any of it Unknown meanwhile; changed
+// tells which conditions are new since the last one.
+func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditionType) bool, now time.Time) ([]byte, error) {
 	type condition struct {
 		Type               corev1.NodeConditionType `json:"type"`
-		Status             corev1.ConditionStatus   `json:"status,omitempty"`
-		Reason             string                   `json:"reason,omitempty"`
-		Message            string                   `json:"message,omitempty"`
+		Status             corev1.ConditionStatus   `json:"status"`
+		Reason             string                   `json:"reason"`
+		Message            string                   `json:"message"`
 		LastHeartbeatTime  metav1.Time              `json:"lastHeartbeatTime"`
 		LastTransitionTime *metav1.Time             `json:"lastTransitionTime,omitempty"`
 	}
 	var conditions []condition
 	for _, c := range nodeConditions(ready, problem, now, now) {
-		p := condition{Type: c.Type, LastHeartbeatTime: c.LastHeartbeatTime}
-		if changed && c.Type == corev1.NodeReady {
-			p.Status, p.Reason, p.Message, p.LastTransitionTime = c.Status, c.Reason, c.Message, &c.LastTransitionTime
+		p := condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastHeartbeatTime: c.LastHeartbeatTime}
+		if changed(c.Type) {
+			p.LastTransitionTime = &c.LastTransitionTime
 		}
 		conditions = append(conditions, p)
 	}

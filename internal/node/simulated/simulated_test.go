@@ -499,6 +499,38 @@ func TestAPIServerGoesAwayAndComesBack(t *testing.T) {
 	})
 }
 
+func TestNodeThatWasGivenUpComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.launch(b.instance())
+		after(time.Second)
+		b.api.refusing(func(_, path string) *apierrors.StatusError {
+			if strings.Contains(path, "/leases") {
+				return apierrors.NewServiceUnavailable("slow")
+			}
+			return nil
+		})
+		after(55 * time.Second)
+		b.api.giveUp(nodeName)
+		b.api.refusing(nil)
+		after(5 * time.Second)
+		want := map[corev1.NodeConditionType]string{
+			corev1.NodeReady: "True KubeletReady", corev1.NodeMemoryPressure: "False KubeletHasSufficientMemory",
+			corev1.NodeDiskPressure: "False KubeletHasNoDiskPressure", corev1.NodePIDPressure: "False KubeletHasSufficientPID",
+		}
+		got := map[corev1.NodeConditionType]string{}
+		for _, c := range b.api.node(nodeName).Status.Conditions {
+			got[c.Type] = string(c.Status) + " " + c.Reason
+			if since := time.Since(c.LastTransitionTime.Time); since > 6*time.Second {
+				t.Errorf("%s changed %v ago", c.Type, since)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("conditions (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestWatchThatExpiredIsListedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
