@@ -15,6 +15,9 @@ type Service struct {
 	Name       string
 	Handler    any
 	Operations []Operation
+	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after
+	// their checks. Otherwise the pipeline answers it before the handler.
+	HandlesDryRun bool
 }
 
 // An Operation declares one operation a service answers.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -130,7 +131,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		URL:    "http://" + ln.Addr().String(),
 		Store:  cfg.Store,
 		Front:  front,
-		client: &http.Client{Transport: transport},
+		client: &http.Client{Transport: plainBody{transport}},
 		stop:   stop,
 	}
 }
@@ -171,6 +172,27 @@ func (s *Server) AWSConfigWith(creds aws.CredentialsProvider) aws.Config {
 		Credentials:      creds,
 		HTTPClient:       s.client,
 		RetryMaxAttempts: 1,
+	}
+}
+
+// plainBody hides that smithy's request bodies can write themselves. net/http looks
+// for bytes beyond the announced length by WriteTo; smithy closes the body as soon
+// as an answer begins, and its WriteTo then fails with io.EOF, which ends the
+// connection in the middle of a long answer. Users' clients retry that.
+type plainBody struct{ next http.RoundTripper }
+
+func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r = r.Clone(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return t.next.RoundTrip(r)
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+func (t plainBody) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
 	}
 }
 

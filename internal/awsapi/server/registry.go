@@ -44,6 +44,8 @@ type operation struct {
 	input    reflect.Type // the SDK's input struct
 	method   reflect.Value
 	dryRun   []int // index of the input's DryRun field; nil if there is none
+	// handlesDryRun: the handler answers a dry run itself.
+	handlesDryRun bool
 }
 
 func newRegistry(services []awsapi.Service) (*registry, error) {
@@ -79,6 +81,7 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 			case svc.operations[decl.Name] != nil:
 				errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
 			}
+			op.handlesDryRun = s.HandlesDryRun
 			svc.operations[decl.Name] = op
 			if decl.Unsigned {
 				r.unsigned = append(r.unsigned, op)

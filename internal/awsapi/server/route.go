@@ -1,8 +1,8 @@
 package server
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,14 +37,11 @@ func (x *exchange) readBody() error {
 		x.w.Header().Set("Connection", "close") // the rest is not worth reading
 		return tooLarge(x.guessService(), limit)
 	}
-	body := http.MaxBytesReader(x.w, x.r.Body, limit)
-	var err error
-	if n := x.r.ContentLength; n > 0 {
-		x.req.Body = make([]byte, n)
-		_, err = io.ReadFull(body, x.req.Body)
-	} else {
-		x.req.Body, err = io.ReadAll(body)
-	}
+	// The announced length is a stranger's word: memory is taken as bytes come in.
+	var buf bytes.Buffer
+	buf.Grow(int(min(max(x.r.ContentLength, 0), 64<<10)) + bytes.MinRead)
+	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
+	x.req.Body = buf.Bytes()
 	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
 		return tooLarge(x.guessService(), limit)
 	}

@@ -104,6 +104,14 @@ func New(cfg Config) (*Server, error) {
 // Verifier returns the server's signature verifier, whose key cache others may share.
 func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
 
+// fromBrowser reports whether a browser sent r. Well-known credentials open a
+// daemon on loopback, so a web page that its user visits could otherwise call it:
+// simple requests need no preflight. Over plain http, and after DNS rebinding,
+// only the user agent gives a browser away.
+func fromBrowser(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || strings.HasPrefix(r.UserAgent(), "Mozilla/")
+}
+
 // An exchange is one request on its way through the pipeline. Its parts are
 // filled in stage by stage.
 type exchange struct {
@@ -123,6 +131,10 @@ type exchange struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if fromBrowser(r) {
+		http.Error(w, "Drydock does not answer browsers: any web page could act as you.", http.StatusForbidden)
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, InternalPrefix) {
 		if s.cfg.Internal == nil {
 			http.NotFound(w, r)
@@ -177,8 +189,8 @@ func (x *exchange) run() (out any, err error) {
 	if err := x.authorize(ctx); err != nil {
 		return nil, err
 	}
-	if err := x.dryRun(); err != nil {
-		return nil, err
+	if x.handler.isDryRun(x.in) {
+		return nil, x.dryRun(ctx)
 	}
 	return x.answer(ctx)
 }
@@ -297,19 +309,23 @@ func (x *exchange) authorize(ctx context.Context) error {
 }
 
 // dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
+// Handlers that know dry runs check the request first, as EC2 does: Karpenter
+// tells a launch template that cannot work from one that it may not use by it.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
-func (x *exchange) dryRun() error {
-	if x.handler.isDryRun(x.in) {
-		return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
+func (x *exchange) dryRun(ctx context.Context) error {
+	if x.handler.handlesDryRun {
+		if _, err := x.handler.invoke(ctx, x.in); err != nil {
+			return err
+		}
 	}
-	return nil
+	return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
 }
 
 // respond writes the answer and the journal's entry.
 func (x *exchange) respond(out any, err error) {
 	var resp *wire.Response
 	if err == nil {
-		resp, err = wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
+		resp, err = x.encode(out)
 	}
 	if err != nil {
 		svc := x.service
@@ -328,6 +344,17 @@ func (x *exchange) respond(out any, err error) {
 	x.w.WriteHeader(resp.Status)
 	_, _ = x.w.Write(resp.Body) // a client that is gone needs no answer
 	x.record(resp.Status, err)
+}
+
+// encode renders a handler's answer. A panic there is the same bug as one in the
+// handler.
+func (x *exchange) encode(out any) (resp *wire.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, fmt.Errorf("panic while encoding: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
 }
 
 // clientError turns err into what the client may see and logs the rest.
