@@ -62,24 +62,23 @@ func (c *clients) transport(admin bool) *http.Transport {
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
-		// A connection's certificate is looked at once; this bounds how long a
-		// connection outlives it.
-		IdleConnTimeout: 90 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
 	})
 }
 
-// adminCert returns a certificate of system:masters that is good for at least
-// half its time.
+// adminCert returns a certificate of system:masters. It is good for as long as its
+// authority: the API server looks at a connection's certificate with every request,
+// and a connection with watches on it may last as long as the process. The key is
+// only ever in memory.
 func (c *clients) adminCert() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.plane.m.cfg.Clock.Now()
-	if c.cert != nil && c.cert.Leaf.NotAfter.Sub(now) > adminValidity/2 {
+	if c.cert != nil {
 		return c.cert, nil
 	}
 	b, err := c.plane.secrets.CA.issue(request{
-		commonName: "drydock", organizations: []string{"system:masters"}, validity: adminValidity,
-	}, now)
+		commonName: "drydock", organizations: []string{"system:masters"}, validity: caValidity,
+	}, c.plane.m.cfg.Clock.Now())
 	if err != nil {
 		return nil, err
 	}

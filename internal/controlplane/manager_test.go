@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -140,6 +142,31 @@ func TestClientsOfTheManager(t *testing.T) {
 		if err := call(); !errors.Is(err, controlplane.ErrNotFound) {
 			t.Errorf("unknown plane: %v", err)
 		}
+	}
+}
+
+func TestTheManagersCertificateLastsAsLongAsItsAuthority(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.claim("o", account)
+	cfg, err := w.RESTConfig(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, ok := cfg.Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the transport is a %T", cfg.Transport)
+	}
+	cert, err := transport.TLSClientConfig.GetClientCertificate(&tls.CertificateRequestInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(p.CAPEM)
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cert.Leaf.NotAfter.Equal(authority.NotAfter) {
+		t.Errorf("the certificate is good until %v, its authority until %v", cert.Leaf.NotAfter, authority.NotAfter)
 	}
 }
 

@@ -23,8 +23,6 @@ const (
 	// certRenewal is left of it and whenever the child starts.
 	certValidity = 365 * 24 * time.Hour
 	certRenewal  = 30 * 24 * time.Hour
-	// adminValidity is that of the certificates Manager.RESTConfig uses.
-	adminValidity = time.Hour
 	// backdate allows for clocks that are late.
 	backdate = 5 * time.Minute
 )
@@ -67,7 +65,8 @@ type request struct {
 	organizations []string
 	// hosts makes it a server's certificate, for these names and addresses;
 	// without them it is a client's.
-	hosts    []string
+	hosts []string
+	// validity is how long it is good; no certificate outlives its authority.
 	validity time.Duration
 }
 
@@ -81,11 +80,15 @@ func (a authority) issue(r request, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	notAfter := now.Add(r.validity)
+	if notAfter.After(pair.Leaf.NotAfter) {
+		notAfter = pair.Leaf.NotAfter
+	}
 	template := &x509.Certificate{
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: r.commonName, Organization: r.organizations},
 		NotBefore:    now.Add(-backdate),
-		NotAfter:     now.Add(r.validity),
+		NotAfter:     notAfter,
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
