@@ -13,6 +13,7 @@ type ClusterStatus struct {
 	Status                string
 	Endpoint              string // empty until ACTIVE
 	PlaneID               string // empty until claimed
+	Owner                 string // what its control plane is claimed for
 }
 
 // Clusters returns the clusters of all accounts and regions.
@@ -26,7 +27,7 @@ func (s *Service) Clusters(_ context.Context) ([]ClusterStatus, error) {
 		c := i.Value.Cluster
 		out = append(out, ClusterStatus{
 			Account: i.Key.Account, Region: i.Key.Region, Name: i.Key.ID, Version: text(c.Version),
-			Status: string(c.Status), Endpoint: text(c.Endpoint), PlaneID: i.Value.Plane.ID,
+			Status: string(c.Status), Endpoint: text(c.Endpoint), PlaneID: i.Value.Plane.ID, Owner: i.Value.owner(),
 		})
 	}
 	return out, nil
