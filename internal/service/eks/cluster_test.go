@@ -222,6 +222,22 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 	}
 }
 
+func TestPublicAccessCIDRsOfAPrivateClusterAreKept(t *testing.T) {
+	w := newWorld(t)
+	for name, cidrs := range map[string][]string{"none": {}, "all": {"0.0.0.0/0"}} {
+		in := w.createInput(name)
+		in.ResourcesVpcConfig.EndpointPublicAccess, in.ResourcesVpcConfig.EndpointPrivateAccess = aws.Bool(false), aws.Bool(true)
+		in.ResourcesVpcConfig.PublicAccessCidrs = cidrs
+		out, err := w.client.CreateCluster(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(cidrs, out.Cluster.ResourcesVpcConfig.PublicAccessCidrs); diff != "" {
+			t.Errorf("publicAccessCidrs of %s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func serviceCIDR(c string) *ekstypes.KubernetesNetworkConfigRequest {
 	return &ekstypes.KubernetesNetworkConfigRequest{ServiceIpv4Cidr: &c}
 }

@@ -74,8 +74,11 @@ func (s *Service) validateVPC(ctx context.Context, call *awsapi.Call, cluster st
 		return nil, nil, err
 	}
 	out.PublicAccessCidrs = in.PublicAccessCidrs
-	if len(out.PublicAccessCidrs) == 0 && out.EndpointPublicAccess {
-		out.PublicAccessCidrs = []string{"0.0.0.0/0"}
+	if len(out.PublicAccessCidrs) == 0 {
+		out.PublicAccessCidrs = []string{}
+		if out.EndpointPublicAccess {
+			out.PublicAccessCidrs = []string{"0.0.0.0/0"}
+		}
 	}
 	if len(in.SubnetIds) == 0 {
 		return nil, nil, errMissing("subnetIds")
@@ -164,6 +167,9 @@ func (s *Service) vpcCIDRs(ctx context.Context, vpc string) ([]netip.Prefix, err
 	return out, nil
 }
 
+// checkEndpointAccess refuses a cluster that nobody reaches. CIDRs without public
+// access are kept and have no effect: the Terraform module terraform-aws-eks sends
+// them with every cluster.
 func checkEndpointAccess(cluster string, public, private bool, cidrs []string) error {
 	if !public && !private {
 		return errNoEndpointAccess(cluster)
@@ -176,9 +182,6 @@ func checkEndpointAccess(cluster string, public, private bool, cidrs []string) e
 	}
 	if len(bad) > 0 {
 		return errBadPublicCIDR(cluster, bad)
-	}
-	if len(cidrs) > 0 && !public {
-		return errPublicCIDRsWithoutAccess(cluster)
 	}
 	return nil
 }

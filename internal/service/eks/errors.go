@@ -174,10 +174,6 @@ func errBadPublicCIDR(cluster string, cidrs []string) error {
 	return invalidParameter(cluster, "The following CIDRs are invalid in publicAccessCidrs: [%s]", strings.Join(cidrs, ", "))
 }
 
-func errPublicCIDRsWithoutAccess(cluster string) error {
-	return invalidParameter(cluster, "publicAccessCidrs can only be specified when endpointPublicAccess is enabled")
-}
-
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 func errServiceCIDRRange(cluster, cidr string) error {
 	return invalidParameter(cluster, "The service CIDR %s is invalid. It must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16.", cidr)

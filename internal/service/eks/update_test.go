@@ -79,6 +79,10 @@ func TestEndpointAccessUpdate(t *testing.T) {
 	if got := w.planes.access[plane.ID]; got != "false [] true" {
 		t.Errorf("endpoint access = %s", got)
 	}
+	w.mustUpdate(access(nil, nil, "0.0.0.0/0")) // ignored, and kept
+	if got := w.planes.access[plane.ID]; got != "false [0.0.0.0/0] true" {
+		t.Errorf("endpoint access = %s", got)
+	}
 	up := w.mustUpdate(access(aws.Bool(true), nil, "198.51.100.0/24"))
 	var params []string
 	for _, p := range up.Params {
@@ -92,7 +96,7 @@ func TestEndpointAccessUpdate(t *testing.T) {
 		t.Errorf("cluster = %+v", v)
 	}
 	list, err := w.client.ListUpdates(t.Context(), &awseks.ListUpdatesInput{Name: aws.String("dev")})
-	if err != nil || len(list.UpdateIds) != 2 {
+	if err != nil || len(list.UpdateIds) != 3 {
 		t.Errorf("ListUpdates = %v, %v", list, err)
 	}
 }
