@@ -20,6 +20,11 @@ type page[T any] struct {
 // is unique; the marker holds the key of the last item answered, so that items
 // made or deleted in between neither repeat nor hide others.
 func paginate[T any](items []T, key func(T) string, marker *string, maxItems *int32) (page[T], error) {
+	var c checks
+	c.between("maxItems", maxItems, 1, 1000)
+	if err := c.err(); err != nil {
+		return page[T]{}, err
+	}
 	if marker != nil {
 		last, err := base64.RawURLEncoding.DecodeString(*marker)
 		if err != nil {

@@ -181,6 +181,55 @@ func TestListsArePaged(t *testing.T) {
 	wantError(t, err, "ValidationError", "Invalid Marker.")
 }
 
+// Every list checks its page's size, whichever parameters it checks itself.
+func TestPageSizes(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, _ := w.root(t)
+	name := aws.String("x")
+	tags := []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("1")}, {Key: aws.String("b"), Value: aws.String("2")}}
+	must[*awsiam.CreateUserOutput](t)(c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, Tags: tags}))
+	must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name}))
+	must[*awsiam.CreateRoleOutput](t)(c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: name, AssumeRolePolicyDocument: aws.String(ec2Trust), Tags: tags}))
+	must[*awsiam.CreateInstanceProfileOutput](t)(c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: name, Tags: tags}))
+	pol := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: name, PolicyDocument: aws.String(readerDoc), Tags: tags})).Policy
+	provider := must[*awsiam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://example.com/id"), Tags: tags}))
+	for list, call := range map[string]func(n *int32) error{
+		"ListAccessKeys": func(n *int32) error {
+			_, err := c.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: name, MaxItems: n})
+			return err
+		},
+		"ListUserTags": func(n *int32) error {
+			_, err := c.ListUserTags(ctx, &awsiam.ListUserTagsInput{UserName: name, MaxItems: n})
+			return err
+		},
+		"ListRoleTags": func(n *int32) error {
+			_, err := c.ListRoleTags(ctx, &awsiam.ListRoleTagsInput{RoleName: name, MaxItems: n})
+			return err
+		},
+		"ListInstanceProfileTags": func(n *int32) error {
+			_, err := c.ListInstanceProfileTags(ctx, &awsiam.ListInstanceProfileTagsInput{InstanceProfileName: name, MaxItems: n})
+			return err
+		},
+		"ListPolicyTags": func(n *int32) error {
+			_, err := c.ListPolicyTags(ctx, &awsiam.ListPolicyTagsInput{PolicyArn: pol.Arn, MaxItems: n})
+			return err
+		},
+		"ListOpenIDConnectProviderTags": func(n *int32) error {
+			_, err := c.ListOpenIDConnectProviderTags(ctx, &awsiam.ListOpenIDConnectProviderTagsInput{OpenIDConnectProviderArn: provider.OpenIDConnectProviderArn, MaxItems: n})
+			return err
+		},
+	} {
+		t.Run(list, func(t *testing.T) {
+			const failed = "1 validation error detected: Value '%d' at 'maxItems' failed to satisfy constraint: Member must have value "
+			wantError(t, call(aws.Int32(-1)), "ValidationError", fmt.Sprintf(failed, -1)+"greater than or equal to 1")
+			wantError(t, call(aws.Int32(0)), "ValidationError", fmt.Sprintf(failed, 0)+"greater than or equal to 1")
+			wantError(t, call(aws.Int32(1001)), "ValidationError", fmt.Sprintf(failed, 1001)+"less than or equal to 1000")
+			check(t, call(aws.Int32(1)))
+		})
+	}
+}
+
 func TestInstanceProfiles(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
