@@ -62,6 +62,12 @@ func (s *Service) RoleTrust(ctx context.Context, roleARN string) (id string, tru
 	return r.ID, s.parsed.get(policy.Trust, r.Trust), r.MaxSession, true
 }
 
+// UserExists reports whether the account's user of that name has that unique ID.
+func (s *Service) UserExists(_ context.Context, account, name, id string) bool {
+	u, err := users.Get(s.store, nameKey(account, name))
+	return err == nil && u.ID == id
+}
+
 // TrustsService reports whether role's trust policy lets an AWS service, named
 // as in eks.amazonaws.com, assume it for a resource of the role's own account.
 func (s *Service) TrustsService(role Role, service string) bool {

@@ -54,7 +54,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if isTemporary(caller) && duration > maxChained {
 		return nil, longerThanChain()
 	}
-	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), duration)
+	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), "", duration)
 	if err != nil {
 		return nil, err
 	}

@@ -46,13 +46,17 @@ type sealed struct {
 	Secret    string
 	Expires   time.Time
 	Principal awsapi.Principal
+	// Voucher is the unique ID of the user Principal.Name, with whose permissions
+	// the session acts. Empty for sessions of roles and of root.
+	Voucher string `json:",omitempty"`
 }
 
 // tokenVersion is the first byte of a token.
 const tokenVersion = 1
 
-// issue makes temporary credentials for p.
-func (s *Service) issue(ctx context.Context, p awsapi.Principal, duration time.Duration) (Credentials, error) {
+// issue makes temporary credentials for p. voucher is the unique ID of the user
+// p.Name for whom p acts, if it does for one.
+func (s *Service) issue(ctx context.Context, p awsapi.Principal, voucher string, duration time.Duration) (Credentials, error) {
 	now := s.clock.Now().UTC().Truncate(time.Second)
 	p.AccessKeyID = s.dir.NewAccessKeyID("ASIA", p.Account)
 	p.IssuedAt = now
@@ -66,7 +70,7 @@ func (s *Service) issue(ctx context.Context, p awsapi.Principal, duration time.D
 	if err != nil {
 		return Credentials{}, err
 	}
-	plain, err := json.Marshal(sealed{Secret: c.SecretAccessKey, Expires: c.Expiration, Principal: p})
+	plain, err := json.Marshal(sealed{Secret: c.SecretAccessKey, Expires: c.Expiration, Principal: p, Voucher: voucher})
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -81,7 +85,7 @@ func (s *Service) issue(ctx context.Context, p awsapi.Principal, duration time.D
 
 // OpenSession returns the secret and the principal of temporary credentials:
 // ErrTokenInvalid if this installation did not issue key and token together or
-// the role is gone, ErrTokenExpired if the session has ended.
+// the role or user is gone, ErrTokenExpired if the session has ended.
 func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (secret string, p awsapi.Principal, err error) {
 	token, err := base64.StdEncoding.DecodeString(sessionToken)
 	if err != nil {
@@ -108,13 +112,24 @@ func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken str
 	if !s.clock.Now().Before(session.Expires) {
 		return "", p, ErrTokenExpired
 	}
-	if session.Principal.Type == awsapi.AssumedRole {
-		id, _, _, ok := s.dir.RoleTrust(ctx, session.Principal.RoleARN)
-		if !ok || !strings.HasPrefix(session.Principal.UserID, id+":") {
-			return "", p, ErrTokenInvalid
-		}
+	if !s.stillThere(ctx, session) {
+		return "", p, ErrTokenInvalid
 	}
 	return session.Secret, session.Principal, nil
+}
+
+// stillThere reports whether the role or user that a session acts for exists: that
+// very one, not another of the same name.
+func (s *Service) stillThere(ctx context.Context, session sealed) bool {
+	p := session.Principal
+	switch {
+	case p.Type == awsapi.AssumedRole:
+		id, _, _, ok := s.dir.RoleTrust(ctx, p.RoleARN)
+		return ok && strings.HasPrefix(p.UserID, id+":")
+	case p.Type == awsapi.IAMUser, p.Type == awsapi.FederatedUser && p.Name != "":
+		return s.dir.UserExists(ctx, p.Account, p.Name, session.Voucher)
+	}
+	return true
 }
 
 // aead is the cipher of session tokens; create makes its key if there is none.
@@ -156,7 +171,7 @@ func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName str
 	if !ok {
 		return Credentials{}, fmt.Errorf("issuing a session: no role %s", roleARN)
 	}
-	return s.issue(ctx, rolePrincipal(roleARN, id, sessionName, opts), duration)
+	return s.issue(ctx, rolePrincipal(roleARN, id, sessionName, opts), "", duration)
 }
 
 // rolePrincipal is the identity of a role session. Its ARN loses the role's path.

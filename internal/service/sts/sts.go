@@ -32,6 +32,8 @@ type Directory interface {
 	// RoleTrust returns a role's unique ID, trust policy and longest session; ok
 	// is false when there is no role with that ARN.
 	RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool)
+	// UserExists reports whether the account's user of that name has that unique ID.
+	UserExists(ctx context.Context, account, name, id string) bool
 	// Decide evaluates the policies of p, and nothing else, for one action.
 	Decide(ctx context.Context, p awsapi.Principal, action, resource string) policy.Decision
 	// NewAccessKeyID returns an access key ID of the account: AKIA… or ASIA….

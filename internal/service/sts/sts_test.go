@@ -413,6 +413,45 @@ func TestFederationToken(t *testing.T) {
 	}
 }
 
+// Nobody inherits the sessions of a deleted user: not even a new user of its name.
+func TestSessionsEndWithTheirUser(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.allow(t, root, "ann", "*", "*")
+	own, err := ann.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{})
+	must(t, err)
+	vouched, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
+	must(t, err)
+	byRoot, err := root.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
+	must(t, err)
+	sessions := map[string]caller{"own": w.with(own.Credentials), "federated": w.with(vouched.Credentials)}
+	for _, c := range sessions {
+		must(t, second(c.sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})))
+	}
+	refused := func(when string) {
+		t.Helper()
+		for name, c := range sessions {
+			t.Run(name+" "+when, func(t *testing.T) {
+				_, err := c.sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+				wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+			})
+		}
+	}
+	user := aws.String("ann")
+	keys, err := root.iam.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: user})
+	must(t, err)
+	must(t, second(root.iam.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{UserName: user, AccessKeyId: keys.AccessKeyMetadata[0].AccessKeyId})))
+	must(t, second(root.iam.DeleteUserPolicy(ctx, &awsiam.DeleteUserPolicyInput{UserName: user, PolicyName: aws.String("allow")})))
+	must(t, second(root.iam.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: user})))
+	refused("of a deleted user")
+	w.user(t, root, "ann")
+	w.allow(t, root, "ann", "*", "*")
+	refused("of a user made again")
+	wantCaller(t, w.with(byRoot.Credentials), "arn:aws:sts::"+account+":federated-user/guest")
+}
+
 func TestInstancesHoldTheirRole(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

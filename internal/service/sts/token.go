@@ -30,7 +30,7 @@ func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionToke
 	if isTemporary(caller) {
 		return nil, sessionsMayNot("GetSessionToken")
 	}
-	creds, err := s.issue(ctx, caller, tokenDuration(caller, in.DurationSeconds))
+	creds, err := s.issue(ctx, caller, voucher(caller), tokenDuration(caller, in.DurationSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 		UserID: caller.Account + ":" + *in.Name, Name: caller.Name, SessionName: *in.Name,
 		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs,
 	}
-	creds, err := s.issue(ctx, p, tokenDuration(caller, in.DurationSeconds))
+	creds, err := s.issue(ctx, p, voucher(caller), tokenDuration(caller, in.DurationSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,14 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 
 // isTemporary says that the caller holds credentials that STS issued.
 func isTemporary(p awsapi.Principal) bool { return !p.IssuedAt.IsZero() }
+
+// voucher is the unique ID of a caller that is a user.
+func voucher(caller awsapi.Principal) string {
+	if caller.Type == awsapi.IAMUser {
+		return caller.UserID
+	}
+	return ""
+}
 
 func tokenDuration(caller awsapi.Principal, seconds *int32) time.Duration {
 	d := defaultTokenSession
