@@ -90,6 +90,10 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 		selector = aws.String(":" + version)
 	}
 	if p, ok := public(sc.region, name); ok {
+		// AWS publishes the latest version only.
+		if selected && version != strconv.FormatInt(p.Version, 10) {
+			return p, nil, errVersionNotFound(name, version)
+		}
 		return p, selector, nil
 	}
 	p, err := parameters.Get(s.store, sc.key(name))

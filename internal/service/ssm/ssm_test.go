@@ -2,6 +2,7 @@ package ssm_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,6 +49,15 @@ func TestPublicParameters(t *testing.T) {
 	var missing *ssmtypes.ParameterNotFound
 	if !errors.As(err, &missing) {
 		t.Errorf("AL2 for 1.33: %v", err)
+	}
+	current := got.Parameter
+	selected, err := c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String(fmt.Sprintf("%s:%d", *current.Name, current.Version))})
+	if err != nil || *selected.Parameter.Value != img.ID {
+		t.Errorf("the published version: %v %v", selected, err)
+	}
+	for _, version := range []string{fmt.Sprint(current.Version + 1), fmt.Sprint(current.Version - 1), "label", ""} {
+		_, err = c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String(*current.Name + ":" + version)})
+		wantCode(t, err, "ParameterVersionNotFound")
 	}
 	below, err := c.GetParametersByPath(ctx, &awsssm.GetParametersByPathInput{Path: aws.String(base)})
 	if err != nil || len(below.Parameters) != 3 {
