@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -48,7 +47,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
-	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now()}
+	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now(), connected: make(chan struct{})}
 	d.info = cli.DaemonInfo{
 		PID:             os.Getpid(),
 		URL:             "http://" + reachable(ln.Addr()),
@@ -60,11 +59,11 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 		SecretAccessKey: wellKnownKey,
 		LogFile:         os.Getenv("DRYDOCK_LOG_FILE"),
 	}
+	defer func() { err = errors.Join(err, d.close()) }()
 	run, err := d.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
 
 	// Everything below stops before close, in any order.
 	ctx, stop := context.WithCancel(ctx)
@@ -80,7 +79,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 		})
 	}
 	wg.Go(func() {
-		if err := server.Serve(ctx, ln, d.server, log); err != nil && ctx.Err() == nil {
+		if err := server.Serve(ctx, ln, d.handler(), log); err != nil && ctx.Err() == nil {
 			failed <- fmt.Errorf("the endpoint ended: %w", err)
 		}
 	})
@@ -170,19 +169,13 @@ type madeKey struct {
 }
 
 // readMadeKey returns the key made earlier for this data folder, if any.
-func readMadeKey(dir string) (madeKey, bool, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "credentials.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return madeKey{}, false, nil
-	}
-	if err != nil {
-		return madeKey{}, false, err
-	}
+func readMadeKey(dir string) (madeKey, bool) {
 	var k madeKey
-	if err := json.Unmarshal(b, &k); err != nil {
-		return madeKey{}, false, fmt.Errorf("credentials.json: %w", err)
+	b, err := os.ReadFile(filepath.Join(dir, "credentials.json"))
+	if err != nil || json.Unmarshal(b, &k) != nil {
+		return madeKey{}, false
 	}
-	return k, true, nil
+	return k, true
 }
 
 func writeMadeKey(dir string, k madeKey) error {
@@ -190,5 +183,20 @@ func writeMadeKey(dir string, k madeKey) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "credentials.json"), b, 0o600)
+	return writeFile(filepath.Join(dir, "credentials.json"), b, 0o600)
+}
+
+// writeFile replaces a file at once: a crash leaves the old one or the new one.
+func writeFile(name string, content []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }

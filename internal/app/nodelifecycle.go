@@ -10,6 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -35,16 +36,20 @@ type runningLifecycle struct {
 const lookAgain = 200 * time.Millisecond
 
 func (n *nodeLifecycles) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { n.watchInstances(ctx) })
 	defer wg.Wait()
 	defer n.sync(ctx, nil)
+	defer cancel() // first of the three
+	wg.Go(func() { n.watchInstances(ctx) })
 	for {
 		changed := n.d.store.Changed()
+		planes := n.d.planes.Planes() // before the clusters: a record precedes its claim
 		clusters, err := n.d.eks.Clusters(ctx)
 		if err != nil {
 			return err
 		}
+		n.releaseOrphans(ctx, planes, clusters)
 		n.sync(ctx, clusters)
 		select {
 		case <-ctx.Done():
@@ -55,6 +60,23 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// releaseOrphans ends control planes whose cluster is no more: a reset, or a
+// crash in the middle of one, takes the record away and not the plane.
+func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlplane.Plane, clusters []eks.ClusterStatus) {
+	owned := map[string]bool{}
+	for _, c := range clusters {
+		owned[c.Owner] = true
+	}
+	for _, p := range planes {
+		if owned[p.Owner] {
+			continue
+		}
+		if err := n.d.planes.Release(ctx, p.ID); err != nil && ctx.Err() == nil {
+			n.d.log.Warn("releasing a control plane without a cluster", "plane", p.ID, "err", err)
 		}
 	}
 }

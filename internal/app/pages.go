@@ -17,10 +17,13 @@ import (
 )
 
 // pages are the daemon's own paths below /_drydock/, for its commands and for
-// test suites. They are open to this machine only, and not to its browsers: a
-// web page could otherwise empty an account by a cross-site request.
+// test suites. They are open to this machine only; the front door keeps its
+// browsers out, whose web pages could otherwise empty an account.
 func (d *daemon) pages() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, cli.Ping{PID: d.info.PID})
+	})
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
@@ -43,9 +46,6 @@ func foreign(r *http.Request) string {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
 		return "only this machine may ask"
-	}
-	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return "browsers may not ask"
 	}
 	// A name that resolves to loopback is how a page rebinds DNS.
 	host, _, err := net.SplitHostPort(r.Host)
@@ -111,6 +111,7 @@ func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *daemon) reset(ctx context.Context, account string) error {
+	ctx = context.WithoutCancel(ctx) // half a reset would leave control planes of nobody
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -49,6 +51,9 @@ type daemon struct {
 	planes   *controlplane.Manager
 	machines *machines
 	server   *server.Server
+	// connected is closed when all of the above are there: control planes of an
+	// earlier life start first and ask at once.
+	connected chan struct{}
 }
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
@@ -78,6 +83,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
 		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
 		Store:         d.store,
+		ListenAddress: d.cfg.Listen.Addr().String(),
 		ClientAddress: d.cfg.ClientAddress,
 		WarmSpares:    d.cfg.WarmSpares,
 		Authenticate:  d.authenticate,
@@ -137,6 +143,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	close(d.connected)
 	return map[string]func(context.Context) error{
 		"ec2":            d.ec2.Run,
 		"eks":            d.eks.Run,
@@ -163,11 +170,21 @@ func (d *daemon) close() error {
 
 // authenticate is a control plane's token webhook.
 func (d *daemon) authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
+	select {
+	case <-d.connected:
+	case <-ctx.Done():
+		return authnv1.UserInfo{}, ctx.Err()
+	}
 	return d.eks.Authenticate(ctx, planeID, token)
 }
 
 // authorize is a control plane's authorization webhook.
 func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
+	select {
+	case <-d.connected:
+	case <-ctx.Done():
+		return false, false, ""
+	}
 	ok, reason, err := d.eks.Authorize(ctx, planeID, *spec)
 	if err != nil {
 		d.log.Warn("authorizing by access policies", "plane", planeID, "err", err)
@@ -182,11 +199,32 @@ func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.P
 	return d.server.Verifier().VerifyPresigned(ctx, &u, r.Header, r.Method)
 }
 
-// ownHost: tokens may be signed for the endpoint that clients were told.
+// ownHost: tokens may be signed for this endpoint, by whatever address of this
+// machine the client calls it.
 func (d *daemon) ownHost(host string) bool {
-	own := d.info.URL[len("http://"):]
-	_, port, _ := net.SplitHostPort(own)
-	return host == own || host == "localhost:"+port || host == "127.0.0.1:"+port
+	_, own, err := net.SplitHostPort(strings.TrimPrefix(d.info.URL, "http://"))
+	if err != nil {
+		return false
+	}
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || port != own {
+		return false
+	}
+	_, err = netip.ParseAddr(name)
+	return err == nil || name == "localhost"
+}
+
+// handler serves the AWS API and, by their host names, the OIDC issuers of the
+// clusters, whose documents anybody may read.
+func (d *daemon) handler() http.Handler {
+	oidc := d.planes.OIDCHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Host, "oidc.eks.") {
+			oidc.ServeHTTP(w, r)
+			return
+		}
+		d.server.ServeHTTP(w, r)
+	})
 }
 
 func (d *daemon) recordStep(_ context.Context, s node.Step) {
@@ -199,10 +237,7 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 // makeCredentials gives the default user an access key that only readers of the
 // data folder know.
 func (d *daemon) makeCredentials(ctx context.Context) error {
-	k, ok, err := readMadeKey(d.cfg.DataDir)
-	if err != nil {
-		return err
-	}
+	k, ok := readMadeKey(d.cfg.DataDir)
 	if ok {
 		secret, _, err := d.iam.LookupAccessKey(ctx, k.AccessKeyID)
 		ok = err == nil && secret == k.SecretAccessKey
@@ -211,7 +246,7 @@ func (d *daemon) makeCredentials(ctx context.Context) error {
 		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: awsapi.DefaultAccount, Region: "us-east-1"})
 		out, err := d.iam.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("admin")})
 		if err != nil {
-			return fmt.Errorf("making credentials: %w", err)
+			return fmt.Errorf("making credentials for the user admin: %w\nTry: drydock up on loopback, then aws iam delete-access-key --user-name admin --access-key-id ID", err)
 		}
 		k = madeKey{aws.ToString(out.AccessKey.AccessKeyId), aws.ToString(out.AccessKey.SecretAccessKey)}
 		if err := writeMadeKey(d.cfg.DataDir, k); err != nil {

@@ -8,12 +8,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -45,9 +42,7 @@ func openAuthority(dir string) (*authority, error) {
 			a.cert, a.key = pair.Leaf, key
 			return a, nil
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the endpoint's CA in %s: %w", dir, err)
-	}
+	} // else there is none, or it is of no use: make one
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, err
 	}
@@ -72,10 +67,10 @@ func openAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600); err != nil {
+	if err := writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600); err != nil {
 		return nil, err
 	}
-	return a, os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	return a, writeFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
 }
 
 func serial() *big.Int {
@@ -99,15 +94,22 @@ func (a *authority) config() *tls.Config {
 // and this machine's, nobody else's.
 func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(hello.ServerName)
+	var local net.IP // of a client that asked for an address
 	if name == "" {
 		name = "localhost"
+		if hello.Conn != nil {
+			if a, ok := hello.Conn.LocalAddr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+				local = a.IP
+			}
+		}
 	}
 	if name != "localhost" && !strings.HasSuffix(name, ".amazonaws.com") && !strings.HasSuffix(name, ".api.aws") {
 		return nil, fmt.Errorf("no certificate for %q", name)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c := a.issued[name]; c != nil && time.Until(c.Leaf.NotAfter) > 24*time.Hour {
+	id := name + " " + local.String()
+	if c := a.issued[id]; c != nil && time.Until(c.Leaf.NotAfter) > 24*time.Hour {
 		return c, nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -126,6 +128,9 @@ func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	}
 	if name == "localhost" {
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		if local != nil {
+			template.IPAddresses = append(template.IPAddresses, local)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -139,6 +144,6 @@ func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 		clear(a.issued)
 	}
 	c := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-	a.issued[name] = c
+	a.issued[id] = c
 	return c, nil
 }

@@ -52,10 +52,26 @@ func (o *globalOptions) readInfo() (DaemonInfo, error) {
 	if err := json.Unmarshal(b, &info); err != nil {
 		return DaemonInfo{}, fmt.Errorf("%s: %w", infoFile(o.dataDir), err)
 	}
-	if !alive(info.PID) {
+	if !alive(info.PID) || !own(info) {
 		return DaemonInfo{}, o.notRunning()
 	}
 	return info, nil
+}
+
+// Ping is what GET /_drydock/ping answers.
+type Ping struct {
+	PID int `json:"pid"`
+}
+
+// own tells the recorded daemon from a stranger that got its process ID after a
+// crash: the daemon answers on its endpoint, or at least does not refuse.
+func own(info DaemonInfo) bool {
+	var p Ping
+	err := call(context.Background(), info, http.MethodGet, "ping", nil, nil, &p)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return false
+	}
+	return err != nil || p.PID == info.PID
 }
 
 func (o *globalOptions) notRunning() error {
