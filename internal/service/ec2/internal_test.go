@@ -12,6 +12,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -254,6 +255,17 @@ func TestOperationsHonourOnlyMembersThatExist(t *testing.T) {
 				at = f.Type
 			}
 		}
+	}
+}
+
+func TestMaxPerInterface(t *testing.T) {
+	most := 0
+	for _, name := range instancetypes.Names() {
+		typ, _ := instancetypes.Lookup(name)
+		most = max(most, typ.IPv4PerENI)
+	}
+	if most != maxPerInterface {
+		t.Errorf("the largest type has %d addresses per interface, not %d", most, maxPerInterface)
 	}
 }
 

@@ -109,7 +109,7 @@ func (p addressPool) take(tx *store.Tx, n int, hint string) ([]netip.Addr, error
 
 // takeUpTo allocates n addresses, or as many as there are.
 func (p addressPool) takeUpTo(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
-	out := make([]netip.Addr, 0, n)
+	var out []netip.Addr
 	h := fnv.New32a()
 	h.Write([]byte(hint))
 	start, count := int(h.Sum32()%uint32(p.pages())), p.pages()

@@ -1,6 +1,8 @@
 package ec2_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,6 +201,25 @@ func TestTooManyRules(t *testing.T) {
 	}
 	_, err := w.AuthorizeSecurityGroupIngress(t.Context(), &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: g, IpPermissions: []ec2types.IpPermission{p}})
 	wantError(t, err, "RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group has been reached.")
+}
+
+func TestSecondaryAddressCounts(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	sn := w.subnet(t, w.vpc(t, "10.0.0.0/16"), "10.0.0.0/24")
+	eni := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &sn, SecondaryPrivateIpAddressCount: aws.Int32(2)}))(t).NetworkInterface
+	if n := len(eni.PrivateIpAddresses); n != 3 {
+		t.Errorf("%d addresses", n)
+	}
+	for _, n := range []int32{math.MinInt32, -1, 64, math.MaxInt32} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			want := fmt.Sprintf("Value (%d) for parameter secondaryPrivateIpAddressCount is invalid. Expecting a value between 0 and 63.", n)
+			_, err := w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &sn, SecondaryPrivateIpAddressCount: &n})
+			wantError(t, err, "InvalidParameterValue", want)
+			_, err = w.AssignPrivateIpAddresses(ctx, &awsec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: eni.NetworkInterfaceId, SecondaryPrivateIpAddressCount: &n})
+			wantError(t, err, "InvalidParameterValue", want)
+		})
+	}
 }
 
 func TestFiltersAndPages(t *testing.T) {

@@ -155,6 +155,22 @@ type interfaceSpec struct {
 	hint        string // addresses are looked for in one place for equal hints
 }
 
+// maxPerInterface is the most addresses an interface of any instance type has
+// (TestMaxPerInterface).
+const maxPerInterface = 64
+
+// secondaryCount checks the number of secondary addresses a request wants. The
+// instance type's own limit holds once the interface is attached.
+func secondaryCount(n *int32) (int, error) {
+	if n == nil {
+		return 0, nil
+	}
+	if *n < 0 || *n >= maxPerInterface {
+		return 0, errInvalidValue(*n, "secondaryPrivateIpAddressCount", fmt.Sprintf("Expecting a value between 0 and %d.", maxPerInterface-1))
+	}
+	return int(*n), nil
+}
+
 // makeInterface checks and writes a new interface; the caller attaches it.
 func (s *Service) makeInterface(tx *store.Tx, sc scope, spec interfaceSpec) (networkInterfaceRecord, error) {
 	var none networkInterfaceRecord
@@ -273,9 +289,13 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	if err != nil {
 		return nil, err
 	}
+	extra, err := secondaryCount(in.SecondaryPrivateIpAddressCount)
+	if err != nil {
+		return nil, err
+	}
 	spec := interfaceSpec{
 		id: ids.Resource("eni"), description: aws.ToString(in.Description), primary: aws.ToString(in.PrivateIpAddress),
-		extra: int(aws.ToInt32(in.SecondaryPrivateIpAddressCount)), groups: in.Groups, tags: tags,
+		extra: extra, groups: in.Groups, tags: tags,
 	}
 	switch in.InterfaceType {
 	case "", ec2types.NetworkInterfaceCreationType("interface"), ec2types.NetworkInterfaceCreationTypeEfa, ec2types.NetworkInterfaceCreationTypeBranch, ec2types.NetworkInterfaceCreationTypeTrunk:
@@ -462,7 +482,10 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 	if err != nil {
 		return nil, err
 	}
-	n := int(aws.ToInt32(in.SecondaryPrivateIpAddressCount))
+	n, err := secondaryCount(in.SecondaryPrivateIpAddressCount)
+	if err != nil {
+		return nil, err
+	}
 	if n > 0 == (len(in.PrivateIpAddresses) > 0) {
 		return nil, errCombination("Exactly one of privateIpAddresses and secondaryPrivateIpAddressCount must be specified")
 	}
