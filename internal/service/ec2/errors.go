@@ -322,6 +322,20 @@ func errTerminationProtected(id string) error {
 	return errf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", id)
 }
 
+// https://github.com/velero-io/velero-plugin-for-aws/pull/119
+func errMissingIOPS(volumeType string) error {
+	return errCombination("The parameter iops must be specified for " + volumeType + " volumes.")
+}
+
+func errUnsupportedIOPS(volumeType string) error {
+	return errCombination("The parameter iops is not supported for " + volumeType + " volumes.")
+}
+
+// https://github.com/runs-on/runs-on/issues/426
+func errUnsupportedThroughput() error {
+	return errCombination("throughput can only be specified for volumeType gp3.")
+}
+
 func errUnsupportedZone(instanceType, zone string, supported []string) error {
 	return errf("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s). Please retry your request by not specifying an Availability Zone or choosing %s.", instanceType, zone, strings.Join(supported, ", "))
 }

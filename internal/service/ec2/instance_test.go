@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -133,6 +134,31 @@ func TestRunInstancesRefuses(t *testing.T) {
 		{"a zone without the type", func(in *awsec2.RunInstancesInput) {
 			in.SubnetId = must(w.CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.0.9.0/24"), AvailabilityZoneId: aws.String("use1-az3")}))(t).Subnet.SubnetId
 		}, "Unsupported", "Your requested instance type (m5.large) is not supported in your requested Availability Zone (us-east-1e). Please retry your request by not specifying an Availability Zone or choosing us-east-1a, us-east-1b, us-east-1c, us-east-1d, us-east-1f."},
+		{"less than no addresses", func(in *awsec2.RunInstancesInput) {
+			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SecondaryPrivateIpAddressCount: aws.Int32(-1)}}
+		}, "InvalidParameterValue", "Value (-1) for parameter secondaryPrivateIpAddressCount is invalid. Expecting a value between 0 and 63."},
+		{"too many addresses", func(in *awsec2.RunInstancesInput) {
+			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SecondaryPrivateIpAddressCount: aws.Int32(math.MaxInt32)}}
+		}, "InvalidParameterValue", ""},
+		{"a persistent Spot request", func(in *awsec2.RunInstancesInput) {
+			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{SpotInstanceType: "persistent"})
+		}, "NotImplemented", ""},
+		{"a Spot option", func(in *awsec2.RunInstancesInput) {
+			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{InstanceInterruptionBehavior: "stop"})
+		}, "NotImplemented", ""},
+		{"tags of a Spot request", func(in *awsec2.RunInstancesInput) {
+			in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: "spot-instances-request", Tags: []ec2types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}}}
+		}, "NotImplemented", ""},
+		{"an instance store volume", func(in *awsec2.RunInstancesInput) {
+			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: aws.String("/dev/sdb"), VirtualName: aws.String("ephemeral0")}}
+		}, "NotImplemented", ""},
+		{"a volume option", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(8), OutpostArn: aws.String("arn:aws:outposts:us-east-1:1:outpost/op-1")}), "NotImplemented", ""},
+		{"io2 without IOPS", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "io2"}),
+			"InvalidParameterCombination", "The parameter iops must be specified for io2 volumes."},
+		{"IOPS of gp2", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "gp2", Iops: aws.Int32(4000)}),
+			"InvalidParameterCombination", "The parameter iops is not supported for gp2 volumes."},
+		{"throughput of io1", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "io1", Iops: aws.Int32(400), Throughput: aws.Int32(200)}),
+			"InvalidParameterCombination", "throughput can only be specified for volumeType gp3."},
 		{"a dry run", func(in *awsec2.RunInstancesInput) { in.DryRun = aws.Bool(true) }, "DryRunOperation", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,6 +170,32 @@ func TestRunInstancesRefuses(t *testing.T) {
 	}
 	if all := must(w.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{}))(t); len(all.Reservations) != 0 {
 		t.Error("a refused launch left instances")
+	}
+}
+
+func spot(options *ec2types.SpotMarketOptions) *ec2types.InstanceMarketOptionsRequest {
+	return &ec2types.InstanceMarketOptionsRequest{MarketType: "spot", SpotOptions: options}
+}
+
+// volume adds a volume to a launch.
+func volume(ebs ec2types.EbsBlockDevice) func(*awsec2.RunInstancesInput) {
+	return func(in *awsec2.RunInstancesInput) {
+		in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: aws.String("/dev/sdb"), Ebs: &ebs}}
+	}
+}
+
+func TestSpotInstancesAndProvisionedVolumes(t *testing.T) {
+	w := newWorld(t)
+	got := w.launch(t, 1, func(in *awsec2.RunInstancesInput) {
+		in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{SpotInstanceType: "one-time", MaxPrice: aws.String("0.1")})
+		volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(8), VolumeType: "io2", Iops: aws.Int32(4000)})(in)
+	})[0]
+	if got.InstanceLifecycle != "spot" {
+		t.Errorf("the lifecycle is %q", got.InstanceLifecycle)
+	}
+	all := must(w.DescribeVolumes(t.Context(), &awsec2.DescribeVolumesInput{Filters: filter("volume-type", "io2")}))(t)
+	if len(all.Volumes) != 1 || *all.Volumes[0].Iops != 4000 {
+		t.Errorf("%+v", all.Volumes)
 	}
 }
 

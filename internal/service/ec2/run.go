@@ -20,9 +20,11 @@ import (
 
 // runMembers are the members RunInstances honours. A launch template may hold
 // others; launching from it is then refused.
-const runMembers = `BlockDeviceMappings ClientToken CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized
-	IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior InstanceMarketOptions.MarketType InstanceMarketOptions.SpotOptions
-	InstanceType KeyName LaunchTemplate MaxCount MetadataOptions MinCount Monitoring
+const runMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted
+	BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput
+	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice ClientToken CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized
+	IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior InstanceMarketOptions.MarketType
+	InstanceMarketOptions.SpotOptions.MaxPrice InstanceMarketOptions.SpotOptions.SpotInstanceType InstanceType KeyName LaunchTemplate MaxCount MetadataOptions MinCount Monitoring
 	NetworkInterfaces.AssociatePublicIpAddress NetworkInterfaces.DeleteOnTermination NetworkInterfaces.Description
 	NetworkInterfaces.DeviceIndex NetworkInterfaces.Groups NetworkInterfaces.InterfaceType NetworkInterfaces.NetworkCardIndex
 	NetworkInterfaces.NetworkInterfaceId NetworkInterfaces.PrivateIpAddress NetworkInterfaces.PrivateIpAddresses
@@ -298,8 +300,11 @@ func (s *Service) planProfile(ctx context.Context, sc scope, l *launch) error {
 }
 
 func planTags(ctx context.Context, l *launch) error {
-	launchable := []ec2types.ResourceType{
-		ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface, ec2types.ResourceTypeSpotInstancesRequest,
+	launchable := []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface}
+	for _, spec := range l.in.TagSpecifications {
+		if spec.ResourceType == ec2types.ResourceTypeSpotInstancesRequest {
+			return awserr.NotImplemented("tags of Spot Instance requests in EC2 RunInstances")
+		}
 	}
 	for kind, to := range map[ec2types.ResourceType]*Tags{
 		ec2types.ResourceTypeInstance: &l.tags, ec2types.ResourceTypeVolume: &l.volTags, ec2types.ResourceTypeNetworkInterface: &l.eniTags,
@@ -334,6 +339,11 @@ func planOptions(in *awsec2.RunInstancesInput) error {
 	if m := in.InstanceMarketOptions; m != nil && m.MarketType != "" && m.MarketType != ec2types.MarketTypeSpot {
 		return errInvalidValue(m.MarketType, "marketType", "")
 	}
+	if m := in.InstanceMarketOptions; m != nil && m.SpotOptions != nil {
+		if t := m.SpotOptions.SpotInstanceType; t != "" && t != ec2types.SpotInstanceTypeOneTime {
+			return awserr.NotImplemented("Spot Instances of type " + string(t))
+		}
+	}
 	if p := in.Placement; p != nil && p.Tenancy != "" && p.Tenancy != ec2types.TenancyDefault && p.Tenancy != ec2types.TenancyDedicated {
 		return errInvalidValue(p.Tenancy, "tenancy", "")
 	}
@@ -360,7 +370,7 @@ func planDevices(l *launch) error {
 			continue
 		}
 		if m.Ebs == nil {
-			continue // an instance store volume: nothing is attached for it
+			continue // nothing is said of the volume
 		}
 		if i < 0 {
 			i = len(l.devices)
@@ -384,6 +394,15 @@ func planDevices(l *launch) error {
 		}
 		if ebs.DeleteOnTermination != nil {
 			d.DeleteOnTermination = *ebs.DeleteOnTermination
+		}
+		if (d.Type == "io1" || d.Type == "io2") && ebs.Iops == nil {
+			return errMissingIOPS(d.Type)
+		}
+		if ebs.Iops != nil && d.Type != "io1" && d.Type != "io2" && d.Type != "gp3" {
+			return errUnsupportedIOPS(d.Type)
+		}
+		if ebs.Throughput != nil && d.Type != "gp3" {
+			return errUnsupportedThroughput()
 		}
 		d.Encrypted = d.Encrypted || aws.ToBool(ebs.Encrypted)
 		d.IOPS, d.Throughput, d.KMSKeyID = aws.ToInt32(ebs.Iops), aws.ToInt32(ebs.Throughput), aws.ToString(ebs.KmsKeyId)
@@ -466,6 +485,10 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 }
 
 func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetworkInterfaceSpecification) (launchInterface, error) {
+	extra, err := secondaryCount(in.SecondaryPrivateIpAddressCount)
+	if err != nil {
+		return launchInterface{}, err
+	}
 	nic := launchInterface{
 		existing: aws.ToString(in.NetworkInterfaceId), device: aws.ToInt32(in.DeviceIndex), card: aws.ToInt32(in.NetworkCardIndex),
 		public: in.AssociatePublicIpAddress, deleteOnTermination: in.DeleteOnTermination == nil || *in.DeleteOnTermination,
@@ -485,7 +508,7 @@ func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetwork
 	}
 	nic.spec = interfaceSpec{
 		subnet: sn, description: aws.ToString(in.Description), primary: aws.ToString(in.PrivateIpAddress),
-		extra: int(aws.ToInt32(in.SecondaryPrivateIpAddressCount)), groups: in.Groups, kind: aws.ToString(in.InterfaceType), tags: l.eniTags,
+		extra: extra, groups: in.Groups, kind: aws.ToString(in.InterfaceType), tags: l.eniTags,
 	}
 	for _, a := range in.PrivateIpAddresses {
 		if aws.ToBool(a.Primary) {
