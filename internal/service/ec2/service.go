@@ -6,8 +6,9 @@ import "github.com/drydock-dev/drydock/internal/awsapi"
 func (s *Service) AWS() awsapi.Service {
 	const paged = " DryRun Filters MaxResults NextToken"
 	return awsapi.Service{
-		Name:    "ec2",
-		Handler: s,
+		Name:          "ec2",
+		Handler:       s,
+		HandlesDryRun: true,
 		Operations: []awsapi.Operation{
 			// Regions.
 			{Name: "DescribeRegions", Members: "AllRegions DryRun Filters RegionNames"},
