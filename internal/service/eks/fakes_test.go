@@ -252,6 +252,7 @@ type fakeEC2 struct {
 	interfaces map[string]ec2types.NetworkInterface
 	templates  map[string]ec2types.LaunchTemplateVersion // by name
 	instances  map[string]ec2types.Instance
+	described  int // calls of DescribeInstances
 	launchErr  error
 	subnetErr  error
 	// launched is told of every new instance, with its user data.
@@ -508,6 +509,7 @@ func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) 
 func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.described++
 	r := ec2types.Reservation{}
 	for _, id := range in.InstanceIds {
 		i, ok := e.instances[id]

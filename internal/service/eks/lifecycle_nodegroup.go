@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +18,9 @@ import (
 const (
 	// nodeWait is how long one reconciliation waits for nodes to change.
 	nodeWait = time.Second
+	// joinWait is how long an update of labels or taints waits for instances that
+	// boot with the old ones.
+	joinWait = 30 * time.Second
 	// syncWait is how long one reconciliation waits for the first list of nodes.
 	syncWait = 10 * time.Second
 	// steady is how often a settled group is looked at: an instance that ended
@@ -123,7 +124,6 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 		// The record's change brings this function back.
 		return 0, w.change(ctx, func(g *nodegroupRecord) { g.LaunchTemplateID = id })
 	}
-	changed := nodes.next()
 	members, err := w.scale(ctx, ses)
 	if err != nil {
 		return 0, err
@@ -133,12 +133,8 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 	}
 	desired := int(*g.Nodegroup.ScalingConfig.DesiredSize)
 	waited := s.clock.Since(g.Since)
-	joined := 0
-	for _, m := range members {
-		if n := nodes.node(m.id); n != nil && ready(n) {
-			joined++
-		}
-	}
+	unready := withoutNode(members, nodes, ready)
+	joined := len(members) - len(unready)
 	switch {
 	case joined >= desired && waited >= s.cfg.Timing.NodegroupCreating:
 		return steady, w.change(ctx, func(g *nodegroupRecord) {
@@ -153,10 +149,10 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 	case waited >= s.timeout():
 		return 0, w.fail(ctx, ekstypes.Issue{
 			Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: new("Instances failed to join the kubernetes cluster"),
-			ResourceIds: memberIDs(members, nodes),
+			ResourceIds: memberIDs(unready),
 		})
 	}
-	w.wait(ctx, changed, min(nodeWait, s.timeout()-waited))
+	w.await(ctx, nodes, unready, ready, min(nodeWait, s.timeout()-waited))
 	return time.Millisecond, nil
 }
 
@@ -165,32 +161,6 @@ func (s *Service) timeout() time.Duration {
 		return t
 	}
 	return 2 * time.Minute
-}
-
-// wait returns when nodes change, a little later so that many changes are one.
-func (w *groupWork) wait(ctx context.Context, changed <-chan struct{}, limit time.Duration) {
-	select {
-	case <-changed:
-		t := w.s.clock.NewTimer(20 * time.Millisecond)
-		defer t.Stop()
-		select {
-		case <-t.C():
-		case <-ctx.Done():
-		}
-	case <-w.s.clock.After(limit):
-	case <-ctx.Done():
-	}
-}
-
-func memberIDs(members []member, nodes *nodeWatch) []string {
-	out := []string{}
-	for _, m := range members {
-		if n := nodes.node(m.id); n == nil || !ready(n) {
-			out = append(out, m.id)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // createTrouble decides what an error means to a group being made: what the
@@ -307,13 +277,23 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	marks, err := w.updatesMarks()
+	if err != nil {
+		return 0, err
+	}
 	members, failure := w.scale(ctx, ses)
 	if failure != nil && nodegroupIssue(failure) == nil {
 		return 0, failure
 	}
 	if failure == nil {
+		absent := withoutNode(members, ses.nodes(), anyNode)
 		if err := w.relabel(ctx, ses, members); err != nil {
 			return 0, err
+		}
+		left := joinWait - w.s.clock.Since(w.g.Since)
+		if marks && len(absent) > 0 && left > 0 {
+			w.await(ctx, ses.nodes(), absent, anyNode, min(nodeWait, left))
+			return time.Millisecond, nil
 		}
 	}
 	return steady, ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
@@ -337,6 +317,19 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 			return nil
 		})
 	}))
+}
+
+// updatesMarks reports whether the update in progress changes labels or taints.
+func (w *groupWork) updatesMarks() (bool, error) {
+	u, err := updates.Get(w.s.store, below(clusterOf(w.key), w.g.UpdateID))
+	return slices.ContainsFunc(u.Update.Params, func(p ekstypes.UpdateParam) bool {
+		switch p.Type {
+		case ekstypes.UpdateParamTypeLabelsToAdd, ekstypes.UpdateParamTypeLabelsToRemove,
+			ekstypes.UpdateParamTypeTaintsToAdd, ekstypes.UpdateParamTypeTaintsToRemove:
+			return true
+		}
+		return false
+	}), ignoreNotFound(err)
 }
 
 // scale brings the number of instances to the desired one: it launches what is
@@ -446,108 +439,4 @@ func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []mem
 		}
 	}))
 	return errors.Join(errs...)
-}
-
-// remove drains and ends everything of a DELETING group and then its record.
-func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
-	left, err := w.scaler.members(w.svc, w.g)
-	if err != nil {
-		return 0, err
-	}
-	ses, err := w.session(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if len(left) > 0 {
-		missing := map[string]time.Time{}
-		for _, m := range left {
-			if _, ok := w.g.Draining[m.id]; !ok {
-				missing[m.id] = w.s.clock.Now().UTC()
-			}
-		}
-		if len(missing) > 0 {
-			return 0, w.change(ctx, func(g *nodegroupRecord) {
-				if g.Draining == nil {
-					g.Draining = map[string]time.Time{}
-				}
-				maps.Copy(g.Draining, missing)
-			})
-		}
-		err := w.drainChosen(ctx, ses, left)
-		if err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
-			return 0, err
-		}
-		return drainStep, nil
-	}
-	var stale []string
-	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
-		stale = append(stale, instanceOf(n))
-	}
-	if err := w.deleteNodes(ctx, ses, stale); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
-		return 0, err
-	}
-	return 0, w.removeRest(ctx, ses)
-}
-
-// removeRest removes what a group without instances has left.
-func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
-	name := "eks-" + w.g.UUID
-	_, err := w.s.cfg.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
-	if err != nil && !strings.HasPrefix(code(err), "InvalidLaunchTemplate") {
-		return fmt.Errorf("removing the launch template: %w", err)
-	}
-	if err := w.removeInstanceProfile(); err != nil {
-		return err
-	}
-	cluster := clusterOf(w.key)
-	others, err := nodegroups.List(w.s.store, allBelow(cluster))
-	if err != nil {
-		return err
-	}
-	heir := slices.IndexFunc(others, func(o store.Item[nodegroupRecord]) bool {
-		return o.Key != w.key && o.Value.Role == w.g.Role && o.Value.Nodegroup.Status != ekstypes.NodegroupStatusDeleting
-	})
-	if heir < 0 && w.cluster.usesConfigMap() {
-		if err := w.s.unmapNodeRole(ctx, ses, w.g.Role.ARN); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
-			return err
-		}
-	}
-	if err := w.deleteUpdates(ctx); err != nil {
-		return err
-	}
-	return w.s.store.Update(ctx, func(tx *store.Tx) error {
-		g, err := nodegroups.Get(tx, w.key)
-		if err != nil || g.UUID != w.g.UUID {
-			return ignoreNotFound(err)
-		}
-		nodegroups.Delete(tx, w.key)
-		switch {
-		case !g.AccessEntryMade:
-		case heir < 0:
-			accessEntries.Delete(tx, below(cluster, g.Role.ARN))
-		default: // another group's nodes come in by it, and that group removes it
-			return ignoreNotFound(nodegroups.Update(tx, others[heir].Key, func(o *nodegroupRecord) error { o.AccessEntryMade = true; return nil }))
-		}
-		return nil
-	})
-}
-
-func (w *groupWork) deleteUpdates(ctx context.Context) error {
-	cluster := clusterOf(w.key)
-	items, err := updates.List(w.s.store, allBelow(cluster))
-	if err != nil {
-		return err
-	}
-	items = slices.DeleteFunc(items, func(i store.Item[updateRecord]) bool { return i.Value.Nodegroup != *w.g.Nodegroup.NodegroupName })
-	for chunk := range slices.Chunk(items, deleteBatch) {
-		if err := w.s.store.Update(ctx, func(tx *store.Tx) error {
-			for _, i := range chunk {
-				updates.Delete(tx, i.Key)
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// settle is how long changes of nodes are gathered before they are looked at.
+const settle = 20 * time.Millisecond
+
+// await returns when all members have a node that is good, or after limit. It
+// looks at nodes only: listing the instances of a large group for each node that
+// joins would cost more than the joining.
+func (w *groupWork) await(ctx context.Context, nodes *nodeWatch, members []member, good func(*corev1.Node) bool, limit time.Duration) {
+	timeout := w.s.clock.After(limit)
+	for {
+		changed := nodes.next()
+		if members = withoutNode(members, nodes, good); len(members) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select { // many changes are one
+		case <-w.s.clock.After(settle):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// anyNode is what await waits for when a node need not be ready.
+func anyNode(*corev1.Node) bool { return true }
+
+// withoutNode returns the members that have no good node.
+func withoutNode(members []member, nodes *nodeWatch, good func(*corev1.Node) bool) []member {
+	var out []member
+	for _, m := range members {
+		if n := nodes.node(m.id); n == nil || !good(n) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func memberIDs(members []member) []string {
+	out := []string{}
+	for _, m := range members {
+		out = append(out, m.id)
+	}
+	slices.Sort(out)
+	return out
+}
 
 // deleteNodes removes the nodes of instances that ended, as a cloud controller
 // manager does on AWS.

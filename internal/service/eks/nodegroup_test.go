@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -503,6 +506,89 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 	}
 }
 
+// held keeps instances that boot from joining until it is let go of them.
+func (w *world) held() (waiting func(n int) []func()) {
+	var mu sync.Mutex
+	var joins []func()
+	w.ec2.mu.Lock()
+	defer w.ec2.mu.Unlock()
+	w.ec2.launched = func(i ec2types.Instance, userData string) {
+		mu.Lock()
+		defer mu.Unlock()
+		joins = append(joins, func() { w.boot(i, userData) })
+	}
+	return func(n int) (out []func()) {
+		w.Helper()
+		testkit.Eventually(w, 10*time.Second, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(joins) != n {
+				return fmt.Errorf("%d instances booted, want %d", len(joins), n)
+			}
+			out = joins
+			return nil
+		})
+		return out
+	}
+}
+
+func TestInstancesAreNotListedForEveryNode(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	waiting := w.held()
+	const size = 10
+	begin := time.Now()
+	if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "ng", size)); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(30 * time.Millisecond)
+	defer tick.Stop()
+	for _, join := range waiting(size) {
+		<-tick.C
+		join()
+	}
+	w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+	w.ec2.mu.Lock()
+	defer w.ec2.mu.Unlock()
+	if most := 5 + 2*int(time.Since(begin)/time.Second); w.ec2.described > most {
+		t.Errorf("%d lists of instances while %d nodes joined, want %d at most", w.ec2.described, size, most)
+	}
+}
+
+func TestNodesThatJoinDuringAnUpdateGetItsLabels(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "ng", 1)
+	waiting := w.held()
+	w.updateNodegroup(&awseks.UpdateNodegroupConfigInput{ScalingConfig: &ekstypes.NodegroupScalingConfig{DesiredSize: aws.Int32(2)}})
+	join := waiting(1)[0]
+
+	up, err := w.client.UpdateNodegroupConfig(t.Context(), &awseks.UpdateNodegroupConfigInput{
+		ClusterName: aws.String("dev"), NodegroupName: aws.String("ng"),
+		Labels: &ekstypes.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"tier": "web"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if n := w.nodes()[0]; n.Labels["tier"] != "web" {
+			return fmt.Errorf("node %s has labels %v", n.Name, n.Labels)
+		}
+		return nil
+	})
+	got, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), NodegroupName: aws.String("ng"), UpdateId: up.Update.Id})
+	if err != nil || got.Update.Status != ekstypes.UpdateStatusInProgress {
+		t.Errorf("update = %+v, %v; want it in progress while an instance is joining", got, err)
+	}
+	join()
+	w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+	for _, n := range w.nodes() {
+		if n.Labels["tier"] != "web" {
+			t.Errorf("node %s has labels %v", n.Name, n.Labels)
+		}
+	}
+}
+
 func TestTheLastGroupOfARoleTakesItsAccessEntryAway(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -519,5 +605,43 @@ func TestTheLastGroupOfARoleTakesItsAccessEntryAway(t *testing.T) {
 	w.deleteNodegroup("dev", "second")
 	if err := entry(); !isCode(err, "ResourceNotFoundException") {
 		t.Errorf("the entry outlived the last group: %v", err)
+	}
+}
+
+func TestANodeRoleStaysWithAGroupMadeWhileItsLastOneGoes(t *testing.T) {
+	for _, mode := range []ekstypes.AuthenticationMode{ekstypes.AuthenticationModeConfigMap, ekstypes.AuthenticationModeApiAndConfigMap} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t)
+			w.cluster("dev", mode)
+			w.nodegroup("dev", "first", 0)
+			var once sync.Once
+			cs := w.kubernetes()
+			// The first group looks at aws-auth once it knows that it is the last.
+			cs.PrependReactor("get", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
+				once.Do(func() {
+					if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "second", 0)); err != nil {
+						t.Error(err)
+					}
+				})
+				return false, nil, nil
+			})
+			w.deleteNodegroup("dev", "first")
+			w.waitNodegroup("dev", "second", ekstypes.NodegroupStatusActive)
+			if mode == ekstypes.AuthenticationModeConfigMap {
+				cm, err := cs.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "aws-auth", metav1.GetOptions{})
+				if err != nil || !strings.Contains(cm.Data["mapRoles"], w.arn("role/node")) {
+					t.Errorf("aws-auth = %v, %v", cm, err)
+				}
+				return
+			}
+			entry := &awseks.DescribeAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("role/node"))}
+			if _, err := w.client.DescribeAccessEntry(t.Context(), entry); err != nil {
+				t.Errorf("the entry went with the first group: %v", err)
+			}
+			w.deleteNodegroup("dev", "second")
+			if _, err := w.client.DescribeAccessEntry(t.Context(), entry); !isCode(err, "ResourceNotFoundException") {
+				t.Errorf("the entry outlived the last group: %v", err)
+			}
+		})
 	}
 }
