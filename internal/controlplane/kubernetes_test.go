@@ -336,9 +336,11 @@ func addWebhook(t *testing.T, admin *kubernetes.Clientset) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = admin.CoreV1().Endpoints("default").Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // short, and mirrored to a slice
+	//lint:ignore SA1019 shorter than a slice, and mirrored to one
+	_, err = admin.CoreV1().Endpoints("default").Create(ctx, &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
-		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // as above
+		//lint:ignore SA1019 as above
+		Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: "10.0.1.99"}},
 			Ports:     []corev1.EndpointPort{{Port: 443}},
 		}},

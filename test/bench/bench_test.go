@@ -216,19 +216,14 @@ func (d *drydock) delete(ctx context.Context, names ...string) {
 
 // pids are the daemon and its children.
 func (d *drydock) pids() []int {
-	out := []int{d.PID}
-	for _, p := range children(d.PID) {
-		out = append(out, p)
-	}
-	return out
+	return append([]int{d.PID}, children(d.PID)...)
 }
 
 func children(pid int) []int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	var out []int
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, t := range tasks {
-		b, _ = os.ReadFile(t)
+		b, _ := os.ReadFile(t)
 		for _, f := range strings.Fields(string(b)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)

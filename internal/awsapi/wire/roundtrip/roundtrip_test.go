@@ -68,7 +68,7 @@ func config(client aws.HTTPClient) aws.Config {
 	}
 }
 
-type counts struct{ operations, excluded, noSDK, requests, lacking int }
+type counts struct{ operations, excluded, requests, lacking int }
 
 func TestEveryOperationThroughTheSDK(t *testing.T) {
 	start := time.Now()
