@@ -52,7 +52,7 @@ func FuzzPattern(f *testing.F) {
 	f.Add(`\*`, "*")
 	f.Fuzz(func(t *testing.T, pattern, value string) {
 		got := compilePattern(pattern).match(value)
-		if strings.ContainsAny(pattern+value, "/[]\\^\xff") || !json.Valid([]byte(`"`+strings.Map(printable, pattern+value)+`"`)) {
+		if strings.ContainsAny(pattern+value, "/[]\\^") || !json.Valid([]byte(`"`+strings.Map(printable, pattern+value)+`"`)) {
 			return
 		}
 		for _, r := range pattern + value {

@@ -42,10 +42,6 @@ type route struct {
 	Origin      string
 }
 
-func (t routeTableRecord) main() bool {
-	return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.Main })
-}
-
 func (t routeTableRecord) has(subnet string) bool {
 	return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.SubnetID == subnet })
 }

@@ -144,10 +144,7 @@ func checkTemplateMembers(data json.RawMessage) error {
 }
 
 func mergeTagSpecs(base, over []ec2types.TagSpecification) []ec2types.TagSpecification {
-	var out []ec2types.TagSpecification
-	for _, spec := range over {
-		out = append(out, spec)
-	}
+	out := slices.Clone(over)
 	for _, spec := range base {
 		i := slices.IndexFunc(out, func(o ec2types.TagSpecification) bool { return o.ResourceType == spec.ResourceType })
 		if i < 0 {

@@ -65,7 +65,6 @@ var (
 	descriptionRE = regexp.MustCompile(`^[\x09\x0A\x0D\x20-\x7E\x{A1}-\x{FF}]*$`)
 	documentRE    = regexp.MustCompile(`^[\x09\x0A\x0D\x20-\x{FF}]+$`)
 	versionRE     = regexp.MustCompile(`^v[1-9][0-9]*(\.[A-Za-z0-9-]*)?$`)
-	keyIDRE       = regexp.MustCompile(`^\w+$`)
 	tagKeyRE      = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]+$`)
 	tagValueRE    = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 )

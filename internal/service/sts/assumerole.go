@@ -63,6 +63,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 		AssumedRoleUser: &ststypes.AssumedRoleUser{
 			Arn: &creds.Principal.ARN, AssumedRoleId: &creds.Principal.UserID,
 		},
+		//lint:ignore SA1019 clients of today still read it
 		PackedPolicySize: packedSize(opts),
 	}, nil
 }

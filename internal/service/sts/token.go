@@ -65,8 +65,9 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 		return nil, err
 	}
 	return &awssts.GetFederationTokenOutput{
-		Credentials:      outCredentials(creds),
-		FederatedUser:    &ststypes.FederatedUser{Arn: aws.String(p.ARN), FederatedUserId: aws.String(p.UserID)},
+		Credentials:   outCredentials(creds),
+		FederatedUser: &ststypes.FederatedUser{Arn: aws.String(p.ARN), FederatedUserId: aws.String(p.UserID)},
+		//lint:ignore SA1019 clients of today still read it
 		PackedPolicySize: packedSize(opts),
 	}, nil
 }
