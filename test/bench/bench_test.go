@@ -49,7 +49,11 @@ func program(t *testing.T) string {
 	if os.Getenv("DRYDOCK_BENCH") != "1" {
 		t.Skip("measures only with DRYDOCK_BENCH=1: make bench")
 	}
-	bin, err := filepath.Abs("../../bin/drydock")
+	bin := os.Getenv("DRYDOCK_BIN")
+	if bin == "" {
+		bin = "../../bin/drydock"
+	}
+	bin, err := filepath.Abs(bin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +311,9 @@ func idle(t *testing.T, d *drydock, what string) {
 
 func TestBenchThousandNodes(t *testing.T) {
 	ctx := t.Context()
-	const groups, pods = 3, 10000
+	// One deployment of 10,000 would measure what its ReplicaSet and the scheduler's
+	// spreading cost by the square of its size.
+	const groups, pods, deployments, namespaces = 3, 10000, 20, 10
 	nodes := 1000
 	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000")
 	role, nodeRole := d.roles(ctx)
@@ -347,11 +353,21 @@ func TestBenchThousandNodes(t *testing.T) {
 	t.Logf("%d nodes Ready in %v; %.0f ms of CPU per node", nodes, time.Since(begun).Round(100*time.Millisecond), 1000*used.Seconds()/float64(nodes))
 
 	cpu0, begun = cpuOf(pids), time.Now()
-	if out, err := d.kubectl(kc, "create", "deployment", "web", "--image", "nginx", "--replicas", fmt.Sprint(pods)); err != nil {
-		t.Fatal(out)
+	for i := range deployments {
+		ns := fmt.Sprint("team-", i%namespaces)
+		if i < namespaces {
+			if out, err := d.kubectl(kc, "create", "namespace", ns); err != nil {
+				t.Fatal(out)
+			}
+		}
+		if out, err := d.kubectl(kc, "create", "deployment", fmt.Sprint("web-", i), "-n", ns, "--image", "nginx", "--replicas", fmt.Sprint(pods/deployments)); err != nil {
+			t.Fatal(out)
+		}
 	}
-	if out, err := d.kubectl(kc, "rollout", "status", "deployment/web", "--timeout", "10m"); err != nil {
-		t.Fatal(out)
+	for i := range deployments {
+		if out, err := d.kubectl(kc, "rollout", "status", fmt.Sprint("deployment/web-", i), "-n", fmt.Sprint("team-", i%namespaces), "--timeout", "10m"); err != nil {
+			t.Fatal(out)
+		}
 	}
 	used = cpuOf(pids) - cpu0
 	t.Logf("%d pods Running in %v; %.1f ms of CPU per pod", pods, time.Since(begun).Round(100*time.Millisecond), 1000*used.Seconds()/pods)

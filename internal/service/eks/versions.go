@@ -44,6 +44,7 @@ func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.Describe
 		switch {
 		case len(in.ClusterVersions) > 0 && !slices.Contains(in.ClusterVersions, v.Minor),
 			in.DefaultOnly != nil && *in.DefaultOnly && !info.DefaultVersion,
+			//lint:ignore SA1019 clients of today still send it
 			in.Status != "" && in.Status != info.Status,
 			in.VersionStatus != "" && in.VersionStatus != info.VersionStatus,
 			text(in.ClusterType) == "eks-local":
