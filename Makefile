@@ -47,15 +47,19 @@ lint: vet ## gofmt, go vet, staticcheck
 vet:
 	$(GO) vet ./...
 
-generate: ## regenerate embedded data from AWS_DATA (see tools/README.md) and the compatibility page
-	AWS_DATA=$(AWS_DATA) $(GO) generate ./...
+generate: ## regenerate embedded data from the reference data in AWS_DATA (tools/README.md), and the compatibility page
+	@[ -d "$(AWS_DATA)/models" ] || { echo "AWS_DATA must name a folder with the reference data: see tools/README.md"; exit 1; }
+	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/...
+	$(GO) run ./tools/policygen -in $(AWS_DATA)/managed-policies.jsonl
+	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
 	$(MAKE) compat
 
 compat: ## regenerate docs/compatibility.md
-	$(GO) run ./tools/compat > docs/compatibility.md
+	@$(GO) run ./tools/compat > docs/.compatibility.new && mv docs/.compatibility.new docs/compatibility.md
 
-verify-generated: ## fail when generated files are not what their generators write
+verify-generated: ## fail when generated files are not what their generators write (all of them where AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
+	@if [ -n "$(AWS_DATA)" ]; then $(MAKE) generate && git diff --exit-code --stat -- internal docs; fi
 
 golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update

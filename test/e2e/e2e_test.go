@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"start":      start,
 			"eventually": eventually,
 			"killdaemon": killDaemon,
+			"killchild":  killChild,
 			"jq":         jq,
 			"processes":  processes,
 			"listening":  listening,
@@ -163,6 +164,13 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("process %d survives SIGKILL", pid)
 		}
 		pause()
+	}
+}
+
+// killchild ends the daemon's control planes with SIGKILL.
+func killChild(ts *testscript.TestScript, neg bool, args []string) {
+	for _, pid := range children(readInfo(ts).PID) {
+		ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	}
 }
 

@@ -10,7 +10,7 @@
 // tests import it; services do not need to.
 package model
 
-//go:generate go run ../../../tools/modelgen -models "$AWS_MODELS" -out data
+//go:generate go run ../../../tools/modelgen -models "$AWS_DATA/models" -out data
 
 // Protocols of the services, in the words of the models' metadata.
 const (

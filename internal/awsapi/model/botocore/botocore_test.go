@@ -11,14 +11,14 @@ import (
 )
 
 // The embedded models are what the generator makes of their sources. The sources
-// are not part of the repository: AWS_MODELS names the folder that holds them.
+// are not part of the repository: AWS_DATA names the folder above theirs.
 func TestEmbeddedModelsAreUpToDate(t *testing.T) {
-	dir := os.Getenv("AWS_MODELS")
+	dir := os.Getenv("AWS_DATA")
 	if dir == "" {
-		t.Skip("AWS_MODELS is not set")
+		t.Skip("AWS_DATA is not set")
 	}
 	for _, name := range model.Names() {
-		in, err := os.ReadFile(filepath.Join(dir, name+".json"))
+		in, err := os.ReadFile(filepath.Join(dir, "models", name+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
