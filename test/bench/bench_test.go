@@ -44,11 +44,16 @@ type drydock struct {
 	PID int    `json:"pid"`
 }
 
-func program(t *testing.T) string {
+// measure skips a measurement unless it was asked for.
+func measure(t *testing.T) {
 	t.Helper()
 	if os.Getenv("DRYDOCK_BENCH") != "1" {
 		t.Skip("measures only with DRYDOCK_BENCH=1: make bench")
 	}
+}
+
+func program(t *testing.T) string {
+	t.Helper()
 	bin := os.Getenv("DRYDOCK_BIN")
 	if bin == "" {
 		bin = "../../bin/drydock"
@@ -56,6 +61,12 @@ func program(t *testing.T) string {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		if os.Getenv("REQUIRE_CLIENTS") == "1" {
+			t.Fatal("bin/drydock is not built: make build")
+		}
+		t.Skip("bin/drydock is not built: make build")
 	}
 	return bin
 }
@@ -105,7 +116,7 @@ func median(ds []time.Duration) time.Duration {
 }
 
 func TestBenchDaemonReady(t *testing.T) {
-	program(t)
+	measure(t)
 	var took []time.Duration
 	for range 5 {
 		t.Run("start", func(t *testing.T) {
@@ -178,7 +189,33 @@ func (d *drydock) kubectl(kubeconfig string, args ...string) (string, error) {
 	return string(out), err
 }
 
+// TestRegression runs with every `go test` and fails when something has become
+// several times slower than it was, whatever else the machine is doing.
+func TestRegression(t *testing.T) {
+	ctx := t.Context()
+	d, took := up(t, "--warm-spares", "0")
+	limit := func(what string, took, most time.Duration) {
+		t.Logf("%s: %v", what, took)
+		if took > most {
+			t.Errorf("%s took %v, more than %v", what, took, most)
+		}
+	}
+	limit("daemon ready", took, 5*time.Second)
+	role, _ := d.roles(ctx)
+	limit("cluster ACTIVE", d.createCluster(ctx, "c", role, d.subnets(ctx)), 30*time.Second)
+	const calls = 500
+	call := rawCall(t, d.config(), "sts", "Action=GetCallerIdentity&Version=2011-06-15", "<Arn>")
+	begun := time.Now()
+	for range calls {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(fmt.Sprint(calls, " calls of GetCallerIdentity"), time.Since(begun), 5*time.Second)
+}
+
 func TestBenchCluster(t *testing.T) {
+	measure(t)
 	ctx := t.Context()
 	d, _ := up(t, "--warm-spares", "0")
 	role, _ := d.roles(ctx)
@@ -193,6 +230,7 @@ func TestBenchCluster(t *testing.T) {
 }
 
 func TestBenchSpare(t *testing.T) {
+	measure(t)
 	ctx := t.Context()
 	d, _ := up(t, "--warm-spares", "1")
 	role, _ := d.roles(ctx)
@@ -310,6 +348,7 @@ func idle(t *testing.T, d *drydock, what string) {
 }
 
 func TestBenchThousandNodes(t *testing.T) {
+	measure(t)
 	ctx := t.Context()
 	// One deployment of 10,000 would measure what its ReplicaSet and the scheduler's
 	// spreading cost by the square of its size.
@@ -408,6 +447,7 @@ func (d *drydock) ownNetwork(ctx context.Context) []string {
 // TestBenchThroughput compares the endpoint with moto_server, where installed, in
 // the same run and with the same client.
 func TestBenchThroughput(t *testing.T) {
+	measure(t)
 	ctx := t.Context()
 	d, _ := up(t, "--warm-spares", "0")
 	ours := throughput(t, ctx, d.config())
