@@ -28,6 +28,9 @@ type Operation struct {
 	// request that carries any other is refused with 501 NotImplemented, and
 	// docs/compatibility.md is generated from this list.
 	Members string
+	// Except says in words which values of honoured members the handler refuses
+	// with 501 NotImplemented, for docs/compatibility.md. Empty: none.
+	Except string
 	// Unsigned operations need no signature (AssumeRoleWithWebIdentity).
 	Unsigned bool
 	// Exempt operations are never authorized: sts:GetCallerIdentity works for

@@ -45,6 +45,8 @@ type OperationCompatibility struct {
 	// Refused are the members that a request may not carry, as dotted paths; of
 	// a container that is refused as a whole only the container.
 	Refused []string
+	// Except says which values of other members are refused, in words.
+	Except string
 }
 
 // Compatibility tells, for every operation of every embedded model, what of it
@@ -66,8 +68,9 @@ func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 			c := OperationCompatibility{Name: opName, State: None}
 			if op := reg.find(m, opName); op != nil {
 				c.Refused = op.refusable()
+				c.Except = op.Except
 				c.State = Handled
-				if len(c.Refused) > 0 {
+				if len(c.Refused) > 0 || c.Except != "" {
 					c.State = Partly
 				}
 			}
@@ -110,7 +113,7 @@ func WriteCompatibility(w io.Writer, services []ServiceCompatibility) error {
 
 Generated from the operation tables that the front door itself goes by. Do not edit.
 
-*Partly* handled operations refuse the members listed with them; what is not handled at all is refused as a whole. Either way
+*Partly* handled operations refuse the members, and the values of other members, listed with them; what is not handled at all is refused as a whole. Either way
 the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. Nothing is accepted and ignored.
 
 | service | operations | handled | partly | not |
@@ -133,6 +136,9 @@ the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retrie
 			refused := ""
 			if len(op.Refused) > 0 {
 				refused = "`" + strings.Join(op.Refused, "` `") + "`"
+			}
+			if op.Except != "" {
+				refused = strings.TrimSpace(refused + " and these values: " + op.Except)
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", op.Name, op.State, refused)
 		}

@@ -75,7 +75,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DeleteLaunchTemplate", Members: "DryRun LaunchTemplateId LaunchTemplateName"},
 			{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 			// Instances.
-			{Name: "RunInstances", Members: runMembers},
+			{Name: "RunInstances", Members: runMembers, Except: "Spot Instances that are not one-time, tags of Spot Instance requests"},
 			{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instancesSettled)},
 			{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(statusSettled)},
 			{Name: "StartInstances", Members: "DryRun InstanceIds"},

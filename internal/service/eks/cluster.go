@@ -306,6 +306,8 @@ func refuseSwitches(in *awseks.CreateClusterInput) error {
 		return awserr.NotImplemented("EKS Auto Mode (kubernetesNetworkConfig.elasticLoadBalancing.enabled)")
 	case in.ZonalShiftConfig != nil && on(in.ZonalShiftConfig.Enabled):
 		return awserr.NotImplemented("zonal shift (zonalShiftConfig.enabled)")
+	case on(in.BootstrapSelfManagedAddons):
+		return awserr.NotImplemented("the self-managed add-ons CoreDNS, aws-node and kube-proxy (bootstrapSelfManagedAddons)")
 	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6:
 		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
 	}

@@ -16,8 +16,8 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
-			// AWS deviation: bootstrapSelfManagedAddons is recorded nowhere; CoreDNS,
-			// aws-node and kube-proxy are never installed, asked for or not.
+			// AWS deviation: CoreDNS, aws-node and kube-proxy are not installed where
+			// bootstrapSelfManagedAddons is left out; asking for them is refused.
 			// encryptionConfig and the EKS Auto Mode switches are answered by the
 			// handler: off is what Drydock does, on is refused by name.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
@@ -26,6 +26,7 @@ func (s *Service) AWS() awsapi.Service {
 				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
 				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
 				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig`,
+			Except: "encryptionConfig with any entry, logging with types enabled, Auto Mode, zonal shift or bootstrapSelfManagedAddons switched on, ipFamily ipv6",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -41,6 +42,7 @@ func (s *Service) AWS() awsapi.Service {
 			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
+			Except: "logging with types enabled",
 		},
 		{Name: "DescribeClusterVersions", Members: "*"},
 		{Name: "ListUpdates", Members: "name nodegroupName maxResults nextToken"},
@@ -52,6 +54,7 @@ func (s *Service) AWS() awsapi.Service {
 			Members: `clusterName nodegroupName nodeRole subnets scalingConfig instanceTypes amiType capacityType diskSize
 				labels taints tags updateConfig.maxUnavailable updateConfig.maxUnavailablePercentage launchTemplate version
 				releaseVersion clientRequestToken nodeRepairConfig.enabled`,
+			Except: "nodeRepairConfig.enabled true, Windows and FIPS AMI types, launch templates with instance requirements",
 		},
 		{Name: "DescribeNodegroup", Members: "clusterName nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeNodegroupOutput) bool {
 			switch out.Nodegroup.Status {

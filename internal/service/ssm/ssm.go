@@ -49,7 +49,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetParameters", Members: "Names WithDecryption"},
 			{Name: "GetParametersByPath", Members: "MaxResults NextToken ParameterFilters Path Recursive WithDecryption"},
 			{Name: "GetParameterHistory", Members: "MaxResults Name NextToken WithDecryption"},
-			{Name: "PutParameter", Members: "AllowedPattern DataType Description Name Overwrite Tags Tier Type Value"},
+			{Name: "PutParameter", Members: "AllowedPattern DataType Description Name Overwrite Tags Tier Type Value", Except: "Type SecureString"},
 			{Name: "DeleteParameter", Members: "Name"},
 			{Name: "DeleteParameters", Members: "Names"},
 			{Name: "DescribeParameters", Members: "MaxResults NextToken ParameterFilters Shared"},
