@@ -1,92 +1,20 @@
 package ec2
 
-import "github.com/drydock-dev/drydock/internal/awsapi"
+import (
+	"slices"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// paged are the members of every Describe call that pages and filters.
+const paged = " DryRun Filters MaxResults NextToken"
 
 // AWS returns the service as the front door registers it.
 func (s *Service) AWS() awsapi.Service {
-	const paged = " DryRun Filters MaxResults NextToken"
 	return awsapi.Service{
 		Name:          "ec2",
 		Handler:       s,
 		HandlesDryRun: true,
-		Operations: []awsapi.Operation{
-			// Regions.
-			{Name: "DescribeRegions", Members: "AllRegions DryRun Filters RegionNames"},
-			{Name: "DescribeAvailabilityZones", Members: "AllAvailabilityZones DryRun Filters ZoneIds ZoneNames"},
-			{Name: "DescribeAccountAttributes", Members: "AttributeNames DryRun"},
-			// VPCs.
-			{Name: "CreateVpc", Members: "CidrBlock DryRun InstanceTenancy TagSpecifications"},
-			{Name: "DescribeVpcs", Members: "VpcIds" + paged},
-			{Name: "DeleteVpc", Members: "DryRun VpcId"},
-			{Name: "DescribeVpcAttribute", Members: "Attribute DryRun VpcId"},
-			{Name: "ModifyVpcAttribute", Members: "EnableDnsHostnames EnableDnsSupport EnableNetworkAddressUsageMetrics VpcId"},
-			{Name: "DescribeDhcpOptions", Members: "DhcpOptionsIds" + paged},
-			// Subnets.
-			{Name: "CreateSubnet", Members: "AvailabilityZone AvailabilityZoneId CidrBlock DryRun TagSpecifications VpcId"},
-			{Name: "DescribeSubnets", Members: "SubnetIds" + paged},
-			{Name: "DeleteSubnet", Members: "DryRun SubnetId"},
-			{Name: "ModifySubnetAttribute", Members: "EnableResourceNameDnsAAAARecordOnLaunch EnableResourceNameDnsARecordOnLaunch MapPublicIpOnLaunch PrivateDnsHostnameTypeOnLaunch SubnetId"},
-			// Gateways, routes, network ACLs.
-			{Name: "CreateInternetGateway", Members: "DryRun TagSpecifications"},
-			{Name: "AttachInternetGateway", Members: "DryRun InternetGatewayId VpcId"},
-			{Name: "DetachInternetGateway", Members: "DryRun InternetGatewayId VpcId"},
-			{Name: "DeleteInternetGateway", Members: "DryRun InternetGatewayId"},
-			{Name: "DescribeInternetGateways", Members: "InternetGatewayIds" + paged},
-			{Name: "CreateRouteTable", Members: "ClientToken DryRun TagSpecifications VpcId"},
-			{Name: "DeleteRouteTable", Members: "DryRun RouteTableId"},
-			{Name: "DescribeRouteTables", Members: "RouteTableIds" + paged},
-			{Name: "AssociateRouteTable", Members: "DryRun RouteTableId SubnetId"},
-			{Name: "DisassociateRouteTable", Members: "AssociationId DryRun"},
-			{Name: "CreateRoute", Members: "DestinationCidrBlock DestinationIpv6CidrBlock DryRun GatewayId InstanceId NetworkInterfaceId RouteTableId"},
-			{Name: "DeleteRoute", Members: "DestinationCidrBlock DestinationIpv6CidrBlock DryRun RouteTableId"},
-			{Name: "DescribeNetworkAcls", Members: "NetworkAclIds" + paged},
-			// Security groups.
-			{Name: "CreateSecurityGroup", Members: "Description DryRun GroupName TagSpecifications VpcId"},
-			{Name: "DescribeSecurityGroups", Members: "GroupIds GroupNames" + paged},
-			{Name: "DeleteSecurityGroup", Members: "DryRun GroupId GroupName"},
-			{Name: "AuthorizeSecurityGroupIngress", Members: "CidrIp DryRun FromPort GroupId GroupName IpPermissions IpProtocol SourceSecurityGroupName TagSpecifications ToPort"},
-			{Name: "AuthorizeSecurityGroupEgress", Members: "CidrIp DryRun FromPort GroupId IpPermissions IpProtocol SourceSecurityGroupName TagSpecifications ToPort"},
-			{Name: "RevokeSecurityGroupIngress", Members: "CidrIp DryRun FromPort GroupId GroupName IpPermissions IpProtocol SecurityGroupRuleIds SourceSecurityGroupName ToPort"},
-			{Name: "RevokeSecurityGroupEgress", Members: "CidrIp DryRun FromPort GroupId IpPermissions IpProtocol SecurityGroupRuleIds SourceSecurityGroupName ToPort"},
-			{Name: "DescribeSecurityGroupRules", Members: "SecurityGroupRuleIds" + paged},
-			// Network interfaces.
-			{Name: "CreateNetworkInterface", Members: "ClientToken Description DryRun Groups InterfaceType PrivateIpAddress PrivateIpAddresses SecondaryPrivateIpAddressCount SubnetId TagSpecifications"},
-			{Name: "DescribeNetworkInterfaces", Members: "NetworkInterfaceIds" + paged},
-			{Name: "DeleteNetworkInterface", Members: "DryRun NetworkInterfaceId"},
-			{Name: "AttachNetworkInterface", Members: "DeviceIndex DryRun InstanceId NetworkCardIndex NetworkInterfaceId"},
-			{Name: "DetachNetworkInterface", Members: "AttachmentId DryRun Force"},
-			{Name: "AssignPrivateIpAddresses", Members: "NetworkInterfaceId PrivateIpAddresses SecondaryPrivateIpAddressCount"},
-			{Name: "UnassignPrivateIpAddresses", Members: "NetworkInterfaceId PrivateIpAddresses"},
-			// Tags.
-			{Name: "CreateTags", Members: "DryRun Resources Tags"},
-			{Name: "DeleteTags", Members: "DryRun Resources Tags"},
-			{Name: "DescribeTags", Members: paged},
-			// Key pairs.
-			{Name: "CreateKeyPair", Members: "DryRun KeyFormat KeyName KeyType TagSpecifications"},
-			{Name: "ImportKeyPair", Members: "DryRun KeyName PublicKeyMaterial TagSpecifications"},
-			{Name: "DescribeKeyPairs", Members: "DryRun Filters IncludePublicKey KeyNames KeyPairIds"},
-			{Name: "DeleteKeyPair", Members: "DryRun KeyName KeyPairId"},
-			// Launch templates.
-			{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription"},
-			{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription"},
-			{Name: "DescribeLaunchTemplates", Members: "LaunchTemplateIds LaunchTemplateNames" + paged},
-			{Name: "DescribeLaunchTemplateVersions", Members: "LaunchTemplateId LaunchTemplateName MaxVersion MinVersion ResolveAlias Versions" + paged},
-			{Name: "ModifyLaunchTemplate", Members: "ClientToken DefaultVersion DryRun LaunchTemplateId LaunchTemplateName"},
-			{Name: "DeleteLaunchTemplate", Members: "DryRun LaunchTemplateId LaunchTemplateName"},
-			{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
-			// Instances.
-			{Name: "RunInstances", Members: runMembers, Except: "Spot Instances that are not one-time, tags of Spot Instance requests"},
-			{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instancesSettled)},
-			{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(statusSettled)},
-			{Name: "StartInstances", Members: "DryRun InstanceIds"},
-			{Name: "StopInstances", Members: "DryRun Force InstanceIds"},
-			{Name: "RebootInstances", Members: "DryRun InstanceIds"},
-			{Name: "TerminateInstances", Members: "DryRun Force InstanceIds"},
-			{Name: "DescribeVolumes", Members: "VolumeIds" + paged},
-			// Catalogue.
-			{Name: "DescribeInstanceTypes", Members: "InstanceTypes" + paged},
-			{Name: "DescribeInstanceTypeOfferings", Members: "LocationType" + paged},
-			{Name: "DescribeImages", Members: "ExecutableUsers ImageIds IncludeDeprecated IncludeDisabled Owners" + paged},
-		},
+		Operations:    slices.Concat(networkOperations(), machineOperations()),
 	}
 }
