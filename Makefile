@@ -52,6 +52,7 @@ generate: ## regenerate embedded data from the reference data in AWS_DATA (tools
 	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/...
 	$(GO) run ./tools/policygen -in $(AWS_DATA)/managed-policies.jsonl
 	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
+	$(GO) run ./tools/pricegen
 	$(MAKE) compat
 
 compat: ## regenerate docs/compatibility.md
