@@ -52,6 +52,18 @@ type Principal struct {
 	SessionPolicies   []string
 	SessionPolicyARNs []string
 	SessionTags       map[string]string
+	// TransitiveTagKeys are the keys of the session tags that the sessions of
+	// roles assumed with this session inherit.
+	TransitiveTagKeys []string
+	// SourceIdentity names who stands behind a role session; roles assumed with
+	// it inherit the name.
+	SourceIdentity string
+	// FederatedProvider is the ARN of the identity provider whose token began a
+	// role session: aws:FederatedProvider.
+	FederatedProvider string
+	// Tags are those that aws:PrincipalTag/KEY sees: the user's or role's as they
+	// are now and, over them, the session's. The lookup of credentials fills them.
+	Tags map[string]string
 	// IssuedAt is when the session began; zero for long-term credentials.
 	IssuedAt time.Time
 }

@@ -92,6 +92,7 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secr
 	}
 	return k.Secret, awsapi.Principal{
 		Type: awsapi.IAMUser, Account: acct, ARN: u.arn(acct), UserID: u.ID, AccessKeyID: accessKeyID, Name: u.Name,
+		Tags: tagMap(u.Tags),
 	}, nil
 }
 

@@ -70,7 +70,7 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 			Reason: "temporary credentials of this kind cannot perform the " + req.Action + " action",
 		}
 	}
-	policies, root := s.gather(p)
+	policies, root := s.PoliciesOf(p)
 	if root {
 		// Root needs no policy, but a session of root may have been narrowed.
 		policies.Identity = []policy.Source{{Name: rootARN(p.Account), Document: everything}}
@@ -97,10 +97,11 @@ func refused(p awsapi.Principal, action string) bool {
 // everything is the policy that the root of an account needs not have.
 var everything = &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}}}}
 
-// gather collects the policies of p. Of a user or role that is gone, or was made
-// again since, none apply: nothing is allowed. root says that p is not bound by
-// policies at all, save those of its session.
-func (s *Service) gather(p awsapi.Principal) (out policy.Policies, root bool) {
+// PoliciesOf collects the policies that bind p: its own, its groups', its
+// permissions boundary and those of its session. Of a user or role that is gone,
+// or was made again since, none apply: nothing is allowed. root says that p needs
+// no policy at all; one of its session limits it all the same.
+func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool) {
 	switch p.Type {
 	case awsapi.Root:
 		root = true
@@ -219,4 +220,21 @@ func (c *documentCache) named(name string, kind policy.Kind, text string) *polic
 	}
 	c.docs[key] = doc
 	return doc
+}
+
+// TagsOf returns the tags of the user or role behind p, as they are now.
+func (s *Service) TagsOf(p awsapi.Principal) map[string]string {
+	var have []tag
+	switch p.Type {
+	case awsapi.IAMUser, awsapi.FederatedUser:
+		if u, err := users.Get(s.store, nameKey(p.Account, p.Name)); err == nil {
+			have = u.Tags
+		}
+	case awsapi.AssumedRole:
+		account, _, name, _ := arnName(p.RoleARN, "role")
+		if r, err := roles.Get(s.store, nameKey(account, name)); err == nil {
+			have = r.Tags
+		}
+	}
+	return tagMap(have)
 }

@@ -58,3 +58,15 @@ func outTags(tags []tag) []iamtypes.Tag {
 	}
 	return out
 }
+
+// tagMap returns tags by key, nil if there are none.
+func tagMap(tags []tag) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[t.Key] = t.Value
+	}
+	return out
+}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ func (s *Service) issue(ctx context.Context, p awsapi.Principal, voucher string,
 	now := s.clock.Now().UTC().Truncate(time.Second)
 	p.AccessKeyID = s.dir.NewAccessKeyID("ASIA", p.Account)
 	p.IssuedAt = now
+	p.Tags = nil // as they are when the session is used
 	secret := make([]byte, 30)
 	rand.Read(secret) // never fails
 	c := Credentials{
@@ -115,7 +117,34 @@ func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken str
 	if !s.stillThere(ctx, session) {
 		return "", p, ErrTokenInvalid
 	}
+	session.Principal.Tags = s.tags(session.Principal)
 	return session.Secret, session.Principal, nil
+}
+
+// tags are the tags that policies see of a session: its own win.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
+func (s *Service) tags(p awsapi.Principal) map[string]string {
+	own := s.dir.TagsOf(p)
+	if len(p.SessionTags) == 0 {
+		return own
+	}
+	out := maps.Clone(p.SessionTags)
+	for k, v := range own {
+		if !hasFold(out, k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// hasFold says whether m has the key, whose case does not count.
+func hasFold(m map[string]string, key string) bool {
+	for k := range m {
+		if strings.EqualFold(k, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // stillThere reports whether the role or user that a session acts for exists: that

@@ -34,6 +34,8 @@ type Directory interface {
 	RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool)
 	// UserExists reports whether the account's user of that name has that unique ID.
 	UserExists(ctx context.Context, account, name, id string) bool
+	// TagsOf returns the tags of the user or role behind p, as they are now.
+	TagsOf(p awsapi.Principal) map[string]string
 	// Decide evaluates the policies of p, and nothing else, for one action.
 	Decide(ctx context.Context, p awsapi.Principal, action, resource string) policy.Decision
 	// NewAccessKeyID returns an access key ID of the account: AKIA… or ASIA….
