@@ -159,6 +159,7 @@ when AWS would.
 		newToken(o),
 		newKubectl(streams),
 		newDemo(o),
+		newWhy(o),
 		newSupport(o),
 		newVersion(cfg, o),
 	)
