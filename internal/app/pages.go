@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +11,9 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/pprof"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -31,6 +35,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
+	mux.HandleFunc("GET /_drydock/profile", getProfile)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
@@ -56,6 +61,27 @@ func foreign(r *http.Request) string {
 		return "ask by address or localhost"
 	}
 	return ""
+}
+
+// getProfile answers the daemon's CPU profile of the next ?seconds=, 10 unless
+// told: go tool pprof reads it.
+func getProfile(w http.ResponseWriter, r *http.Request) {
+	seconds, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("seconds"), "10"))
+	if err != nil || seconds < 1 || seconds > 120 {
+		http.Error(w, "seconds is a number from 1 to 120", http.StatusBadRequest)
+		return
+	}
+	var profile bytes.Buffer
+	if err := pprof.StartCPUProfile(&profile); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict) // one at a time
+		return
+	}
+	select {
+	case <-r.Context().Done():
+	case <-time.After(time.Duration(seconds) * time.Second):
+	}
+	pprof.StopCPUProfile()
+	_, _ = profile.WriteTo(w) // the client is gone if this fails
 }
 
 func answer(w http.ResponseWriter, v any) {

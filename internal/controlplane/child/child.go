@@ -103,7 +103,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			}
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
-		tendMemory(ctx)
+		tendIdleness(ctx)
 		return nil
 	})
 	return group.Wait()

@@ -47,7 +47,7 @@ const (
 	// Raft's clock. A lone member elects itself within electionTicks of the start,
 	// so the tick decides how fast a store opens, and what it costs when idle:
 	// 1.6 % of a core at 10 ms, 0.6 % at 50 ms.
-	tick          = 30 // milliseconds
+	tick          = 50 // milliseconds
 	tickThrowAway = 10
 	electionTicks = 5
 
