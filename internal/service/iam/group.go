@@ -44,42 +44,20 @@ func (s *Service) CreateGroup(ctx context.Context, in *awsiam.CreateGroupInput) 
 	return &awsiam.CreateGroupOutput{Group: outGroup(acct, &g)}, nil
 }
 
-// group reads the group a request names.
-func (s *Service) group(account, name string) (group, error) {
-	var c checks
-	c.name("groupName", name, maxGroupName)
-	if err := c.err(); err != nil {
-		return group{}, err
-	}
-	g, err := groups.Get(s.store, nameKey(account, name))
-	return g, orElse(err, noSuchGroup(name))
-}
-
 // GetGroup describes a group and lists its users.
 func (s *Service) GetGroup(ctx context.Context, in *awsiam.GetGroupInput) (*awsiam.GetGroupOutput, error) {
-	var c checks
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	g, err := s.group(acct, *in.GroupName)
+	g, err := groupKind.read(ctx, s.store, *in.GroupName)
 	if err != nil {
 		return nil, err
 	}
-	members, err := groupMembers(s.store, acct, g.Name)
+	member := func(u *user) bool { return slices.Contains(u.Groups, g.Name) }
+	p, err := list(ctx, s, users, wants{marker: in.Marker, most: in.MaxItems}, member, outUser)
 	if err != nil {
 		return nil, err
 	}
-	p, err := paginate(members, itemID, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsiam.GetGroupOutput{Group: outGroup(acct, &g), Users: []iamtypes.User{}, IsTruncated: p.truncated, Marker: p.marker}
-	for i := range p.items {
-		out.Users = append(out.Users, *outUser(acct, &p.items[i].Value))
-	}
-	return out, nil
+	return &awsiam.GetGroupOutput{
+		Group: outGroup(awsapi.CallFrom(ctx).Account, &g), Users: p.items, IsTruncated: p.truncated, Marker: p.marker,
+	}, nil
 }
 
 // groupMembers returns the users in a group.
@@ -90,47 +68,25 @@ func groupMembers(r store.Reader, account, name string) ([]store.Item[user], err
 
 // ListGroups lists the account's groups.
 func (s *Service) ListGroups(ctx context.Context, in *awsiam.ListGroupsInput) (*awsiam.ListGroupsOutput, error) {
-	var c checks
-	c.pathPrefix(in.PathPrefix)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	items, err := groups.List(s.store, within(acct))
+	p, err := list(ctx, s, groups, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil, outGroup)
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(g store.Item[group]) bool { return !hasPathPrefix(g.Value.Path, in.PathPrefix) })
-	p, err := paginate(items, itemID, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListGroupsOutput{Groups: outGroups(acct, p.items), IsTruncated: p.truncated, Marker: p.marker}, nil
+	return &awsiam.ListGroupsOutput{Groups: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
 // ListGroupsForUser lists the groups a user is in.
 func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsForUserInput) (*awsiam.ListGroupsForUserOutput, error) {
-	var c checks
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
 	u, err := s.user(ctx, in.UserName)
 	if err != nil {
 		return nil, err
 	}
-	items, err := groups.List(s.store, within(acct))
+	joined := func(g *group) bool { return slices.Contains(u.Groups, g.Name) }
+	p, err := list(ctx, s, groups, wants{marker: in.Marker, most: in.MaxItems}, joined, outGroup)
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(g store.Item[group]) bool { return !slices.Contains(u.Groups, g.Value.Name) })
-	p, err := paginate(items, itemID, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListGroupsForUserOutput{Groups: outGroups(acct, p.items), IsTruncated: p.truncated, Marker: p.marker}, nil
+	return &awsiam.ListGroupsForUserOutput{Groups: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
 // DeleteGroup removes a group without users and policies.
@@ -164,7 +120,7 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 // AddUserToGroup puts a user into a group; twice is no error.
 func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupInput) (*awsiam.AddUserToGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
+	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
 		g, err := groups.Get(tx, nameKey(acct, *in.GroupName))
 		switch {
 		case err != nil:
@@ -187,7 +143,7 @@ func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupI
 // RemoveUserFromGroup takes a user out of a group.
 func (s *Service) RemoveUserFromGroup(ctx context.Context, in *awsiam.RemoveUserFromGroupInput) (*awsiam.RemoveUserFromGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
+	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
 		if _, err := groups.Get(tx, nameKey(acct, *in.GroupName)); err != nil {
 			return orElse(err, noSuchGroup(*in.GroupName))
 		}
@@ -204,12 +160,4 @@ func outGroup(account string, g *group) *iamtypes.Group {
 	return &iamtypes.Group{
 		Arn: aws.String(g.arn(account)), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Path: aws.String(g.Path), CreateDate: aws.Time(g.Created),
 	}
-}
-
-func outGroups(account string, items []store.Item[group]) []iamtypes.Group {
-	out := []iamtypes.Group{}
-	for i := range items {
-		out = append(out, *outGroup(account, &items[i].Value))
-	}
-	return out
 }

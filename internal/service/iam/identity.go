@@ -1,7 +1,6 @@
 package iam
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -56,31 +55,6 @@ func pathOr(path *string) string {
 
 // now is the time as IAM keeps it: to the second.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }
-
-// changeUser changes a user in a transaction of its own.
-func (s *Service) changeUser(ctx context.Context, account, name string, fn func(*store.Tx, *user) error) error {
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return orElse(users.Update(tx, nameKey(account, name), func(u *user) error { return fn(tx, u) }), noSuchUser(name))
-	})
-}
-
-func (s *Service) changeGroup(ctx context.Context, account, name string, fn func(*store.Tx, *group) error) error {
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return orElse(groups.Update(tx, nameKey(account, name), func(g *group) error { return fn(tx, g) }), noSuchGroup(name))
-	})
-}
-
-// changeRole changes a role that is not AWS's own.
-func (s *Service) changeRole(ctx context.Context, account, name string, fn func(*store.Tx, *role) error) error {
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return orElse(roles.Update(tx, nameKey(account, name), func(r *role) error {
-			if r.ServiceLinked != "" {
-				return protectedRole(r.Name)
-			}
-			return fn(tx, r)
-		}), noSuchRole(name))
-	})
-}
 
 // orElse replaces store.ErrNotFound by AWS's error.
 func orElse(err, notFound error) error {

@@ -76,19 +76,7 @@ func (s *Service) profile(account, name string) (instanceProfile, error) {
 
 // ListInstanceProfiles lists the account's instance profiles.
 func (s *Service) ListInstanceProfiles(ctx context.Context, in *awsiam.ListInstanceProfilesInput) (*awsiam.ListInstanceProfilesOutput, error) {
-	var c checks
-	c.pathPrefix(in.PathPrefix)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	items, err := profiles.List(s.store, within(acct))
-	if err != nil {
-		return nil, err
-	}
-	items = slices.DeleteFunc(items, func(i store.Item[instanceProfile]) bool { return !hasPathPrefix(i.Value.Path, in.PathPrefix) })
-	list, p, err := s.profilePage(acct, items, in.Marker, in.MaxItems)
+	list, p, err := s.listProfiles(ctx, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -97,35 +85,26 @@ func (s *Service) ListInstanceProfiles(ctx context.Context, in *awsiam.ListInsta
 
 // ListInstanceProfilesForRole lists the instance profiles that hold a role.
 func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *awsiam.ListInstanceProfilesForRoleInput) (*awsiam.ListInstanceProfilesForRoleOutput, error) {
-	var c checks
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	r, err := s.role(acct, *in.RoleName)
+	r, err := roleKind.read(ctx, s.store, *in.RoleName)
 	if err != nil {
 		return nil, err
 	}
-	items, err := profilesOf(s.store, acct, r.Name)
-	if err != nil {
-		return nil, err
-	}
-	list, p, err := s.profilePage(acct, items, in.Marker, in.MaxItems)
+	holds := func(p *instanceProfile) bool { return strings.EqualFold(p.Role, r.Name) }
+	list, p, err := s.listProfiles(ctx, wants{marker: in.Marker, most: in.MaxItems}, holds)
 	if err != nil {
 		return nil, err
 	}
 	return &awsiam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-func (s *Service) profilePage(account string, items []store.Item[instanceProfile], marker *string, maxItems *int32) ([]iamtypes.InstanceProfile, page[store.Item[instanceProfile]], error) {
-	p, err := paginate(items, itemID, marker, maxItems)
+func (s *Service) listProfiles(ctx context.Context, want wants, keep func(*instanceProfile) bool) ([]iamtypes.InstanceProfile, page[store.Item[instanceProfile]], error) {
+	p, err := pageOf(ctx, s, profiles, want, keep)
 	if err != nil {
 		return nil, p, err
 	}
 	list := []iamtypes.InstanceProfile{}
 	for i := range p.items {
-		out, err := s.outProfile(account, &p.items[i].Value)
+		out, err := s.outProfile(awsapi.CallFrom(ctx).Account, &p.items[i].Value)
 		if err != nil {
 			return nil, p, err
 		}
@@ -204,47 +183,6 @@ func (s *Service) changeProfile(ctx context.Context, name string, fn func(*store
 		key := nameKey(awsapi.CallFrom(ctx).Account, name)
 		return orElse(profiles.Update(tx, key, func(p *instanceProfile) error { return fn(tx, p) }), noSuchInstanceProfile(name))
 	})
-}
-
-// TagInstanceProfile adds tags to an instance profile.
-func (s *Service) TagInstanceProfile(ctx context.Context, in *awsiam.TagInstanceProfileInput) (*awsiam.TagInstanceProfileOutput, error) {
-	var c checks
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
-		return setTags(&p.Tags, in.Tags, "InstanceProfile")
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.TagInstanceProfileOutput{}, nil
-}
-
-// UntagInstanceProfile removes tags from an instance profile.
-func (s *Service) UntagInstanceProfile(ctx context.Context, in *awsiam.UntagInstanceProfileInput) (*awsiam.UntagInstanceProfileOutput, error) {
-	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
-		unsetTags(&p.Tags, in.TagKeys)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UntagInstanceProfileOutput{}, nil
-}
-
-// ListInstanceProfileTags lists an instance profile's tags.
-func (s *Service) ListInstanceProfileTags(ctx context.Context, in *awsiam.ListInstanceProfileTagsInput) (*awsiam.ListInstanceProfileTagsOutput, error) {
-	prof, err := s.profile(awsapi.CallFrom(ctx).Account, *in.InstanceProfileName)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pageTags(prof.Tags, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListInstanceProfileTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
 func (s *Service) outProfile(account string, p *instanceProfile) (*iamtypes.InstanceProfile, error) {

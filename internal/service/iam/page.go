@@ -2,11 +2,15 @@ package iam
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"slices"
 	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A page is a part of a list, with the members of every List output.
@@ -47,6 +51,53 @@ func paginate[T any](items []T, key func(T) string, marker *string, maxItems *in
 	items = items[:most]
 	next := base64.RawURLEncoding.EncodeToString([]byte(key(items[most-1])))
 	return page[T]{items: items, truncated: true, marker: &next}, nil
+}
+
+// wants are the members that most List operations take.
+type wants struct {
+	prefix, marker *string
+	most           *int32
+}
+
+func (w wants) check() error {
+	var c checks
+	c.pathPrefix(w.prefix)
+	c.page(w.marker, w.most)
+	return c.err()
+}
+
+// A pathed record is one that path prefixes select.
+type pathed[T any] interface {
+	*T
+	path() string
+}
+
+// pageOf finds the records of the caller's account that keep takes; nil takes all.
+func pageOf[T any, P pathed[T]](ctx context.Context, s *Service, records store.Collection[T], want wants, keep func(*T) bool) (page[store.Item[T]], error) {
+	if err := want.check(); err != nil {
+		return page[store.Item[T]]{}, err
+	}
+	items, err := records.List(s.store, within(awsapi.CallFrom(ctx).Account))
+	if err != nil {
+		return page[store.Item[T]]{}, err
+	}
+	items = slices.DeleteFunc(items, func(i store.Item[T]) bool {
+		return !hasPathPrefix(P(&i.Value).path(), want.prefix) || keep != nil && !keep(&i.Value)
+	})
+	return paginate(items, func(i store.Item[T]) string { return i.Key.ID }, want.marker, want.most)
+}
+
+// list is pageOf with the records as out shows them.
+func list[T, Out any, P pathed[T]](ctx context.Context, s *Service, records store.Collection[T], want wants, keep func(*T) bool, out func(account string, v *T) *Out) (page[Out], error) {
+	p, err := pageOf[T, P](ctx, s, records, want, keep)
+	if err != nil {
+		return page[Out]{}, err
+	}
+	shown := page[Out]{items: make([]Out, 0, len(p.items)), truncated: p.truncated, marker: p.marker}
+	for i := range p.items {
+		shown.items = append(shown.items, *out(awsapi.CallFrom(ctx).Account, &p.items[i].Value))
+	}
+	return shown, nil
 }
 
 func hasPathPrefix(path string, prefix *string) bool {

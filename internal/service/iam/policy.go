@@ -338,45 +338,6 @@ func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *awsiam.SetDef
 	return &awsiam.SetDefaultPolicyVersionOutput{}, nil
 }
 
-// TagPolicy adds tags to a customer-managed policy.
-func (s *Service) TagPolicy(ctx context.Context, in *awsiam.TagPolicyInput) (*awsiam.TagPolicyOutput, error) {
-	var c checks
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	err := s.changePolicy(ctx, *in.PolicyArn, func(_ *store.Tx, p *managedPolicy) error { return setTags(&p.Tags, in.Tags, "Policy") })
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.TagPolicyOutput{}, nil
-}
-
-// UntagPolicy removes tags from a customer-managed policy.
-func (s *Service) UntagPolicy(ctx context.Context, in *awsiam.UntagPolicyInput) (*awsiam.UntagPolicyOutput, error) {
-	err := s.changePolicy(ctx, *in.PolicyArn, func(_ *store.Tx, p *managedPolicy) error {
-		unsetTags(&p.Tags, in.TagKeys)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UntagPolicyOutput{}, nil
-}
-
-// ListPolicyTags lists a customer-managed policy's tags.
-func (s *Service) ListPolicyTags(ctx context.Context, in *awsiam.ListPolicyTagsInput) (*awsiam.ListPolicyTagsOutput, error) {
-	pol, err := findPolicy(s.store, awsapi.CallFrom(ctx).Account, *in.PolicyArn)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pageTags(pol.Tags, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListPolicyTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
-}
-
 // usage says how often a managed policy is used in an account.
 type usage struct{ attached, boundary int32 }
 

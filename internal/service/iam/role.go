@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -145,30 +144,12 @@ func (s *Service) role(account, name string) (role, error) {
 
 // ListRoles lists the account's roles, without tags and boundaries, as IAM does.
 func (s *Service) ListRoles(ctx context.Context, in *awsiam.ListRolesInput) (*awsiam.ListRolesOutput, error) {
-	var c checks
-	c.pathPrefix(in.PathPrefix)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	items, err := roles.List(s.store, within(acct))
+	p, err := list(ctx, s, roles, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil, outRole)
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(i store.Item[role]) bool { return !hasPathPrefix(i.Value.Path, in.PathPrefix) })
-	p, err := paginate(items, itemID, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsiam.ListRolesOutput{IsTruncated: p.truncated, Marker: p.marker, Roles: []iamtypes.Role{}}
-	for i := range p.items {
-		out.Roles = append(out.Roles, *outRole(acct, &p.items[i].Value))
-	}
-	return out, nil
+	return &awsiam.ListRolesOutput{Roles: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
-
-func itemID[T any](i store.Item[T]) string { return i.Key.ID }
 
 // UpdateRole changes a role's description and longest session.
 func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*awsiam.UpdateRoleOutput, error) {
@@ -179,7 +160,7 @@ func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	err := s.changeRole(ctx, awsapi.CallFrom(ctx).Account, *in.RoleName, func(_ *store.Tx, r *role) error {
+	err := roleKind.change(ctx, s, *in.RoleName, func(_ *store.Tx, r *role) error {
 		if in.Description != nil {
 			r.Description = *in.Description
 		}
@@ -215,7 +196,7 @@ func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *awsiam.UpdateA
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	err := s.changeRole(ctx, awsapi.CallFrom(ctx).Account, *in.RoleName, func(tx *store.Tx, r *role) error {
+	err := roleKind.change(ctx, s, *in.RoleName, func(tx *store.Tx, r *role) error {
 		r.Trust = *in.PolicyDocument
 		return checkTrust(tx, r.Trust)
 	})
@@ -256,72 +237,6 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 		return nil, err
 	}
 	return &awsiam.DeleteRoleOutput{}, nil
-}
-
-// TagRole adds tags to a role.
-func (s *Service) TagRole(ctx context.Context, in *awsiam.TagRoleInput) (*awsiam.TagRoleOutput, error) {
-	var c checks
-	c.name("roleName", *in.RoleName, maxRoleName)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	err := s.changeRole(ctx, awsapi.CallFrom(ctx).Account, *in.RoleName, func(_ *store.Tx, r *role) error {
-		return setTags(&r.Tags, in.Tags, "Role")
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.TagRoleOutput{}, nil
-}
-
-// UntagRole removes tags from a role.
-func (s *Service) UntagRole(ctx context.Context, in *awsiam.UntagRoleInput) (*awsiam.UntagRoleOutput, error) {
-	err := s.changeRole(ctx, awsapi.CallFrom(ctx).Account, *in.RoleName, func(_ *store.Tx, r *role) error {
-		unsetTags(&r.Tags, in.TagKeys)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UntagRoleOutput{}, nil
-}
-
-// ListRoleTags lists a role's tags.
-func (s *Service) ListRoleTags(ctx context.Context, in *awsiam.ListRoleTagsInput) (*awsiam.ListRoleTagsOutput, error) {
-	r, err := s.role(awsapi.CallFrom(ctx).Account, *in.RoleName)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pageTags(r.Tags, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListRoleTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
-}
-
-// PutRolePermissionsBoundary limits a role by a managed policy.
-func (s *Service) PutRolePermissionsBoundary(ctx context.Context, in *awsiam.PutRolePermissionsBoundaryInput) (*awsiam.PutRolePermissionsBoundaryOutput, error) {
-	acct := awsapi.CallFrom(ctx).Account
-	err := s.changeRole(ctx, acct, *in.RoleName, func(tx *store.Tx, r *role) error {
-		return r.setBoundary(tx, acct, *in.PermissionsBoundary)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.PutRolePermissionsBoundaryOutput{}, nil
-}
-
-// DeleteRolePermissionsBoundary lifts a role's boundary.
-func (s *Service) DeleteRolePermissionsBoundary(ctx context.Context, in *awsiam.DeleteRolePermissionsBoundaryInput) (*awsiam.DeleteRolePermissionsBoundaryOutput, error) {
-	err := s.changeRole(ctx, awsapi.CallFrom(ctx).Account, *in.RoleName, func(_ *store.Tx, r *role) error {
-		r.Boundary = ""
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteRolePermissionsBoundaryOutput{}, nil
 }
 
 func outRole(account string, r *role) *iamtypes.Role {

@@ -42,6 +42,8 @@ type identity struct {
 	Tags     []tag
 }
 
+func (id *identity) path() string { return id.Path }
+
 type tag struct{ Key, Value string }
 
 type user struct {
@@ -110,6 +112,8 @@ type instanceProfile struct {
 	Role    string // name, or empty
 	Tags    []tag
 }
+
+func (p *instanceProfile) path() string { return p.Path }
 
 func (p *instanceProfile) arn(account string) string {
 	return arn.IAM(account, "instance-profile"+p.Path+p.Name)

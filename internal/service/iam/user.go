@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -102,24 +101,7 @@ func userName(ctx context.Context, name *string) (string, error) {
 
 // ListUsers lists the account's users.
 func (s *Service) ListUsers(ctx context.Context, in *awsiam.ListUsersInput) (*awsiam.ListUsersOutput, error) {
-	var c checks
-	c.pathPrefix(in.PathPrefix)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	acct := awsapi.CallFrom(ctx).Account
-	items, err := users.List(s.store, within(acct))
-	if err != nil {
-		return nil, err
-	}
-	var list []iamtypes.User
-	for i := range items {
-		if u := &items[i].Value; hasPathPrefix(u.Path, in.PathPrefix) {
-			list = append(list, *outUser(acct, u))
-		}
-	}
-	p, err := paginate(list, func(u iamtypes.User) string { return strings.ToLower(*u.UserName) }, in.Marker, in.MaxItems)
+	p, err := list(ctx, s, users, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil, outUser)
 	if err != nil {
 		return nil, err
 	}
@@ -206,72 +188,6 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 		return nil, err
 	}
 	return &awsiam.DeleteUserOutput{}, nil
-}
-
-// TagUser adds tags to a user.
-func (s *Service) TagUser(ctx context.Context, in *awsiam.TagUserInput) (*awsiam.TagUserOutput, error) {
-	var c checks
-	c.name("userName", *in.UserName, maxNameGiven)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
-		return setTags(&u.Tags, in.Tags, "User")
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.TagUserOutput{}, nil
-}
-
-// UntagUser removes tags from a user.
-func (s *Service) UntagUser(ctx context.Context, in *awsiam.UntagUserInput) (*awsiam.UntagUserOutput, error) {
-	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
-		unsetTags(&u.Tags, in.TagKeys)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UntagUserOutput{}, nil
-}
-
-// ListUserTags lists a user's tags.
-func (s *Service) ListUserTags(ctx context.Context, in *awsiam.ListUserTagsInput) (*awsiam.ListUserTagsOutput, error) {
-	u, err := s.user(ctx, in.UserName)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pageTags(u.Tags, in.Marker, in.MaxItems)
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.ListUserTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
-}
-
-// PutUserPermissionsBoundary limits a user by a managed policy.
-func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *awsiam.PutUserPermissionsBoundaryInput) (*awsiam.PutUserPermissionsBoundaryOutput, error) {
-	acct := awsapi.CallFrom(ctx).Account
-	err := s.changeUser(ctx, acct, *in.UserName, func(tx *store.Tx, u *user) error {
-		return u.setBoundary(tx, acct, *in.PermissionsBoundary)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.PutUserPermissionsBoundaryOutput{}, nil
-}
-
-// DeleteUserPermissionsBoundary lifts a user's boundary.
-func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *awsiam.DeleteUserPermissionsBoundaryInput) (*awsiam.DeleteUserPermissionsBoundaryOutput, error) {
-	err := s.changeUser(ctx, awsapi.CallFrom(ctx).Account, *in.UserName, func(_ *store.Tx, u *user) error {
-		u.Boundary = ""
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteUserPermissionsBoundaryOutput{}, nil
 }
 
 func outUser(account string, u *user) *iamtypes.User {

@@ -69,6 +69,12 @@ var (
 	tagValueRE    = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 )
 
+// The patterns of tags as the API model writes them.
+const (
+	tagKeyText   = `[\p{L}\p{Z}\p{N}_.:/=+\-@]+`
+	tagValueText = `[\p{L}\p{Z}\p{N}_.:/=+\-@]*`
+)
+
 func (c *checks) name(field, value string, most int) {
 	c.length(field, value, 1, most)
 	if value != "" && !nameRE.MatchString(value) && c.first == nil {
@@ -125,9 +131,9 @@ func (c *checks) tags(tags []iamtypes.Tag) {
 		k, v := str(t.Key), str(t.Value)
 		at := "tags." + strconv.Itoa(i+1) + ".member."
 		c.length(at+"key", k, 1, 128)
-		c.pattern(at+"key", k, tagKeyRE, `[\p{L}\p{Z}\p{N}_.:/=+\-@]+`)
+		c.pattern(at+"key", k, tagKeyRE, tagKeyText)
 		c.length(at+"value", v, 0, 256)
-		c.pattern(at+"value", v, tagValueRE, `[\p{L}\p{Z}\p{N}_.:/=+\-@]*`)
+		c.pattern(at+"value", v, tagValueRE, tagValueText)
 		if strings.HasPrefix(strings.ToLower(k), "aws:") && c.first == nil {
 			c.first = invalidInput("Tag keys that start with aws: are reserved for AWS.") // no source
 		}
