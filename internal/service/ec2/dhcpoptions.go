@@ -8,11 +8,13 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// A dhcpOptionsRecord is the set every region starts with: Amazon's DNS and the
-// region's internal domain.
+// A dhcpOptionsRecord is a set of DHCP options.
 type dhcpOptionsRecord struct {
-	ID   string
-	Tags Tags `json:",omitempty"`
+	ID string
+	// Options is nil for the set every region starts with: Amazon's DNS and the
+	// region's internal domain.
+	Options map[string][]string `json:",omitempty"`
+	Tags    Tags                `json:",omitempty"`
 }
 
 // internalDomain is the domain of private DNS names.

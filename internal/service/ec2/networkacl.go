@@ -27,9 +27,19 @@ type networkACLEntry struct {
 	Egress   bool `json:",omitempty"`
 	Number   int32
 	Protocol string // "-1", or a number
-	CIDR     string
-	Allow    bool `json:",omitempty"`
+	CIDR     string `json:",omitempty"` // exactly one of CIDR and CIDR6 is set
+	CIDR6    string `json:",omitempty"`
+	Allow    bool   `json:",omitempty"`
+	// Ports are those of TCP and UDP, nil for other protocols.
+	Ports *portRange `json:",omitempty"`
+	// ICMP is that of ICMP and ICMPv6, nil for other protocols.
+	ICMP *icmpType `json:",omitempty"`
 }
+
+type portRange struct{ From, To int32 }
+
+// An icmpType is a type and code; -1 stands for all.
+type icmpType struct{ Type, Code int32 }
 
 // lastRule is the number of the entry that denies what no other allows.
 const lastRule = 32767

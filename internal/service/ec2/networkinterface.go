@@ -26,9 +26,16 @@ type networkInterfaceRecord struct {
 	Description  string `json:",omitempty"`
 	MAC          string
 	Addresses    []string // private IPv4; the first is the primary one
-	PublicIP     string   `json:",omitempty"`
-	Groups       []string
-	Type         string // interface, …
+	// PublicIP is the public address of the primary address: an elastic one if
+	// Elastic has it, otherwise one that lasts as long as the instance runs.
+	PublicIP string `json:",omitempty"`
+	// Elastic are the elastic addresses of all private addresses.
+	Elastic  []elasticAssociation `json:",omitempty"`
+	IPv6     []string             `json:",omitempty"`
+	Prefixes []string             `json:",omitempty"` // delegated IPv4 blocks (/28)
+	// Groups is empty for the interfaces of NAT gateways, which have none.
+	Groups []string
+	Type   string // interface, …
 	// RequesterID is the AWS service that made and manages the interface.
 	RequesterID       string `json:",omitempty"`
 	NoSourceDestCheck bool   `json:",omitempty"`

@@ -35,11 +35,15 @@ const (
 
 // A route sends a destination to one target.
 type route struct {
-	Destination string // IPv4 or IPv6 block
-	GatewayID   string `json:",omitempty"` // igw-…, or local
-	InterfaceID string `json:",omitempty"`
-	InstanceID  string `json:",omitempty"`
-	Origin      string
+	Destination string // IPv4 or IPv6 block, or a prefix list: pl-…
+	// Exactly one target is set; the instance's interface besides the instance.
+	GatewayID           string `json:",omitempty"` // igw-…, local, or vpce-… of a gateway endpoint
+	InterfaceID         string `json:",omitempty"`
+	InstanceID          string `json:",omitempty"`
+	NATGatewayID        string `json:",omitempty"`
+	PeeringID           string `json:",omitempty"`
+	EgressOnlyGatewayID string `json:",omitempty"`
+	Origin              string
 }
 
 func (t routeTableRecord) has(subnet string) bool {

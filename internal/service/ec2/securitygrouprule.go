@@ -25,8 +25,11 @@ type securityGroupRule struct {
 	PrefixListID string `json:",omitempty"`
 	GroupID      string `json:",omitempty"`
 	GroupAccount string `json:",omitempty"`
-	Description  string `json:",omitempty"`
-	Tags         Tags   `json:",omitempty"`
+	// GroupVPCID and PeeringID are set for a group of a peered VPC.
+	GroupVPCID  string `json:",omitempty"`
+	PeeringID   string `json:",omitempty"`
+	Description string `json:",omitempty"`
+	Tags        Tags   `json:",omitempty"`
 }
 
 // maxRulesPerGroup is the default quota, for each direction.

@@ -18,16 +18,17 @@ type subnetRecord struct {
 	ID               string
 	VPCID            string
 	CIDR             string
-	Zone             string // us-east-1a
-	ZoneID           string // use1-az1
-	DefaultForZone   bool   `json:",omitempty"`
-	MapPublicIP      bool   `json:",omitempty"`
-	AssignIPv6       bool   `json:",omitempty"`
-	DNS64            bool   `json:",omitempty"`
-	HostnameType     string // ip-name, resource-name
-	ResourceNameA    bool   `json:",omitempty"`
-	ResourceNameAAAA bool   `json:",omitempty"`
-	Tags             Tags   `json:",omitempty"`
+	IPv6             []cidrAssociation `json:",omitempty"` // at most one /64
+	Zone             string            // us-east-1a
+	ZoneID           string            // use1-az1
+	DefaultForZone   bool              `json:",omitempty"`
+	MapPublicIP      bool              `json:",omitempty"`
+	AssignIPv6       bool              `json:",omitempty"`
+	DNS64            bool              `json:",omitempty"`
+	HostnameType     string            // ip-name, resource-name
+	ResourceNameA    bool              `json:",omitempty"`
+	ResourceNameAAAA bool              `json:",omitempty"`
+	Tags             Tags              `json:",omitempty"`
 }
 
 // A subnetView is a subnet with its count of free addresses.

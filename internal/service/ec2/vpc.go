@@ -17,6 +17,10 @@ type vpcRecord struct {
 	ID            string
 	CIDR          string
 	AssociationID string // of the CIDR
+	// Secondary are the IPv4 blocks added later; IPv6 all IPv6 blocks (/56).
+	Secondary []cidrAssociation `json:",omitempty"`
+	IPv6      []cidrAssociation `json:",omitempty"`
+	// DHCPOptionsID is "default" for a VPC without any options.
 	DHCPOptionsID string
 	Tenancy       string
 	Default       bool `json:",omitempty"`
@@ -30,12 +34,28 @@ type vpcRecord struct {
 	Tags             Tags `json:",omitempty"`
 }
 
+// A cidrAssociation is a block of a VPC or subnet.
+type cidrAssociation struct{ ID, CIDR string }
+
+// blocks returns all IPv4 blocks, the primary one first.
+func (v vpcRecord) blocks() []cidrAssociation {
+	return append([]cidrAssociation{{v.AssociationID, v.CIDR}}, v.Secondary...)
+}
+
 // prefixes returns the VPC's IPv4 ranges.
-func (v vpcRecord) prefixes() []netip.Prefix {
-	if p, ok := parseCIDR(v.CIDR); ok {
-		return []netip.Prefix{p}
+func (v vpcRecord) prefixes() []netip.Prefix { return prefixesOf(v.blocks()) }
+
+// prefixes6 returns the VPC's IPv6 ranges.
+func (v vpcRecord) prefixes6() []netip.Prefix { return prefixesOf(v.IPv6) }
+
+func prefixesOf(blocks []cidrAssociation) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(blocks))
+	for _, b := range blocks {
+		if p, err := netip.ParsePrefix(b.CIDR); err == nil {
+			out = append(out, p)
+		}
 	}
-	return nil
+	return out
 }
 
 func (v vpcRecord) sdk(sc scope) ec2types.Vpc {
