@@ -140,6 +140,26 @@ func (m *Manager) start(ctx context.Context) error {
 	}
 	m.wg.Go(m.keepSpares)
 	m.wg.Go(m.keepCertificates)
+	return m.removeStrayState(ctx)
+}
+
+// removeStrayState deletes the Kubernetes state of planes that have no record: a
+// crash in the middle of a reset, which takes the records first, leaves it.
+func (m *Manager) removeStrayState(ctx context.Context) error {
+	ids, err := m.cfg.Store.ClusterIDs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if m.find(id) != nil {
+			continue
+		}
+		m.wg.Go(func() {
+			if err := m.cfg.Store.DeleteClusterPrefix(m.ctx, id); err != nil && !m.isClosed() {
+				m.cfg.Log.Error("deleting the state of a forgotten control plane", "plane", id, "err", err)
+			}
+		})
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
@@ -408,5 +411,32 @@ func TestReleaseLeavesNothing(t *testing.T) {
 				t.Error("the owner gets the released plane again")
 			}
 		})
+	}
+}
+
+// A reset that a crash ends takes records away and leaves the API server's keys.
+func TestStateWithoutARecordIsRemoved(t *testing.T) {
+	w := newWorld(t, nil)
+	kept := w.claim("o", account)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: w.store.EtcdAccess().Endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	const forgotten = "00112233445566778899AABBCCDDEEFF"
+	for _, id := range []string{kept.ID, forgotten} {
+		if _, err := etcd.Put(t.Context(), w.store.ClusterPrefix(id)+"/pods/default/web", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reopen()
+	eventually(t, func() error {
+		if n, err := w.store.CountClusterKeys(t.Context(), forgotten); err != nil || n != 0 {
+			return fmt.Errorf("%d keys of a forgotten plane, %w", n, err)
+		}
+		return nil
+	})
+	if n, err := w.store.CountClusterKeys(t.Context(), kept.ID); err != nil || n != 1 {
+		t.Errorf("%d keys of the plane with a record, %v", n, err)
 	}
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,6 +39,9 @@ func TestClusterState(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s, key("record"), thing{})
+	if ids, err := s.ClusterIDs(ctx); err != nil || !slices.Equal(ids, []string{"one", "one-more"}) && !slices.Equal(ids, []string{"one-more", "one"}) {
+		t.Errorf("clusters %q, %v", ids, err)
+	}
 	if n, err := s.CountClusterKeys(ctx, "one"); err != nil || n != keys {
 		t.Errorf("%d keys, %v", n, err)
 	}

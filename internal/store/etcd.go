@@ -71,6 +71,26 @@ func (s *Store) DeleteClusterPrefix(ctx context.Context, planeID string) error {
 	}
 }
 
+// ClusterIDs lists the control planes whose API servers have keys in etcd,
+// whether there are records of them or not.
+func (s *Store) ClusterIDs(ctx context.Context) ([]string, error) {
+	all := s.ClusterPrefix("")
+	end := clientv3.GetPrefixRangeEnd(all)
+	var out []string
+	for next := all; ; {
+		resp, err := s.client.Get(ctx, next, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		if err != nil {
+			return nil, s.explain(err)
+		}
+		if len(resp.Kvs) == 0 {
+			return out, nil
+		}
+		id, _, _ := strings.Cut(strings.TrimPrefix(string(resp.Kvs[0].Key), all), "/")
+		out = append(out, id)
+		next = clientv3.GetPrefixRangeEnd(all + id + "/")
+	}
+}
+
 // CountClusterKeys returns how many keys a cluster has in etcd.
 func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, error) {
 	start, end, err := s.clusterRange(planeID)

@@ -50,6 +50,8 @@ func TestScripts(t *testing.T) {
 			"jq":         jq,
 			"processes":  processes,
 			"listening":  listening,
+			"startetcd":  startEtcd,
+			"etcdkeys":   etcdKeys,
 		},
 	})
 }
