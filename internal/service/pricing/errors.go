@@ -1,0 +1,64 @@
+package pricing
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+func invalid(format string, args ...any) error {
+	return &pricingtypes.InvalidParameterException{Message: aws.String(fmt.Sprintf(format, args...))}
+}
+
+// https://github.com/aws/aws-sdk-go-v2/issues/840
+func errNoServiceCode() error {
+	return invalid("Input Parameters are invalid. serviceCode cannot be null or empty")
+}
+
+// https://github.com/cloud-barista/cb-spider/issues/1055
+func errServiceCodeForm() error { return invalid("ServiceCode can only contain a-z, A-Z, 0-9") }
+
+// from memory
+func errServiceCode(code string) error {
+	return &pricingtypes.NotFoundException{Message: aws.String("Invalid ServiceCode: " + code + ". Drydock knows the products of AmazonEC2 only.")}
+}
+
+// from memory
+func errAttribute(name string) error {
+	return &pricingtypes.NotFoundException{Message: aws.String("Invalid attribute name: " + name)}
+}
+
+// from memory
+func errFormat(format string) error {
+	return invalid("Input Parameters are invalid. Invalid formatVersion: %s", format)
+}
+
+// The form is that of all services with Coral's validation.
+func errMaxResults(n, limit int32) error {
+	constraint, bound := "greater than or equal to", int32(1)
+	if n > limit {
+		constraint, bound = "less than or equal to", limit
+	}
+	return invalid("1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value %s %d", n, constraint, bound)
+}
+
+func errFilterType(t string) error {
+	return invalid("1 validation error detected: Value '%s' at 'filters.1.member.type' failed to satisfy constraint: Member must satisfy enum value set: [TERM_MATCH, EQUALS, CONTAINS, ANY_OF, NONE_OF]", t)
+}
+
+// from memory
+func errFilter() error { return invalid("Input Parameters are invalid. Filters are not valid") }
+
+// from memory
+func errNextToken() error {
+	return &pricingtypes.InvalidNextTokenException{Message: aws.String("Invalid NextToken")}
+}
+
+// errRegion is what an endpoint says to a signature for another region: the
+// endpoints are in three regions only, and Drydock is all of them.
+func errRegion(region string) error {
+	return awserr.Newf("InvalidSignatureException", "Credential should be scoped to a valid region, not '%s'. The Price List API has endpoints in us-east-1, ap-south-1 and eu-central-1.", region)
+}

@@ -1,0 +1,87 @@
+package pricing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+)
+
+// A filter is one condition on a field of a product.
+type filter struct {
+	field  string
+	kind   pricingtypes.FilterType
+	values []string // one, but for ANY_OF and NONE_OF
+}
+
+// filters are conditions that all must hold; text tells them from others.
+type filters struct {
+	all  []filter
+	text string
+}
+
+// compile checks the filters of a request.
+// https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_Filter.html
+func compile(in []pricingtypes.Filter) (filters, error) {
+	if len(in) > 50 {
+		return filters{}, errFilter()
+	}
+	out := filters{text: "products"}
+	for _, f := range in {
+		field, value := aws.ToString(f.Field), aws.ToString(f.Value)
+		if field == "" || value == "" || len(field) > 1024 || len(value) > 1024 {
+			return filters{}, errFilter()
+		}
+		c := filter{field: field, kind: f.Type, values: []string{value}}
+		switch f.Type {
+		case pricingtypes.FilterTypeTermMatch, pricingtypes.FilterTypeEquals, pricingtypes.FilterTypeContains:
+		case pricingtypes.FilterTypeAnyOf, pricingtypes.FilterTypeNoneOf:
+			c.values = strings.Split(value, ",")
+		default:
+			return filters{}, errFilterType(string(f.Type))
+		}
+		out.all = append(out.all, c)
+		out.text += fmt.Sprintf("/%q %s %q", field, f.Type, value)
+	}
+	return out, nil
+}
+
+func (f filter) allows(value string) bool {
+	switch f.kind {
+	case pricingtypes.FilterTypeContains:
+		return strings.Contains(value, f.values[0])
+	case pricingtypes.FilterTypeNoneOf:
+		return !slices.Contains(f.values, value)
+	default:
+		return slices.Contains(f.values, value)
+	}
+}
+
+// possible reports whether products with that value of a field may match: it
+// saves making them.
+func (f filters) possible(field, value string) bool {
+	for _, c := range f.all {
+		if strings.EqualFold(c.field, field) && !c.allows(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f filters) match(p product) bool {
+	for _, c := range f.all {
+		value, ok := p.field(c.field)
+		if !ok {
+			if c.kind != pricingtypes.FilterTypeNoneOf {
+				return false
+			}
+			continue
+		}
+		if !c.allows(value) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,249 @@
+// Package pricing answers the AWS Price List API for EC2's on-demand instances
+// (Linux, shared tenancy or bare metal), which is what Karpenter and cost tools
+// ask for. Prices come from catalog/prices, the rest from catalog/instancetypes.
+//
+// AWS deviation: other operating systems, tenancies, terms and services have no
+// products here; a filter for them finds nothing. Only the composition root
+// imports it.
+package pricing
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awspricing "github.com/aws/aws-sdk-go-v2/service/pricing"
+	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/catalog/prices"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+)
+
+// Service answers the operations. It has no state.
+type Service struct{}
+
+// New returns the service.
+func New() *Service { return &Service{} }
+
+// AWS is the service as the front door sees it.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{
+		Name:    "pricing",
+		Handler: s,
+		Operations: []awsapi.Operation{
+			{Name: "DescribeServices", Members: "FormatVersion MaxResults NextToken ServiceCode"},
+			{Name: "GetAttributeValues", Members: "AttributeName MaxResults NextToken ServiceCode"},
+			{Name: "GetProducts", Members: "Filters FormatVersion MaxResults NextToken ServiceCode"},
+		},
+	}
+}
+
+const (
+	serviceCode   = "AmazonEC2"
+	formatVersion = "aws_v1"
+)
+
+// checkRegion refuses calls signed for a region without a Price List endpoint.
+// https://docs.aws.amazon.com/general/latest/gr/billing.html#pls_region
+func checkRegion(ctx context.Context) error {
+	switch region := awsapi.CallFrom(ctx).Region; region {
+	case "us-east-1", "ap-south-1", "eu-central-1":
+		return nil
+	default:
+		return errRegion(region)
+	}
+}
+
+// check is what all operations check first.
+func check(ctx context.Context, code, format *string, maxResults *int32, limit int32) error {
+	if err := checkRegion(ctx); err != nil {
+		return err
+	}
+	if f := aws.ToString(format); f != "" && f != formatVersion {
+		return errFormat(f)
+	}
+	if maxResults != nil && (*maxResults < 1 || *maxResults > limit) {
+		return errMaxResults(*maxResults, limit)
+	}
+	for _, r := range aws.ToString(code) {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return errServiceCodeForm()
+		}
+	}
+	if code != nil && *code != serviceCode {
+		if *code == "" {
+			return errNoServiceCode()
+		}
+		return errServiceCode(*code)
+	}
+	return nil
+}
+
+// DescribeServices says which attributes a service's products have.
+func (s *Service) DescribeServices(ctx context.Context, in *awspricing.DescribeServicesInput) (*awspricing.DescribeServicesOutput, error) {
+	if err := check(ctx, in.ServiceCode, in.FormatVersion, in.MaxResults, 100); err != nil {
+		return nil, err
+	}
+	if aws.ToString(in.NextToken) != "" {
+		return nil, errNextToken() // one service: no second page was ever announced
+	}
+	return &awspricing.DescribeServicesOutput{
+		FormatVersion: aws.String(formatVersion),
+		Services:      []pricingtypes.Service{{ServiceCode: aws.String(serviceCode), AttributeNames: attributeNames()}},
+	}, nil
+}
+
+// attributeNames are those of every product, with the two of the document
+// itself that AWS lists among them.
+func attributeNames() []string {
+	p, _ := newProduct(mustRegion("us-east-1"), "m5.large")
+	names := []string{"productFamily", "termType"}
+	for name := range p.attributes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func mustRegion(name string) regions.Region {
+	r, _ := regions.Lookup(name)
+	return r
+}
+
+// GetAttributeValues lists the values that an attribute has among the products.
+func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttributeValuesInput) (*awspricing.GetAttributeValuesOutput, error) {
+	if in.ServiceCode == nil {
+		return nil, errNoServiceCode()
+	}
+	if err := check(ctx, in.ServiceCode, nil, in.MaxResults, 10000); err != nil {
+		return nil, err
+	}
+	name := aws.ToString(in.AttributeName)
+	if !slices.Contains(attributeNames(), name) {
+		return nil, errAttribute(name)
+	}
+	var values []string
+	add := func(p product) {
+		if v, ok := p.field(name); ok {
+			values = append(values, v)
+		}
+	}
+	// Attributes differ by type, or by region, or by both only in usagetype and the like.
+	for _, r := range regions.All() {
+		for _, t := range instanceTypes(r.Name) {
+			if r.Name != "us-east-1" && t != "m5.large" && !byBoth(name) {
+				continue
+			}
+			if p, ok := newProduct(r, t); ok {
+				add(p)
+			}
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	start, err := readToken(in.NextToken, "values/"+name, len(values))
+	if err != nil {
+		return nil, err
+	}
+	limit := 10000
+	if in.MaxResults != nil {
+		limit = int(*in.MaxResults)
+	}
+	end := min(start+limit, len(values))
+	out := &awspricing.GetAttributeValuesOutput{AttributeValues: []pricingtypes.AttributeValue{}}
+	for _, v := range values[start:end] {
+		out.AttributeValues = append(out.AttributeValues, pricingtypes.AttributeValue{Value: aws.String(v)})
+	}
+	if end < len(values) {
+		out.NextToken = aws.String(token("values/"+name, end))
+	}
+	return out, nil
+}
+
+// byBoth names the attributes that depend on the region and on the type.
+func byBoth(attribute string) bool { return attribute == "usagetype" || attribute == "instancesku" }
+
+// instanceTypes are the types a region has products of, in their fixed order.
+func instanceTypes(region string) []string {
+	return slices.DeleteFunc(prices.InstanceTypes(region), func(name string) bool { return !instancetypes.Valid(name) })
+}
+
+// GetProducts lists the products that pass all filters, each as a JSON document.
+func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInput) (*awspricing.GetProductsOutput, error) {
+	if in.ServiceCode == nil {
+		return nil, errNoServiceCode()
+	}
+	if err := check(ctx, in.ServiceCode, in.FormatVersion, in.MaxResults, 100); err != nil {
+		return nil, err
+	}
+	filters, err := compile(in.Filters)
+	if err != nil {
+		return nil, err
+	}
+	limit := 100
+	if in.MaxResults != nil {
+		limit = int(*in.MaxResults)
+	}
+	const noEnd = 1 << 30
+	start, err := readToken(in.NextToken, filters.text, noEnd)
+	if err != nil {
+		return nil, err
+	}
+	out := &awspricing.GetProductsOutput{FormatVersion: aws.String(formatVersion), PriceList: []string{}}
+	// A token is the position of the next product among all, in a fixed order.
+	position := 0
+	for _, r := range regions.All() {
+		types := instanceTypes(r.Name)
+		if !filters.possible("regionCode", r.Name) || start >= position+len(types) {
+			position += len(types)
+			continue
+		}
+		for _, t := range types {
+			at := position
+			position++
+			if at < start || !filters.possible("instanceType", t) {
+				continue
+			}
+			p, ok := newProduct(r, t)
+			if !ok || !filters.match(p) {
+				continue
+			}
+			if len(out.PriceList) == limit {
+				out.NextToken = aws.String(token(filters.text, at))
+				return out, nil
+			}
+			doc, err := p.document()
+			if err != nil {
+				return nil, fmt.Errorf("writing the product of %s: %w", t, err)
+			}
+			out.PriceList = append(out.PriceList, doc)
+		}
+	}
+	return out, nil
+}
+
+// token names a position in the answer to a question. AWS's tokens are opaque,
+// "…==:…"; a token of another question is refused.
+func token(question string, position int) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(question)) // a hash never fails
+	return fmt.Sprintf("%016x:%d", h.Sum64(), position)
+}
+
+func readToken(t *string, question string, end int) (int, error) {
+	if aws.ToString(t) == "" {
+		return 0, nil
+	}
+	_, position, _ := strings.Cut(*t, ":")
+	n, err := strconv.Atoi(position)
+	if err != nil || n < 0 || n > end || *t != token(question, n) {
+		return 0, errNextToken()
+	}
+	return n, nil
+}
