@@ -7,6 +7,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/pricing"
+	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 )
@@ -14,7 +16,10 @@ import (
 // WriteCompatibility writes docs/compatibility.md. The operation tables are
 // constant, so it needs no running service.
 func WriteCompatibility(w io.Writer) error {
-	d := &daemon{eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service)}
+	d := &daemon{
+		eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
+		pricing: new(pricing.Service), quotas: new(servicequotas.Service),
+	}
 	table, err := server.Compatibility(d.services())
 	if err != nil {
 		return err

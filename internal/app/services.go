@@ -28,6 +28,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/pricing"
+	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -47,6 +49,8 @@ type daemon struct {
 	sts      *sts.Service
 	ec2      *ec2.Service
 	ssm      *ssm.Service
+	pricing  *pricing.Service
+	quotas   *servicequotas.Service
 	eks      *eks.Service
 	planes   *controlplane.Manager
 	machines *machines
@@ -58,7 +62,7 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
@@ -111,6 +115,8 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	})
 	d.machines.ec2 = d.ec2
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Log: d.log})
+	d.pricing = pricing.New()
+	eksQuotas := d.connectQuotas()
 	d.eks, err = eks.New(eks.Config{
 		Store:            d.store,
 		ControlPlanes:    planes{d.planes},
@@ -120,13 +126,9 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Instances:        d.ec2,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
-		Quotas: eks.Quotas{
-			Clusters:             d.cfg.Quotas["clusters"],
-			NodegroupsPerCluster: d.cfg.Quotas["nodegroups-per-cluster"],
-			NodesPerNodegroup:    d.cfg.Quotas["nodes-per-nodegroup"],
-		},
-		Timing: d.timing,
-		Log:    d.log,
+		QuotasOf:         eksQuotas,
+		Timing:           d.timing,
+		Log:              d.log,
 	})
 	if err != nil {
 		return nil, err

@@ -53,8 +53,12 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 		if err != nil {
 			return err
 		}
-		if len(all) >= s.cfg.Quotas.Clusters {
-			return errClusterLimit(s.cfg.Quotas.Clusters)
+		quotas, err := s.quotas(key)
+		if err != nil {
+			return err
+		}
+		if len(all) >= quotas.Clusters {
+			return errClusterLimit(quotas.Clusters)
 		}
 		out = created(*rec)
 		return clusters.Create(tx, key, *rec)

@@ -155,9 +155,34 @@ type Config struct {
 	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
 	Quotas    Quotas
-	Timing    clock.Timing
-	Clock     k8sclock.Clock // nil: the real one
-	Log       *slog.Logger   // nil: slog.Default
+	// QuotasOf returns what the account was granted in the region; nil means
+	// Quotas for all. Zero fields take Quotas's.
+	QuotasOf func(account, region string) (Quotas, error)
+	Timing   clock.Timing
+	Clock    k8sclock.Clock // nil: the real one
+	Log      *slog.Logger   // nil: slog.Default
+}
+
+// quotas returns what holds for the account of a key.
+func (s *Service) quotas(k store.Key) (Quotas, error) {
+	q := s.cfg.Quotas
+	if s.cfg.QuotasOf == nil {
+		return q, nil
+	}
+	own, err := s.cfg.QuotasOf(k.Account, k.Region)
+	if err != nil {
+		return q, err
+	}
+	if own.Clusters != 0 {
+		q.Clusters = own.Clusters
+	}
+	if own.NodegroupsPerCluster != 0 {
+		q.NodegroupsPerCluster = own.NodegroupsPerCluster
+	}
+	if own.NodesPerNodegroup != 0 {
+		q.NodesPerNodegroup = own.NodesPerNodegroup
+	}
+	return q, nil
 }
 
 func (c *Config) complete() error {

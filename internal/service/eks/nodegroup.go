@@ -57,8 +57,12 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 		if err != nil {
 			return err
 		}
-		if len(all) >= s.cfg.Quotas.NodegroupsPerCluster {
-			return errNodegroupLimit(key.ID, s.cfg.Quotas.NodegroupsPerCluster)
+		quotas, err := s.quotas(key)
+		if err != nil {
+			return err
+		}
+		if len(all) >= quotas.NodegroupsPerCluster {
+			return errNodegroupLimit(key.ID, quotas.NodegroupsPerCluster)
 		}
 		if now.usesAPI() {
 			if rec.AccessEntryMade, err = ensureEntry(tx, key, s.accessEntry(key, rec.Role, typeEC2Linux)); err != nil {
@@ -99,7 +103,7 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 	if err := refuseNodeRepair(in.NodeRepairConfig); err != nil {
 		return nil, err
 	}
-	scaling, err := s.checkScaling(key.ID, name, in.ScalingConfig)
+	scaling, err := s.checkScaling(key, name, in.ScalingConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +280,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 			if g.Nodegroup.Status != ekstypes.NodegroupStatusActive && g.Nodegroup.Status != ekstypes.NodegroupStatusDegraded {
 				return errNodegroupNotActive(cluster.ID, name)
 			}
-			if err := s.changeNodegroup(g, up, in); err != nil {
+			if err := s.changeNodegroup(cluster, g, up, in); err != nil {
 				return err
 			}
 			g.Nodegroup.Status, g.Since, g.UpdateID = ekstypes.NodegroupStatusUpdating, s.clock.Now().UTC(), *up.Update.Id
@@ -295,7 +299,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 }
 
 // changeNodegroup applies a request to the record and notes the parameters.
-func (s *Service) changeNodegroup(g *nodegroupRecord, up *updateRecord, in *awseks.UpdateNodegroupConfigInput) error {
+func (s *Service) changeNodegroup(owner store.Key, g *nodegroupRecord, up *updateRecord, in *awseks.UpdateNodegroupConfigInput) error {
 	cluster, name := *in.ClusterName, *in.NodegroupName
 	note := func(t ekstypes.UpdateParamType, v string) { up.Update.Params = append(up.Update.Params, param(t, v)) }
 	if in.ScalingConfig != nil {
@@ -313,7 +317,7 @@ func (s *Service) changeNodegroup(g *nodegroupRecord, up *updateRecord, in *awse
 				note(f.typ, jsonText(**f.from))
 			}
 		}
-		if err := s.checkBounds(cluster, name, &merged); err != nil {
+		if err := s.checkBounds(owner, name, &merged); err != nil {
 			return err
 		}
 		switch {

@@ -23,7 +23,7 @@ import (
 )
 
 // checkScaling checks the sizes of a new group; AWS's defaults are 1 to 2, 2 wanted.
-func (s *Service) checkScaling(cluster, ng string, in *ekstypes.NodegroupScalingConfig) (*ekstypes.NodegroupScalingConfig, error) {
+func (s *Service) checkScaling(key store.Key, ng string, in *ekstypes.NodegroupScalingConfig) (*ekstypes.NodegroupScalingConfig, error) {
 	out := &ekstypes.NodegroupScalingConfig{MinSize: new(int32(1)), MaxSize: new(int32(2)), DesiredSize: new(int32(2))}
 	if in != nil {
 		if in.MinSize != nil {
@@ -37,7 +37,8 @@ func (s *Service) checkScaling(cluster, ng string, in *ekstypes.NodegroupScaling
 			out.DesiredSize = out.MinSize
 		}
 	}
-	if err := s.checkBounds(cluster, ng, out); err != nil {
+	cluster := key.ID
+	if err := s.checkBounds(key, ng, out); err != nil {
 		return nil, err
 	}
 	switch {
@@ -51,7 +52,13 @@ func (s *Service) checkScaling(cluster, ng string, in *ekstypes.NodegroupScaling
 	return out, nil
 }
 
-func (s *Service) checkBounds(cluster, ng string, c *ekstypes.NodegroupScalingConfig) error {
+// checkBounds checks sizes of a group of the cluster at key.
+func (s *Service) checkBounds(key store.Key, ng string, c *ekstypes.NodegroupScalingConfig) error {
+	quotas, err := s.quotas(key)
+	if err != nil {
+		return err
+	}
+	cluster := key.ID
 	switch {
 	case *c.MinSize < 0:
 		return errNegativeSize(cluster, ng, "minSize")
@@ -59,8 +66,8 @@ func (s *Service) checkBounds(cluster, ng string, c *ekstypes.NodegroupScalingCo
 		return errNegativeSize(cluster, ng, "desiredSize")
 	case *c.MaxSize < 1:
 		return errZeroMax(cluster, ng)
-	case int(*c.MaxSize) > s.cfg.Quotas.NodesPerNodegroup:
-		return errNodesLimit(cluster, ng, s.cfg.Quotas.NodesPerNodegroup)
+	case int(*c.MaxSize) > quotas.NodesPerNodegroup:
+		return errNodesLimit(cluster, ng, quotas.NodesPerNodegroup)
 	}
 	return nil
 }

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+)
+
+// The codes of EKS's quotas, https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+const (
+	quotaClusters             = "L-1194D53C"
+	quotaNodegroupsPerCluster = "L-6D54EA21"
+	quotaNodesPerNodegroup    = "L-BD136A63"
+)
+
+// connectQuotas makes Service Quotas and returns what EKS asks of it. Services
+// that cannot ask yet are Fixed: their quotas are shown, not raised.
+func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error) {
+	defaults := map[string]float64{}
+	for code, flag := range map[string]string{
+		quotaClusters: "clusters", quotaNodegroupsPerCluster: "nodegroups-per-cluster", quotaNodesPerNodegroup: "nodes-per-nodegroup",
+	} {
+		if v := d.cfg.Quotas[flag]; v != 0 {
+			defaults[code] = float64(v)
+		}
+	}
+	table := servicequotas.NewTable("eks", defaults)
+	d.quotas = servicequotas.New(servicequotas.Config{
+		Store: d.store,
+		Providers: []servicequotas.Provider{
+			servicequotas.Fixed("autoscaling"), servicequotas.Fixed("ec2"), table, servicequotas.Fixed("vpc"),
+		},
+	})
+	return func(account, region string) (eks.Quotas, error) {
+		var q eks.Quotas
+		for code, to := range map[string]*int{
+			quotaClusters: &q.Clusters, quotaNodegroupsPerCluster: &q.NodegroupsPerCluster, quotaNodesPerNodegroup: &q.NodesPerNodegroup,
+		} {
+			v, err := table.Value(d.store, account, region, code)
+			if err != nil {
+				return q, err
+			}
+			*to = int(v)
+		}
+		return q, nil
+	}
+}

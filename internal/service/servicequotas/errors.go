@@ -1,0 +1,46 @@
+package servicequotas
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+)
+
+// https://github.com/aws/aws-cli/issues/4569
+func errNoService() error {
+	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified service does not exist.")}
+}
+
+// from memory, in the words of errNoService
+func errNoQuota() error {
+	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified service quota does not exist.")}
+}
+
+// from memory
+func errNoRequest() error {
+	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified quota increase request does not exist.")}
+}
+
+func illegal(format string, args ...any) error {
+	return &servicequotastypes.IllegalArgumentException{Message: aws.String(fmt.Sprintf(format, args...))}
+}
+
+// from memory
+func errNotMore() error {
+	return illegal("You must provide a quota value greater than the current quota value.")
+}
+
+// from memory
+func errNotAdjustable() error {
+	return illegal("The request failed because the specified service quota is not adjustable.")
+}
+
+func errConstraint(value any, member, constraint string) error {
+	return illegal("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: %s", value, member, constraint)
+}
+
+// from memory
+func errNextToken() error {
+	return &servicequotastypes.InvalidPaginationTokenException{Message: aws.String("The request failed because the pagination token is not valid.")}
+}

@@ -1,0 +1,159 @@
+package servicequotas
+
+import (
+	"context"
+	"encoding/base64"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+)
+
+// ListServices lists the services that have quotas.
+func (s *Service) ListServices(_ context.Context, in *awsservicequotas.ListServicesInput) (*awsservicequotas.ListServicesOutput, error) {
+	found, next, err := page(s.providers, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsservicequotas.ListServicesOutput{NextToken: next, Services: []servicequotastypes.ServiceInfo{}}
+	for _, p := range found {
+		name, _ := quotas.ServiceName(p.ServiceCode())
+		out.Services = append(out.Services, servicequotastypes.ServiceInfo{ServiceCode: aws.String(p.ServiceCode()), ServiceName: aws.String(name)})
+	}
+	return out, nil
+}
+
+// sdk is a quota as the API has it, of the account or as AWS's default.
+func (sc scope) sdk(q quotas.Quota, value float64) servicequotastypes.ServiceQuota {
+	name, _ := quotas.ServiceName(q.Service)
+	return servicequotastypes.ServiceQuota{
+		Adjustable: q.Adjustable, QuotaArn: aws.String(sc.arn(q)), QuotaCode: aws.String(q.Code), QuotaName: aws.String(q.Name),
+		ServiceCode: aws.String(q.Service), ServiceName: aws.String(name), Unit: aws.String("None"), Value: aws.Float64(value),
+		QuotaAppliedAtLevel: servicequotastypes.AppliedLevelEnumAccount,
+	}
+}
+
+// checkLevel says whether quotas of accounts are asked for. There are none of
+// single resources.
+func checkLevel(level servicequotastypes.AppliedLevelEnum, member string) (bool, error) {
+	switch level {
+	case "", servicequotastypes.AppliedLevelEnumAccount, servicequotastypes.AppliedLevelEnumAll:
+		return true, nil
+	case servicequotastypes.AppliedLevelEnumResource:
+		return false, nil
+	default:
+		return false, errConstraint(level, member, "Member must satisfy enum value set: [ACCOUNT, ALL, RESOURCE]")
+	}
+}
+
+// ListServiceQuotas lists a service's quotas with the account's values.
+func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.ListServiceQuotasInput) (*awsservicequotas.ListServiceQuotasOutput, error) {
+	sc := scopeOf(ctx)
+	p, err := s.provider(aws.ToString(in.ServiceCode))
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := checkLevel(in.QuotaAppliedAtLevel, "quotaAppliedAtLevel")
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Quotas(s.store, sc.account, sc.region)
+	if err != nil {
+		return nil, err
+	}
+	var matching []quotas.Quota
+	for _, q := range all {
+		if accounts && (in.QuotaCode == nil || *in.QuotaCode == q.Code) {
+			matching = append(matching, q)
+		}
+	}
+	if in.QuotaCode != nil && accounts && matching == nil {
+		return nil, errNoQuota()
+	}
+	found, next, err := page(matching, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsservicequotas.ListServiceQuotasOutput{NextToken: next, Quotas: []servicequotastypes.ServiceQuota{}}
+	for _, q := range found {
+		out.Quotas = append(out.Quotas, sc.sdk(q, q.Value))
+	}
+	return out, nil
+}
+
+// GetServiceQuota returns one quota with the account's value.
+func (s *Service) GetServiceQuota(ctx context.Context, in *awsservicequotas.GetServiceQuotaInput) (*awsservicequotas.GetServiceQuotaOutput, error) {
+	sc := scopeOf(ctx)
+	_, q, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	if err != nil {
+		return nil, err
+	}
+	out := sc.sdk(q, q.Value)
+	return &awsservicequotas.GetServiceQuotaOutput{Quota: &out}, nil
+}
+
+// byDefault is the scope of AWS's own values: their ARNs name no account.
+func (sc scope) byDefault() scope { return scope{region: sc.region} }
+
+// ListAWSDefaultServiceQuotas lists a service's quotas with AWS's values.
+func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservicequotas.ListAWSDefaultServiceQuotasInput) (*awsservicequotas.ListAWSDefaultServiceQuotasOutput, error) {
+	sc := scopeOf(ctx)
+	p, err := s.provider(aws.ToString(in.ServiceCode))
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Quotas(s.store, sc.account, sc.region)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := page(all, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsservicequotas.ListAWSDefaultServiceQuotasOutput{NextToken: next, Quotas: []servicequotastypes.ServiceQuota{}}
+	for _, q := range found {
+		out.Quotas = append(out.Quotas, sc.byDefault().sdk(q, q.Default))
+	}
+	return out, nil
+}
+
+// GetAWSDefaultServiceQuota returns one quota with AWS's value.
+func (s *Service) GetAWSDefaultServiceQuota(ctx context.Context, in *awsservicequotas.GetAWSDefaultServiceQuotaInput) (*awsservicequotas.GetAWSDefaultServiceQuotaOutput, error) {
+	sc := scopeOf(ctx)
+	_, q, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	if err != nil {
+		return nil, err
+	}
+	out := sc.byDefault().sdk(q, q.Default)
+	return &awsservicequotas.GetAWSDefaultServiceQuotaOutput{Quota: &out}, nil
+}
+
+// page cuts one page; a token is the position of the next entry.
+func page[T any](all []T, maxResults *int32, token *string) ([]T, *string, error) {
+	limit := 100
+	if maxResults != nil {
+		if *maxResults < 1 || *maxResults > 100 {
+			return nil, nil, errConstraint(*maxResults, "maxResults", "Member must have value between 1 and 100")
+		}
+		limit = int(*maxResults)
+	}
+	start := 0
+	if aws.ToString(token) != "" {
+		raw, err := base64.StdEncoding.DecodeString(*token)
+		if err != nil {
+			return nil, nil, errNextToken()
+		}
+		if start, err = strconv.Atoi(string(raw)); err != nil || start < 1 || start > len(all) {
+			return nil, nil, errNextToken()
+		}
+	}
+	all = all[start:]
+	if len(all) <= limit {
+		return all, nil, nil
+	}
+	next := base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(start + limit)))
+	return all[:limit], &next, nil
+}

@@ -1,0 +1,154 @@
+package servicequotas
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+	"github.com/google/uuid"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// requests holds the increases that were asked for, under their IDs.
+var requests = store.NewCollection[requestRecord]("servicequotas", "request")
+
+type requestRecord struct {
+	ID        string
+	Service   string
+	Code      string
+	Name      string
+	Desired   float64
+	Created   time.Time
+	Requester string // a JSON document, as AWS has it
+}
+
+func (r requestRecord) sdk(sc scope) servicequotastypes.RequestedServiceQuotaChange {
+	name, _ := quotas.ServiceName(r.Service)
+	return servicequotastypes.RequestedServiceQuotaChange{
+		Id: aws.String(r.ID), ServiceCode: aws.String(r.Service), ServiceName: aws.String(name), QuotaCode: aws.String(r.Code), QuotaName: aws.String(r.Name),
+		QuotaArn: aws.String(sc.arn(quotas.Quota{Service: r.Service, Code: r.Code})), DesiredValue: aws.Float64(r.Desired),
+		// AWS deviation: granted in the moment it is asked for; no case is opened.
+		Status:  servicequotastypes.RequestStatusApproved,
+		Created: aws.Time(r.Created), LastUpdated: aws.Time(r.Created), Requester: aws.String(r.Requester), Unit: aws.String("None"),
+		QuotaRequestedAtLevel: servicequotastypes.AppliedLevelEnumAccount,
+	}
+}
+
+// maxQuota is the API model's greatest value.
+const maxQuota = 1e10
+
+// RequestServiceQuotaIncrease asks for a greater value and gets it.
+func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservicequotas.RequestServiceQuotaIncreaseInput) (*awsservicequotas.RequestServiceQuotaIncreaseOutput, error) {
+	sc := scopeOf(ctx)
+	desired := aws.ToFloat64(in.DesiredValue)
+	if !(desired >= 0 && desired <= maxQuota) { // NaN neither
+		return nil, errConstraint(desired, "desiredValue", "Member must have value between 0 and 10000000000")
+	}
+	rec := requestRecord{
+		ID: strings.ReplaceAll(uuid.NewString(), "-", ""), Service: aws.ToString(in.ServiceCode), Code: aws.ToString(in.QuotaCode), Desired: desired,
+		Created: s.now(), Requester: `{"accountId":"` + sc.account + `","callerArn":"` + awsapi.CallFrom(ctx).Principal.ARN + `"}`,
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		p, q, err := s.quota(tx, sc, rec.Service, rec.Code)
+		if err != nil {
+			return err
+		}
+		if !q.Adjustable {
+			return errNotAdjustable()
+		}
+		if desired <= q.Value {
+			return errNotMore()
+		}
+		rec.Name = q.Name
+		if err := p.Set(tx, sc.account, sc.region, q.Code, desired); err != nil {
+			return err
+		}
+		return requests.Create(tx, sc.key(rec.ID), rec)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := rec.sdk(sc)
+	return &awsservicequotas.RequestServiceQuotaIncreaseOutput{RequestedQuota: &out}, nil
+}
+
+// GetRequestedServiceQuotaChange returns one request.
+func (s *Service) GetRequestedServiceQuotaChange(ctx context.Context, in *awsservicequotas.GetRequestedServiceQuotaChangeInput) (*awsservicequotas.GetRequestedServiceQuotaChangeOutput, error) {
+	sc := scopeOf(ctx)
+	rec, err := requests.Get(s.store, sc.key(aws.ToString(in.RequestId)))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errNoRequest()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := rec.sdk(sc)
+	return &awsservicequotas.GetRequestedServiceQuotaChangeOutput{RequestedQuota: &out}, nil
+}
+
+// history lists requests, newest first.
+func (s *Service) history(sc scope, service, code string, status servicequotastypes.RequestStatus, level servicequotastypes.AppliedLevelEnum) ([]servicequotastypes.RequestedServiceQuotaChange, error) {
+	if status != "" && !slices.Contains(status.Values(), status) {
+		return nil, errConstraint(status, "status", "Member must satisfy enum value set: [PENDING, CASE_OPENED, APPROVED, DENIED, CASE_CLOSED, NOT_APPROVED, INVALID_REQUEST]")
+	}
+	accounts, err := checkLevel(level, "quotaRequestedAtLevel")
+	if err != nil {
+		return nil, err
+	}
+	if service != "" {
+		if _, err := s.provider(service); err != nil {
+			return nil, err
+		}
+	}
+	items, err := requests.List(s.store, store.Scope{Account: sc.account, Region: sc.region})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(items, func(a, b store.Item[requestRecord]) int { return b.Value.Created.Compare(a.Value.Created) })
+	out := []servicequotastypes.RequestedServiceQuotaChange{}
+	for _, it := range items {
+		r := it.Value.sdk(sc)
+		if accounts && (service == "" || service == it.Value.Service) && (code == "" || code == it.Value.Code) && (status == "" || status == r.Status) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// ListRequestedServiceQuotaChangeHistory lists the requests of an account.
+func (s *Service) ListRequestedServiceQuotaChangeHistory(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryOutput, error) {
+	all, err := s.history(scopeOf(ctx), aws.ToString(in.ServiceCode), "", in.Status, in.QuotaRequestedAtLevel)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := page(all, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &awsservicequotas.ListRequestedServiceQuotaChangeHistoryOutput{NextToken: next, RequestedQuotas: found}, nil
+}
+
+// ListRequestedServiceQuotaChangeHistoryByQuota lists the requests for one quota.
+func (s *Service) ListRequestedServiceQuotaChangeHistoryByQuota(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaOutput, error) {
+	sc := scopeOf(ctx)
+	if _, _, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode)); err != nil {
+		return nil, err
+	}
+	all, err := s.history(sc, *in.ServiceCode, *in.QuotaCode, in.Status, in.QuotaRequestedAtLevel)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := page(all, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaOutput{NextToken: next, RequestedQuotas: found}, nil
+}

@@ -1,0 +1,163 @@
+package servicequotas_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+var str = aws.String
+
+func start(t *testing.T) (*testkit.Server, *servicequotas.Table) {
+	t.Helper()
+	table := servicequotas.NewTable("eks", map[string]float64{"L-6D54EA21": 7})
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		return []awsapi.Service{servicequotas.New(servicequotas.Config{Store: st, Providers: []servicequotas.Provider{servicequotas.Fixed("vpc"), table}}).AWS()}
+	}})
+	return srv, table
+}
+
+func TestIncrease(t *testing.T) {
+	srv, table := start(t)
+	account := srv.Account(t)
+	c := awsservicequotas.NewFromConfig(srv.AWSConfig(account))
+	ctx := t.Context()
+	value := func() float64 {
+		t.Helper()
+		out, err := c.GetServiceQuota(ctx, &awsservicequotas.GetServiceQuotaInput{ServiceCode: str("eks"), QuotaCode: str("L-1194D53C")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "arn:aws:servicequotas:us-east-1:" + account + ":eks/L-1194D53C"; *out.Quota.QuotaArn != want {
+			t.Errorf("%s, want %s", *out.Quota.QuotaArn, want)
+		}
+		return *out.Quota.Value
+	}
+	if v := value(); v != 100 {
+		t.Errorf("%v clusters", v)
+	}
+	asked, err := c.RequestServiceQuotaIncrease(ctx, &awsservicequotas.RequestServiceQuotaIncreaseInput{ServiceCode: str("eks"), QuotaCode: str("L-1194D53C"), DesiredValue: aws.Float64(250)})
+	if err != nil || asked.RequestedQuota.Status != "APPROVED" || *asked.RequestedQuota.QuotaName != "Clusters" {
+		t.Fatalf("%+v %v", asked, err)
+	}
+	if v := value(); v != 250 {
+		t.Errorf("%v clusters", v)
+	}
+	if v, err := table.Value(srv.Store, account, testkit.Region, "L-1194D53C"); v != 250 || err != nil {
+		t.Errorf("the table says %v, %v", v, err)
+	}
+	if v, err := table.Value(srv.Store, srv.Account(t), testkit.Region, "L-1194D53C"); v != 100 || err != nil {
+		t.Errorf("another account has %v, %v", v, err)
+	}
+	def, err := c.GetAWSDefaultServiceQuota(ctx, &awsservicequotas.GetAWSDefaultServiceQuotaInput{ServiceCode: str("eks"), QuotaCode: str("L-1194D53C")})
+	if err != nil || *def.Quota.Value != 100 || *def.Quota.QuotaArn != "arn:aws:servicequotas:us-east-1::eks/L-1194D53C" {
+		t.Errorf("%+v %v", def, err)
+	}
+	got, err := c.GetRequestedServiceQuotaChange(ctx, &awsservicequotas.GetRequestedServiceQuotaChangeInput{RequestId: asked.RequestedQuota.Id})
+	if err != nil || *got.RequestedQuota.DesiredValue != 250 {
+		t.Errorf("%+v %v", got, err)
+	}
+	for status, want := range map[servicequotastypes.RequestStatus]int{"": 1, "APPROVED": 1, "PENDING": 0} {
+		out, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{ServiceCode: str("eks"), Status: status})
+		if err != nil || len(out.RequestedQuotas) != want {
+			t.Errorf("%q: %+v %v", status, out, err)
+		}
+	}
+	by, err := c.ListRequestedServiceQuotaChangeHistoryByQuota(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaInput{ServiceCode: str("eks"), QuotaCode: str("L-BD136A63")})
+	if err != nil || len(by.RequestedQuotas) != 0 {
+		t.Errorf("%+v %v", by, err)
+	}
+}
+
+func TestLists(t *testing.T) {
+	srv, _ := start(t)
+	c := awsservicequotas.NewFromConfig(srv.AWSConfig(srv.Account(t)))
+	ctx := t.Context()
+	services, err := c.ListServices(ctx, &awsservicequotas.ListServicesInput{})
+	if err != nil || len(services.Services) != 2 || *services.Services[0].ServiceCode != "eks" {
+		t.Fatalf("%+v %v", services, err)
+	}
+	values := map[string]float64{}
+	pages := 0
+	for p := awsservicequotas.NewListServiceQuotasPaginator(c, &awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), MaxResults: aws.Int32(2)}); p.HasMorePages(); pages++ {
+		out, err := p.NextPage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range out.Quotas {
+			values[*q.QuotaName] = *q.Value
+		}
+	}
+	if pages != 2 || len(values) != 3 || values["Managed node groups per cluster"] != 7 || values["Nodes per managed node group"] != 450 {
+		t.Errorf("%d pages of %v", pages, values)
+	}
+	defaults, err := c.ListAWSDefaultServiceQuotas(ctx, &awsservicequotas.ListAWSDefaultServiceQuotasInput{ServiceCode: str("vpc")})
+	if err != nil || len(defaults.Quotas) < 20 {
+		t.Errorf("%+v %v", defaults, err)
+	}
+	none, err := c.ListServiceQuotas(ctx, &awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), QuotaAppliedAtLevel: "RESOURCE"})
+	if err != nil || len(none.Quotas) != 0 {
+		t.Errorf("%+v %v", none, err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	srv, _ := start(t)
+	c := awsservicequotas.NewFromConfig(srv.AWSConfig(srv.Account(t)))
+	ctx := t.Context()
+	ask := func(service, code string, value float64) func() error {
+		return func() error {
+			_, err := c.RequestServiceQuotaIncrease(ctx, &awsservicequotas.RequestServiceQuotaIncreaseInput{ServiceCode: &service, QuotaCode: &code, DesiredValue: &value})
+			return err
+		}
+	}
+	list := func(in awsservicequotas.ListServiceQuotasInput) func() error {
+		return func() error { _, err := c.ListServiceQuotas(ctx, &in); return err }
+	}
+	for _, tc := range []struct {
+		name, code, message string
+		call                func() error
+	}{
+		{"service", "NoSuchResourceException", "The request failed because the specified service does not exist.", ask("EKS", "L-1194D53C", 200)},
+		{"quota", "NoSuchResourceException", "", ask("eks", "L-00000000", 200)},
+		{"not more", "IllegalArgumentException", "You must provide a quota value greater than the current quota value.", ask("eks", "L-1194D53C", 100)},
+		{"negative", "IllegalArgumentException", "", ask("eks", "L-1194D53C", -1)},
+		{"too much", "IllegalArgumentException", "", ask("eks", "L-1194D53C", 1e11)},
+		{"not adjustable", "IllegalArgumentException", "", ask("vpc", "L-8312C5BB", 200)},
+		{"fixed", "NotImplemented", "", ask("vpc", "L-F678F1CE", 200)},
+		{"list of no service", "NoSuchResourceException", "", list(awsservicequotas.ListServiceQuotasInput{ServiceCode: str("mars")})},
+		{"level", "IllegalArgumentException", "", list(awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), QuotaAppliedAtLevel: "GALAXY"})},
+		{"token", "InvalidPaginationTokenException", "", list(awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), NextToken: str("!")})},
+		{"token beyond the end", "InvalidPaginationTokenException", "", list(awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), NextToken: str("OTk5")})},
+		{"page of 0", "IllegalArgumentException", "", list(awsservicequotas.ListServiceQuotasInput{ServiceCode: str("eks"), MaxResults: aws.Int32(0)})},
+		{"request", "NoSuchResourceException", "", func() error {
+			_, err := c.GetRequestedServiceQuotaChange(ctx, &awsservicequotas.GetRequestedServiceQuotaChangeInput{RequestId: str("no")})
+			return err
+		}},
+		{"status", "IllegalArgumentException", "", func() error {
+			_, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{Status: "MAYBE"})
+			return err
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := tc.call()
+			var api smithy.APIError
+			if !errors.As(err, &api) || api.ErrorCode() != tc.code || tc.message != "" && api.ErrorMessage() != tc.message {
+				t.Errorf("got %v, want %s %s", err, tc.code, tc.message)
+			}
+		})
+	}
+	history, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{})
+	if err != nil || len(history.RequestedQuotas) != 0 {
+		t.Errorf("refused requests left %+v, %v", history, err)
+	}
+}
