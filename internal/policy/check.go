@@ -121,30 +121,6 @@ func checkResource(r string) error {
 // partitions of AWS; others than aws are valid in documents though Drydock has none.
 var partitions = []string{"aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-eusc"}
 
-// operators are the condition operators without ForAllValues:, ForAnyValue: and IfExists.
-var operators = []string{
-	"StringEquals", "StringNotEquals", "StringEqualsIgnoreCase", "StringNotEqualsIgnoreCase", "StringLike", "StringNotLike",
-	"NumericEquals", "NumericNotEquals", "NumericLessThan", "NumericLessThanEquals", "NumericGreaterThan", "NumericGreaterThanEquals",
-	"DateEquals", "DateNotEquals", "DateLessThan", "DateLessThanEquals", "DateGreaterThan", "DateGreaterThanEquals",
-	"Bool", "BinaryEquals", "IpAddress", "NotIpAddress", "ArnEquals", "ArnLike", "ArnNotEquals", "ArnNotLike", "Null",
-}
-
-func knownOperator(name string) bool {
-	base := operatorBase(name)
-	return slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, base) })
-}
-
-// operatorBase strips an operator's set qualifier and IfExists.
-func operatorBase(name string) string {
-	if q, rest, ok := strings.Cut(name, ":"); ok && (strings.EqualFold(q, "ForAllValues") || strings.EqualFold(q, "ForAnyValue")) {
-		name = rest
-	}
-	if n := len(name) - len("IfExists"); n > 0 && strings.EqualFold(name[n:], "IfExists") {
-		name = name[:n]
-	}
-	return name
-}
-
 func alphanumeric(s string) bool {
 	for _, r := range s {
 		if (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {

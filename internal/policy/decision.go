@@ -1,28 +1,70 @@
-// Package policy decides what IAM policies allow. It is pure: documents and a
-// request in, a decision with its reasons out; it opens nothing and knows no
-// service. Any package may import it.
+// Package policy decides what IAM policies allow, and says why. It is pure:
+// documents and a request in, a verdict with its reasons out; it opens nothing
+// and knows no service. Any package may import it.
 //
-// What it cannot decide yet (most condition operators, policy variables,
-// NotPrincipal) it names in Decision.Undecided and takes as a refusal: such a
-// statement never allows, and denies if that is its effect.
+// Parse reads and judges documents as IAM does. Evaluate decides a request, fast;
+// Explain gives the whole reasoning, statement by statement; Suggest names the
+// smallest changes that would turn a refusal into an allow.
+//
+// What cannot be told from what is known of a request (see Context) never
+// allows, and denies if that is the statement's effect; the decision names it.
+//
+// Not evaluated: service and resource control policies of AWS Organizations,
+// ACLs, and the session policies that RAM or KMS grants amount to.
 package policy
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// A PolicyType is a type of policy, in the words of AWS's messages.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+type PolicyType string
+
+// The types of policies, in the order in which refusals name them.
+const (
+	IdentityBased       PolicyType = "identity-based policy"
+	PermissionsBoundary PolicyType = "permissions boundary"
+	SessionPolicy       PolicyType = "session policy"
+	RoleTrust           PolicyType = "role trust policy"
+	ResourceBased       PolicyType = "resource-based policy"
+	VPCEndpoint         PolicyType = "VPC endpoint policy"
+)
+
+// denies is what AWS says of an explicit deny in a policy of this type.
+func (t PolicyType) denies() string {
+	switch t {
+	case IdentityBased:
+		return "with an explicit deny in an identity-based policy"
+	case RoleTrust:
+		return "with an explicit deny in the role trust policy"
+	}
+	return "with an explicit deny in a " + string(t)
+}
 
 // A Decision is the verdict on one action on one resource, with its reasons.
 type Decision struct {
-	Allowed bool
+	Allowed bool `json:"allowed"`
 	// ExplicitDeny says a statement denied; otherwise a refusal is implicit:
-	// nothing allowed it.
-	ExplicitDeny bool
-	Action       string // eks:CreateCluster
-	Resource     string // ARN, or * where the action knows no resource
+	// something did not allow.
+	ExplicitDeny bool   `json:"explicitDeny"`
+	Action       string `json:"action"`   // eks:CreateCluster
+	Resource     string `json:"resource"` // ARN, or * where the action knows no resource
 	// Reason is the last clause of AWS's message: "no identity-based policy allows
 	// the eks:CreateCluster action", which follows "because", or "with an explicit
-	// deny in a permissions boundary", which follows nothing.
-	Reason string
-	// Matched are the statements that decided, as SOURCE#SID-or-index.
-	Matched []string
-	// Undecided are statements that could not be evaluated and so granted nothing.
-	Undecided []string
+	// deny in a permissions boundary", which follows nothing. Empty if allowed.
+	Reason string `json:"reason,omitempty"`
+	// Matched are the statements that decided: those that denied, or else those
+	// that allowed.
+	Matched []Match `json:"matched,omitempty"`
+	// Missing are the types of policies that should have allowed and did not.
+	Missing []PolicyType `json:"missing,omitempty"`
+	// Undecided are statements that could not be evaluated: they granted nothing,
+	// and denied if that is their effect.
+	Undecided []Match `json:"undecided,omitempty"`
+	// UnknownKeys are the condition keys, in lower case, that left them undecided.
+	UnknownKeys []string `json:"unknownKeys,omitempty"`
 }
 
 // Message is AWS's text for a refusal to principal (an ARN).
@@ -37,3 +79,31 @@ func (d Decision) Message(principal string) string {
 	}
 	return m + " because " + d.Reason
 }
+
+// A Match is a statement that had a say in a decision, and where it stands.
+type Match struct {
+	Type   PolicyType `json:"type"`
+	Source string     `json:"source"` // Source.Name
+	SID    string     `json:"sid,omitempty"`
+	Index  int        `json:"index"` // of the statement in its document, from 0
+	Deny   bool       `json:"deny,omitempty"`
+	// Start and End of the statement in the document's text.
+	Start Position `json:"start,omitzero"`
+	End   Position `json:"end,omitzero"`
+}
+
+// String names a statement: SOURCE#SID, or SOURCE#INDEX from 0.
+func (m Match) String() string {
+	if m.SID != "" {
+		return m.Source + "#" + m.SID
+	}
+	return m.Source + "#" + strconv.Itoa(m.Index)
+}
+
+// A Position is a place in a document's text. The zero value is no place.
+type Position struct {
+	Line   int `json:"line"`   // from 1
+	Column int `json:"column"` // from 1, in bytes
+}
+
+func (p Position) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Column) }

@@ -1,10 +1,47 @@
 package policy
 
+import "slices"
+
 // A Document is a parsed policy. It is immutable: share it.
 type Document struct {
 	Version    string // 2008-10-17 (also when absent) or 2012-10-17
 	ID         string
 	Statements []Statement
+
+	prepared bool
+}
+
+// Span says where a statement stands in the text that was parsed.
+func (s *Statement) Span() (start, end Position) { return s.start, s.end }
+
+// ready returns d prepared for evaluation. Parse has done it; a document made by
+// hand is prepared each time, for it may be shared.
+func (d *Document) ready() *Document {
+	if d.prepared {
+		return d
+	}
+	out := *d
+	out.Statements = append([]Statement(nil), d.Statements...)
+	out.prepare()
+	return &out
+}
+
+func (d *Document) prepare() {
+	for i := range d.Statements {
+		s := &d.Statements[i]
+		patterns := s.Actions
+		if s.NotActions != nil {
+			patterns = s.NotActions
+		}
+		s.actions = compileActions(patterns)
+		for _, r := range slices.Concat(s.Resources, s.NotResources) {
+			s.resources = append(s.resources, newARNTemplate(r, d.Version))
+		}
+		for j := range s.Conditions {
+			s.tests = append(s.tests, newTest(&s.Conditions[j], d.Version))
+		}
+	}
+	d.prepared = true
 }
 
 // A Statement is one statement of a policy. Exactly one of Actions and
@@ -21,10 +58,12 @@ type Statement struct {
 	NotResources  []string
 	Conditions    []Condition
 
-	// byVendor holds the actions, or not-actions, by the lower-case vendor they
-	// name, and under "" those that a wildcard may let match any. Nil if they are
-	// few. AWS's ReadOnlyAccess names 2,500 actions.
-	byVendor map[string][]string
+	start, end Position // in the document's text
+
+	// What Parse prepares; see Document.ready.
+	actions   actionSet
+	resources []arnTemplate
+	tests     []test
 }
 
 // Principals are the identities a statement of a resource or trust policy names.

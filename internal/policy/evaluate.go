@@ -1,24 +1,5 @@
 package policy
 
-import (
-	"strconv"
-)
-
-// A Request is one action on one resource.
-type Request struct {
-	Action string // eks:CreateCluster
-	// Resource is the ARN the action would touch, "*" if the action knows no
-	// resource, or empty if it is not known: then only a statement on every
-	// resource can be decided.
-	Resource string
-	// Principal is who asks; only trust policies look at it.
-	Principal Principal
-	// Context holds the condition keys that are known, in lower case. A key with
-	// no values is known to be absent from the request; a key that is missing
-	// here is not known, and a condition on it is not decided.
-	Context map[string][]string
-}
-
 // A Source is a policy and where it comes from.
 type Source struct {
 	// Name is the ARN of a managed policy, or the name of an inline one.
@@ -36,92 +17,94 @@ type Policies struct {
 	// Sessioned says that the session was made with policies.
 	Session   []Source
 	Sessioned bool
+	// Resource are the policies of the resource itself.
+	Resource []Source
+	// ResourceRequired says that nobody, not even of the resource's account, gets by
+	// without them: a KMS key is such a resource.
+	ResourceRequired bool
+	// Trust is the trust policy of the role that the request would assume, or nil.
+	// It is required.
+	Trust *Source
+	// Endpoint is the policy of the VPC endpoint that the request came through, or
+	// none.
+	Endpoint []Source
 }
 
-// Evaluate decides a request within one account: every layer that applies must
-// allow, none may deny, and the identity policies must do so by themselves.
-// A statement that cannot be decided allows nothing, but denies.
-//
-// It looks at every statement, though the first deny would do: the decision
-// names all that mattered.
+// Evaluate decides a request by AWS's evaluation logic. It looks at every
+// statement, though the first deny would do: the decision names all that mattered.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-denyallow.html
 func Evaluate(req Request, p Policies) Decision {
-	d := decisionOn(req)
-	layers := []layer{{kind: "identity-based policy", article: "an", sources: p.Identity}}
-	if p.Boundary != nil {
-		layers = append(layers, layer{kind: "permissions boundary", article: "a", sources: []Source{*p.Boundary}})
-	}
-	if p.Sessioned {
-		layers = append(layers, layer{kind: "session policy", article: "a", sources: p.Session})
-	}
+	q := ask(&req)
+	layers := p.layers(&req)
+	d := decisionOn(&req)
+
+	// An explicit deny in any policy overrides every allow.
 	for i := range layers {
-		layers[i].weigh(&req, &d)
-	}
-	for _, l := range layers {
-		if len(l.denies) > 0 {
-			d.ExplicitDeny = true
-			d.Matched = append(d.Matched, l.denies...)
-			if d.Reason == "" {
-				d.Reason = "with an explicit deny in " + l.article + " " + l.kind
-			}
+		l := &layers[i]
+		l.weigh(&q, &d)
+		if len(l.denies) > 0 && !d.ExplicitDeny {
+			d.ExplicitDeny, d.Reason = true, l.kind.denies()
 		}
+		d.Matched = append(d.Matched, l.denies...)
 	}
 	if d.ExplicitDeny {
 		return d
 	}
-	for _, l := range layers {
-		if len(l.allows) == 0 {
-			d.Reason = "no " + l.kind + " allows the " + req.Action + " action"
-			d.Matched = nil
-			return d
+
+	// Whom the resource's policy names decides whose other policies must allow.
+	// Across accounts, each account's side must allow by itself.
+	grant := granted(layers)
+	if req.crossAccount() {
+		grant = min(grant, AccountGrant)
+	}
+	for i := range layers {
+		l := &layers[i]
+		if len(l.allows) == 0 && grant < l.dispensable {
+			d.Missing = append(d.Missing, l.kind)
 		}
 		d.Matched = append(d.Matched, l.allows...)
+	}
+	if len(d.Missing) > 0 {
+		d.Matched, d.Reason = nil, "no "+string(d.Missing[0])+" allows the "+req.Action+" action"
+		return d
 	}
 	d.Allowed = true
 	return d
 }
 
-func decisionOn(req Request) Decision {
-	d := Decision{Action: req.Action, Resource: req.Resource}
-	if d.Resource == "" {
-		d.Resource = "*"
-	}
-	return d
-}
-
-// A layer is the policies of one type, and what they say.
-type layer struct {
-	kind, article  string
-	sources        []Source
-	allows, denies []string // statements, as SOURCE#SID
-}
-
-func (l *layer) weigh(req *Request, d *Decision) {
-	for _, src := range l.sources {
-		for i := range src.Document.Statements {
-			s := &src.Document.Statements[i]
-			v := s.applies(req, src.Document.Version)
-			if v == no {
-				continue
-			}
-			name := statementName(src.Name, s, i)
-			if v == unknown {
-				d.Undecided = append(d.Undecided, name)
-			}
-			switch {
-			case s.Deny:
-				l.denies = append(l.denies, name)
-			case v == yes:
-				l.allows = append(l.allows, name)
-			}
+// layers are the policies that apply, by type, in the order in which AWS's
+// messages name them. Of each it says which grant of the resource's policy makes
+// its allow dispensable.
+func (p *Policies) layers(req *Request) []layer {
+	const always, never = NoGrant, PrincipalGrant + 1
+	out := make([]layer, 0, 6)
+	who := &req.Principal
+	attached := who.hasPolicies() || len(p.Identity) > 0 // SimulateCustomPolicy names no caller
+	if attached {
+		l := layer{kind: IdentityBased, sources: p.Identity, dispensable: RoleGrant}
+		if who.isRoot() {
+			l.dispensable = always // root needs no policy; a session of root may be narrowed
 		}
+		out = append(out, l)
 	}
-}
-
-// statementName names a statement: SOURCE#SID, or SOURCE#INDEX from 0.
-func statementName(source string, s *Statement, index int) string {
-	if s.SID != "" {
-		return source + "#" + s.SID
+	if p.Boundary != nil {
+		out = append(out, layer{kind: PermissionsBoundary, sources: []Source{*p.Boundary}, dispensable: PrincipalGrant})
 	}
-	return source + "#" + strconv.Itoa(index)
+	if p.Sessioned {
+		out = append(out, layer{kind: SessionPolicy, sources: p.Session, dispensable: PrincipalGrant})
+	}
+	if p.Trust != nil {
+		out = append(out, layer{kind: RoleTrust, sources: []Source{*p.Trust}, dispensable: never})
+	}
+	l := layer{kind: ResourceBased, sources: p.Resource, dispensable: always}
+	if p.ResourceRequired || p.Trust == nil && (req.crossAccount() || !attached) {
+		l.dispensable = never
+	}
+	if len(l.sources) > 0 || l.dispensable == never {
+		out = append(out, l)
+	}
+	if len(p.Endpoint) > 0 {
+		out = append(out, layer{kind: VPCEndpoint, sources: p.Endpoint, dispensable: never})
+	}
+	return out
 }

@@ -1,9 +1,12 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// A verdict is the answer to "does this statement apply", which may be that it
-// cannot be told from what is known of the request.
+// A verdict is the answer to "does this apply", which may be that it cannot be
+// told from what is known of the request.
 type verdict int8
 
 const (
@@ -14,6 +17,8 @@ const (
 
 func both(a, b verdict) verdict { return min(a, b) }
 
+func not(v verdict) verdict { return yes - v }
+
 func is(b bool) verdict {
 	if b {
 		return yes
@@ -21,237 +26,115 @@ func is(b bool) verdict {
 	return no
 }
 
-// applies weighs every element of s against req. Elements that certainly do not
-// match win over those that cannot be decided.
-func (s *Statement) applies(req *Request, version string) verdict {
-	v := s.action(req)
-	if v == no {
+// applies weighs action, resource and conditions of s. Elements that certainly do
+// not match win over those that cannot be decided.
+func (s *Statement) applies(q *question) verdict {
+	if !s.action(q) {
 		return no
 	}
-	if v = both(v, s.resource(req, version)); v == no {
-		return no
-	}
-	for i := range s.Conditions {
-		if v = both(v, s.Conditions[i].holds(req, version)); v == no {
-			return no
-		}
+	v := s.resource(q)
+	for i := 0; i < len(s.tests) && v != no; i++ {
+		v = both(v, s.tests[i].holds(&q.Context))
 	}
 	return v
 }
 
-func (s *Statement) action(req *Request) verdict {
-	patterns := s.Actions
-	if s.NotActions != nil {
-		patterns = s.NotActions
+func (s *Statement) action(q *question) bool {
+	found := s.actions.all
+	if !found {
+		found = anyGlob(s.actions.byVendor[q.vendor], q.action) || anyGlob(s.actions.anyVendor, q.action)
 	}
-	found := false
-	if s.byVendor != nil {
-		vendor, _, _ := strings.Cut(req.Action, ":")
-		found = anyAction(s.byVendor[strings.ToLower(vendor)], req.Action) || anyAction(s.byVendor[""], req.Action)
-	} else {
-		found = anyAction(patterns, req.Action)
-	}
-	return is(found == (s.NotActions == nil))
+	return found == (s.NotActions == nil)
 }
 
-func anyAction(patterns []string, action string) bool {
+// resource decides Resource and NotResource. Statements without either (trust
+// policies) speak of the resource they are attached to.
+func (s *Statement) resource(q *question) verdict {
+	if s.resources == nil {
+		return yes
+	}
+	v := no
+	for i := range s.resources {
+		if v = max(v, s.resources[i].matches(q)); v == yes {
+			break
+		}
+	}
+	if s.NotResources != nil {
+		return not(v)
+	}
+	return v
+}
+
+// matches matches one Resource pattern. An empty resource is one that is not
+// known; "*" is that of an action which has none.
+func (t *arnTemplate) matches(q *question) verdict {
+	switch {
+	case t.all:
+		return yes
+	case q.Resource == "":
+		return unknown
+	}
+	return t.match(&q.arn, q.fields, &q.Context)
+}
+
+// unknownKeys adds the keys that keep s from being decided.
+func (s *Statement) unknownKeys(q *question, keys []string) []string {
+	add := func(key string) {
+		if _, known := q.Context.get(key); !known && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for i := range s.resources {
+		for _, p := range s.resources[i].vars {
+			add(p.key)
+		}
+	}
+	for i := range s.tests {
+		add(s.tests[i].key)
+		for _, w := range s.tests[i].wants {
+			for _, p := range w.vars {
+				add(p.key)
+			}
+		}
+	}
+	return keys
+}
+
+// An actionSet is a statement's Action or NotAction, in lower case, by the vendor
+// the patterns name. AWS's ReadOnlyAccess names 2,500 actions.
+type actionSet struct {
+	all       bool
+	byVendor  map[string][]glob
+	anyVendor []glob // a wildcard stands in the vendor
+}
+
+func compileActions(patterns []string) actionSet {
+	var out actionSet
 	for _, p := range patterns {
-		if globFold(p, action) {
+		p = strings.ToLower(p)
+		vendor, _, ok := strings.Cut(p, ":")
+		switch {
+		case isStars(p):
+			out.all = true
+		case strings.ContainsAny(vendor, "*?") || !ok:
+			out.anyVendor = append(out.anyVendor, newGlob(p, nil))
+		default:
+			if out.byVendor == nil {
+				out.byVendor = map[string][]glob{}
+			}
+			out.byVendor[vendor] = append(out.byVendor[vendor], newGlob(p, nil))
+		}
+	}
+	return out
+}
+
+func anyGlob(globs []glob, s string) bool {
+	for i := range globs {
+		if globs[i].match(s) {
 			return true
 		}
 	}
 	return false
 }
 
-// index fills byVendor if that is worth while.
-func (s *Statement) index() {
-	patterns := s.Actions
-	if s.NotActions != nil {
-		patterns = s.NotActions
-	}
-	if len(patterns) < 16 {
-		return
-	}
-	s.byVendor = map[string][]string{}
-	for _, p := range patterns {
-		vendor, _, _ := strings.Cut(p, ":")
-		if strings.ContainsAny(vendor, "*?") {
-			vendor = ""
-		}
-		vendor = strings.ToLower(vendor)
-		s.byVendor[vendor] = append(s.byVendor[vendor], p)
-	}
-}
-
-// resource decides Resource and NotResource. Statements without either (trust
-// policies) speak of the resource they are attached to.
-func (s *Statement) resource(req *Request, version string) verdict {
-	switch {
-	case s.NotResources != nil:
-		return yes - anyResource(s.NotResources, req.Resource, version)
-	case s.Resources != nil:
-		return anyResource(s.Resources, req.Resource, version)
-	}
-	return yes
-}
-
-func anyResource(patterns []string, resource, version string) verdict {
-	v := no
-	for _, p := range patterns {
-		v = max(v, matchResource(p, resource, version))
-	}
-	return v
-}
-
-// matchResource matches one Resource pattern. An empty resource is one that is
-// not known; "*" is that of an action which has none.
-func matchResource(pattern, resource, version string) verdict {
-	if strings.Trim(pattern, "*") == "" {
-		return yes
-	}
-	if resource == "" {
-		return unknown
-	}
-	loose, variables := looseVariables(pattern, version)
-	if !matchARN(loose, resource) {
-		return no
-	}
-	if variables {
-		return unknown
-	}
-	return yes
-}
-
-// looseVariables replaces the policy variables of a pattern by "*". The language
-// of 2008 has none.
-func looseVariables(pattern, version string) (loose string, found bool) {
-	if version != Version2012 || !strings.Contains(pattern, "${") {
-		return pattern, false
-	}
-	var b strings.Builder
-	for {
-		before, rest, ok := strings.Cut(pattern, "${")
-		b.WriteString(before)
-		if !ok {
-			return b.String(), true
-		}
-		b.WriteByte('*')
-		_, pattern, _ = strings.Cut(rest, "}")
-	}
-}
-
-// matchARN matches an ARN against a pattern as IAM does: wildcards do not cross
-// the first five colons, and a pattern with fewer fields ends in wildcards.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
-func matchARN(pattern, arn string) bool {
-	for range 5 {
-		p, prest, pmore := strings.Cut(pattern, ":")
-		a, arest, amore := strings.Cut(arn, ":")
-		if !amore {
-			return !pmore && glob(p, a)
-		}
-		if !glob(p, a) {
-			return false
-		}
-		if !pmore {
-			return true
-		}
-		pattern, arn = prest, arest
-	}
-	return glob(pattern, arn)
-}
-
-// glob matches s against a pattern of literal bytes, "*" and "?". It takes at
-// most len(pattern)*len(s) steps, whatever the pattern.
-func glob(pattern, s string) bool { return match(pattern, s, false) }
-
-// globFold is glob without regard to the case of ASCII letters.
-func globFold(pattern, s string) bool { return match(pattern, s, true) }
-
-func match(pattern, s string, fold bool) bool {
-	p, i := 0, 0
-	star, mark := -1, 0 // the last "*" and where in s its match ends
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i] || fold && lower(pattern[p]) == lower(s[i])):
-			p++
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
-			return false
-		}
-	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
-}
-
-func lower(b byte) byte {
-	if 'A' <= b && b <= 'Z' {
-		return b + 'a' - 'A'
-	}
-	return b
-}
-
-// A comparison is what a condition operator does with one value of the policy
-// and one of the request. A negated operator holds if no pair compares.
-type comparison struct {
-	matches func(pattern, value string) bool
-	negated bool
-}
-
-// comparisons are the operators that are decided, in lower case.
-var comparisons = map[string]comparison{
-	"stringequals":              {matches: equal},
-	"stringnotequals":           {matches: equal, negated: true},
-	"stringequalsignorecase":    {matches: strings.EqualFold},
-	"stringnotequalsignorecase": {matches: strings.EqualFold, negated: true},
-	"stringlike":                {matches: glob},
-	"stringnotlike":             {matches: glob, negated: true},
-	"arnequals":                 {matches: matchARN},
-	"arnlike":                   {matches: matchARN},
-	"arnnotequals":              {matches: matchARN, negated: true},
-	"arnnotlike":                {matches: matchARN, negated: true},
-	"bool":                      {matches: strings.EqualFold},
-}
-
-func equal(a, b string) bool { return a == b }
-
-// holds decides a condition on a key whose value is known, for the operators
-// that compare strings. Everything else cannot be told.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
-func (c *Condition) holds(req *Request, version string) verdict {
-	values, known := req.Context[strings.ToLower(c.Key)]
-	base := operatorBase(c.Operator)
-	compare, decidable := comparisons[strings.ToLower(base)]
-	ifExists := strings.EqualFold(c.Operator, base+"IfExists")
-	switch {
-	case !known || !decidable:
-		return unknown
-	case base != c.Operator && !ifExists:
-		return unknown // ForAllValues:, ForAnyValue:
-	case len(values) == 0:
-		return is(ifExists || compare.negated)
-	}
-	v := no
-	for _, pattern := range c.Values {
-		loose, variables := looseVariables(pattern, version)
-		if variables {
-			v = max(v, unknown)
-			continue
-		}
-		for _, value := range values {
-			v = max(v, is(compare.matches(loose, value)))
-		}
-	}
-	if compare.negated {
-		return yes - v
-	}
-	return v
-}
+func isStars(s string) bool { return s != "" && strings.Trim(s, "*") == "" }

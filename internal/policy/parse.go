@@ -14,9 +14,12 @@ type Kind int
 
 // The kinds of policy.
 const (
-	Identity Kind = iota // inline or managed policy of a user, group or role; permissions boundary
+	Identity Kind = iota // inline or managed policy of a user, group or role
 	Session              // passed to AssumeRole and the like; same grammar as Identity
 	Trust                // a role's trust policy
+	Boundary             // permissions boundary; same grammar as Identity
+	Resource             // policy of a resource other than a role
+	Endpoint             // policy of a VPC endpoint
 )
 
 // Versions of the policy language.
@@ -56,9 +59,8 @@ func Parse(kind Kind, text string) (*Document, error) {
 	if err := check(kind, doc); err != nil {
 		return nil, err
 	}
-	for i := range doc.Statements {
-		doc.Statements[i].index()
-	}
+	locate(text, root, doc)
+	doc.prepare()
 	return doc, nil
 }
 
@@ -260,7 +262,7 @@ func (p parser) conditions(n node) ([]Condition, error) {
 		if op.value.kind != isObject {
 			return nil, p.syntax()
 		}
-		if !knownOperator(op.name) {
+		if _, _, _, ok := parseOperator(op.name); !ok {
 			if p.kind == Trust {
 				return nil, malformed("Invalid Condition type : %s.", op.name)
 			}
@@ -296,10 +298,11 @@ func (p parser) conditionValues(n node) ([]string, error) {
 
 // A node is a JSON value that keeps the order of its fields.
 type node struct {
-	kind   nodeKind
-	text   string // isString: the string; isScalar: true, false or the number as written
-	items  []node
-	fields []field
+	kind       nodeKind
+	start, end int    // isObject: offsets in the text
+	text       string // isString: the string; isScalar: true, false or the number as written
+	items      []node
+	fields     []field
 }
 
 type field struct {
@@ -386,7 +389,7 @@ func readArray(dec *json.Decoder, depth int) (node, error) {
 }
 
 func readObject(dec *json.Decoder, depth int) (node, error) {
-	n := node{kind: isObject}
+	n := node{kind: isObject, start: int(dec.InputOffset()) - 1}
 	seen := map[string]bool{}
 	for dec.More() {
 		tok, err := dec.Token()
@@ -405,5 +408,33 @@ func readObject(dec *json.Decoder, depth int) (node, error) {
 		n.fields = append(n.fields, field{name, value})
 	}
 	_, err := dec.Token() // the closing brace
+	n.end = int(dec.InputOffset())
 	return n, err
+}
+
+// locate notes where the statements of doc stand in text.
+func locate(text string, root node, doc *Document) {
+	for _, f := range root.fields {
+		if f.name != "Statement" {
+			continue
+		}
+		list := []node{f.value}
+		if f.value.kind == isArray {
+			list = f.value.items
+		}
+		at, pos := 0, Position{Line: 1, Column: 1}
+		advance := func(to int) Position {
+			for ; at < to; at++ {
+				pos.Column++
+				if text[at] == '\n' {
+					pos = Position{Line: pos.Line + 1, Column: 1}
+				}
+			}
+			return pos
+		}
+		for i := range list {
+			doc.Statements[i].start = advance(list[i].start)
+			doc.Statements[i].end = advance(list[i].end)
+		}
+	}
 }

@@ -36,18 +36,23 @@ func TestDialogues(t *testing.T) {
 				}
 				return out
 			}
-			req := policy.Request{Context: map[string][]string{}}
+			known := map[string][]string{}
+			req := policy.Request{Context: policy.Context{Values: known, Unknown: policy.AnyKey}}
 			if arg, ok := d.Arg("context"); ok {
 				for _, kv := range arg.Vals {
 					k, v, found := strings.Cut(kv, "=")
-					req.Context[strings.ToLower(k)] = nil
+					known[strings.ToLower(k)] = nil
 					if found {
-						req.Context[strings.ToLower(k)] = []string{v}
+						known[strings.ToLower(k)] = []string{v}
 					}
 				}
 			}
 			d.MaybeScanArgs(t, "action", &req.Action)
 			d.MaybeScanArgs(t, "resource", &req.Resource)
+			req.Principal.Account, req.Principal.ARN = "111122223333", "arn:aws:iam::111122223333:user/ann"
+			if d.Cmd == "trust" {
+				req.Principal = policy.Principal{}
+			}
 			switch d.Cmd {
 			case "policy":
 				kind := "identity"
@@ -75,7 +80,7 @@ func TestDialogues(t *testing.T) {
 				d.MaybeScanArgs(t, "id", &req.Principal.ID)
 				d.MaybeScanArgs(t, "service", &req.Principal.Service)
 				dec, grant := policy.EvaluateTrust(req, sources("policy")[0].Document)
-				return describe(dec) + fmt.Sprintf("\ngrant: %s", []string{"none", "account", "principal"}[grant])
+				return describe(dec) + fmt.Sprintf("\ngrant: %s", []string{"none", "account", "role", "principal"}[grant])
 			}
 			t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 			return ""
@@ -89,10 +94,10 @@ func describe(d policy.Decision) string {
 		lines = []string{"refused: " + d.Message("U")}
 	}
 	for _, m := range d.Matched {
-		lines = append(lines, "  by "+m)
+		lines = append(lines, "  by "+m.String())
 	}
 	for _, u := range d.Undecided {
-		lines = append(lines, "  undecided "+u)
+		lines = append(lines, "  undecided "+u.String())
 	}
 	return strings.Join(lines, "\n")
 }
@@ -187,7 +192,7 @@ func FuzzPolicy(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			req := policy.Request{Action: action, Resource: resource, Principal: policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:root"}, Context: map[string][]string{"sts:externalid": {"x"}}}
+			req := policy.Request{Action: action, Resource: resource, Principal: policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:root"}, Context: policy.Context{Values: map[string][]string{"sts:externalid": {"x"}}, Unknown: policy.AnyKey}}
 			p := policy.Policies{Identity: []policy.Source{{Name: "p", Document: doc}}}
 			if diff := cmp.Diff(policy.Evaluate(req, p), policy.Evaluate(req, p)); diff != "" {
 				t.Error(diff)

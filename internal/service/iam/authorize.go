@@ -20,13 +20,13 @@ func (s *Service) Authorize(_ context.Context, call *awsapi.Call) policy.Decisio
 		"aws:requestedregion": {call.Region},
 		"aws:securetransport": {strconv.FormatBool(call.TLS)},
 	}
-	return s.decide(call.Principal, policy.Request{Action: actionPrefix(call.Service) + ":" + call.Operation, Context: known})
+	return s.decide(call.Principal, policy.Request{Action: actionPrefix(call.Service) + ":" + call.Operation, Context: policy.Context{Values: known, Unknown: policy.AnyKey}})
 }
 
 // Decide evaluates the identity policies, permissions boundary and session
 // policies of p for one action. An empty resource is one that is not known.
 func (s *Service) Decide(_ context.Context, p awsapi.Principal, action, resource string) policy.Decision {
-	return s.decide(p, policy.Request{Action: action, Resource: resource, Context: map[string][]string{}})
+	return s.decide(p, policy.Request{Action: action, Resource: resource, Context: policy.Context{Values: map[string][]string{}, Unknown: policy.AnyKey}})
 }
 
 // prefixes are the SDK packages whose name is not the IAM prefix of their actions.
@@ -49,20 +49,21 @@ func actionPrefix(service string) string {
 }
 
 func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision {
-	req.Context["aws:principalaccount"] = []string{p.Account}
-	req.Context["aws:principalarn"] = []string{p.ARN}
-	req.Context["aws:userid"] = []string{p.UserID}
+	known := req.Context.Values
+	known["aws:principalaccount"] = []string{p.Account}
+	known["aws:principalarn"] = []string{p.ARN}
+	known["aws:userid"] = []string{p.UserID}
 	// Nobody has a second factor here; long-term keys do not even say so.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
-	req.Context["aws:multifactorauthpresent"] = nil
+	known["aws:multifactorauthpresent"] = nil
 	if !p.IssuedAt.IsZero() {
-		req.Context["aws:multifactorauthpresent"] = []string{"false"}
+		known["aws:multifactorauthpresent"] = []string{"false"}
 	}
 	switch p.Type {
 	case awsapi.IAMUser:
-		req.Context["aws:username"] = []string{p.Name}
+		known["aws:username"] = []string{p.Name}
 	case awsapi.AssumedRole:
-		req.Context["aws:principalarn"] = []string{p.RoleARN} // the role's, not the session's
+		known["aws:principalarn"] = []string{p.RoleARN} // the role's, not the session's
 	}
 	if refused(p, req.Action) {
 		return policy.Decision{
@@ -75,6 +76,8 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 		// Root needs no policy, but a session of root may have been narrowed.
 		policies.Identity = []policy.Source{{Name: rootARN(p.Account), Document: everything}}
 	}
+	req.Principal = policy.Principal{Account: p.Account, ARN: p.ARN, RoleARN: p.RoleARN, ID: p.UserID}
+	req.ResourceAccount = p.Account // the caller's side only
 	return policy.Evaluate(req, policies)
 }
 

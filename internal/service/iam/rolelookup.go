@@ -81,7 +81,7 @@ func (s *Service) TrustsServiceFor(role Role, service, sourceARN string) bool {
 	if sourceARN != "" {
 		known["aws:sourcearn"] = []string{sourceARN}
 	}
-	return policy.TrustsService(s.parsed.get(policy.Trust, role.Trust), service, known)
+	return policy.TrustsService(s.parsed.get(policy.Trust, role.Trust), service, policy.Context{Values: known, Unknown: policy.AnyKey})
 }
 
 // An InstanceProfile is what EC2 may know of one.

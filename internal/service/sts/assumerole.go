@@ -88,7 +88,7 @@ func (s *Service) mayAssume(ctx context.Context, caller awsapi.Principal, action
 		known["sts:externalid"] = []string{*in.ExternalId}
 	}
 	trusted, grant := policy.EvaluateTrust(policy.Request{
-		Action: action, Resource: *in.RoleArn, Context: known,
+		Action: action, Resource: *in.RoleArn, Context: policy.Context{Values: known, Unknown: policy.AnyKey},
 		Principal: policy.Principal{Account: caller.Account, ARN: caller.ARN, RoleARN: caller.RoleARN, ID: caller.UserID},
 	}, trust)
 	own := s.dir.Decide(ctx, caller, action, *in.RoleArn)
@@ -99,7 +99,7 @@ func (s *Service) mayAssume(ctx context.Context, caller awsapi.Principal, action
 		return own
 	case !trusted.Allowed:
 		return trusted
-	case grant == policy.PrincipalGrant && role.Account == caller.Account:
+	case grant >= policy.RoleGrant && role.Account == caller.Account:
 		return trusted
 	}
 	return own

@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// ContextKeys lists the condition keys that documents ask for, in conditions and
+// as variables, as they are first written, sorted. It is what
+// GetContextKeysForPrincipalPolicy answers.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetContextKeysForPrincipalPolicy.html
+func ContextKeys(docs ...*Document) []string {
+	seen := map[string]bool{}
+	var out []string
+	add := func(key string) {
+		if k := strings.ToLower(key); key != "" && !seen[k] {
+			seen[k] = true
+			out = append(out, key)
+		}
+	}
+	for _, doc := range docs {
+		doc = doc.ready()
+		for i := range doc.Statements {
+			s := &doc.Statements[i]
+			for _, r := range s.resources {
+				r.eachKey(add)
+			}
+			for j, t := range s.tests {
+				add(s.Conditions[j].Key)
+				for _, w := range t.wants {
+					w.eachKey(add)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (t *template) eachKey(visit func(key string)) {
+	for _, v := range t.vars {
+		visit(v.name)
+	}
+}

@@ -1,0 +1,146 @@
+package policy
+
+import "strings"
+
+// A layer is the policies of one type, and what they say of a request.
+type layer struct {
+	kind    PolicyType
+	sources []Source
+	// dispensable is the least grant of the resource's policy with which nothing of
+	// this layer need allow.
+	dispensable Grant
+
+	allows, denies []Match
+	grant          Grant // the strongest that an allow of a resource's policy makes
+}
+
+// granted is what the resource's policies grant, the role's trust policy included.
+func granted(layers []layer) Grant {
+	g := NoGrant
+	for i := range layers {
+		if k := layers[i].kind; k == ResourceBased || k == RoleTrust {
+			g = max(g, layers[i].grant)
+		}
+	}
+	return g
+}
+
+// weigh asks every statement of the layer. One that cannot be decided allows
+// nothing, but denies.
+func (l *layer) weigh(q *question, d *Decision) {
+	for _, src := range l.sources {
+		doc := src.Document.ready()
+		for i := range doc.Statements {
+			s := &doc.Statements[i]
+			v := s.applies(q)
+			if v == no {
+				continue
+			}
+			var g Grant
+			if l.names() {
+				named := no
+				if g, named = s.grants(&q.Principal); named == no {
+					continue
+				}
+			}
+			m := Match{Type: l.kind, Source: src.Name, SID: s.SID, Index: i, Deny: s.Deny, Start: s.start, End: s.end}
+			if v == unknown {
+				d.Undecided = append(d.Undecided, m)
+				d.UnknownKeys = s.unknownKeys(q, d.UnknownKeys)
+			}
+			switch {
+			case s.Deny:
+				l.denies = append(l.denies, m)
+			case v == yes:
+				l.allows = append(l.allows, m)
+				l.grant = max(l.grant, g)
+			}
+		}
+	}
+}
+
+// names says that the layer's statements name principals. Those of identity-based
+// policies, boundaries and session policies speak of whom they are attached to.
+func (l *layer) names() bool {
+	return l.kind == ResourceBased || l.kind == RoleTrust || l.kind == VPCEndpoint
+}
+
+// grants says how the statement's Principal or NotPrincipal names p. One without
+// either names nobody.
+func (s *Statement) grants(p *Principal) (Grant, verdict) {
+	switch {
+	case s.Principals != nil:
+		g := s.Principals.grant(p)
+		return g, is(g != NoGrant)
+	case s.NotPrincipals != nil:
+		return PrincipalGrant, is(!s.NotPrincipals.excepts(p, s.Deny))
+	}
+	return NoGrant, no
+}
+
+func decisionOn(req *Request) Decision {
+	d := Decision{Action: req.Action, Resource: req.Resource}
+	if d.Resource == "" {
+		d.Resource = "*"
+	}
+	return d
+}
+
+// A question is a request prepared for being asked of many statements.
+type question struct {
+	*Request
+	action, vendor string    // in lower case
+	arn            [6]string // the resource's fields
+	fields         int       // how many of them it has: fewer than 6 if it is no ARN
+}
+
+func ask(req *Request) question {
+	q := question{Request: req, action: strings.ToLower(req.Action)}
+	q.vendor, _, _ = strings.Cut(q.action, ":")
+	q.fields = splitARN(req.Resource, &q.arn)
+	return q
+}
+
+// splitARN splits at the first five colons and says into how many fields.
+func splitARN(s string, fields *[6]string) int {
+	for n := range 5 {
+		before, after, ok := strings.Cut(s, ":")
+		fields[n] = before
+		if !ok {
+			return n + 1
+		}
+		s = after
+	}
+	fields[5] = s
+	return 6
+}
+
+// EvaluateTrust asks a role's trust policy whether req.Principal may perform
+// req.Action on the role. The decision is the trust policy's alone; Evaluate with
+// Policies.Trust weighs the caller's own policies too.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
+	q := ask(&req)
+	l := layer{kind: RoleTrust, sources: []Source{{Name: "trust policy", Document: trust}}}
+	d := decisionOn(&req)
+	l.weigh(&q, &d)
+	switch {
+	case len(l.denies) > 0:
+		d.ExplicitDeny, d.Matched, d.Reason = true, l.denies, l.kind.denies()
+		return d, NoGrant
+	case l.grant == NoGrant:
+		d.Missing, d.Reason = []PolicyType{RoleTrust}, "no "+string(RoleTrust)+" allows the "+req.Action+" action"
+		return d, NoGrant
+	}
+	d.Allowed, d.Matched = true, l.allows
+	return d, l.grant
+}
+
+// TrustsService reports whether trust lets an AWS service assume the role. The
+// context may hold aws:SourceAccount and aws:SourceArn.
+func TrustsService(trust *Document, service string, context Context) bool {
+	d, _ := EvaluateTrust(Request{
+		Action: "sts:AssumeRole", Resource: "*", Principal: Principal{Service: service}, Context: context,
+	}, trust)
+	return d.Allowed
+}
