@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,11 +66,8 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 	case awsapi.AssumedRole:
 		known["aws:principalarn"] = []string{p.RoleARN} // the role's, not the session's
 	}
-	if refused(p, req.Action) {
-		return policy.Decision{
-			Action: req.Action, Resource: cmp.Or(req.Resource, "*"),
-			Reason: "temporary credentials of this kind cannot perform the " + req.Action + " action",
-		}
+	if why := s.Refused(p, req.Action); why != "" {
+		return policy.Decision{Action: req.Action, Resource: cmp.Or(req.Resource, "*"), Reason: why}
 	}
 	policies, root := s.PoliciesOf(p)
 	if root {
@@ -81,20 +79,23 @@ func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision
 	return policy.Evaluate(req, policies)
 }
 
-// refused says that p holds temporary credentials of GetSessionToken or
-// GetFederationToken, which reach neither IAM nor most of STS.
+// Refused says why p may not perform an action, whatever its policies say; empty:
+// they decide. Temporary credentials of GetSessionToken and GetFederationToken
+// reach neither IAM nor most of STS.
 //
 // AWS deviation: AWS answers InvalidClientTokenId, this is AccessDenied.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_request.html
-func refused(p awsapi.Principal, action string) bool {
+func (s *Service) Refused(p awsapi.Principal, action string) string {
 	temporary := p.Type == awsapi.FederatedUser || p.Type != awsapi.AssumedRole && !p.IssuedAt.IsZero()
 	switch {
-	case !temporary:
-		return false
-	case action == "sts:GetCallerIdentity", action == "sts:AssumeRole" && p.Type != awsapi.FederatedUser:
-		return false
+	case !temporary, !strings.HasPrefix(action, "iam:") && !strings.HasPrefix(action, "sts:"):
+		return ""
+	case action == "sts:GetCallerIdentity":
+		return ""
+	case p.Type != awsapi.FederatedUser && slices.Contains([]string{"sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"}, action):
+		return ""
 	}
-	return strings.HasPrefix(action, "iam:") || strings.HasPrefix(action, "sts:")
+	return "temporary credentials of this kind cannot perform the " + action + " action"
 }
 
 // everything is the policy that the root of an account needs not have.

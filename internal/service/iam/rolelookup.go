@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Role is what other parts of Drydock may know of a role.
@@ -114,4 +116,14 @@ func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN st
 	}
 	r, err := s.RoleByName(ctx, account, p.Role)
 	return out, r, err
+}
+
+// OIDCProvider returns the identity provider that account has registered for an
+// issuer, which is named without its scheme.
+func (s *Service) OIDCProvider(_ context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool) {
+	p, err := providers.Get(s.store, store.Key{Account: account, ID: issuer})
+	if err != nil {
+		return "", nil, false
+	}
+	return arn.IAM(account, "oidc-provider/"+p.URL), p.ClientIDs, true
 }

@@ -2,6 +2,7 @@ package sts
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,25 +32,29 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if caller.Type == awsapi.Root {
 		return nil, rootMayNot()
 	}
+	if err := opts.inherit(caller); err != nil {
+		return nil, err
+	}
 	id, trust, longest, ok := s.dir.RoleTrust(ctx, *in.RoleArn)
 	if !ok {
 		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn})
 	}
-	actions := []string{"sts:AssumeRole"}
-	if len(in.Tags) > 0 {
-		actions = append(actions, "sts:TagSession")
+	keys := opts.keys()
+	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
+	if in.ExternalId != nil {
+		keys["sts:externalid"] = []string{*in.ExternalId}
 	}
-	for _, action := range actions {
-		if d := s.mayAssume(ctx, caller, action, in, trust); !d.Allowed {
+	for _, action := range opts.actions("sts:AssumeRole") {
+		if d := s.mayAssume(ctx, action, *in.RoleArn, trust, keys); !d.Allowed {
 			return nil, accessDenied(caller, d)
 		}
 	}
-	duration := defaultRoleSession
-	if in.DurationSeconds != nil {
-		duration = time.Duration(*in.DurationSeconds) * time.Second
+	if caller.SourceIdentity != "" && opts.SourceIdentity != caller.SourceIdentity {
+		return nil, accessDenied(caller, policy.Decision{Action: "sts:SetSourceIdentity", Resource: *in.RoleArn})
 	}
-	if duration > longest {
-		return nil, longerThanRole()
+	duration, err := sessionDuration(in.DurationSeconds, longest)
+	if err != nil {
+		return nil, err
 	}
 	if isTemporary(caller) && duration > maxChained {
 		return nil, longerThanChain()
@@ -58,68 +63,72 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &awssts.AssumeRoleOutput{
-		Credentials: outCredentials(creds),
-		AssumedRoleUser: &ststypes.AssumedRoleUser{
-			Arn: &creds.Principal.ARN, AssumedRoleId: &creds.Principal.UserID,
-		},
+	out := &awssts.AssumeRoleOutput{
+		Credentials: outCredentials(creds), AssumedRoleUser: outRoleUser(creds),
 		//lint:ignore SA1019 clients of today still read it
 		PackedPolicySize: packedSize(opts),
-	}, nil
+	}
+	if opts.SourceIdentity != "" {
+		out.SourceIdentity = &opts.SourceIdentity
+	}
+	return out, nil
 }
 
-// mayAssume asks both sides. Within the role's account it is enough that the
-// trust policy names the caller itself; if it names the account, or the caller
-// is of another one, the caller's own policies must allow it too.
-func (s *Service) mayAssume(ctx context.Context, caller awsapi.Principal, action string, in *awssts.AssumeRoleInput, trust *policy.Document) policy.Decision {
-	known := map[string][]string{
-		"sts:externalid":       nil,
-		"sts:rolesessionname":  {*in.RoleSessionName},
-		"aws:principalaccount": {caller.Account},
-		"aws:principalarn":     {caller.ARN},
-		"aws:userid":           {caller.UserID},
-		"aws:sourceaccount":    nil,
-		"aws:sourcearn":        nil,
+// mayAssume asks the caller's policies and the role's trust policy.
+func (s *Service) mayAssume(ctx context.Context, action, role string, trust *policy.Document, keys map[string][]string) policy.Decision {
+	call := awsapi.CallFrom(ctx)
+	caller := call.Principal
+	if why := s.dir.Refused(caller, action); why != "" {
+		return policy.Decision{Action: action, Resource: role, Reason: why}
 	}
-	if caller.RoleARN != "" {
-		known["aws:principalarn"] = []string{caller.RoleARN}
-	}
-	if in.ExternalId != nil {
-		known["sts:externalid"] = []string{*in.ExternalId}
-	}
-	trusted, grant := policy.EvaluateTrust(policy.Request{
-		Action: action, Resource: *in.RoleArn, Context: policy.Context{Values: known, Unknown: policy.AnyKey},
+	policies, _ := s.dir.PoliciesOf(caller) // root does not come here
+	policies.Trust = &policy.Source{Name: "trust policy of " + role, Document: trust}
+	values := callKeys(call)
+	maps.Copy(values, keys)
+	return policy.Evaluate(policy.Request{
+		Action: action, Resource: role, Context: policy.Context{Values: values},
 		Principal: policy.Principal{Account: caller.Account, ARN: caller.ARN, RoleARN: caller.RoleARN, ID: caller.UserID},
-	}, trust)
-	own := s.dir.Decide(ctx, caller, action, *in.RoleArn)
-	role, _ := arn.Parse(*in.RoleArn) // it exists
-	narrowed := len(caller.SessionPolicies)+len(caller.SessionPolicyARNs) > 0
-	switch {
-	case own.ExplicitDeny || !own.Allowed && narrowed:
-		return own
-	case !trusted.Allowed:
-		return trusted
-	case grant >= policy.RoleGrant && role.Account == caller.Account:
-		return trusted
+	}, policies)
+}
+
+// sessionDuration is how long a role session is asked to last.
+func sessionDuration(seconds *int32, longest time.Duration) (time.Duration, error) {
+	duration := defaultRoleSession
+	if seconds != nil {
+		duration = time.Duration(*seconds) * time.Second
 	}
-	return own
+	if duration > longest {
+		return 0, longerThanRole()
+	}
+	return duration, nil
 }
 
 // checkAssumeRole checks the request by itself.
 func checkAssumeRole(in *awssts.AssumeRoleInput) (SessionOptions, error) {
 	var c checks
-	c.text("roleArn", *in.RoleArn, 20, 2048, nil, "")
-	c.text("roleSessionName", *in.RoleSessionName, 2, 64, sessionNameRE, `[\w+=,.@-]*`)
-	c.between("durationSeconds", in.DurationSeconds, 900, 43200)
+	c.role(*in.RoleArn, *in.RoleSessionName, in.DurationSeconds)
 	if in.ExternalId != nil {
 		c.text("externalId", *in.ExternalId, 2, 1224, externalIDRE, `[\w+=,.@:\/-]*`)
 	}
 	opts := c.session(in.Policy, in.PolicyArns, in.Tags)
+	if in.SourceIdentity != nil {
+		c.text("sourceIdentity", *in.SourceIdentity, 2, 64, sessionNameRE, `[\w+=,.@-]*`)
+		opts.SourceIdentity = *in.SourceIdentity
+	}
+	for _, k := range in.TransitiveTagKeys {
+		c.text("transitiveTagKeys", k, 1, 128, tagKeyRE, tagKeyText)
+	}
+	opts.TransitiveTagKeys = in.TransitiveTagKeys
 	if err := c.err(); err != nil {
 		return opts, err
 	}
 	if a, err := arn.Parse(*in.RoleArn); err != nil || a.Service != "iam" {
 		return opts, invalidARN(*in.RoleArn)
+	}
+	for _, k := range in.TransitiveTagKeys {
+		if !hasFold(opts.Tags, k) {
+			return opts, transitiveTagMissing()
+		}
 	}
 	return opts, checkSession(opts, in.Tags)
 }
@@ -128,4 +137,8 @@ func outCredentials(c Credentials) *ststypes.Credentials {
 	return &ststypes.Credentials{
 		AccessKeyId: &c.AccessKeyID, SecretAccessKey: &c.SecretAccessKey, SessionToken: &c.SessionToken, Expiration: aws.Time(c.Expiration),
 	}
+}
+
+func outRoleUser(c Credentials) *ststypes.AssumedRoleUser {
+	return &ststypes.AssumedRoleUser{Arn: &c.Principal.ARN, AssumedRoleId: &c.Principal.UserID}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 
@@ -80,4 +81,66 @@ func tooManyPolicyARNs() error {
 
 func duplicateTags() error {
 	return awserr.New("InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+}
+
+// Transitive tags: from memory.
+
+func transitiveTagTaken() error {
+	return awserr.New("InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
+}
+
+func transitiveTagMissing() error {
+	return awserr.New("InvalidParameterValue", "The specified transitive tag key must be included in the requested tags.")
+}
+
+// Web identities. AWS tells a caller without credentials no more than this.
+// https://repost.aws/knowledge-center/eks-troubleshoot-irsa-errors
+func notByWebIdentity() error {
+	return awserr.New("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity").WithStatus(http.StatusForbidden)
+}
+
+func invalidToken(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &ststypes.InvalidIdentityTokenException{Message: &m}
+}
+
+// https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2315
+func noProvider(issuer string) error {
+	return invalidToken("No OpenIDConnect provider found in your account for %s", issuer)
+}
+
+// https://github.com/awslabs/amazon-eks-irsa-cfn/pull/18
+func wrongAudience() error { return invalidToken("Incorrect token audience") }
+
+// https://github.com/aws/aws-sdk-js-v3/issues/3052
+func noVerificationKey() error {
+	return invalidToken("Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements")
+}
+
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html#API_AssumeRoleWithWebIdentity_Errors
+func wrongSignature() error {
+	return invalidToken("The web identity token that was passed could not be validated by AWS. Get a new identity token from the identity provider and then retry the request.")
+}
+
+// https://github.com/aws/aws-sdk-java-v2/issues/5709
+func tokenExpired(now, end time.Time) error {
+	m := fmt.Sprintf("Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(), end.Unix())
+	return &ststypes.ExpiredTokenException{Message: &m}
+}
+
+// The rest of the texts about tokens are from memory.
+
+func notAToken() error {
+	return invalidToken("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
+}
+
+func missingClaim(name string) error { return invalidToken("Missing a required claim: %s", name) }
+
+func issuerIsNoURL() error { return invalidToken("Issuer must be a valid URL") }
+
+func tokenNotYet() error { return invalidToken("Token is not valid yet") }
+
+func rejectedClaim(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &ststypes.IDPRejectedClaimException{Message: &m}
 }

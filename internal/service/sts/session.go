@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,64 @@ type SessionOptions struct {
 	Policies   []string // documents
 	PolicyARNs []string
 	Tags       map[string]string
+	// TransitiveTagKeys are keys of Tags that roles assumed with the session inherit.
+	TransitiveTagKeys []string
+	SourceIdentity    string
+	// FederatedProvider is the ARN of the identity provider that vouched.
+	FederatedProvider string
+}
+
+// actions are those that asking for the session takes, base and what its options
+// need.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_permissions-required
+func (o *SessionOptions) actions(base string) []string {
+	actions := []string{base}
+	if len(o.Tags) > 0 {
+		actions = append(actions, "sts:TagSession")
+	}
+	if o.SourceIdentity != "" {
+		actions = append(actions, "sts:SetSourceIdentity")
+	}
+	return actions
+}
+
+// keys are the condition keys that the options give the request, in lower case.
+func (o *SessionOptions) keys() map[string][]string {
+	keys := map[string][]string{}
+	for k, v := range o.Tags {
+		keys["aws:requesttag/"+strings.ToLower(k)] = []string{v}
+		keys["aws:tagkeys"] = append(keys["aws:tagkeys"], k)
+	}
+	slices.Sort(keys["aws:tagkeys"])
+	if len(o.TransitiveTagKeys) > 0 {
+		keys["sts:transitivetagkeys"] = o.TransitiveTagKeys
+	}
+	if o.SourceIdentity != "" {
+		keys["sts:sourceidentity"] = []string{o.SourceIdentity}
+	}
+	return keys
+}
+
+// inherit adds what a chained session takes over from the caller's: transitive
+// tags, which it cannot set anew, and the source identity, which it cannot change.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_role-chaining
+func (o *SessionOptions) inherit(caller awsapi.Principal) error {
+	for _, key := range caller.TransitiveTagKeys {
+		if hasFold(o.Tags, key) {
+			return transitiveTagTaken()
+		}
+	}
+	for _, key := range caller.TransitiveTagKeys {
+		if o.Tags == nil {
+			o.Tags = map[string]string{}
+		}
+		o.Tags[key] = caller.SessionTags[key]
+		o.TransitiveTagKeys = append(o.TransitiveTagKeys, key)
+	}
+	if caller.SourceIdentity != "" && o.SourceIdentity == "" {
+		o.SourceIdentity = caller.SourceIdentity
+	}
+	return nil
 }
 
 // sealKeys holds the one key that seals session tokens. It belongs to the
@@ -212,5 +271,6 @@ func rolePrincipal(roleARN, id, sessionName string, opts SessionOptions) awsapi.
 		ARN:    arn.New("sts", "", a.Account, "assumed-role/"+name+"/"+sessionName),
 		UserID: id + ":" + sessionName, Name: name, RoleARN: roleARN, SessionName: sessionName,
 		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs, SessionTags: opts.Tags,
+		TransitiveTagKeys: opts.TransitiveTagKeys, SourceIdentity: opts.SourceIdentity, FederatedProvider: opts.FederatedProvider,
 	}
 }

@@ -36,8 +36,13 @@ type Directory interface {
 	UserExists(ctx context.Context, account, name, id string) bool
 	// TagsOf returns the tags of the user or role behind p, as they are now.
 	TagsOf(p awsapi.Principal) map[string]string
-	// Decide evaluates the policies of p, and nothing else, for one action.
-	Decide(ctx context.Context, p awsapi.Principal, action, resource string) policy.Decision
+	// PoliciesOf returns the policies that bind p; root says that it needs none.
+	PoliciesOf(p awsapi.Principal) (policies policy.Policies, root bool)
+	// Refused says why p may never do an action, whatever its policies say.
+	Refused(p awsapi.Principal, action string) string
+	// OIDCProvider returns the ARN and the client IDs of the identity provider that
+	// account has registered for an issuer, which is named without its scheme.
+	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
 	// NewAccessKeyID returns an access key ID of the account: AKIA… or ASIA….
 	NewAccessKeyID(prefix, account string) string
 	// AccessKeyAccount returns the account that an access key ID names.
@@ -48,21 +53,24 @@ type Directory interface {
 type Config struct {
 	Store     *store.Store // required
 	Directory Directory    // required
-	Clock     clock.Clock  // nil is the real clock
-	Log       *slog.Logger // nil is slog.Default()
+	// IssuerKeys finds what verifies web identity tokens; nil knows no issuer.
+	IssuerKeys IssuerKeys
+	Clock      clock.Clock  // nil is the real clock
+	Log        *slog.Logger // nil is slog.Default()
 }
 
 // A Service is STS for every account of the store.
 type Service struct {
-	store *store.Store
-	dir   Directory
-	clock clock.Clock
-	log   *slog.Logger
+	store      *store.Store
+	dir        Directory
+	issuerKeys IssuerKeys
+	clock      clock.Clock
+	log        *slog.Logger
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, dir: cfg.Directory, clock: cfg.Clock, log: cfg.Log}
+	s := &Service{store: cfg.Store, dir: cfg.Directory, issuerKeys: cfg.IssuerKeys, clock: cfg.Clock, log: cfg.Log}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -78,9 +86,10 @@ func New(cfg Config) *Service {
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity", Exempt: true},
-		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags"},
+		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity"},
+		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
 		{Name: "GetSessionToken", Exempt: true, Members: "DurationSeconds"},
-		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns"},
+		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
 	}}
 }

@@ -44,11 +44,11 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 	var c checks
 	c.text("name", *in.Name, 2, 32, sessionNameRE, `[\w+=,.@-]*`)
 	c.between("durationSeconds", in.DurationSeconds, 900, 129600)
-	opts := c.session(in.Policy, in.PolicyArns, nil)
+	opts := c.session(in.Policy, in.PolicyArns, in.Tags)
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	if err := checkSession(opts, nil); err != nil {
+	if err := checkSession(opts, in.Tags); err != nil {
 		return nil, err
 	}
 	if isTemporary(caller) {
@@ -58,7 +58,7 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 		Type: awsapi.FederatedUser, Account: caller.Account,
 		ARN:    arn.New("sts", "", caller.Account, "federated-user/"+*in.Name),
 		UserID: caller.Account + ":" + *in.Name, Name: caller.Name, SessionName: *in.Name,
-		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs,
+		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs, SessionTags: opts.Tags,
 	}
 	creds, err := s.issue(ctx, p, voucher(caller), tokenDuration(caller, in.DurationSeconds))
 	if err != nil {

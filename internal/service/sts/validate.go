@@ -27,6 +27,23 @@ func (c *checks) fail(value, field, constraint string) {
 	c.failed = append(c.failed, fmt.Sprintf("Value '%s' at '%s' failed to satisfy constraint: %s", value, field, constraint))
 }
 
+// role checks what all ways to assume a role take.
+func (c *checks) role(roleARN, sessionName string, seconds *int32) {
+	c.text("roleArn", roleARN, 20, 2048, nil, "")
+	c.text("roleSessionName", sessionName, 2, 64, sessionNameRE, `[\w+=,.@-]*`)
+	c.between("durationSeconds", seconds, 900, 43200)
+}
+
+// secret checks the length of what must not be repeated in an answer.
+func (c *checks) secret(field, value string, least, most int) {
+	switch n := len(value); {
+	case n < least:
+		c.fail("***", field, "Member must have length greater than or equal to "+strconv.Itoa(least))
+	case n > most:
+		c.fail("***", field, "Member must have length less than or equal to "+strconv.Itoa(most))
+	}
+}
+
 // text checks a string's length and, unless re is nil, its characters.
 func (c *checks) text(field, value string, least, most int, re *regexp.Regexp, pattern string) {
 	switch n := utf8.RuneCountInString(value); {
@@ -58,6 +75,9 @@ var (
 	tagValueRE    = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 )
 
+// tagKeyText is tagKeyRE as the API model writes it.
+const tagKeyText = `[\p{L}\p{Z}\p{N}_.:/=+\-@]+`
+
 const (
 	maxSessionPolicies = 10
 	maxSessionTags     = 50
@@ -84,7 +104,7 @@ func (c *checks) session(document *string, arns []ststypes.PolicyDescriptorType,
 	}
 	for i, t := range tags {
 		at := "tags." + strconv.Itoa(i+1) + ".member."
-		c.text(at+"key", *t.Key, 1, 128, tagKeyRE, `[\p{L}\p{Z}\p{N}_.:/=+\-@]+`)
+		c.text(at+"key", *t.Key, 1, 128, tagKeyRE, tagKeyText)
 		c.text(at+"value", *t.Value, 0, 256, tagValueRE, `[\p{L}\p{Z}\p{N}_.:/=+\-@]*`)
 		if opts.Tags == nil {
 			opts.Tags = map[string]string{}

@@ -1,0 +1,160 @@
+package sts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// An IssuerKeys returns the key set (JWKS, RFC 7517) that an issuer publishes. ok
+// is false when nobody here knows the issuer; Drydock asks none on the internet.
+type IssuerKeys func(ctx context.Context, issuer string) (keySet []byte, ok bool)
+
+// An idToken is an OpenID Connect ID token whose signature is right.
+type idToken struct {
+	providerARN string
+	provider    string // the issuer without its scheme, which names condition keys
+	subject     string
+	audience    string   // azp, or else the one for which the provider is registered
+	original    []string // the audiences, if azp replaced them
+	methods     []string // amr
+	source      string   // source identity
+	tags        map[string]string
+	transitive  []string
+}
+
+// claims are those that STS reads.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_adding-assume-role-idp
+type claims struct {
+	jwt.RegisteredClaims
+	AuthorizedParty string           `json:"azp"`
+	Methods         jwt.ClaimStrings `json:"amr"`
+	SourceIdentity  string           `json:"https://aws.amazon.com/source_identity"`
+	Tags            *struct {
+		Principal  map[string]jwt.ClaimStrings `json:"principal_tags"`
+		Transitive []string                    `json:"transitive_tag_keys"`
+	} `json:"https://aws.amazon.com/tags"`
+}
+
+// tokenAlgorithms are the signatures STS takes here; "none" is not one.
+var tokenAlgorithms = []string{"RS256", "ES256"}
+
+// readToken judges a web identity token presented for a role of account: its
+// provider must be registered there, its signature be the issuer's, its audience
+// a client ID of the provider, and its time not be over.
+func (s *Service) readToken(ctx context.Context, account, token string) (idToken, error) {
+	parser := jwt.NewParser(jwt.WithValidMethods(tokenAlgorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
+	var c claims
+	if _, _, err := parser.ParseUnverified(token, &c); err != nil {
+		return idToken{}, notAToken()
+	}
+	switch {
+	case c.Issuer == "":
+		return idToken{}, missingClaim("iss")
+	case c.Subject == "":
+		return idToken{}, missingClaim("sub")
+	case len(c.Audience) == 0:
+		return idToken{}, missingClaim("aud")
+	case c.ExpiresAt == nil:
+		return idToken{}, missingClaim("exp")
+	case c.IssuedAt == nil:
+		return idToken{}, missingClaim("iat")
+	}
+	host, ok := strings.CutPrefix(c.Issuer, "https://")
+	if !ok {
+		return idToken{}, issuerIsNoURL()
+	}
+	providerARN, clientIDs, ok := s.dir.OIDCProvider(ctx, account, host)
+	if !ok {
+		return idToken{}, noProvider(c.Issuer)
+	}
+	if err := s.checkSignature(ctx, parser, token, c.Issuer); err != nil {
+		return idToken{}, err
+	}
+	t := idToken{
+		providerARN: providerARN, provider: providerARN[strings.IndexByte(providerARN, '/')+1:], subject: c.Subject, methods: c.Methods, source: c.SourceIdentity,
+	}
+	if c.AuthorizedParty != "" {
+		t.original = c.Audience
+		c.Audience = jwt.ClaimStrings{c.AuthorizedParty}
+	}
+	i := slices.IndexFunc(c.Audience, func(a string) bool { return slices.Contains(clientIDs, a) })
+	if i < 0 {
+		return idToken{}, wrongAudience()
+	}
+	t.audience = c.Audience[i]
+	now := s.clock.Now()
+	if !now.Before(c.ExpiresAt.Time) {
+		return idToken{}, tokenExpired(now, c.ExpiresAt.Time)
+	}
+	// A minute of a fast clock is forgiven.
+	const clockSkew = time.Minute
+	if c.NotBefore != nil && now.Add(clockSkew).Before(c.NotBefore.Time) || now.Add(clockSkew).Before(c.IssuedAt.Time) {
+		return idToken{}, tokenNotYet()
+	}
+	return t, t.readTags(&c)
+}
+
+func (s *Service) checkSignature(ctx context.Context, parser *jwt.Parser, token, issuer string) error {
+	var keySet []byte
+	ok := false
+	if s.issuerKeys != nil {
+		keySet, ok = s.issuerKeys(ctx, issuer)
+	}
+	if !ok {
+		return noVerificationKey()
+	}
+	var unknown error
+	_, err := parser.Parse(token, func(t *jwt.Token) (any, error) {
+		kid, _ := t.Header["kid"].(string)
+		var key any
+		key, unknown = verificationKey(keySet, kid)
+		return key, unknown
+	})
+	switch {
+	case unknown != nil:
+		s.log.DebugContext(ctx, "sts: no key for a web identity token", "issuer", issuer, "err", unknown)
+		return noVerificationKey()
+	case err != nil:
+		return wrongSignature()
+	}
+	return nil
+}
+
+// readTags reads session tags out of the token.
+func (t *idToken) readTags(c *claims) error {
+	if c.Tags == nil {
+		return nil
+	}
+	for k, v := range c.Tags.Principal {
+		if len(v) != 1 {
+			return rejectedClaim(fmt.Sprintf("The principal tag %s must have exactly one value", k))
+		}
+		if t.tags == nil {
+			t.tags = map[string]string{}
+		}
+		t.tags[k] = v[0]
+	}
+	t.transitive = c.Tags.Transitive
+	return nil
+}
+
+// keys are the condition keys that the token gives the request, in lower case.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html#condition-keys-wif
+func (t *idToken) keys() map[string][]string {
+	prefix := strings.ToLower(t.provider) + ":"
+	keys := map[string][]string{
+		prefix + "aud": {t.audience}, prefix + "sub": {t.subject}, "aws:federatedprovider": {t.providerARN},
+	}
+	if len(t.methods) > 0 {
+		keys[prefix+"amr"] = t.methods
+	}
+	if len(t.original) > 0 {
+		keys[prefix+"oaud"] = t.original
+	}
+	return keys
+}

@@ -1,0 +1,101 @@
+package sts
+
+import (
+	"context"
+	"maps"
+	"regexp"
+
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+const withWebIdentity = "sts:AssumeRoleWithWebIdentity"
+
+// AssumeRoleWithWebIdentity issues credentials of a role to whom an identity
+// provider of the role's account vouches for: with a cluster's issuer, to a pod
+// by its service account. The request is not signed; the token is what proves.
+func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error) {
+	var c checks
+	c.role(*in.RoleArn, *in.RoleSessionName, in.DurationSeconds)
+	c.secret("webIdentityToken", *in.WebIdentityToken, 4, 20000)
+	opts := c.session(in.Policy, in.PolicyArns, nil)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	role, err := arn.Parse(*in.RoleArn)
+	if err != nil || role.Service != "iam" {
+		return nil, invalidARN(*in.RoleArn)
+	}
+	if err := checkSession(opts, nil); err != nil {
+		return nil, err
+	}
+	token, err := s.readToken(ctx, role.Account, *in.WebIdentityToken)
+	if err != nil {
+		return nil, err
+	}
+	if err := token.describe(&opts); err != nil {
+		return nil, err
+	}
+	id, trust, longest, ok := s.dir.RoleTrust(ctx, *in.RoleArn)
+	if !ok {
+		return nil, notByWebIdentity()
+	}
+	keys := networkKeys(awsapi.CallFrom(ctx))
+	maps.Copy(keys, opts.keys())
+	maps.Copy(keys, token.keys())
+	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
+	for _, action := range opts.actions(withWebIdentity) {
+		d := policy.Evaluate(policy.Request{
+			Action: action, Resource: *in.RoleArn, Context: policy.Context{Values: keys},
+			Principal: policy.Principal{Federated: token.providerARN},
+		}, policy.Policies{Trust: &policy.Source{Name: "trust policy of " + *in.RoleArn, Document: trust}})
+		if !d.Allowed {
+			return nil, notByWebIdentity()
+		}
+	}
+	duration, err := sessionDuration(in.DurationSeconds, longest)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), "", duration)
+	if err != nil {
+		return nil, err
+	}
+	out := &awssts.AssumeRoleWithWebIdentityOutput{
+		Credentials: outCredentials(creds), AssumedRoleUser: outRoleUser(creds),
+		SubjectFromWebIdentityToken: &token.subject, Audience: &token.audience, Provider: &token.providerARN,
+		//lint:ignore SA1019 clients of today still read it
+		PackedPolicySize: packedSize(opts),
+	}
+	if opts.SourceIdentity != "" {
+		out.SourceIdentity = &opts.SourceIdentity
+	}
+	return out, nil
+}
+
+// describe adds what the token says of the session to its options.
+func (t *idToken) describe(opts *SessionOptions) error {
+	if t.source != "" && (len(t.source) < 2 || len(t.source) > 64 || !sessionNameRE.MatchString(t.source)) {
+		return rejectedClaim("The source identity %q is not valid", t.source)
+	}
+	if len(t.tags) > maxSessionTags {
+		return rejectedClaim("The token has more than %d session tags", maxSessionTags)
+	}
+	valid := func(s string, most int, re *regexp.Regexp) bool { return len(s) <= most && re.MatchString(s) }
+	for k, v := range t.tags {
+		if !valid(k, 128, tagKeyRE) || !valid(v, 256, tagValueRE) {
+			return rejectedClaim("The session tag %q is not valid", k)
+		}
+	}
+	for _, k := range t.transitive {
+		if !hasFold(t.tags, k) {
+			return transitiveTagMissing()
+		}
+	}
+	opts.Tags, opts.TransitiveTagKeys = t.tags, t.transitive
+	opts.SourceIdentity, opts.FederatedProvider = t.source, t.providerARN
+	return nil
+}
