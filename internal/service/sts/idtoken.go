@@ -2,7 +2,6 @@ package sts
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -132,7 +131,7 @@ func (t *idToken) readTags(c *claims) error {
 	}
 	for k, v := range c.Tags.Principal {
 		if len(v) != 1 {
-			return rejectedClaim(fmt.Sprintf("The principal tag %s must have exactly one value", k))
+			return rejectedClaim("The principal tag %q must have exactly one value", k)
 		}
 		if t.tags == nil {
 			t.tags = map[string]string{}

@@ -34,15 +34,20 @@ type world struct {
 	iam   *iam.Service
 	sts   *sts.Service
 	clock *clocktesting.FakeClock
+	// issuers are the key sets of those that publish one.
+	issuers map[string][]byte
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{clock: clocktesting.NewFakeClock(time.Now())}
+	w := &world{clock: clocktesting.NewFakeClock(time.Now()), issuers: map[string][]byte{}}
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Services: func(st *store.Store) []awsapi.Service {
 			w.iam = iam.New(iam.Config{Store: st})
-			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock})
+			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock, IssuerKeys: func(_ context.Context, issuer string) ([]byte, bool) {
+				keys, ok := w.issuers[issuer]
+				return keys, ok
+			}})
 			return []awsapi.Service{w.iam.AWS(), w.sts.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, token string) (sigv4.Credential, error) {
