@@ -133,6 +133,14 @@ func (b *builder) plain() {
 		b.param(linux+"al2023-ami-kernel-6.1-"+arch, al2023.ID, "aws:ec2:image", al2023.Created)
 		b.param(linux+"al2023-ami-kernel-default-"+arch, al2023.ID, "aws:ec2:image", al2023.Created)
 
+		minimal := b.image(Image{
+			Name: "al2023-ami-minimal-2023.9.20260914.0-kernel-6.1-" + arch, Description: "Amazon Linux 2023 AMI 2023.9.20260914.0 " + arch + " Minimal HVM kernel-6.1",
+			OwnerID: OwnerAmazon, OwnerAlias: "amazon", Architecture: arch, Family: AL2023, Variant: "minimal",
+			RootDevice: "/dev/xvda", Devices: []Device{{Name: "/dev/xvda", SizeGiB: 2, Type: "gp3"}},
+		}, "20260916")
+		b.param(linux+"al2023-ami-minimal-kernel-6.1-"+arch, minimal.ID, "aws:ec2:image", minimal.Created)
+		b.param(linux+"al2023-ami-minimal-kernel-default-"+arch, minimal.ID, "aws:ec2:image", minimal.Created)
+
 		deb := map[string]string{"x86_64": "amd64", "arm64": "arm64"}[arch]
 		for release, codename := range map[string]string{"22.04": "jammy", "24.04": "noble"} {
 			disk := map[string]string{"22.04": "hvm-ssd", "24.04": "hvm-ssd-gp3"}[release]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -18,17 +19,25 @@ import (
 func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(parameterRecord) bool, error) {
 	type test func(parameterRecord) bool
 	var tests []test
+	seen := map[string]bool{}
 	for _, f := range filters {
 		key, option := aws.ToString(f.Key), aws.ToString(f.Option)
 		tagKey, isTag := strings.CutPrefix(key, "tag:")
 		if !slices.Contains(keys, key) && !(isTag && slices.Contains(keys, "tag")) {
-			return nil, errFilterKey(key)
+			return nil, errFilterKey(key, keys)
+		}
+		if seen[key] {
+			return nil, errFilterTwice(key)
+		}
+		seen[key] = true
+		if len(f.Values) == 0 && !isTag {
+			return nil, errFilterEmpty(key)
 		}
 		if key == "Path" {
 			switch option {
 			case "", "OneLevel", "Recursive":
 			default:
-				return nil, errFilterOption(option)
+				return nil, errFilterOption(option, "Recursive", "OneLevel")
 			}
 			tests = append(tests, func(p parameterRecord) bool {
 				return slices.ContainsFunc(f.Values, func(path string) bool { return below(path, p.Name, option == "Recursive") })
@@ -47,8 +56,8 @@ func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(par
 			get = func(p parameterRecord) (string, bool) { return p.Tier, true }
 		case isTag:
 			get = func(p parameterRecord) (string, bool) { v, ok := p.Tags[tagKey]; return v, ok }
-		default: // KeyId, Label: no parameter has one
-			get = func(parameterRecord) (string, bool) { return "", false }
+		case key == "KeyId":
+			get = func(p parameterRecord) (string, bool) { k := keyOf(p); return aws.ToString(k), k != nil }
 		}
 		var compare func(have, want string) bool
 		switch option {
@@ -59,7 +68,7 @@ func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(par
 		case "Contains":
 			compare = strings.Contains
 		default:
-			return nil, errFilterOption(option)
+			return nil, errFilterOption(option, "BeginsWith", "Equals")
 		}
 		tests = append(tests, func(p parameterRecord) bool {
 			have, ok := get(p)
@@ -76,10 +85,34 @@ func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(par
 	}, nil
 }
 
+// compileByPath is compile for GetParametersByPath, where a label selects the
+// version that is returned.
+func compileByPath(filters []ssmtypes.ParameterStringFilter) (match func(parameterRecord) bool, labels []string, err error) {
+	var rest []ssmtypes.ParameterStringFilter
+	for _, f := range filters {
+		if aws.ToString(f.Key) != "Label" {
+			rest = append(rest, f)
+			continue
+		}
+		if labels != nil {
+			return nil, nil, errFilterTwice("Label")
+		}
+		if len(f.Values) == 0 {
+			return nil, nil, errFilterEmpty("Label")
+		}
+		if o := aws.ToString(f.Option); o != "" && o != "Equals" {
+			return nil, nil, errFilterOption(o, "Equals")
+		}
+		labels = f.Values
+	}
+	match, err = compile(rest, "Type", "KeyId")
+	return match, labels, err
+}
+
 // DescribeParameters lists an account's parameters without their values.
 func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribeParametersInput) (*awsssm.DescribeParametersOutput, error) {
 	sc := scopeOf(ctx)
-	match, err := compile(in.ParameterFilters, "Name", "Type", "KeyId", "Path", "Label", "Tier", "DataType", "tag")
+	match, err := compile(in.ParameterFilters, "Path", "Name", "Type", "KeyId", "Tier", "DataType", "tag")
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +141,27 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 		out.Parameters = append(out.Parameters, ssmtypes.ParameterMetadata{
 			ARN: aws.String(sc.arn(p.Name)), Name: aws.String(p.Name), Type: ssmtypes.ParameterType(p.Type), Version: p.Version,
 			LastModifiedDate: aws.Time(p.Modified), LastModifiedUser: optional(p.ModifiedBy), Description: optional(p.Description),
-			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
+			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), KeyId: keyOf(p), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
 		})
 	}
 	return out, nil
+}
+
+// maxTags is how many tags a parameter has at most.
+const maxTags = 50
+
+// checkTags checks tags that are added to those a parameter has.
+func checkTags(have map[string]string, tags []ssmtypes.Tag) error {
+	for _, t := range tags {
+		k, v := aws.ToString(t.Key), aws.ToString(t.Value)
+		if n := utf8.RuneCountInString(k); n < 1 || n > 128 || utf8.RuneCountInString(v) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			return errTag(k)
+		}
+	}
+	if len(tagMap(have, tags)) > maxTags {
+		return errTooManyTags()
+	}
+	return nil
 }
 
 func tagMap(have map[string]string, tags []ssmtypes.Tag) map[string]string {
@@ -126,13 +176,16 @@ func tagMap(have map[string]string, tags []ssmtypes.Tag) map[string]string {
 }
 
 // editTags changes the tags of the parameter a tagging request names.
-func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) map[string]string) error {
+func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) (map[string]string, error)) error {
 	if kind != ssmtypes.ResourceTypeForTaggingParameter {
 		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
 	}
 	err := parameters.UpdateOne(ctx, s.store, scopeOf(ctx).key(aws.ToString(id)), func(p *parameterRecord) error {
-		p.Tags = fn(p.Tags)
-		return nil
+		tags, err := fn(p.Tags)
+		if err == nil {
+			p.Tags = tags
+		}
+		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return errResourceID()
@@ -142,18 +195,20 @@ func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTag
 
 // AddTagsToResource adds or replaces tags of a parameter.
 func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToResourceInput) (*awsssm.AddTagsToResourceOutput, error) {
-	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) map[string]string { return tagMap(have, in.Tags) })
+	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
+		return tagMap(have, in.Tags), checkTags(have, in.Tags)
+	})
 	return &awsssm.AddTagsToResourceOutput{}, err
 }
 
 // RemoveTagsFromResource removes tags of a parameter.
 func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveTagsFromResourceInput) (*awsssm.RemoveTagsFromResourceOutput, error) {
-	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) map[string]string {
+	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
 		left := tagMap(have, nil)
 		for _, k := range in.TagKeys {
 			delete(left, k)
 		}
-		return left
+		return left, nil
 	})
 	return &awsssm.RemoveTagsFromResourceOutput{}, err
 }

@@ -2,8 +2,10 @@ package ssm
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -34,12 +36,63 @@ func errTooManyNames(n int) error {
 	return errValidation("1 validation error detected: Value at 'names' failed to satisfy constraint: Member must have length less than or equal to 10, got %d", n)
 }
 
-func errSecureString() error {
-	return awserr.NotImplemented("SSM parameters of type SecureString, which need KMS")
+func errOtherKey(id string) error {
+	return awserr.NotImplemented("SSM parameters sealed with the key " + id + ": there is " + defaultKey + " only")
 }
 
-func errReservedName() error {
-	return errValidation("Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive), except global parameter name path prefixed with \"aws\" (case-insensitive).")
+// from memory
+func errKeyOfPlain() error {
+	return errValidation("KeyId is not supported for parameters of type String or StringList.")
+}
+
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html
+func errDowngrade() error {
+	return errValidation("This parameter uses the advanced-parameter tier. You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier. If necessary, you can delete the advanced parameter and recreate it as a standard parameter. Be aware that this process permanently deletes the advanced parameter's value and history.")
+}
+
+// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html, ParameterLimitExceeded
+func errLimit() error {
+	return &ssmtypes.ParameterLimitExceeded{Message: aws.String("You have exceeded the number of parameters for this AWS account. Delete one or more parameters and try again.")}
+}
+
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-versions.html; the words are
+// those that moto's authors recorded
+func errMaxVersions(name string, oldest int64) error {
+	return &ssmtypes.ParameterMaxVersionLimitExceeded{Message: aws.String(fmt.Sprintf("You attempted to create a new version of %s by calling the PutParameter API with the overwrite flag. Version %d, the oldest version, can't be deleted because it has a label associated with it. Move the label to another version of the parameter, and try again.", name, oldest))}
+}
+
+func errLabelNotFound(name, label string) error {
+	return &ssmtypes.ParameterVersionNotFound{Message: aws.String(fmt.Sprintf("Systems Manager could not find label %s for parameter %s. Verify the label and try again.", label, name))}
+}
+
+func errLabelLimit() error {
+	return &ssmtypes.ParameterVersionLabelLimitExceeded{Message: aws.String("A parameter version can have maximum 10 labels.Move one or more labels to another version and try again.")}
+}
+
+func errTooManyTags() error {
+	// AWS sends no text.
+	return &ssmtypes.TooManyTagsError{}
+}
+
+// from memory
+func errTag(key string) error {
+	return errValidation("Tag keys must have 1 to 128 characters, values at most 256, and keys cannot start with aws:: %s", key)
+}
+
+func errTooLong(in *awsssm.PutParameterInput) error {
+	member := "description"
+	if len(aws.ToString(in.Description)) <= 1024 {
+		member = "allowedPattern"
+	}
+	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to 1024", member)
+}
+
+// The words are those that moto's authors recorded.
+func errReservedName(isPath bool) error {
+	if !isPath {
+		return errValidation("Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
+	}
+	return errValidation("Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
 }
 
 func errReadOnlyName(name string) error {
@@ -58,12 +111,22 @@ func errResourceID() error {
 	return &ssmtypes.InvalidResourceId{Message: aws.String("The resource ID is not valid. Verify that you entered the correct ID and try again.")}
 }
 
-func errFilterKey(key string) error {
-	return &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key is not valid: " + key)}
+// The texts about filters are those that moto's authors recorded.
+
+func errFilterKey(key string, valid []string) error {
+	return &ssmtypes.InvalidFilterKey{Message: aws.String(fmt.Sprintf("The following filter key is not valid: %s. Valid filter keys include: [%s].", key, strings.Join(valid, ", ")))}
 }
 
-func errFilterOption(option string) error {
-	return &ssmtypes.InvalidFilterOption{Message: aws.String("The filter option is not valid: " + option)}
+func errFilterTwice(key string) error {
+	return &ssmtypes.InvalidFilterKey{Message: aws.String(fmt.Sprintf("The following filter is duplicated in the request: %s. A request can contain only one occurrence of a specific filter.", key))}
+}
+
+func errFilterEmpty(key string) error {
+	return &ssmtypes.InvalidFilterValue{Message: aws.String(fmt.Sprintf("The following filter values are missing : null for filter key %s.", key))}
+}
+
+func errFilterOption(option string, valid ...string) error {
+	return &ssmtypes.InvalidFilterOption{Message: aws.String(fmt.Sprintf("The following filter option is not valid: %s. Valid options include: [%s].", option, strings.Join(valid, ", ")))}
 }
 
 func errNextToken() error {

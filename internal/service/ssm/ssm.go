@@ -1,6 +1,7 @@
 // Package ssm answers the Parameter Store of Systems Manager: an account's own
 // parameters and the public ones below /aws/service that name machine images
-// (catalog/images). SecureString parameters wait for KMS and are refused.
+// (catalog/images) and regions. SecureString parameters are sealed with one key
+// per account and region, AWS's alias/aws/ssm; others wait for KMS.
 // Only the composition root imports it.
 package ssm
 
@@ -49,7 +50,9 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetParameters", Members: "Names WithDecryption"},
 			{Name: "GetParametersByPath", Members: "MaxResults NextToken ParameterFilters Path Recursive WithDecryption"},
 			{Name: "GetParameterHistory", Members: "MaxResults Name NextToken WithDecryption"},
-			{Name: "PutParameter", Members: "AllowedPattern DataType Description Name Overwrite Tags Tier Type Value", Except: "Type SecureString"},
+			{Name: "PutParameter", Members: "AllowedPattern DataType Description KeyId Name Overwrite Tags Tier Type Value", Except: "KeyId other than alias/aws/ssm"},
+			{Name: "LabelParameterVersion", Members: "Labels Name ParameterVersion"},
+			{Name: "UnlabelParameterVersion", Members: "Labels Name ParameterVersion"},
 			{Name: "DeleteParameter", Members: "Name"},
 			{Name: "DeleteParameters", Members: "Names"},
 			{Name: "DescribeParameters", Members: "MaxResults NextToken ParameterFilters Shared"},

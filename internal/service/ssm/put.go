@@ -1,0 +1,168 @@
+package ssm
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxParameters is how many parameters an account has in a region at most.
+// https://docs.aws.amazon.com/general/latest/gr/ssm.html#limits_ssm
+const maxParameters = 10000
+
+// checkCount refuses one parameter too many. Parallel creations may pass it by
+// their number, as on AWS.
+func (s *Service) checkCount(sc scope) error {
+	all, err := parameters.List(s.store, store.Scope{Account: sc.account, Region: sc.region})
+	if err != nil {
+		return err
+	}
+	if len(all) >= maxParameters {
+		return errLimit()
+	}
+	return nil
+}
+
+var nameForm = regexp.MustCompile(`^/?[a-zA-Z0-9_.\-]+(/[a-zA-Z0-9_.\-]+)*$`)
+
+func checkName(name string) error {
+	lower := strings.ToLower(strings.TrimLeft(name, "/"))
+	isPath := strings.Count(name, "/") > 1
+	switch {
+	case isPath && strings.HasPrefix(strings.ToLower(name), "/aws"):
+		return errReadOnlyName(name)
+	case strings.HasPrefix(lower, "aws") || strings.HasPrefix(lower, "ssm"):
+		return errReservedName(isPath)
+	case !nameForm.MatchString(name) || len(name) > 1011 || strings.Contains(name, "/") && !strings.HasPrefix(name, "/"):
+		return errName()
+	case strings.Count(name, "/") > 15:
+		return &ssmtypes.HierarchyLevelLimitExceededException{Message: aws.String("A hierarchy can have a maximum of 15 levels.")}
+	}
+	return nil
+}
+
+// PutParameter creates a parameter or, with Overwrite, adds a version.
+func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput) (*awsssm.PutParameterOutput, error) {
+	sc := scopeOf(ctx)
+	name, value, overwrite := aws.ToString(in.Name), aws.ToString(in.Value), aws.ToBool(in.Overwrite)
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if in.Type != "" && !slices.Contains(in.Type.Values(), in.Type) {
+		return nil, errValidation("1 validation error detected: Value '%s' at 'type' failed to satisfy constraint: Member must satisfy enum value set: [SecureString, StringList, String]", in.Type)
+	}
+	if value == "" {
+		return nil, errValidation("1 validation error detected: Value '' at 'value' failed to satisfy constraint: Member must have length greater than or equal to 1.")
+	}
+	if overwrite && len(in.Tags) > 0 {
+		return nil, errTagsWithOverwrite()
+	}
+	tier, limit := "Standard", 4096
+	if in.Tier == ssmtypes.ParameterTierAdvanced || in.Tier == ssmtypes.ParameterTierIntelligentTiering && len(value) > limit {
+		tier, limit = "Advanced", 8192
+	}
+	if len(value) > limit {
+		return nil, errValidation("%s tier parameters support a maximum parameter value of %d characters. To create a larger parameter value, upgrade the parameter to use the advanced-parameter tier. For more information, see https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html", tier, limit)
+	}
+	if err := checkTags(nil, in.Tags); err != nil {
+		return nil, err
+	}
+	if len(aws.ToString(in.Description)) > 1024 || len(aws.ToString(in.AllowedPattern)) > 1024 {
+		return nil, errTooLong(in)
+	}
+	if err := checkKeyID(sc, in.KeyId); err != nil {
+		return nil, err
+	}
+	dataType := aws.ToString(in.DataType)
+	if dataType == "" {
+		dataType = "text"
+	}
+	if dataType == "aws:ec2:image" {
+		// AWS deviation: AWS accepts and checks afterwards, with an event as the only sign.
+		if _, ok := images.ByID(sc.region, value); !ok {
+			return nil, errValidation("The AMI ID %s does not exist in region %s.", value, sc.region)
+		}
+	} else if dataType != "text" {
+		return nil, errValidation("The following data type is not supported: %s (Data type names are all lowercase.)", dataType)
+	}
+	if p := aws.ToString(in.AllowedPattern); p != "" {
+		re, err := regexp.Compile("^(?:" + p + ")$")
+		if err != nil {
+			return nil, &ssmtypes.InvalidAllowedPatternException{Message: aws.String("The specified allowedPattern is not a valid regular expression.")}
+		}
+		if !re.MatchString(value) {
+			return nil, errPattern(p)
+		}
+	}
+	var rec parameterRecord
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		old, err := parameters.Get(tx, sc.key(name))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			if in.Type == "" {
+				return errValidation("A parameter type is required when you create a parameter.")
+			}
+			if err := s.checkCount(sc); err != nil {
+				return err
+			}
+			rec = parameterRecord{Name: name, Tags: tagMap(nil, in.Tags)}
+		case err != nil:
+			return err
+		case !overwrite:
+			return errExists()
+		default:
+			rec = old
+		}
+		if in.Type != "" {
+			rec.Type = string(in.Type)
+		}
+		if in.KeyId != nil && rec.Type != string(ssmtypes.ParameterTypeSecureString) {
+			return errKeyOfPlain()
+		}
+		if rec.Tier == string(ssmtypes.ParameterTierAdvanced) && tier != rec.Tier {
+			if in.Tier == ssmtypes.ParameterTierStandard {
+				return errDowngrade()
+			}
+			tier = rec.Tier // stays what it is
+		}
+		value := value
+		if rec.Type == string(ssmtypes.ParameterTypeSecureString) {
+			if value, err = s.seal(tx, sc, name, value); err != nil {
+				return err
+			}
+		}
+		rec.Value, rec.Version, rec.Modified, rec.ModifiedBy = value, rec.Version+1, s.now(), awsapi.CallFrom(ctx).Principal.ARN
+		rec.DataType, rec.Tier = dataType, tier
+		if in.Description != nil {
+			rec.Description = *in.Description
+		}
+		if in.AllowedPattern != nil {
+			rec.Pattern = *in.AllowedPattern
+		}
+		if rec.Version > maxVersions {
+			oldest := versionKey(sc, name, rec.Version-maxVersions)
+			if old, err := versions.Get(tx, oldest); err == nil && len(old.Labels) > 0 {
+				return errMaxVersions(name, old.Version)
+			}
+			versions.Delete(tx, oldest)
+		}
+		if err := versions.Put(tx, versionKey(sc, name, rec.Version), rec); err != nil {
+			return err
+		}
+		return parameters.Put(tx, sc.key(name), rec)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsssm.PutParameterOutput{Version: rec.Version, Tier: ssmtypes.ParameterTier(rec.Tier)}, nil
+}

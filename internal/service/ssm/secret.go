@@ -1,0 +1,96 @@
+package ssm
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// defaultKey is the AWS-managed key that SecureString parameters are sealed with.
+const defaultKey = "alias/aws/ssm"
+
+// keys holds one key per account and region, under defaultKey. It stands in for
+// KMS: values are not readable in the store without it.
+var keys = store.NewCollection[keyRecord]("ssm", "key")
+
+type keyRecord struct{ Key []byte }
+
+// checkKeyID accepts the default key by name or ARN.
+func checkKeyID(sc scope, id *string) error {
+	switch aws.ToString(id) {
+	case "", defaultKey, arn.New("kms", sc.region, sc.account, defaultKey):
+		return nil
+	}
+	return errOtherKey(*id)
+}
+
+// keyOf is the key that a parameter is sealed with; nil if it is not.
+func keyOf(p parameterRecord) *string {
+	if p.Type != string(ssmtypes.ParameterTypeSecureString) {
+		return nil
+	}
+	return aws.String(defaultKey)
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal encrypts a value for the parameter of that name, and for no other: its
+// ARN is the encryption context, as with KMS. The first one makes the key.
+// https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, error) {
+	rec, err := keys.Get(tx, sc.key(defaultKey))
+	if errors.Is(err, store.ErrNotFound) {
+		rec.Key = make([]byte, 32)
+		_, _ = rand.Read(rec.Key) // never fails
+		err = keys.Create(tx, sc.key(defaultKey), rec)
+	}
+	if err != nil {
+		return "", err
+	}
+	aead, err := newAEAD(rec.Key)
+	if err != nil {
+		return "", fmt.Errorf("sealing %s: %w", name, err)
+	}
+	return base64.StdEncoding.EncodeToString(aead.Seal(nil, nil, []byte(value), []byte(sc.arn(name)))), nil
+}
+
+// reveal returns p with its value in the clear, if that is asked for. Without
+// decryption a SecureString's value is what is stored.
+func (s *Service) reveal(sc scope, p parameterRecord, decrypt *bool) (parameterRecord, error) {
+	if p.Type != string(ssmtypes.ParameterTypeSecureString) || !aws.ToBool(decrypt) {
+		return p, nil
+	}
+	rec, err := keys.Get(s.store, sc.key(defaultKey))
+	if err != nil {
+		return p, fmt.Errorf("the key of %s: %w", p.Name, err)
+	}
+	aead, err := newAEAD(rec.Key)
+	if err != nil {
+		return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+	}
+	sealed, err := base64.StdEncoding.DecodeString(p.Value)
+	if err != nil {
+		return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+	}
+	clear, err := aead.Open(nil, nil, sealed, []byte(sc.arn(p.Name)))
+	if err != nil {
+		return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+	}
+	p.Value = string(clear)
+	return p, nil
+}

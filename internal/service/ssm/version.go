@@ -1,0 +1,216 @@
+package ssm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// history returns the kept versions of a parameter, oldest first.
+func history(r store.Reader, sc scope, name string) ([]parameterRecord, error) {
+	items, err := versions.List(r, store.Scope{Account: sc.account, Region: sc.region, Prefix: name + ":"})
+	out := make([]parameterRecord, len(items))
+	for i, it := range items {
+		out[i] = it.Value
+	}
+	return out, err
+}
+
+// GetParameterHistory lists the versions of a parameter.
+func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParameterHistoryInput) (*awsssm.GetParameterHistoryOutput, error) {
+	sc := scopeOf(ctx)
+	name := aws.ToString(in.Name)
+	if _, err := parameters.Get(s.store, sc.key(name)); err != nil {
+		if errors.Is(err, store.ErrNotFound) {
+			err = errNotFound()
+		}
+		return nil, err
+	}
+	all, err := history(s.store, sc, name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Name = fmt.Sprintf("%012d", all[i].Version) // page by version
+	}
+	all, next, err := page(all, in.MaxResults, in.NextToken, 50)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsssm.GetParameterHistoryOutput{NextToken: next, Parameters: []ssmtypes.ParameterHistory{}}
+	for _, p := range all {
+		p.Name = name
+		if p, err = s.reveal(sc, p, in.WithDecryption); err != nil {
+			return nil, err
+		}
+		out.Parameters = append(out.Parameters, ssmtypes.ParameterHistory{
+			Name: aws.String(name), Type: ssmtypes.ParameterType(p.Type), Value: aws.String(p.Value), Version: p.Version, Labels: append([]string{}, p.Labels...), KeyId: keyOf(p),
+			LastModifiedDate: aws.Time(p.Modified), LastModifiedUser: aws.String(p.ModifiedBy), Description: optional(p.Description),
+			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
+		})
+	}
+	return out, nil
+}
+
+// labelled returns the version of a parameter that has a label.
+func (s *Service) labelled(sc scope, name, label string) (parameterRecord, error) {
+	all, err := history(s.store, sc, name)
+	if err != nil {
+		return parameterRecord{}, err
+	}
+	for _, v := range all {
+		if slices.Contains(v.Labels, label) {
+			return v, nil
+		}
+	}
+	return parameterRecord{}, errLabelNotFound(name, label)
+}
+
+// withLabel returns the newest version of p that has one of the labels.
+func (s *Service) withLabel(sc scope, p parameterRecord, labels []string) (parameterRecord, bool, error) {
+	all, err := history(s.store, sc, p.Name)
+	if err != nil {
+		return p, false, err
+	}
+	for _, v := range slices.Backward(all) {
+		if slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(v.Labels, l) }) {
+			return v, true, nil
+		}
+	}
+	return p, false, nil
+}
+
+// maxLabels is how many labels a version has at most.
+const maxLabels = 10
+
+// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_LabelParameterVersion.html
+var labelForm = regexp.MustCompile(`^[a-zA-Z0-9_.\-]+$`)
+
+func validLabel(l string) bool {
+	lower := strings.ToLower(l)
+	return labelForm.MatchString(l) && !(l[0] >= '0' && l[0] <= '9') && !strings.HasPrefix(lower, "aws") && !strings.HasPrefix(lower, "ssm")
+}
+
+func checkLabels(labels []string) error {
+	if len(labels) < 1 || len(labels) > maxLabels {
+		return errValidation("1 validation error detected: Value '[%s]' at 'labels' failed to satisfy constraint: Member must have length less than or equal to 10", strings.Join(labels, ", "))
+	}
+	for _, l := range labels {
+		if len(l) < 1 || len(l) > 100 {
+			return errValidation("1 validation error detected: Value '[%s]' at 'labels' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 100, Member must have length greater than or equal to 1]", l)
+		}
+	}
+	return nil
+}
+
+// editLabels changes the labels of one version, the newest if n is nil. edit is
+// given all kept versions and the index of the one that is meant.
+func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit func(all []parameterRecord, at int) error) (int64, error) {
+	sc := scopeOf(ctx)
+	var version int64
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		current, err := parameters.Get(tx, sc.key(name))
+		if errors.Is(err, store.ErrNotFound) {
+			return errNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		if version = current.Version; n != nil {
+			version = *n
+		}
+		all, err := history(tx, sc, name)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(all, func(v parameterRecord) bool { return v.Version == version })
+		if at < 0 {
+			return errVersionNotFound(name, strconv.FormatInt(version, 10))
+		}
+		before := make([][]string, len(all))
+		for i := range all {
+			before[i], all[i].Labels = all[i].Labels, slices.Clone(all[i].Labels)
+		}
+		if err := edit(all, at); err != nil {
+			return err
+		}
+		for i, v := range all {
+			if slices.Equal(before[i], v.Labels) {
+				continue
+			}
+			if err := versions.Put(tx, versionKey(sc, name, v.Version), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return version, err
+}
+
+// LabelParameterVersion gives a version labels, which other versions lose.
+func (s *Service) LabelParameterVersion(ctx context.Context, in *awsssm.LabelParameterVersionInput) (*awsssm.LabelParameterVersionOutput, error) {
+	if err := checkLabels(in.Labels); err != nil {
+		return nil, err
+	}
+	invalid := []string{}
+	var valid []string
+	for _, l := range in.Labels {
+		if validLabel(l) {
+			valid = append(valid, l)
+		} else {
+			invalid = append(invalid, l)
+		}
+	}
+	n, err := s.editLabels(ctx, aws.ToString(in.Name), in.ParameterVersion, func(all []parameterRecord, at int) error {
+		for i := range all {
+			all[i].Labels = slices.DeleteFunc(all[i].Labels, func(l string) bool { return i != at && slices.Contains(valid, l) })
+		}
+		for _, l := range valid {
+			if !slices.Contains(all[at].Labels, l) {
+				all[at].Labels = append(all[at].Labels, l)
+			}
+		}
+		if len(all[at].Labels) > maxLabels {
+			return errLabelLimit()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsssm.LabelParameterVersionOutput{InvalidLabels: invalid, ParameterVersion: n}, nil
+}
+
+// UnlabelParameterVersion takes labels from a version.
+func (s *Service) UnlabelParameterVersion(ctx context.Context, in *awsssm.UnlabelParameterVersionInput) (*awsssm.UnlabelParameterVersionOutput, error) {
+	if err := checkLabels(in.Labels); err != nil {
+		return nil, err
+	}
+	out := &awsssm.UnlabelParameterVersionOutput{RemovedLabels: []string{}, InvalidLabels: []string{}}
+	_, err := s.editLabels(ctx, aws.ToString(in.Name), in.ParameterVersion, func(all []parameterRecord, at int) error {
+		out.RemovedLabels, out.InvalidLabels = out.RemovedLabels[:0], out.InvalidLabels[:0] // a transaction may run twice
+		for _, l := range in.Labels {
+			if !slices.Contains(all[at].Labels, l) {
+				out.InvalidLabels = append(out.InvalidLabels, l)
+				continue
+			}
+			out.RemovedLabels = append(out.RemovedLabels, l)
+			all[at].Labels = slices.DeleteFunc(all[at].Labels, func(have string) bool { return have == l })
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
