@@ -1,0 +1,365 @@
+package reach
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Resolution is the answer to a name.
+type Resolution struct {
+	Name string `json:"name"`
+	// Addresses are in the order a client tries them; none means the name does not
+	// resolve, and Explanation says why.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// By says whose answer it is.
+	By string `json:"by,omitempty"`
+	// Private says that only this VPC gets it.
+	Private     bool         `json:"private,omitempty"`
+	Explanation *Explanation `json:"explanation,omitempty"`
+}
+
+// Ranges that public names resolve into: AWS's services have addresses of a range
+// of AWS's, everybody else has addresses of TEST-NET-2. Both stay the same for a name.
+var (
+	serviceRange = netip.MustParsePrefix("52.94.0.0/16")
+	worldRange   = netip.MustParsePrefix("198.51.100.0/24")
+)
+
+var (
+	hostName     = regexp.MustCompile(`^([a-z0-9_*]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	addressName  = regexp.MustCompile(`^(ip|ec2)-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})\.(.+)$`)
+	instanceName = regexp.MustCompile(`^(i-[0-9a-f]{8,17})\.(.+)$`)
+	storeName    = regexp.MustCompile(`(^|\.)(s3|s3-fips|dynamodb)(\.dualstack)?(\.([a-z]{2}(-[a-z]+)+-\d))?\.amazonaws\.com$`)
+)
+
+// Resolve returns what a name resolves to for a source: Amazon's DNS server of its
+// VPC answers with private DNS names of endpoints and clusters and with the names
+// of instances; everybody else gets what is public. An address resolves to itself.
+func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
+	r := Resolution{Name: name}
+	if a, err := netip.ParseAddr(name); err == nil {
+		r.Addresses = []netip.Addr{a.Unmap()}
+		return r
+	}
+	n := strings.ToLower(strings.TrimSuffix(name, "."))
+	if len(n) > 253 || !hostName.MatchString(n) {
+		return r.fail(KindName, n, "%q is no host name", name)
+	}
+	v, zone := s.view(from)
+	if v == nil {
+		return s.public(r, n)
+	}
+	if len(v.Resolvers) > 0 {
+		r = s.public(r, n)
+		r.By = fmt.Sprintf("%s, by the DNS server %s of the DHCP options of %s", r.By, v.Resolvers[0], v.ID)
+		return r
+	}
+	if !v.DNSSupport {
+		return r.fail(KindVPC, v.ID, "enableDnsSupport of %s is off: nothing resolves there", v.ID)
+	}
+	if done, ok := s.inside(r, n, v, zone); ok {
+		return done
+	}
+	return s.public(r, n)
+}
+
+func (r Resolution) fail(kind, id, format string, args ...any) Resolution {
+	r.Explanation = &Explanation{Code: CodeName, Kind: kind, Component: id, Text: fmt.Sprintf(format, args...)}
+	return r
+}
+
+// view returns the VPC and zone that a source asks from; nil for the internet.
+func (s *Snapshot) view(from Endpoint) (*vpcView, string) {
+	switch r := s.Get(from.ID).(type) {
+	case *Interface:
+		return s.vpc(r.VPC), r.Zone
+	case *Instance:
+		if e := s.primaryInterface(r.ID); e != nil {
+			return s.vpc(e.VPC), e.Zone
+		}
+	case *VPC:
+		return s.vpc(r.ID), ""
+	}
+	return nil, ""
+}
+
+// inside answers what only the VPC's own DNS server knows.
+func (s *Snapshot) inside(r Resolution, n string, v *vpcView, zone string) (Resolution, bool) {
+	if v.DNSHostnames {
+		if e, _ := s.privateName(v.ID, n); e != nil {
+			r.Addresses, r.By, r.Private = s.endpointAddresses(e, zone, ""), "private DNS of "+e.ID, true
+			return r, true
+		}
+		for _, h := range s.topology.hostNames {
+			if h.Name == n && h.VPC == v.ID && len(h.Private) > 0 {
+				r.Addresses, r.By, r.Private = h.Private, "private hosted zone of "+h.Owner, true
+				return r, true
+			}
+		}
+	}
+	if m := addressName.FindStringSubmatch(n); m != nil {
+		a, err := netip.ParseAddr(strings.Join(m[2:6], "."))
+		if err != nil {
+			return r, false
+		}
+		if m[1] == "ip" && m[6] == s.internalDomain() {
+			if !v.DNSHostnames {
+				return r.fail(KindVPC, v.ID, "enableDnsHostnames of %s is off: names of its instances do not resolve", v.ID), true
+			}
+			if !inAny(v.CIDRs, a) {
+				return r.fail(KindName, n, "%s is not in %s", a, v.ID), true
+			}
+			r.Addresses, r.By, r.Private = []netip.Addr{a}, "private name in "+v.ID, true
+			return r, true
+		}
+		if m[1] == "ec2" && m[6] == s.publicDomain() {
+			p, ok := s.publics.get(a)
+			e, _ := get[*Interface](s, p.eni)
+			if !ok || e == nil || !s.seesPrivate(v, e.VPC) {
+				return r, false
+			}
+			r.Addresses, r.By, r.Private = []netip.Addr{p.private}, "public name of "+e.ID+", as seen in its VPC", true
+			if e.VPC != v.ID {
+				r.By = "public name of " + e.ID + ", as seen through the peering connection"
+			}
+			return r, true
+		}
+	}
+	if m := instanceName.FindStringSubmatch(n); m != nil && m[2] == s.internalDomain() {
+		i, _ := get[*Instance](s, m[1])
+		e := s.primaryInterface(m[1])
+		if i == nil || e == nil || e.VPC != v.ID || !v.DNSHostnames || !i.ResourceName {
+			return r.fail(KindName, n, "%s does not name an instance of %s that answers to its ID", n, v.ID), true
+		}
+		a, ok := e.primary(false)
+		if !ok {
+			a, _ = e.primary(true)
+		}
+		r.Addresses, r.By, r.Private = []netip.Addr{a.Private}, "private name in "+v.ID, true
+		return r, true
+	}
+	return r, false
+}
+
+// seesPrivate reports whether public names of a VPC's instances resolve to private
+// addresses from v.
+// https://docs.aws.amazon.com/vpc/latest/peering/modify-peering-connections.html#vpc-peering-dns
+func (s *Snapshot) seesPrivate(v *vpcView, owner string) bool {
+	o := s.vpc(owner)
+	if o == nil || !o.DNSHostnames {
+		return false
+	}
+	if owner == v.ID {
+		return true
+	}
+	for _, p := range v.peerings {
+		if _, there := p.sides(v.ID); there.VPC == owner && p.State == "active" && there.ResolveRemote {
+			return true
+		}
+	}
+	return false
+}
+
+// privateName returns the interface endpoint that answers for a name in a VPC, and
+// by which of its names; the most exact one counts.
+func (s *Snapshot) privateName(vpc, n string) (*VPCEndpoint, string) {
+	var found *VPCEndpoint
+	pattern := ""
+	for _, e := range s.topology.endpoints {
+		if e.VPC != vpc || e.Type == GatewayEndpoint || e.State != "" && e.State != "available" {
+			continue
+		}
+		for _, p := range e.PrivateNames {
+			if len(p) > len(pattern) && matchName(p, n) {
+				found, pattern = e, p
+			}
+		}
+	}
+	return found, pattern
+}
+
+// matchName: a leading * stands for one label or more, as in DNS.
+func matchName(pattern, n string) bool {
+	if rest, ok := strings.CutPrefix(pattern, "*"); ok {
+		return len(n) > len(rest) && strings.HasSuffix(n, rest)
+	}
+	return pattern == n
+}
+
+// endpointAddresses are those of an endpoint's interfaces, the client's zone first;
+// only, if set, keeps one zone's.
+func (s *Snapshot) endpointAddresses(v *VPCEndpoint, zone, only string) []netip.Addr {
+	var near, far []netip.Addr
+	for _, id := range v.Interfaces {
+		e, ok := get[*Interface](s, id)
+		if !ok || only != "" && e.Zone != only {
+			continue
+		}
+		a, ok := e.primary(false)
+		if !ok {
+			if a, ok = e.primary(true); !ok {
+				continue
+			}
+		}
+		if e.Zone == zone {
+			near = append(near, a.Private)
+		} else {
+			far = append(far, a.Private)
+		}
+	}
+	slices.SortFunc(far, netip.Addr.Compare)
+	return append(near, far...)
+}
+
+// public answers as the DNS of the internet does.
+func (s *Snapshot) public(r Resolution, n string) Resolution {
+	r.By = "public DNS"
+	for _, h := range s.topology.hostNames {
+		if h.Name != n {
+			continue
+		}
+		if len(h.Public) > 0 {
+			r.Addresses = h.Public
+		} else {
+			r.Addresses = h.Private
+		}
+		if len(r.Addresses) == 0 {
+			return r.fail(KindName, n, "%s has no address yet", n)
+		}
+		return r
+	}
+	for _, e := range s.topology.endpoints {
+		i := slices.Index(e.Names, n)
+		if i < 0 {
+			continue
+		}
+		zone := ""
+		for _, id := range e.Interfaces {
+			if eni, ok := get[*Interface](s, id); ok && strings.Contains(n, "-"+eni.Zone+".") {
+				zone = eni.Zone
+			}
+		}
+		r.Addresses, r.By = s.endpointAddresses(e, "", zone), "public DNS, name of "+e.ID
+		return r
+	}
+	if m := addressName.FindStringSubmatch(n); m != nil && m[1] == "ec2" && m[6] == s.publicDomain() {
+		a, err := netip.ParseAddr(strings.Join(m[2:6], "."))
+		if err != nil {
+			return r.fail(KindName, n, "%s does not exist", n)
+		}
+		p, ok := s.publics.get(a)
+		e, _ := get[*Interface](s, p.eni)
+		if !ok || e == nil {
+			return r.fail(KindName, n, "no interface has the address %s", a)
+		}
+		if v := s.vpc(e.VPC); v == nil || !v.DNSHostnames {
+			return r.fail(KindVPC, e.VPC, "enableDnsHostnames of %s is off: its instances have no public names", e.VPC)
+		}
+		r.Addresses = []netip.Addr{a}
+		return r
+	}
+	if strings.HasSuffix(n, ".internal") || strings.HasSuffix(n, ".invalid") || strings.HasSuffix(n, ".local") {
+		return r.fail(KindName, n, "%s does not exist in public DNS", n)
+	}
+	if m := storeName.FindStringSubmatch(n); m != nil && (m[5] == "" && s.region == "us-east-1" || m[5] == s.region) {
+		service := strings.TrimSuffix(m[2], "-fips")
+		if pl := s.prefixList("com.amazonaws." + s.region + "." + service); pl != nil {
+			for _, c := range pl.CIDRs {
+				if c.Addr().Is4() {
+					r.Addresses = []netip.Addr{stable(c, n)}
+					return r
+				}
+			}
+		}
+	}
+	if strings.HasSuffix(n, ".amazonaws.com") || strings.HasSuffix(n, ".amazonaws.com.cn") || strings.HasSuffix(n, ".aws") {
+		r.Addresses = []netip.Addr{stable(serviceRange, n)}
+		return r
+	}
+	r.Addresses = []netip.Addr{stable(worldRange, n)}
+	return r
+}
+
+func (s *Snapshot) prefixList(name string) *PrefixList {
+	for _, r := range s.resources.all {
+		if pl, ok := r.(*PrefixList); ok && pl.Name == name {
+			return pl
+		}
+	}
+	return nil
+}
+
+// stable picks an address of an IPv4 range by a name, never the first or last.
+func stable(p netip.Prefix, n string) netip.Addr {
+	size := uint32(1) << (32 - p.Bits())
+	offset := fnv(n)
+	if size > 2 {
+		offset = 1 + offset%(size-2)
+	} else {
+		offset %= size
+	}
+	b := p.Masked().Addr().As4()
+	base := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	base += offset
+	return netip.AddrFrom4([4]byte{byte(base >> 24), byte(base >> 16), byte(base >> 8), byte(base)})
+}
+
+// hostNameAt returns the host name with a public address.
+func (s *Snapshot) hostNameAt(a netip.Addr) *HostName {
+	for _, h := range s.topology.hostNames {
+		if slices.Contains(h.Public, a) {
+			return h
+		}
+	}
+	return nil
+}
+
+// StableAddress is the address of a public name of AWS's: use it for names that
+// resolve by a HostName.
+func StableAddress(name string) netip.Addr { return stable(serviceRange, name) }
+
+func (s *Snapshot) internalDomain() string {
+	if s.region == "us-east-1" {
+		return "ec2.internal"
+	}
+	return s.region + ".compute.internal"
+}
+
+func (s *Snapshot) publicDomain() string {
+	if s.region == "us-east-1" {
+		return "compute-1.amazonaws.com"
+	}
+	return s.region + ".compute.amazonaws.com"
+}
+
+// CheckName resolves a name as the source of f does and decides the flow to it: to
+// the first of its addresses that can be reached, or else to its first address.
+func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
+	r := s.Resolve(f.From, name)
+	if len(r.Addresses) == 0 {
+		v := &Verdict{Flow: f, Forward: []Hop{}, Resolution: &r}
+		x := Explanation{Code: CodeName, Kind: KindName, Component: name, Text: name + " has no address"}
+		if r.Explanation != nil {
+			x = *r.Explanation
+		}
+		v.Explanations = []Explanation{x}
+		v.Fixes = s.fixes(v)
+		return v
+	}
+	var first *Verdict
+	for _, a := range r.Addresses {
+		f.To = Addr(a)
+		v := s.Check(f)
+		v.Resolution = &r
+		if v.Reachable {
+			return v
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	return first
+}

@@ -1,0 +1,301 @@
+package reach
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// A Resource is a part of the network: a pointer to one of the types below. A
+// resource that was Put must not be changed any more.
+type Resource interface{ ResourceID() string }
+
+// A VPC is a virtual network.
+type VPC struct {
+	ID, Name, Account string
+	CIDRs             []netip.Prefix // of both families
+	// DNSSupport and DNSHostnames are the attributes enableDnsSupport and
+	// enableDnsHostnames.
+	DNSSupport, DNSHostnames bool
+	// Resolvers are the DNS servers of the DHCP options; none means Amazon's.
+	Resolvers []netip.Addr
+}
+
+// A Subnet is a range of a VPC in one zone.
+type Subnet struct {
+	ID, Name, VPC, Zone string
+	CIDRs               []netip.Prefix
+}
+
+// A RouteTable routes what leaves its subnets.
+type RouteTable struct {
+	ID, Name, VPC string
+	Main          bool // for subnets without one
+	Subnets       []string
+	Routes        []Route
+}
+
+// Local is the target of the routes within a VPC.
+const Local = "local"
+
+// A Route sends a destination to a target. Whether it is a blackhole follows from
+// its target.
+type Route struct {
+	Destination netip.Prefix `json:"destination,omitzero"` // or
+	PrefixList  string       `json:"prefixList,omitempty"`
+	// Target is Local or the ID of an internet, egress-only or NAT gateway, a
+	// peering connection, a gateway endpoint or a network interface.
+	Target string `json:"target"`
+	Origin string `json:"origin,omitempty"` // CreateRouteTable, CreateRoute, …
+}
+
+func (r Route) text() string {
+	if r.PrefixList != "" {
+		return r.PrefixList + " → " + r.Target
+	}
+	return r.Destination.String() + " → " + r.Target
+}
+
+// An ACL is a network ACL.
+type ACL struct {
+	ID, Name, VPC string
+	Default       bool // for subnets without one
+	Subnets       []string
+	Entries       []Entry
+}
+
+// An Entry of an ACL allows or denies.
+type Entry struct {
+	Number   int          `json:"number"`
+	Egress   bool         `json:"egress,omitempty"`
+	Allow    bool         `json:"allow,omitempty"`
+	Protocol Protocol     `json:"protocol"`
+	CIDR     netip.Prefix `json:"cidr"`
+	// Ports are destination ports, of TCP and UDP.
+	Ports PortRange `json:"ports,omitzero"`
+	// ICMPType and ICMPCode are -1 for any.
+	ICMPType int `json:"icmpType,omitempty"`
+	ICMPCode int `json:"icmpCode,omitempty"`
+}
+
+// LastEntry is the number of the entry that denies what no other entry allows,
+// shown as * by AWS.
+const LastEntry = 32767
+
+// A SecurityGroup filters the traffic of its interfaces.
+type SecurityGroup struct {
+	ID, Name, VPC string
+	Rules         []Rule
+}
+
+// A Rule allows traffic with one peer: a CIDR, a prefix list or a group.
+type Rule struct {
+	ID         string       `json:"id,omitempty"`
+	Egress     bool         `json:"egress,omitempty"`
+	Protocol   Protocol     `json:"protocol"`
+	Ports      PortRange    `json:"ports,omitzero"` // of TCP and UDP
+	ICMPType   int          `json:"icmpType,omitempty"`
+	ICMPCode   int          `json:"icmpCode,omitempty"`
+	CIDR       netip.Prefix `json:"cidr,omitzero"`
+	PrefixList string       `json:"prefixList,omitempty"`
+	Group      string       `json:"group,omitempty"`
+}
+
+// Types of interfaces that behave in their own way.
+const (
+	TypeNATGateway  = "nat_gateway"
+	TypeVPCEndpoint = "vpc_endpoint"
+)
+
+// An Interface is an elastic network interface.
+type Interface struct {
+	ID, Name, VPC, Subnet, Zone string
+	Type                        string // as DescribeNetworkInterfaces says
+	Description                 string
+	Instance                    string // that it is attached to
+	// Attached is also true for what is attached to a thing of AWS's.
+	Attached bool
+	// Primary is the interface of an instance that flows from it leave by.
+	Primary bool
+	// Requester is the AWS service that manages it.
+	Requester         string
+	NoSourceDestCheck bool
+	Addresses         []Address // the first of each family is the primary one
+	// Prefixes are delegated to it: /28 and /80.
+	Prefixes []netip.Prefix
+	Groups   []string
+}
+
+// An Address of an interface.
+type Address struct {
+	Private netip.Addr // or its IPv6 address
+	Public  netip.Addr // zero if it has none
+}
+
+func (e *Interface) primary(v6 bool) (Address, bool) {
+	for _, a := range e.Addresses {
+		if a.Private.Is6() == v6 {
+			return a, true
+		}
+	}
+	return Address{}, false
+}
+
+func (e *Interface) find(private netip.Addr) (Address, bool) {
+	for _, a := range e.Addresses {
+		if a.Private == private {
+			return a, true
+		}
+	}
+	if inAny(e.Prefixes, private) {
+		return Address{Private: private}, true
+	}
+	return Address{}, false
+}
+
+func (e *Interface) member(group string) bool { return slices.Contains(e.Groups, group) }
+
+// An Instance is a machine.
+type Instance struct {
+	ID, Name string
+	// State is pending, running, stopped, …; empty means running.
+	State string
+	// ResourceName says that i-….REGION.compute.internal names it too.
+	ResourceName bool
+}
+
+func (i *Instance) on() bool {
+	return i.State == "" || i.State == "running" || i.State == "pending"
+}
+
+// An InternetGateway joins a VPC and the internet.
+type InternetGateway struct{ ID, Name, VPC string }
+
+// An EgressOnlyGateway lets IPv6 connections out.
+type EgressOnlyGateway struct{ ID, Name, VPC string }
+
+// A NATGateway has its address from the interface that is its own.
+type NATGateway struct {
+	ID, Name, VPC, Subnet string
+	State                 string // available, …
+	Interface             string
+}
+
+// A Peering is a peering connection.
+type Peering struct {
+	ID, Name            string
+	State               string // active, …
+	Requester, Accepter PeeringSide
+}
+
+// A PeeringSide is one of the two VPCs.
+type PeeringSide struct {
+	VPC, Account, Region string
+	CIDRs                []netip.Prefix
+	// ResolveRemote says that names of this VPC's instances resolve to private
+	// addresses in the other (AllowDnsResolutionFromRemoteVpc).
+	ResolveRemote bool
+}
+
+func (p *Peering) sides(from string) (here, there PeeringSide) {
+	if p.Requester.VPC == from {
+		return p.Requester, p.Accepter
+	}
+	return p.Accepter, p.Requester
+}
+
+// Types of VPC endpoints.
+const (
+	InterfaceEndpoint = "Interface"
+	GatewayEndpoint   = "Gateway"
+)
+
+// A VPCEndpoint is an interface or gateway endpoint.
+type VPCEndpoint struct {
+	ID, Name, VPC string
+	Type          string
+	Service       string // com.amazonaws.us-east-1.s3
+	State         string // available, …
+	PrefixList    string // of a gateway endpoint
+	Interfaces    []string
+	// PrivateNames are what it answers for in its VPC, when private DNS is on; the
+	// first label may be *.
+	PrivateNames []string
+	// Names are its own, known everywhere.
+	Names []string
+	// Policy is for who decides about requests through it.
+	Policy string
+}
+
+// A ConnectEndpoint is an EC2 Instance Connect endpoint.
+type ConnectEndpoint struct {
+	ID, Name, VPC, Subnet string
+	State                 string // create-complete, …
+	Interface             string
+	PreserveClientIP      bool
+}
+
+// A PrefixList is a managed prefix list.
+type PrefixList struct {
+	ID, Name string
+	CIDRs    []netip.Prefix
+}
+
+// A HostName is a name that is not derived from the network: a cluster's endpoint.
+type HostName struct {
+	Name string
+	// VPC, if set, resolves the name to Private for itself.
+	VPC     string
+	Private []netip.Addr
+	// Public are the addresses for everybody else; none means Private, which is
+	// what AWS publishes for clusters without public access.
+	Public []netip.Addr
+	// PublicFrom are the ranges that the public addresses answer to; nil: all.
+	PublicFrom []netip.Prefix
+	// Owner says in messages whose name it is: the cluster's ARN.
+	Owner string
+}
+
+// ResourceID returns the ID.
+func (r *VPC) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *Subnet) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *RouteTable) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *ACL) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *SecurityGroup) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *Interface) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *Instance) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *InternetGateway) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *EgressOnlyGateway) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *NATGateway) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *Peering) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *VPCEndpoint) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *ConnectEndpoint) ResourceID() string { return r.ID }
+
+// ResourceID returns the ID.
+func (r *PrefixList) ResourceID() string { return r.ID }
+
+// ResourceID returns the name.
+func (r *HostName) ResourceID() string { return r.Name }

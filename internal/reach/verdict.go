@@ -1,0 +1,158 @@
+package reach
+
+import "net/netip"
+
+// A Verdict is the answer to a Flow.
+type Verdict struct {
+	Reachable bool `json:"reachable"`
+	Flow      Flow `json:"flow"`
+	// Source and Destination are the addresses of the packet as it set out.
+	Source      netip.Addr `json:"source,omitzero"`
+	Destination netip.Addr `json:"destination,omitzero"`
+	// Forward are the hops of the way there as far as it is known, Return those of
+	// the replies.
+	Forward []Hop `json:"forward"`
+	Return  []Hop `json:"return,omitempty"`
+	// Explanations say what is in the way, the decisive one first. What comes
+	// after a missing route is not known.
+	Explanations []Explanation `json:"explanations,omitempty"`
+	// ReplyPorts are the ports of the source that replies reach, set when these are
+	// not all it uses: connections from other ports hang.
+	ReplyPorts Ports `json:"replyPorts,omitempty"`
+	// Endpoint is the VPC endpoint that the way ends at; its policy, which this
+	// package does not read, decides about the requests.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Resolution is how the destination's name was resolved, if it was a name.
+	Resolution *Resolution `json:"resolution,omitempty"`
+	// Fixes are AWS CLI commands that would each remove one explanation.
+	Fixes []string `json:"fixes,omitempty"`
+}
+
+// Kinds of hops and components, in Reachability Analyzer's words where it has one.
+const (
+	KindInstance        = "instance"
+	KindInterface       = "network-interface"
+	KindSecurityGroup   = "security-group"
+	KindACL             = "network-acl"
+	KindRouteTable      = "route-table"
+	KindInternetGateway = "internet-gateway"
+	KindEgressOnly      = "egress-only-internet-gateway"
+	KindNATGateway      = "natgateway"
+	KindPeering         = "vpc-peering-connection"
+	KindVPCEndpoint     = "vpc-endpoint"
+	KindConnectEndpoint = "instance-connect-endpoint"
+	KindPrefixList      = "prefix-list"
+	KindSubnet          = "subnet"
+	KindVPC             = "vpc"
+	KindInternet        = "internet"      // an address outside
+	KindLocalService    = "local-service" // metadata, DNS, time: answered by the host
+	KindName            = "name"
+)
+
+// Directions of filters.
+const (
+	Ingress = "ingress"
+	Egress  = "egress"
+)
+
+// A Hop is one component on the way.
+type Hop struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	OK   bool   `json:"ok"`
+	// Note is what it did to the packet, for a reader.
+	Note string `json:"note,omitempty"`
+
+	Direction  string `json:"direction,omitempty"` // of groups and ACLs
+	VPC        string `json:"vpc,omitempty"`
+	Subnet     string `json:"subnet,omitempty"`
+	Zone       string `json:"zone,omitempty"`
+	AttachedTo string `json:"attachedTo,omitempty"` // instance of an interface
+	Interface  string `json:"interface,omitempty"`  // that a group filters for
+	SourceVPC  string `json:"sourceVpc,omitempty"`  // of a peering connection
+	TargetVPC  string `json:"targetVpc,omitempty"`
+
+	Rule  *Rule  `json:"rule,omitempty"`  // of a group, that allowed it
+	Entry *Entry `json:"entry,omitempty"` // of an ACL, that decided
+	Route *Route `json:"route,omitempty"`
+	// Tracked says that a group remembers the connection: replies pass, and it
+	// outlives the rule.
+	Tracked bool `json:"tracked,omitempty"`
+	// In and Out are the packet's header where it changes, and at both ends.
+	In  *Header `json:"in,omitempty"`
+	Out *Header `json:"out,omitempty"`
+
+	Explanation *Explanation `json:"explanation,omitempty"` // if it is in the way
+}
+
+// A Header is what of a packet the network looks at.
+type Header struct {
+	Source           netip.Addr `json:"source"`
+	SourcePorts      Ports      `json:"sourcePorts,omitempty"`
+	Destination      netip.Addr `json:"destination"`
+	DestinationPorts Ports      `json:"destinationPorts,omitempty"`
+	Protocol         Protocol   `json:"protocol"`
+}
+
+// An Explanation says why a component is in the way.
+type Explanation struct {
+	Code string `json:"code"`
+	// Text is a sentence about this very case.
+	Text string `json:"text"`
+	// Return says that it stops the replies.
+	Return    bool   `json:"return,omitempty"`
+	Kind      string `json:"kind"` // of Component
+	Component string `json:"component"`
+
+	Direction   string     `json:"direction,omitempty"`
+	VPC         string     `json:"vpc,omitempty"`
+	Subnet      string     `json:"subnet,omitempty"`
+	Interface   string     `json:"interface,omitempty"`
+	Groups      []string   `json:"groups,omitempty"`
+	Entry       *Entry     `json:"entry,omitempty"`
+	Route       *Route     `json:"route,omitempty"`
+	Address     netip.Addr `json:"address,omitzero"` // the other end's, as the component sees it
+	Ports       Ports      `json:"ports,omitempty"`
+	Protocol    Protocol   `json:"protocol,omitempty"`
+	PacketField string     `json:"packetField,omitempty"`
+	Missing     string     `json:"missing,omitempty"` // kind of a component that is not there
+	State       string     `json:"state,omitempty"`
+	TargetVPC   string     `json:"targetVpc,omitempty"`
+}
+
+// Explanation codes.
+// https://docs.aws.amazon.com/vpc/latest/reachability/explanation-codes.html
+const (
+	CodeBadState              = "BAD_STATE"
+	CodeBadStateRoute         = "BAD_STATE_ROUTE"
+	CodeGroupMismatch         = "ENI_SG_RULES_MISMATCH"
+	CodeGroupNoRules          = "SG_HAS_NO_RULES"
+	CodeGroupReferences       = "SG_REFERENCES_NOT_PRESERVED"
+	CodeUnknownPeeredGroups   = "UNKNOWN_PEERED_SGS"
+	CodeSourceDestCheck       = "ENI_SOURCE_DEST_CHECK_RESTRICTION"
+	CodeSpoofed               = "GATEWAY_REJECTS_SPOOFED_TRAFFIC"
+	CodeACL                   = "SUBNET_ACL_RESTRICTION"
+	CodeNoRoute               = "NO_ROUTE_TO_DESTINATION"
+	CodeNoDestination         = "NO_POSSIBLE_DESTINATION"
+	CodePublicForEgress       = "IGW_PUBLIC_IP_ASSOCIATION_FOR_EGRESS"
+	CodePrivateForIngress     = "IGW_PRIVATE_IP_ASSOCIATION_FOR_INGRESS"
+	CodeNotRFC1918Egress      = "IGW_DESTINATION_ADDRESS_NOT_IN_RFC1918_EGRESS"
+	CodeNotRFC6598Egress      = "IGW_DESTINATION_ADDRESS_NOT_IN_RFC6598_EGRESS"
+	CodeNotRFC1918Ingress     = "IGW_SOURCE_ADDRESS_NOT_IN_RFC1918_INGRESS"
+	CodeNotRFC6598Ingress     = "IGW_SOURCE_ADDRESS_NOT_IN_RFC6598_INGRESS"
+	CodeNATSource             = "NGW_REQUIRES_SOURCE_IN_VPC"
+	CodeNATReassign           = "NGW_SOURCE_ADDRESS_REASSIGN"
+	CodePeeringCIDR           = "PCX_REQUIRES_ADDRESS_IN_VPC_CIDR"
+	CodeProtocol              = "PROTOCOL_RESTRICTION"
+	CodeGatewayEndpointProto  = "VPCE_GATEWAY_PROTOCOL_RESTRICTION"
+	CodeGatewayEndpointSource = "VPCE_GATEWAY_EGRESS_SOURCE_ADDRESS_RESTRICTION"
+	CodeEndpointInitiates     = "VPCE_INTRA_VPC_TRAFFIC"
+	CodeDisconnectedVPCs      = "DISCONNECTED_VPCS"
+	CodeNoSourceOrDestination = "NO_SOURCE_OR_DESTINATION"
+	CodeUnassociated          = "UNASSOCIATED_COMPONENT"
+	CodeUnsupported           = "UNSUPPORTED_COMPONENT"
+	CodeNoPath                = "NO_PATH"
+	// CodeName is Drydock's own: Reachability Analyzer knows no names.
+	CodeName = "NAME_NOT_RESOLVED"
+)
