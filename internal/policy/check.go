@@ -17,25 +17,36 @@ func check(kind Kind, doc *Document) error {
 			return malformed("Statement IDs (SID) in a single policy must be unique.")
 		}
 		sids[s.SID] = true
-		if kind != Trust && !alphanumeric(s.SID) {
+		if kind.attached() && !alphanumeric(s.SID) {
 			return malformed("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular expression [0-9A-Za-z]*")
 		}
 	}
-	for _, s := range doc.Statements {
+	for i := range doc.Statements {
+		s := &doc.Statements[i]
 		var err error
-		if kind == Trust {
+		switch kind {
+		case Trust:
 			err = checkTrust(s)
-		} else {
+		case Resource, Endpoint:
+			err = checkResourcePolicy(kind, s)
+		default:
 			err = checkIdentity(s)
 		}
 		if err != nil {
+			return err
+		}
+		if err := checkDates(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkIdentity(s Statement) error {
+// attached says that policies of this kind are attached to identities, and so
+// name no principal.
+func (k Kind) attached() bool { return k == Identity || k == Session || k == Boundary }
+
+func checkIdentity(s *Statement) error {
 	if s.Principals != nil || s.NotPrincipals != nil {
 		return malformed("Policy document should not specify a principal.")
 	}
@@ -45,6 +56,26 @@ func checkIdentity(s Statement) error {
 	if len(s.Resources)+len(s.NotResources) == 0 {
 		return malformed("Policy statement must contain resources.")
 	}
+	return checkElements(s)
+}
+
+// checkResourcePolicy checks a statement of a resource's policy. Services word
+// their own refusals; these are IAM's. Some, as ECR, have policies without
+// Resource.
+func checkResourcePolicy(kind Kind, s *Statement) error {
+	switch {
+	case s.Principals == nil && s.NotPrincipals == nil:
+		return malformed("Missing required field Principal")
+	case len(s.Actions)+len(s.NotActions) == 0:
+		return malformed("Policy statement must contain actions.")
+	case kind == Endpoint && len(s.Resources)+len(s.NotResources) == 0:
+		return malformed("Policy statement must contain resources.")
+	}
+	return checkElements(s)
+}
+
+// checkElements checks how resources and actions are written.
+func checkElements(s *Statement) error {
 	for _, r := range slices.Concat(s.Resources, s.NotResources) {
 		if err := checkResource(r); err != nil {
 			return err
@@ -58,14 +89,20 @@ func checkIdentity(s Statement) error {
 	return nil
 }
 
-func checkTrust(s Statement) error {
+func checkTrust(s *Statement) error {
 	switch {
 	case s.Resources != nil:
 		return malformed("Has prohibited field Resource")
 	case s.NotResources != nil:
 		return malformed("Has prohibited field NotResource")
-	case s.Principals == nil && s.NotPrincipals == nil:
+	case s.NotPrincipals != nil:
+		// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_notprincipal.html
+		return malformed("Has prohibited field NotPrincipal") // from memory
+	case s.Principals == nil:
 		return malformed("Missing required field Principal")
+	case len(s.Principals.names()) == 0:
+		// https://github.com/terraform-aws-modules/terraform-aws-iam/issues/47
+		return malformed("Invalid principal in policy: com.amazon.balsa.error.InvalidPolicyException: The passed in policy has a statement with no principals!")
 	case len(s.Actions)+len(s.NotActions) == 0:
 		return malformed("Missing required field Action")
 	}
@@ -112,8 +149,49 @@ func checkResource(r string) error {
 		return malformed("Partition %q is not valid for resource %q.", p[1], "arn:"+strings.Join(p[1:], ":"))
 	case len(p) == 2:
 		return malformed("Resource vendor must be fully qualified and cannot contain regexes.")
-	case p[2] == "iam" && len(p) > 3 && p[3] != "" && !strings.Contains(p[3], "*"):
+	case p[2] == "" || len(p) < 6 && strings.Contains(r, "::"):
+		return malformed("The policy failed legacy parsing")
+	case len(p) < 6:
+		return nil // the rest is wildcards
+	}
+	return checkLocation(r, p[2], p[3], p[5])
+}
+
+// checkLocation applies the rules of IAM's and S3's ARNs.
+func checkLocation(r, service, region, path string) error {
+	fixed := region != "" && !strings.Contains(region, "*")
+	switch {
+	case service == "iam" && fixed:
 		return malformed("IAM resource %s cannot contain region information.", r)
+	case service == "s3" && fixed && !strings.HasPrefix(path, "access"):
+		return malformed("Resource %s can not contain region information.", r)
+	case service == "iam" && !slices.ContainsFunc(iamPaths, func(p string) bool { return strings.HasPrefix(path, p) }):
+		first, _, _ := strings.Cut(path, "/")
+		if !strings.ContainsAny(first, "*?$") && path != "root" {
+			return malformed(`IAM resource path must either be "*" or start with %s.`, strings.Join(iamPaths, ", "))
+		}
+	}
+	return nil
+}
+
+// iamPaths are what the resource part of IAM's ARNs may start with.
+var iamPaths = []string{
+	"user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/", "policy/",
+	"sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/",
+}
+
+// checkDates refuses dates that are none.
+func checkDates(s *Statement) error {
+	for _, c := range s.Conditions {
+		op, _, _, _ := parseOperator(c.Operator)
+		if !strings.HasPrefix(op.name, "Date") {
+			continue
+		}
+		for _, v := range c.Values {
+			if _, ok := parseDate(v); !ok {
+				return malformed("The policy failed legacy parsing")
+			}
+		}
 	}
 	return nil
 }

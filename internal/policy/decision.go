@@ -87,7 +87,8 @@ type Match struct {
 	SID    string     `json:"sid,omitempty"`
 	Index  int        `json:"index"` // of the statement in its document, from 0
 	Deny   bool       `json:"deny,omitempty"`
-	// Start and End of the statement in the document's text.
+	// Start and End of the statement in the document's text, as IAM's simulator
+	// counts: a statement starts where what precedes it ends.
 	Start Position `json:"start,omitzero"`
 	End   Position `json:"end,omitzero"`
 }

@@ -53,10 +53,7 @@ func Evaluate(req Request, p Policies) Decision {
 
 	// Whom the resource's policy names decides whose other policies must allow.
 	// Across accounts, each account's side must allow by itself.
-	grant := granted(layers)
-	if req.crossAccount() {
-		grant = min(grant, AccountGrant)
-	}
+	grant := grantTo(&req, layers)
 	for i := range layers {
 		l := &layers[i]
 		if len(l.allows) == 0 && grant < l.dispensable {

@@ -14,15 +14,25 @@ type layer struct {
 	grant          Grant // the strongest that an allow of a resource's policy makes
 }
 
-// granted is what the resource's policies grant, the role's trust policy included.
-func granted(layers []layer) Grant {
+// grantTo is what the resource's policies grant, the role's trust policy included.
+// Across accounts they stand in for nothing: that would let one account speak for
+// another.
+func grantTo(req *Request, layers []layer) Grant {
 	g := NoGrant
 	for i := range layers {
 		if k := layers[i].kind; k == ResourceBased || k == RoleTrust {
 			g = max(g, layers[i].grant)
 		}
 	}
+	if req.crossAccount() {
+		g = min(g, AccountGrant)
+	}
 	return g
+}
+
+// match names a statement of the layer.
+func (l *layer) match(source string, s *Statement, index int) Match {
+	return Match{Type: l.kind, Source: source, SID: s.SID, Index: index, Deny: s.Deny, Start: s.start, End: s.end}
 }
 
 // weigh asks every statement of the layer. One that cannot be decided allows
@@ -43,7 +53,7 @@ func (l *layer) weigh(q *question, d *Decision) {
 					continue
 				}
 			}
-			m := Match{Type: l.kind, Source: src.Name, SID: s.SID, Index: i, Deny: s.Deny, Start: s.start, End: s.end}
+			m := l.match(src.Name, s, i)
 			if v == unknown {
 				d.Undecided = append(d.Undecided, m)
 				d.UnknownKeys = s.unknownKeys(q, d.UnknownKeys)

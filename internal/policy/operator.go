@@ -164,12 +164,17 @@ func date(holds func(sign int) bool) func(string, []bool) func(string) bool {
 // unasked.
 // https://www.w3.org/TR/NOTE-datetime
 var dateLayouts = []string{
-	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006",
+	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04",
+	"2006-01-02", "2006-01", "2006",
 }
 
-// parseDate reads a date in W3C's format or as seconds since 1970. Four digits are
-// a year.
+// parseDate reads a date in W3C's format, UTC if it names no zone, or as seconds
+// since 1970. Four digits are a year.
 func parseDate(s string) (time.Time, bool) {
+	if len(s) > maxNumber {
+		return time.Time{}, false
+	}
+	s = strings.ToUpper(s)
 	for _, layout := range dateLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t, true
@@ -177,4 +182,15 @@ func parseDate(s string) (time.Time, bool) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	return time.Unix(n, 0), err == nil && n > -1<<40 && n < 1<<40
+}
+
+// addTo and addSecond make values next to a given one.
+func addTo(n *big.Rat, d int64) string {
+	sum := new(big.Rat).Add(n, big.NewRat(d, 1))
+	digits, _ := sum.FloatPrec()
+	return sum.FloatString(min(digits, maxNumber/2))
+}
+
+func addSecond(t time.Time, d int) string {
+	return t.Add(time.Duration(d) * time.Second).UTC().Format(time.RFC3339)
 }

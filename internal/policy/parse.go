@@ -412,7 +412,9 @@ func readObject(dec *json.Decoder, depth int) (node, error) {
 	return n, err
 }
 
-// locate notes where the statements of doc stand in text.
+// locate notes where the statements of doc stand in text. As IAM's simulator has
+// it, a statement starts where what precedes it ends, white space included:
+// https://docs.aws.amazon.com/cli/latest/reference/iam/simulate-principal-policy.html#examples
 func locate(text string, root node, doc *Document) {
 	for _, f := range root.fields {
 		if f.name != "Statement" {
@@ -433,7 +435,7 @@ func locate(text string, root node, doc *Document) {
 			return pos
 		}
 		for i := range list {
-			doc.Statements[i].start = advance(list[i].start)
+			doc.Statements[i].start = advance(len(strings.TrimRight(text[:list[i].start], " \t\r\n")))
 			doc.Statements[i].end = advance(list[i].end)
 		}
 	}

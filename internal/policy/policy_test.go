@@ -6,101 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/policy"
 )
-
-// TestDialogues asks policies and prints their reasoning. The commands:
-//
-//	policy NAME [kind=identity|session|trust]   parse the document below, print what it came to
-//	ask action=… [resource=…] identity=(…) [boundary=…] [session=(…)] [context=(k=v,…)]
-//	trust policy=… [arn=… account=… role=… id=… | service=…] [context=(k=v,…)]
-//
-// Rewrite with -rewrite, and commit a rewrite only if you can tell why it changed.
-func TestDialogues(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		docs := map[string]*policy.Document{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			sources := func(key string) (out []policy.Source) {
-				arg, _ := d.Arg(key)
-				for _, name := range arg.Vals {
-					if name == "none" {
-						continue
-					}
-					if docs[name] == nil {
-						t.Fatalf("%s: no policy %s", d.Pos, name)
-					}
-					out = append(out, policy.Source{Name: name, Document: docs[name]})
-				}
-				return out
-			}
-			known := map[string][]string{}
-			req := policy.Request{Context: policy.Context{Values: known, Unknown: policy.AnyKey}}
-			if arg, ok := d.Arg("context"); ok {
-				for _, kv := range arg.Vals {
-					k, v, found := strings.Cut(kv, "=")
-					known[strings.ToLower(k)] = nil
-					if found {
-						known[strings.ToLower(k)] = []string{v}
-					}
-				}
-			}
-			d.MaybeScanArgs(t, "action", &req.Action)
-			d.MaybeScanArgs(t, "resource", &req.Resource)
-			req.Principal.Account, req.Principal.ARN = "111122223333", "arn:aws:iam::111122223333:user/ann"
-			if d.Cmd == "trust" {
-				req.Principal = policy.Principal{}
-			}
-			switch d.Cmd {
-			case "policy":
-				kind := "identity"
-				d.MaybeScanArgs(t, "kind", &kind)
-				doc, err := policy.Parse(map[string]policy.Kind{
-					"identity": policy.Identity, "session": policy.Session, "trust": policy.Trust,
-				}[kind], d.Input)
-				if err != nil {
-					return "MalformedPolicyDocument: " + err.Error()
-				}
-				docs[d.CmdArgs[0].Key] = doc
-				return fmt.Sprintf("%s, %d statement(s)", doc.Version, len(doc.Statements))
-			case "ask":
-				p := policy.Policies{Identity: sources("identity"), Session: sources("session"), Sessioned: d.HasArg("session")}
-				if b := sources("boundary"); b != nil {
-					p.Boundary = &b[0]
-				}
-				return describe(policy.Evaluate(req, p))
-			case "trust":
-				req.Action = "sts:AssumeRole"
-				d.MaybeScanArgs(t, "action", &req.Action)
-				d.MaybeScanArgs(t, "arn", &req.Principal.ARN)
-				d.MaybeScanArgs(t, "account", &req.Principal.Account)
-				d.MaybeScanArgs(t, "role", &req.Principal.RoleARN)
-				d.MaybeScanArgs(t, "id", &req.Principal.ID)
-				d.MaybeScanArgs(t, "service", &req.Principal.Service)
-				dec, grant := policy.EvaluateTrust(req, sources("policy")[0].Document)
-				return describe(dec) + fmt.Sprintf("\ngrant: %s", []string{"none", "account", "role", "principal"}[grant])
-			}
-			t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
-			return ""
-		})
-	})
-}
-
-func describe(d policy.Decision) string {
-	lines := []string{"allowed"}
-	if !d.Allowed {
-		lines = []string{"refused: " + d.Message("U")}
-	}
-	for _, m := range d.Matched {
-		lines = append(lines, "  by "+m.String())
-	}
-	for _, u := range d.Undecided {
-		lines = append(lines, "  undecided "+u.String())
-	}
-	return strings.Join(lines, "\n")
-}
 
 func TestParseRefusesHostileDocuments(t *testing.T) {
 	statement := `{"Effect":"Allow","Action":"*","Resource":"*"}`
