@@ -1,0 +1,173 @@
+// Package authz says what a request must be allowed to do, and asks package
+// policy whether it is.
+//
+// A call needs one or more checks: its own action on every resource that it
+// touches, and the actions that come with it (iam:PassRole when it passes a role,
+// ec2:CreateTags when it makes tagged resources). The service authorization
+// reference, embedded as data, says which resource types and condition keys an
+// action knows; the ARNs are filled from the request's members by their names.
+// overlay.go corrects the reference, row by row with a source. What is stored of a
+// resource (its tags, its full ARN) services tell by a Resolver.
+//
+// A condition key that an action has but nobody here resolves is unknown: the
+// statement that asks for it is decided against the caller and named. A key that
+// an action does not have is absent from the request, as on AWS.
+//
+// Services may import it for Target and Resource; awsapi/server renders its
+// denials; internal/app connects the rest.
+package authz
+
+import (
+	"context"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Resource is what a service has stored of one resource.
+type Resource struct {
+	ARN  string
+	Tags map[string]string
+	// Keys are values of condition keys, in lower case. A key without values is
+	// known to be absent.
+	Keys map[string][]string
+	// Role is the ARN of the role that the resource holds (an instance profile).
+	Role string
+}
+
+// A Resolver knows the stored resources of one service.
+type Resolver interface {
+	// Resource finds a resource by its type in the authorization reference and
+	// what a request calls it: an ID, a name, or CLUSTER/NAME for what is nested.
+	Resource(ctx context.Context, account, region, kind, id string) (Resource, bool)
+}
+
+// A Targeter is a Resolver of a service some of whose operations touch resources
+// in ways that no table can tell. ok is false for all others.
+type Targeter interface {
+	Targets(ctx context.Context, call *awsapi.Call, in any) (targets []Target, ok bool)
+}
+
+// A Target is one resource that a call touches.
+type Target struct {
+	// Action is what is done to it; empty is the call's own action.
+	Action string
+	// Type is the resource type in the authorization reference of the action's
+	// service; empty is an action without resources.
+	Type string
+	// ID is what the request calls it, or its ARN; empty is one that is still to be
+	// made, or any.
+	ID string
+	// Tags are those that the request gives it.
+	Tags map[string]string
+	// TagKeys are the keys of Tags, or those that the request takes away.
+	TagKeys []string
+	// Keys are values of condition keys that the request says, in lower case. A
+	// key without values is known to be absent.
+	Keys map[string][]string
+}
+
+// Config is what an Authorizer is made of.
+type Config struct {
+	// Policies returns the policies that bind a principal; root says that it needs
+	// none (iam.Service.PoliciesOf). Required.
+	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
+	// Refused says why a principal may never do an action, whatever its policies
+	// say; empty: nothing keeps it from it. Nil: nothing does.
+	Refused func(p awsapi.Principal, action string) string
+	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, …
+	Resolvers map[string]Resolver
+	// EndpointPolicy returns the policy of a VPC endpoint, for calls that came
+	// through one. Nil: endpoints have no policies.
+	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (policy.Source, bool)
+	// Store keeps the key that seals encoded messages. Nil: there are none.
+	Store *store.Store
+}
+
+// An Authorizer decides about calls. Its methods may be called concurrently.
+type Authorizer struct {
+	cfg   Config
+	plans planCache
+}
+
+// New returns an Authorizer.
+func New(cfg Config) *Authorizer { return &Authorizer{cfg: cfg} }
+
+// Authorize decides whether call, whose decoded input is in, may happen. It
+// returns nil, a *Denial, or what went wrong.
+func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) error {
+	if call.Principal.Type == awsapi.AWSService {
+		return nil // Drydock's own, acting as AWS: bound by no policy of the account
+	}
+	policies, root := a.cfg.Policies(call.Principal)
+	if root && !policies.Sessioned && call.VPCEndpointID == "" {
+		return nil // nothing can deny what the root of the account does
+	}
+	if root {
+		policies.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
+	}
+	if a.cfg.EndpointPolicy != nil && call.VPCEndpointID != "" {
+		if src, ok := a.cfg.EndpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID); ok {
+			policies.Endpoint = &src
+		}
+	}
+	var first *Denial
+	for _, c := range a.Checks(ctx, call, in) {
+		d := a.decide(call, c, policies)
+		if d == nil {
+			continue
+		}
+		if d.Decision.ExplicitDeny {
+			first = d
+			break
+		}
+		if first == nil {
+			first = d
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return a.seal(ctx, first)
+}
+
+// everything is the policy that the root of an account needs not have.
+var everything = &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}}}}
+
+// Prefix returns the IAM prefix of a service's actions, by the name of its SDK
+// package.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
+func Prefix(service string) string {
+	if p, ok := prefixes[service]; ok {
+		return p
+	}
+	return service
+}
+
+var prefixes = map[string]string{
+	"cloudwatchlogs":           "logs",
+	"ecrpublic":                "ecr-public",
+	"ec2instanceconnect":       "ec2-instance-connect",
+	"eksauth":                  "eks-auth",
+	"elasticloadbalancingv2":   "elasticloadbalancing",
+	"eventbridge":              "events",
+	"resourcegroupstaggingapi": "tag",
+}
+
+// protocolOf returns the protocol of an action's service, by which its denials
+// are worded.
+func protocolOf(service string) string {
+	m, err := model.Get(service)
+	if err != nil {
+		return model.ProtocolJSON
+	}
+	return m.Protocol
+}
+
+func split(action string) (prefix, name string) {
+	prefix, name, _ = strings.Cut(action, ":")
+	return prefix, name
+}

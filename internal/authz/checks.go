@@ -1,0 +1,369 @@
+package authz
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// A Check is one action on one resource that a call must be allowed.
+type Check struct {
+	Action   string // ec2:RunInstances
+	Resource string // ARN, or * where the action knows no resource
+
+	target Target
+	typ    *ActionType // nil: no resource, or a type that the reference does not have
+	action *Action     // nil: the reference does not know the action
+	ref    *Reference
+	stored Resource
+	input  any
+}
+
+// Checks lists what call, whose decoded input is in, must be allowed to do: its
+// own action first.
+func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Check {
+	op := Prefix(call.Service) + ":" + call.Operation
+	var targets []Target
+	special := false
+	if t, ok := a.cfg.Resolvers[Prefix(call.Service)].(Targeter); ok {
+		targets, special = t.Targets(ctx, call, in)
+	}
+	if !special {
+		targets = a.targets(call, in)
+		targets = append(targets, a.dependents(ctx, call, in)...)
+	}
+	out := make([]Check, 0, len(targets))
+	for _, t := range targets {
+		out = append(out, a.check(ctx, call, cmp.Or(t.Action, actionName(op)), t, in))
+	}
+	return append(out, a.tagging(ctx, call, out, in)...)
+}
+
+// Mapped reports whether an operation's action is in the reference, by its own
+// name or by the overlay.
+func Mapped(service, operation string) bool {
+	_, _, ok := ActionOf(actionName(Prefix(service) + ":" + operation))
+	return ok
+}
+
+// actionName is the action of an operation: PREFIX:OPERATION, unless the overlay
+// has another.
+func actionName(op string) string { return cmp.Or(renamed[op], op) }
+
+// check joins a target with the reference and with what is stored of it.
+func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string, t Target, in any) Check {
+	c := Check{Action: action, Resource: "*", target: t, input: in}
+	c.action, c.ref, _ = ActionOf(action)
+	if t.Type == "" {
+		return c
+	}
+	if c.action != nil {
+		if i := slices.IndexFunc(c.action.Types, func(at ActionType) bool { return at.Name == t.Type }); i >= 0 {
+			c.typ = &c.action.Types[i]
+		}
+	}
+	prefix, _ := split(action)
+	if r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+t.Type], prefix)]; r != nil && t.ID != "" {
+		c.stored, _ = r.Resource(ctx, call.Account, call.Region, t.Type, t.ID)
+	}
+	switch {
+	case c.stored.ARN != "":
+		c.Resource = c.stored.ARN
+	case strings.HasPrefix(t.ID, "arn:"):
+		c.Resource = t.ID
+	case c.ref != nil && c.ref.Types[t.Type] != nil:
+		c.Resource = fill(c.ref.Types[t.Type].ARN, call, strings.Split(t.ID, idSeparator))
+	}
+	if r, ok := arnRules[prefix+"/"+t.Type]; ok {
+		c.Resource = r(c.Resource)
+	}
+	return c
+}
+
+// idSeparator stands between the parts of the ID of a nested resource.
+const idSeparator = "/"
+
+// fill puts a call's account and region and the parts of an ID into an ARN
+// pattern; parts that are missing become *, and the last takes what is left over.
+func fill(pattern string, call *awsapi.Call, id []string) string {
+	var b strings.Builder
+	left := strings.Count(pattern, "${")
+	for {
+		before, rest, ok := strings.Cut(pattern, "${")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		name, after, _ := strings.Cut(rest, "}")
+		pattern = after
+		left--
+		switch name {
+		case "Partition":
+			b.WriteString(awsapi.Partition)
+		case "Region":
+			b.WriteString(call.Region)
+		case "Account":
+			b.WriteString(call.Account)
+		default:
+			switch {
+			case len(id) == 0 || id[0] == "" && len(id) == 1:
+				b.WriteByte('*')
+				id = nil
+			case left == 0:
+				b.WriteString(strings.Join(id, idSeparator))
+			default:
+				b.WriteString(id[0])
+				id = id[1:]
+			}
+		}
+	}
+}
+
+// A plan is what can be known of an operation's targets before any request: it is
+// made once.
+type plan struct {
+	types []plannedType
+}
+
+type plannedType struct {
+	name     string
+	required bool
+	// parts say, for each variable part of the ARN, which members name it, best
+	// first. A nil part is one that no member has: it becomes *.
+	parts [][]string
+}
+
+// planCache holds the plans of operations; there are as many as operations.
+type planCache struct{ m sync.Map } // string → *plan
+
+func (a *Authorizer) plan(op string, in any) *plan {
+	if p, ok := a.plans.m.Load(op); ok {
+		return p.(*plan)
+	}
+	p := newPlan(op, in)
+	a.plans.m.Store(op, p)
+	return p
+}
+
+func newPlan(op string, in any) *plan {
+	p := &plan{}
+	if row, ok := targeted[op]; ok {
+		for spec := range strings.FieldsSeq(row.targets) {
+			name, members, _ := strings.Cut(spec, "=")
+			name, optional := strings.CutSuffix(name, "?")
+			t := plannedType{name: name, required: !optional}
+			for part := range strings.SplitSeq(members, "+") {
+				if part != "" {
+					t.parts = append(t.parts, strings.Split(part, "|"))
+				}
+			}
+			p.types = append(p.types, t)
+		}
+		return p
+	}
+	act, ref, ok := ActionOf(actionName(op))
+	if !ok {
+		return p
+	}
+	for _, t := range act.Types {
+		rt := ref.Types[t.Name]
+		if rt == nil {
+			continue
+		}
+		planned := plannedType{name: t.Name, required: t.Required}
+		for _, v := range variables(rt.ARN) {
+			planned.parts = append(planned.parts, membersFor(ref.Prefix, v, in))
+		}
+		p.types = append(p.types, planned)
+	}
+	return p
+}
+
+// variables are those of an ARN pattern besides partition, region and account.
+func variables(pattern string) []string {
+	var out []string
+	for {
+		_, rest, ok := strings.Cut(pattern, "${")
+		if !ok {
+			return out
+		}
+		var name string
+		name, pattern, _ = strings.Cut(rest, "}")
+		if name != "Partition" && name != "Region" && name != "Account" {
+			out = append(out, name)
+		}
+	}
+}
+
+// membersFor are the members of in that a variable of an ARN pattern may be
+// called by: its own name, its plural, what the service calls it.
+func membersFor(prefix, variable string, in any) []string {
+	var out []string
+	for _, name := range append(strings.Fields(aliases[prefix+" "+variable]), variable, variable+"s", variable+"List") {
+		if hasMember(in, name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// targets finds the resources that a call of no special kind touches.
+func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
+	op := Prefix(call.Service) + ":" + call.Operation
+	var out []Target
+	for _, t := range a.plan(op, in).types {
+		ids, complete := t.ids(in)
+		if !t.required && !complete {
+			continue
+		}
+		tags, keys := requestTags(in, t.name)
+		for _, id := range ids {
+			out = append(out, Target{Type: t.name, ID: a.implied(call, t.name, id), Tags: tags, TagKeys: keys})
+		}
+	}
+	if len(out) == 0 {
+		tags, keys := requestTags(in, "")
+		out = []Target{{Tags: tags, TagKeys: keys}}
+	}
+	return out
+}
+
+// ids returns the IDs a request has for a type: one, several of a list, or "" if
+// it names none. complete says that every part of the ARN that members can name
+// is named.
+func (t *plannedType) ids(in any) (ids []string, complete bool) {
+	ids, named := []string{""}, 0
+	for n, part := range t.parts {
+		values := []string(nil)
+		for _, m := range part {
+			if lit, ok := strings.CutPrefix(m, "'"); ok { // a literal of the overlay
+				values = []string{lit}
+				break
+			}
+			if values = texts(in, m); len(values) > 0 {
+				break
+			}
+		}
+		switch {
+		case len(values) > 0:
+			named++
+			values = unique(values)
+		case part != nil:
+			return fallback(ids, n), false
+		default:
+			continue // nobody can name it
+		}
+		var next []string
+		for _, id := range ids {
+			for _, v := range values {
+				if n > 0 && id != "" {
+					v = id + idSeparator + strings.TrimPrefix(v, idSeparator)
+				}
+				next = append(next, v)
+			}
+		}
+		ids = next
+	}
+	return ids, named > 0
+}
+
+// fallback is the IDs as far as they are known, or any.
+func fallback(ids []string, n int) []string {
+	if n == 0 {
+		return []string{""}
+	}
+	return ids
+}
+
+func unique(values []string) []string {
+	if len(values) < 2 {
+		return values
+	}
+	return slices.Compact(slices.Sorted(slices.Values(values)))
+}
+
+// implied is who an IAM request means that names no user: the caller.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html
+func (a *Authorizer) implied(call *awsapi.Call, kind, id string) string {
+	if kind == "user" && id == "" && Prefix(call.Service) == "iam" {
+		switch call.Principal.Type {
+		case awsapi.IAMUser:
+			return call.Principal.Name
+		case awsapi.Root:
+			return call.Principal.ARN
+		}
+	}
+	return id
+}
+
+// dependents are the actions that come with a call: those of the overlay whose
+// member the request has.
+func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) []Target {
+	var out []Target
+	for _, d := range dependents[Prefix(call.Service)+":"+call.Operation] {
+		for _, id := range unique(texts(in, d.member)) {
+			kind := d.kind
+			prefix, _ := split(d.action)
+			if d.via != "" { // the role of an instance profile
+				r := a.cfg.Resolvers[prefix]
+				if r == nil {
+					continue
+				}
+				res, ok := r.Resource(ctx, call.Account, call.Region, d.via, id)
+				if !ok || res.Role == "" {
+					continue // the handler says that there is none
+				}
+				id = res.Role
+			}
+			t := Target{Action: d.action, Type: kind, ID: id}
+			for _, kv := range strings.Fields(d.keys) {
+				k, v, _ := strings.Cut(kv, "=")
+				if t.Keys == nil {
+					t.Keys = map[string][]string{}
+				}
+				t.Keys[strings.ToLower(k)] = []string{v}
+			}
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// tagging are the checks of the service's tagging action for every resource that
+// is made with tags.
+func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Check, in any) []Check {
+	prefix := Prefix(call.Service)
+	rule, ok := taggers[prefix]
+	if !ok {
+		return nil
+	}
+	var out []Check
+	for _, c := range checks {
+		if len(c.target.Tags) == 0 || !strings.HasPrefix(c.Action, prefix+":") {
+			continue
+		}
+		act := rule.action(c.target.Type)
+		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.free, call.Operation) {
+			continue
+		}
+		t := c.target
+		t.Action, t.Keys = prefix+":"+act, map[string][]string{}
+		if rule.createKey != "" {
+			t.Keys[rule.createKey] = []string{call.Operation}
+		}
+		tc := a.check(ctx, call, t.Action, t, in)
+		tc.Resource = c.Resource
+		out = append(out, tc)
+	}
+	return out
+}
+
+// isSet reports whether a request has a member.
+func isSet(in any, path string) bool {
+	return slices.ContainsFunc(member(in, path), func(v reflect.Value) bool { return v.Kind() == reflect.Struct || text(v) != "" })
+}

@@ -1,0 +1,117 @@
+package authz
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// A Denial is a refused check. It is an error; awsapi/server renders it by
+// Render, and records it with its evidence.
+type Denial struct {
+	Principal awsapi.Principal
+	Service   string // the SDK's package name, whose way of wording it takes
+	Operation string
+	Decision  policy.Decision
+	// Request and Policies are what was evaluated, for explanations.
+	Request  policy.Request
+	Policies policy.Policies
+	// Encoded is the sealed message of EC2's denials, or empty.
+	Encoded string
+}
+
+// Denied is the denial of an action on a resource by a decision of which no more
+// is known.
+func Denied(call *awsapi.Call, d policy.Decision) *Denial {
+	return &Denial{
+		Principal: call.Principal, Service: call.Service, Operation: call.Operation, Decision: d,
+		Request: policy.Request{Action: d.Action, Resource: d.Resource},
+	}
+}
+
+func (d *Denial) Error() string { return d.message() }
+
+// decide evaluates one check; nil: it is allowed.
+func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
+	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
+	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies}
+	if a.cfg.Refused != nil {
+		if why := a.cfg.Refused(call.Principal, c.Action); why != "" {
+			d.Decision = policy.Decision{Action: c.Action, Resource: c.Resource, Reason: why}
+			return d
+		}
+	}
+	if d.Decision = policy.Evaluate(req, policies); d.Decision.Allowed {
+		return nil
+	}
+	return d
+}
+
+// PrincipalOf is p as policies name it.
+func PrincipalOf(p awsapi.Principal) policy.Principal {
+	out := policy.Principal{Account: p.Account, ARN: p.ARN, RoleARN: p.RoleARN, ID: p.UserID}
+	if p.Type == awsapi.FederatedUser && p.Name != "" {
+		out.UserARN = "arn:aws:iam::" + p.Account + ":user/" + p.Name
+	}
+	return out
+}
+
+// message is AWS's text.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+func (d *Denial) message() string {
+	ec2 := protocolOf(d.Service) == model.ProtocolEC2
+	dec := &d.Decision
+	var b strings.Builder
+	if ec2 {
+		b.WriteString("You are not authorized to perform this operation. ")
+	}
+	b.WriteString("User: " + d.Principal.ARN + " is not authorized to perform: " + dec.Action)
+	// EC2 leaves the resource out where the action knows none.
+	if dec.Resource != "" && (dec.Resource != "*" || !ec2) {
+		b.WriteString(" on resource: " + display(dec.Action, dec.Resource))
+	}
+	switch {
+	case strings.HasPrefix(dec.Reason, "with "):
+		b.WriteString(" " + dec.Reason)
+	case dec.Reason != "":
+		b.WriteString(" because " + dec.Reason)
+	case dec.ExplicitDeny:
+		b.WriteString(" with an explicit deny")
+	}
+	if d.Encoded != "" {
+		b.WriteString(". Encoded authorization failure message: " + d.Encoded)
+	}
+	return b.String()
+}
+
+// display is a resource as messages show it: IAM calls policies by a word more.
+// https://github.com/hashicorp/terraform-provider-aws/issues/20328 (iam:GetPolicy on resource: policy arn:aws:iam::…)
+func display(action, resource string) string {
+	if strings.HasPrefix(action, "iam:") && strings.Contains(resource, ":policy/") {
+		if i := strings.Index(resource, ":policy/"); action == "iam:ListPolicies" {
+			return "policy path " + resource[i+len(":policy"):]
+		}
+		return "policy " + resource
+	}
+	return resource
+}
+
+// Render is the denial as a client sees it: in the code, the status and the text
+// of the service that was called.
+func (d *Denial) Render() *awserr.Error {
+	text := d.message()
+	switch protocolOf(d.Service) {
+	case model.ProtocolEC2:
+		return awserr.New("UnauthorizedOperation", text).WithStatus(http.StatusForbidden)
+	case model.ProtocolQuery, model.ProtocolRESTXML:
+		return awserr.New("AccessDenied", text).WithStatus(http.StatusForbidden)
+	case model.ProtocolJSON:
+		// json services answer 400: https://docs.aws.amazon.com/systems-manager/latest/APIReference/CommonErrors.html
+		return awserr.New("AccessDeniedException", text).WithStatus(http.StatusBadRequest)
+	}
+	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
+}

@@ -1,0 +1,174 @@
+package authz
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// global returns the condition keys that every request has, in lower case.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+//
+// Keys of that page that are in none of these maps are absent here: nobody is in
+// an organization, calls come from no other service, and nobody has a second factor.
+func global(call *awsapi.Call) map[string][]string {
+	p := &call.Principal
+	now := call.Time.UTC()
+	keys := make(map[string][]string, 32)
+	set := func(key, value string) {
+		if value != "" {
+			keys[key] = []string{value}
+		}
+	}
+	set("aws:currenttime", now.Format(time.RFC3339))
+	set("aws:epochtime", strconv.FormatInt(now.Unix(), 10))
+	set("aws:requestedregion", call.Region)
+	set("aws:securetransport", strconv.FormatBool(call.TLS))
+	set("aws:useragent", call.UserAgent)
+	if call.SourceIP.IsValid() {
+		set("aws:sourceip", call.SourceIP.String())
+	}
+	set("aws:viaawsservice", "false")
+	set("aws:principalisawsservice", "false")
+	if call.VPCEndpointID != "" {
+		set("aws:sourcevpce", call.VPCEndpointID)
+		set("aws:sourcevpc", call.VPCID)
+		set("aws:vpcsourceip", call.SourceIP.String())
+		delete(keys, "aws:sourceip") // calls through an endpoint have no public address
+	}
+	set("aws:principalaccount", p.Account)
+	set("aws:userid", p.UserID)
+	set("aws:principalarn", p.ARN)
+	switch p.Type {
+	case awsapi.Root:
+		set("aws:principaltype", "Account")
+	case awsapi.IAMUser:
+		set("aws:principaltype", "User")
+		set("aws:username", p.Name)
+	case awsapi.AssumedRole:
+		set("aws:principaltype", "AssumedRole")
+		set("aws:principalarn", p.RoleARN) // the role's, not the session's
+	case awsapi.FederatedUser:
+		set("aws:principaltype", "FederatedUser")
+	default:
+		set("aws:principaltype", string(p.Type))
+	}
+	set("aws:federatedprovider", p.FederatedProvider)
+	set("aws:sourceidentity", p.SourceIdentity)
+	for k, v := range p.Tags {
+		keys["aws:principaltag/"+strings.ToLower(k)] = []string{v}
+	}
+	// Long-term keys do not even say whether there was a second factor.
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
+	if !p.IssuedAt.IsZero() {
+		set("aws:tokenissuetime", p.IssuedAt.UTC().Format(time.RFC3339))
+		set("aws:multifactorauthpresent", "false")
+	}
+	return keys
+}
+
+// instanceKeys are those that credentials of an instance role carry. Where the
+// instance is is not known here.
+var instanceKeys = []string{"aws:ec2instancesourcevpc", "aws:ec2instancesourceprivateipv4", "ec2:sourceinstancearn"}
+
+// context returns the condition keys of a check. Values holds those that are
+// known; Unknown those that the reference gives the action on such a resource and
+// that nothing here resolves.
+func (c *Check) context(call *awsapi.Call) policy.Context {
+	values := global(call)
+	if a, err := arn.Parse(c.Resource); err == nil && a.Account != "" && a.Account != "aws" {
+		values["aws:resourceaccount"] = []string{a.Account}
+	} else if c.Resource == "*" {
+		values["aws:resourceaccount"] = []string{call.Account}
+	}
+	prefix, _ := split(c.Action)
+	if c.offers("aws:resourcetag/${tagkey}") {
+		for k, v := range c.stored.Tags {
+			k = strings.ToLower(k)
+			values["aws:resourcetag/"+k] = []string{v}
+			values[prefix+":resourcetag/"+k] = []string{v}
+		}
+	}
+	if len(c.target.TagKeys) > 0 && c.offers("aws:tagkeys") {
+		values["aws:tagkeys"] = slices.Sorted(slices.Values(c.target.TagKeys))
+		for k, v := range c.target.Tags {
+			values["aws:requesttag/"+strings.ToLower(k)] = []string{v}
+			values[prefix+":requesttag/"+strings.ToLower(k)] = []string{v}
+		}
+	}
+	for _, list := range [][]string{c.actionKeys(), c.typeKeys()} {
+		for _, key := range list {
+			c.fromMember(values, prefix, key)
+		}
+	}
+	for k, v := range c.stored.Keys {
+		if c.offers(k) {
+			values[k] = v
+		}
+	}
+	for k, v := range c.target.Keys {
+		values[k] = v
+	}
+	if prefix == "ec2" {
+		values["ec2:region"] = []string{call.Region}
+	}
+	onInstance := call.Principal.Type == awsapi.AssumedRole && strings.HasPrefix(call.Principal.SessionName, "i-")
+	return policy.Context{Values: values, Unknown: func(key string) bool {
+		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
+			return onInstance && slices.Contains(instanceKeys, key)
+		}
+		return has(c.actionKeys(), key) || has(c.typeKeys(), key) || onInstance && slices.Contains(instanceKeys, key)
+	}}
+}
+
+func (c *Check) actionKeys() []string {
+	if c.action == nil {
+		return nil
+	}
+	return c.action.Keys
+}
+
+// typeKeys are the keys that the action has on the check's type of resource; a
+// row that lists none has those of the type itself.
+func (c *Check) typeKeys() []string {
+	switch {
+	case c.typ != nil && len(c.typ.Keys) > 0:
+		return c.typ.Keys
+	case c.ref != nil && c.ref.Types[c.target.Type] != nil:
+		return c.ref.Types[c.target.Type].Keys
+	}
+	return nil
+}
+
+// offers reports whether the action has a key on the check's resource.
+func (c *Check) offers(key string) bool {
+	return c.action == nil || has(c.actionKeys(), key) || has(c.typeKeys(), key) ||
+		c.ref != nil && c.ref.Types[c.target.Type] != nil && has(c.ref.Types[c.target.Type].Keys, key)
+}
+
+// fromMember resolves a key of the service that the request says itself: a member
+// of the key's name, or the one that the overlay names.
+func (c *Check) fromMember(values map[string][]string, prefix, key string) {
+	name, ok := strings.CutPrefix(key, prefix+":")
+	if !ok || strings.Contains(name, "${") || c.target.Action != "" {
+		return // dependent actions have other members
+	}
+	path, overlaid := memberKeys[key]
+	if overlaid {
+		root, _, _ := strings.Cut(path, ".")
+		if root == "" || !hasMember(c.input, root) {
+			overlaid = false
+		}
+	}
+	if !overlaid {
+		if path = name; !hasMember(c.input, path) {
+			return
+		}
+	}
+	values[key] = texts(c.input, path)
+}

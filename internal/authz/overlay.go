@@ -1,0 +1,331 @@
+package authz
+
+import (
+	"strings"
+)
+
+// This file corrects and completes the service authorization reference. Every
+// row says where it is from; SAR is the reference itself,
+// https://docs.aws.amazon.com/service-authorization/latest/reference/.
+
+// renamed are operations whose action has another name.
+var renamed = map[string]string{
+	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+	"s3:ListObjects":             "s3:ListBucket",
+	"s3:ListObjectsV2":           "s3:ListBucket",
+	"s3:HeadBucket":              "s3:ListBucket",
+	"s3:HeadObject":              "s3:GetObject",
+	"s3:CopyObject":              "s3:PutObject",
+	"s3:CreateMultipartUpload":   "s3:PutObject",
+	"s3:UploadPart":              "s3:PutObject",
+	"s3:CompleteMultipartUpload": "s3:PutObject",
+	"s3:ListBuckets":             "s3:ListAllMyBuckets",
+	"s3:DeleteObjects":           "s3:DeleteObject",
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
+	"sqs:SendMessageBatch":             "sqs:SendMessage",
+	"sqs:DeleteMessageBatch":           "sqs:DeleteMessage",
+	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+}
+
+// A targetRow says which resources an operation touches where the names of its
+// members do not tell.
+type targetRow struct {
+	// targets are TYPE=MEMBERS, separated by spaces: TYPE? is left out when the
+	// request does not name it; MEMBERS are the parts of the ARN joined by +, each
+	// one or more members, best first, joined by |; 'x is x itself. None at all is
+	// an action without resources.
+	targets string
+	source  string
+}
+
+var targeted = map[string]targetRow{
+	// IAM names the path of a list as the resource of the list's kind; SAR has none.
+	// https://github.com/hashicorp/terraform-provider-aws/issues/14710 (iam:ListRoles on resource: arn:aws:iam::…:role/)
+	"iam:ListUsers":            {"user=PathPrefix|'/", "messages of IAM"},
+	"iam:ListGroups":           {"group=PathPrefix|'/", "messages of IAM"},
+	"iam:ListRoles":            {"role=PathPrefix|'/", "messages of IAM"},
+	"iam:ListInstanceProfiles": {"instance-profile=PathPrefix|'/", "messages of IAM"},
+	"iam:ListPolicies":         {"policy=PathPrefix|'/", "messages of IAM"},
+	// SAR: the role is the resource; its path is AWS's own.
+	"iam:CreateServiceLinkedRole":            {"role='aws-service-role+AWSServiceName", "SAR, https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html"},
+	"iam:GetServiceLinkedRoleDeletionStatus": {"role=", "SAR"},
+	// SAR names every kind for the tag operations; the identity is the one given.
+	"iam:AddUserToGroup":                {"group=GroupName", "SAR"},
+	"iam:RemoveUserFromGroup":           {"group=GroupName", "SAR"},
+	"iam:ListGroupsForUser":             {"user=UserName", "SAR"},
+	"iam:AddRoleToInstanceProfile":      {"instance-profile=InstanceProfileName", "SAR"},
+	"iam:RemoveRoleFromInstanceProfile": {"instance-profile=InstanceProfileName", "SAR"},
+	"iam:ListInstanceProfilesForRole":   {"role=RoleName", "SAR"},
+	"iam:CreateOpenIDConnectProvider":   {"oidc-provider=Url", "SAR: named by the URL without its scheme"},
+	"iam:SimulatePrincipalPolicy":       {"user?=PolicySourceArn", "SAR: the principal simulated, of whatever kind"},
+
+	"sts:AssumeRole":                {"role=RoleArn", "SAR"},
+	"sts:AssumeRoleWithWebIdentity": {"role=RoleArn", "SAR"},
+	"sts:GetFederationToken":        {"federated-user=Name", "SAR: named federated-user/NAME"},
+
+	// A parameter is named by its name or its ARN; a list of paths by its path.
+	"ssm:GetParametersByPath":    {"parameter=Path", "SAR, https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-access.html"},
+	"ssm:AddTagsToResource":      {"parameter=ResourceId", "SAR: of ResourceType Parameter, the only one there is here"},
+	"ssm:RemoveTagsFromResource": {"parameter=ResourceId", "SAR, as above"},
+	"ssm:ListTagsForResource":    {"parameter=ResourceId", "SAR, as above"},
+	"ssm:GetParameter":           {"parameter=Name", "SAR"},
+	"ssm:GetParameters":          {"parameter=Names", "SAR"},
+	"ssm:GetParameterHistory":    {"parameter=Name", "SAR"},
+	"ssm:DescribeParameters":     {"", "SAR: no resource"},
+
+	// EKS: what is being made in a cluster is asked of the cluster.
+	"eks:ListUpdates":                  {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
+	"eks:DescribeUpdate":               {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
+	"eks:CreateCluster":                {"cluster=name", "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html: messages name the cluster, SAR has no resource"},
+	"eks:DescribeAccessEntry":          {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:UpdateAccessEntry":            {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:DeleteAccessEntry":            {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:AssociateAccessPolicy":        {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:DisassociateAccessPolicy":     {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:ListAssociatedAccessPolicies": {"access-entry=clusterName+principalArn", "SAR"},
+	"eks:TagResource":                  {"cluster=resourceArn", "SAR: the resource whose ARN is given, of whatever kind"},
+	"eks:UntagResource":                {"cluster=resourceArn", "SAR, as above"},
+	"eks:ListTagsForResource":          {"cluster=resourceArn", "SAR, as above"},
+
+	// EC2 asks only for what a request names of these.
+	"ec2:CreateRoute":                   {"route-table=RouteTableId", "SAR"},
+	"ec2:DeleteRoute":                   {"route-table=RouteTableId", "SAR"},
+	"ec2:AssociateRouteTable":           {"route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", "SAR"},
+	"ec2:DisassociateRouteTable":        {"route-table=AssociationId", "SAR: the table of the association"},
+	"ec2:DetachNetworkInterface":        {"network-interface=AttachmentId instance?=AttachmentId", "SAR: those of the attachment"},
+	"ec2:AuthorizeSecurityGroupIngress": {"security-group=GroupId|GroupName", "SAR"},
+	"ec2:AuthorizeSecurityGroupEgress":  {"security-group=GroupId", "SAR"},
+	"ec2:RevokeSecurityGroupIngress":    {"security-group=GroupId|GroupName", "SAR"},
+	"ec2:RevokeSecurityGroupEgress":     {"security-group=GroupId", "SAR"},
+	"ec2:CreateNetworkInterface":        {"network-interface= subnet=SubnetId security-group?=Groups", "SAR"},
+	"ec2:AttachNetworkInterface":        {"instance=InstanceId network-interface=NetworkInterfaceId", "SAR"},
+	"ec2:CreateKeyPair":                 {"key-pair=KeyName", "SAR"},
+	"ec2:ImportKeyPair":                 {"key-pair=KeyName", "SAR"},
+	"ec2:DeleteKeyPair":                 {"key-pair=KeyName|KeyPairId", "SAR"},
+}
+
+// aliases are what services call the variable parts of their ARNs, where the
+// members have other names: PREFIX VARIABLE → members, best first.
+var aliases = map[string]string{
+	"autoscaling GroupId":                  "AutoScalingGroupName AutoScalingGroupNames",
+	"cloudformation Id":                    "",
+	"ec2 FleetId":                          "FleetId FleetIds",
+	"ec2 KeyPairName":                      "KeyName KeyNames",
+	"ec2 LaunchTemplateId":                 "LaunchTemplateId LaunchTemplateName",
+	"ec2 NaclId":                           "NetworkAclId NetworkAclIds",
+	"ec2 PlacementGroupName":               "GroupName",
+	"ec2 SecurityGroupId":                  "GroupId GroupName GroupIds",
+	"ec2 SecurityGroupRuleId":              "SecurityGroupRuleIds",
+	"ec2 VpcEndpointId":                    "VpcEndpointId VpcEndpointIds",
+	"ec2 VpcPeeringConnectionId":           "VpcPeeringConnectionId VpcPeeringConnectionIds",
+	"eks ClusterName":                      "clusterName name",
+	"eks UUID":                             "associationId",
+	"eks IdentityProviderConfigName":       "identityProviderConfigName",
+	"events RuleName":                      "Rule Name",
+	"iam GroupNameWithPath":                "GroupName",
+	"iam InstanceProfileNameWithPath":      "InstanceProfileName",
+	"iam OidcProviderName":                 "OpenIDConnectProviderArn",
+	"iam PolicyNameWithPath":               "PolicyArn PolicyName",
+	"iam RoleNameWithPath":                 "RoleName",
+	"iam UserNameWithPath":                 "UserName",
+	"kms KeyId":                            "KeyId",
+	"logs LogGroupName":                    "logGroupName",
+	"route53 Id":                           "HostedZoneId Id",
+	"s3 BucketName":                        "Bucket",
+	"s3 ObjectName":                        "Key",
+	"sqs QueueName":                        "QueueName QueueUrl",
+	"ssm ParameterNameWithoutLeadingSlash": "Name Names",
+}
+
+// owners are the resolvers of resource types that belong to another service.
+var owners = map[string]string{
+	"sts/role": "iam",
+}
+
+// arnRules change ARNs that the pattern alone does not get right.
+var arnRules = map[string]func(string) string{
+	// Paths and leading slashes of names become one slash.
+	"ssm/parameter": func(arn string) string {
+		return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
+	},
+	"iam/user": oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash,
+	"iam/oidc-provider": func(arn string) string { return strings.Replace(arn, ":oidc-provider/https://", ":oidc-provider/", 1) },
+	"sqs/queue":         queueARN,
+}
+
+func oneSlash(arn string) string {
+	return strings.Replace(arn, "//", "/", 1)
+}
+
+// publicParameter takes the account out of the ARN of a parameter that AWS
+// publishes.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
+func publicParameter(arn string) string {
+	f := strings.SplitN(arn, ":", 6)
+	if len(f) == 6 && strings.HasPrefix(f[5], "parameter/aws/") {
+		f[4] = ""
+		return strings.Join(f, ":")
+	}
+	return arn
+}
+
+// queueARN: a queue's URL ends in ACCOUNT/NAME.
+func queueARN(arn string) string {
+	f := strings.SplitN(arn, ":", 6)
+	if i := strings.LastIndexByte(arn, '/'); len(f) == 6 && i >= 0 {
+		f[5] = arn[i+1:]
+		return strings.Join(f, ":")
+	}
+	return arn
+}
+
+// A dependent is an action that comes with an operation when the request has a
+// member.
+type dependent struct {
+	member string // its value names the resource
+	action string
+	kind   string // the resource's type
+	via    string // the type of what the member names, which holds the resource
+	keys   string // condition keys: KEY=VALUE, separated by spaces
+	source string
+}
+
+func passRole(member, service, source string) dependent {
+	return dependent{member: member, action: "iam:PassRole", kind: "role", keys: "iam:PassedToService=" + service, source: source}
+}
+
+func passProfile(member, source string) dependent {
+	return dependent{member: member, action: "iam:PassRole", kind: "role", via: "instance-profile", keys: "iam:PassedToService=ec2.amazonaws.com", source: source}
+}
+
+const (
+	sourcePassRole   = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"
+	sourceEKSRoles   = "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html"
+	sourceEC2Profile = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html"
+)
+
+var dependents = map[string][]dependent{
+	"ec2:AssociateIamInstanceProfile":          {passProfile("IamInstanceProfile.Arn", sourceEC2Profile), passProfile("IamInstanceProfile.Name", sourceEC2Profile)},
+	"ec2:ReplaceIamInstanceProfileAssociation": {passProfile("IamInstanceProfile.Arn", sourceEC2Profile), passProfile("IamInstanceProfile.Name", sourceEC2Profile)},
+	"iam:AddRoleToInstanceProfile":             {passRole("RoleName", "ec2.amazonaws.com", "SAR: dependent action")},
+	"eks:CreateCluster":                        {passRole("roleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateNodegroup":                      {passRole("nodeRole", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateFargateProfile":                 {passRole("podExecutionRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:UpdateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
+	"eks:UpdatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
+	"autoscaling:CreateAutoScalingGroup":       {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:UpdateAutoScalingGroup":       {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:PutLifecycleHook":             {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateStack":               {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:UpdateStack":               {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"events:PutTargets":                        {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
+}
+
+// A tagger says which action tags resources on creation.
+type tagger struct {
+	// action returns the action for a type of resource, "" for none.
+	action func(kind string) string
+	// createKey is the condition key that has the operation's name.
+	createKey string
+	// free are operations whose tags the operation's own permission covers.
+	free   []string
+	source string
+}
+
+var taggers = map[string]tagger{
+	"ec2": {
+		action:    func(string) string { return "CreateTags" },
+		createKey: "ec2:createaction",
+		source:    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html",
+	},
+	"eks": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html",
+	},
+	"iam": {
+		action: func(kind string) string { return iamTaggers[kind] },
+		source: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html",
+	},
+	"ssm": {
+		action: func(string) string { return "AddTagsToResource" },
+		source: "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html",
+	},
+	"autoscaling": {
+		action: func(string) string { return "CreateOrUpdateTags" },
+		source: "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html",
+	},
+	"sqs": {
+		action: func(string) string { return "TagQueue" },
+		source: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html",
+	},
+	"elasticloadbalancing": {
+		action:    func(string) string { return "AddTags" },
+		createKey: "elasticloadbalancing:createaction",
+		source:    "https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/tagging-resources-during-creation.html",
+	},
+	"ecr": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-using-tags.html",
+	},
+	"logs": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html",
+	},
+	"events": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutRule.html",
+	},
+	"kms": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html",
+	},
+	"ec2-instance-connect": {
+		action: func(string) string { return "" },
+	},
+}
+
+var iamTaggers = map[string]string{
+	"user": "TagUser", "role": "TagRole", "policy": "TagPolicy",
+	"instance-profile": "TagInstanceProfile", "oidc-provider": "TagOpenIDConnectProvider",
+}
+
+// memberKeys are condition keys whose value is a member of another name, by path.
+// A key named like a top-level member needs no row.
+var memberKeys = map[string]string{
+	// SAR of EKS; names of the members from the API model.
+	"eks:kubernetesversion":                       "version",
+	"eks:authenticationmode":                      "accessConfig.authenticationMode",
+	"eks:bootstrapclustercreatoradminpermissions": "accessConfig.bootstrapClusterCreatorAdminPermissions",
+	"eks:endpointpublicaccess":                    "resourcesVpcConfig.endpointPublicAccess",
+	"eks:endpointprivateaccess":                   "resourcesVpcConfig.endpointPrivateAccess",
+	"eks:encryptionconfigproviderkeyarns":         "encryptionConfig.provider.keyArn",
+	"eks:supporttype":                             "upgradePolicy.supportType",
+	"eks:zonalshiftenabled":                       "zonalShiftConfig.enabled",
+	"eks:computeconfigenabled":                    "computeConfig.enabled",
+	"eks:elasticloadbalancingenabled":             "kubernetesNetworkConfig.elasticLoadBalancing.enabled",
+	"eks:blockstorageenabled":                     "storageConfig.blockStorage.enabled",
+	"eks:controlplanescalingtier":                 "controlPlaneScalingConfig.tier",
+	"eks:clustername":                             "clusterName",
+	"eks:accessentrytype":                         "type",
+	"eks:accessscope":                             "accessScope.type",
+	"eks:namespaces":                              "accessScope.namespaces",
+	"eks:clientid":                                "oidc.clientId",
+	"eks:issuerurl":                               "oidc.issuerUrl",
+	// SAR of Auto Scaling.
+	"autoscaling:launchtemplateversionspecified":  "",
+	"autoscaling:vpczoneidentifiers":              "VPCZoneIdentifier",
+	"autoscaling:instancetype":                    "InstanceType",
+	"autoscaling:instancetypes":                   "MixedInstancesPolicy.LaunchTemplate.Overrides.InstanceType",
+	"autoscaling:metadatahttptokens":              "MetadataOptions.HttpTokens",
+	"autoscaling:metadatahttpendpoint":            "MetadataOptions.HttpEndpoint",
+	"autoscaling:metadatahttpputresponsehoplimit": "MetadataOptions.HttpPutResponseHopLimit",
+	"autoscaling:trafficsourceidentifiers":        "TrafficSources.Identifier",
+	"autoscaling:loadbalancernames":               "LoadBalancerNames",
+	// SAR of STS.
+	"sts:requestcontextproviders": "ProvidedContexts.ProviderArn",
+	"sts:taskpolicyarn":           "TaskPolicyArn.Arn",
+	// SAR of EC2, of what a request alone says.
+	"ec2:tenancy": "InstanceTenancy",
+}

@@ -1,0 +1,189 @@
+package authz
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// ErrNotSealed is returned by Open for a message that this installation did not
+// seal, or not for that account.
+var ErrNotSealed = errors.New("invalid authorization message")
+
+// sealKeys holds the one key of encoded messages. It belongs to the installation.
+var sealKeys = store.NewCollection[sealKey]("authz", "seal-key")
+
+var sealKeyID = store.Key{Account: "installation", ID: "1"}
+
+type sealKey struct{ Key []byte }
+
+// messageVersion is the first byte of a sealed message.
+const messageVersion = 1
+
+// A message is what DecodeAuthorizationMessage answers, in AWS's words.
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
+type message struct {
+	Allowed           bool           `json:"allowed"`
+	ExplicitDeny      bool           `json:"explicitDeny"`
+	MatchedStatements items[any]     `json:"matchedStatements"`
+	Failures          items[any]     `json:"failures"`
+	Context           messageContext `json:"context"`
+}
+
+type items[T any] struct {
+	Items []T `json:"items"`
+}
+
+type messageContext struct {
+	Principal  messagePrincipal        `json:"principal"`
+	Action     string                  `json:"action"`
+	Resource   string                  `json:"resource"`
+	Conditions items[messageCondition] `json:"conditions"`
+}
+
+type messagePrincipal struct {
+	ID  string `json:"id"`
+	ARN string `json:"arn"`
+}
+
+type messageCondition struct {
+	Key    string              `json:"key"`
+	Values items[messageValue] `json:"values"`
+}
+
+type messageValue struct {
+	Value string `json:"value"`
+}
+
+type matchedStatement struct {
+	StatementID string `json:"statementId"`
+	Effect      string `json:"effect"`
+	Policy      string `json:"sourcePolicyId"`
+	Type        string `json:"sourcePolicyType"`
+}
+
+// Message is the denial as DecodeAuthorizationMessage tells it.
+func (d *Denial) Message() ([]byte, error) {
+	m := message{
+		Allowed: d.Decision.Allowed, ExplicitDeny: d.Decision.ExplicitDeny,
+		MatchedStatements: items[any]{[]any{}}, Failures: items[any]{[]any{}},
+		Context: messageContext{
+			Principal:  messagePrincipal{ID: d.Principal.UserID, ARN: d.Principal.ARN},
+			Action:     d.Request.Action,
+			Resource:   d.Request.Resource,
+			Conditions: items[messageCondition]{[]messageCondition{}},
+		},
+	}
+	for _, s := range d.Decision.Matched {
+		m.MatchedStatements.Items = append(m.MatchedStatements.Items, matchedStatement{
+			StatementID: s.SID, Effect: effect(s), Policy: s.Source, Type: string(s.Type),
+		})
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Request.Context.Values)) {
+		values := d.Request.Context.Values[key]
+		if len(values) == 0 || strings.HasPrefix(key, "aws:principaltag/") {
+			continue
+		}
+		c := messageCondition{Key: key}
+		for _, v := range values {
+			c.Values.Items = append(c.Values.Items, messageValue{v})
+		}
+		m.Context.Conditions.Items = append(m.Context.Conditions.Items, c)
+	}
+	return json.Marshal(m)
+}
+
+func effect(s policy.Match) string {
+	if s.Deny {
+		return "DENY"
+	}
+	return "ALLOW"
+}
+
+// seal gives EC2's denials their encoded message.
+func (a *Authorizer) seal(ctx context.Context, d *Denial) error {
+	if a.cfg.Store == nil || protocolOf(d.Service) != model.ProtocolEC2 {
+		return d
+	}
+	plain, err := d.Message()
+	if err != nil {
+		return err
+	}
+	d.Encoded, err = Seal(ctx, a.cfg.Store, d.Principal.Account, plain)
+	if err != nil {
+		return err
+	}
+	return d
+}
+
+// Seal encodes a message for an account, whose members alone may decode it.
+func Seal(ctx context.Context, st *store.Store, account string, plain []byte) (string, error) {
+	aead, err := cipherOf(ctx, st, true)
+	if err != nil {
+		return "", err
+	}
+	out := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
+	out[0] = messageVersion
+	rand.Read(out[1:]) // never fails
+	out = aead.Seal(out, out[1:], plain, []byte(account))
+	return base64.RawURLEncoding.EncodeToString(out), nil
+}
+
+// Open decodes a message that was sealed for account, or returns ErrNotSealed.
+func Open(ctx context.Context, st *store.Store, account, encoded string) ([]byte, error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, ErrNotSealed
+	}
+	aead, err := cipherOf(ctx, st, false)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotSealed
+	} else if err != nil {
+		return nil, err
+	}
+	head := 1 + aead.NonceSize()
+	if len(sealed) < head || sealed[0] != messageVersion {
+		return nil, ErrNotSealed
+	}
+	plain, err := aead.Open(nil, sealed[1:head], sealed[head:], []byte(account))
+	if err != nil {
+		return nil, ErrNotSealed
+	}
+	return plain, nil
+}
+
+// cipherOf is the cipher of encoded messages; create makes its key, once, if
+// there is none.
+func cipherOf(ctx context.Context, st *store.Store, create bool) (cipher.AEAD, error) {
+	k, err := sealKeys.Get(st, sealKeyID)
+	if errors.Is(err, store.ErrNotFound) && create {
+		err = st.Update(ctx, func(tx *store.Tx) error {
+			var err error
+			if k, err = sealKeys.Get(tx, sealKeyID); err == nil {
+				return nil
+			}
+			k = sealKey{Key: make([]byte, 32)}
+			rand.Read(k.Key) // never fails
+			return sealKeys.Put(tx, sealKeyID, k)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(k.Key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
