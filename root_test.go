@@ -37,7 +37,7 @@ var bans = []ban{
 		why: "they meet the services in app"},
 	{from: `^internal/cli$`, to: module + `internal/(controlplane|node|store|awsapi)`,
 		why: "commands talk to the daemon over HTTP, as any client would"},
-	{from: `^internal/(awsapi|policy|reach|store|journal|catalog|reconcile)(/|$)`, to: module + `internal/(service|controlplane|node|cli|console)`,
+	{from: `^internal/(authz|awsapi|policy|reach|store|journal|catalog|reconcile)(/|$)`, to: module + `internal/(service|controlplane|node|cli|console)`,
 		why: "dependencies point one way"},
 	{from: `^internal/(arn|ids|clock)$`, to: module, why: "leaves know nobody"},
 	{from: `^internal/awsapi/(wire|model|awserr|sigv4)$`, to: module + `internal/(store|policy|reach|journal)`,

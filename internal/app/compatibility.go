@@ -16,13 +16,17 @@ import (
 // WriteCompatibility writes docs/compatibility.md. The operation tables are
 // constant, so it needs no running service.
 func WriteCompatibility(w io.Writer) error {
-	d := &daemon{
-		eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
-		pricing: new(pricing.Service), quotas: new(servicequotas.Service),
-	}
-	table, err := server.Compatibility(d.services())
+	table, err := server.Compatibility(constantServices().services())
 	if err != nil {
 		return err
 	}
 	return server.WriteCompatibility(w, table)
+}
+
+// constantServices are services that know their operations and nothing else.
+func constantServices() *daemon {
+	return &daemon{
+		eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
+		pricing: new(pricing.Service), quotas: new(servicequotas.Service),
+	}
 }

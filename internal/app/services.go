@@ -17,6 +17,7 @@ import (
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
@@ -55,6 +56,8 @@ type daemon struct {
 	planes   *controlplane.Manager
 	machines *machines
 	server   *server.Server
+	// authorizer decides about every call of the AWS API.
+	authorizer *authz.Authorizer
 	// connected is closed when all of the above are there: control planes of an
 	// earlier life start first and ask at once.
 	connected chan struct{}
@@ -133,10 +136,11 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	d.authorizer = d.newAuthorizer()
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),
 		Lookup:    keys.lookup,
-		Authorize: d.iam.Authorize,
+		Authorize: d.authorizer.Authorize,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),

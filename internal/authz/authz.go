@@ -61,6 +61,9 @@ type Target struct {
 	// ID is what the request calls it, or its ARN; empty is one that is still to be
 	// made, or any.
 	ID string
+	// New says that the call makes it: nothing is stored of it, though something of
+	// the same name may be.
+	New bool
 	// Tags are those that the request gives it.
 	Tags map[string]string
 	// TagKeys are the keys of Tags, or those that the request takes away.
@@ -75,9 +78,6 @@ type Config struct {
 	// Policies returns the policies that bind a principal; root says that it needs
 	// none (iam.Service.PoliciesOf). Required.
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
-	// Refused says why a principal may never do an action, whatever its policies
-	// say; empty: nothing keeps it from it. Nil: nothing does.
-	Refused func(p awsapi.Principal, action string) string
 	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, …
 	Resolvers map[string]Resolver
 	// EndpointPolicy returns the policy of a VPC endpoint, for calls that came
@@ -103,7 +103,7 @@ func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) e
 		return nil // Drydock's own, acting as AWS: bound by no policy of the account
 	}
 	policies, root := a.cfg.Policies(call.Principal)
-	if root && !policies.Sessioned && call.VPCEndpointID == "" {
+	if root && !policies.Sessioned && call.VPCEndpointID == "" && call.Principal.IssuedAt.IsZero() {
 		return nil // nothing can deny what the root of the account does
 	}
 	if root {
@@ -111,7 +111,7 @@ func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) e
 	}
 	if a.cfg.EndpointPolicy != nil && call.VPCEndpointID != "" {
 		if src, ok := a.cfg.EndpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID); ok {
-			policies.Endpoint = &src
+			policies.Endpoint = append(policies.Endpoint, src)
 		}
 	}
 	var first *Denial

@@ -3,7 +3,6 @@ package authz
 import (
 	"cmp"
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +67,7 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 		}
 	}
 	prefix, _ := split(action)
-	if r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+t.Type], prefix)]; r != nil && t.ID != "" {
+	if r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+t.Type], prefix)]; r != nil && t.ID != "" && !t.New {
 		c.stored, _ = r.Resource(ctx, call.Account, call.Region, t.Type, t.ID)
 	}
 	switch {
@@ -223,7 +222,11 @@ func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
 		}
 		tags, keys := requestTags(in, t.name)
 		for _, id := range ids {
-			out = append(out, Target{Type: t.name, ID: a.implied(call, t.name, id), Tags: tags, TagKeys: keys})
+			made := makes(op, t.name)
+			if path := first(in, "Path"); made && path != "" && id != "" {
+				id = path + id // as IAM's names have paths
+			}
+			out = append(out, Target{Type: t.name, ID: a.implied(call, t.name, id), New: made, Tags: tags, TagKeys: keys})
 		}
 	}
 	if len(out) == 0 {
@@ -231,6 +234,15 @@ func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
 		out = []Target{{Tags: tags, TagKeys: keys}}
 	}
 	return out
+}
+
+// makes reports whether an operation makes resources of a type: CreateLaunchTemplate
+// a launch-template.
+func makes(op, kind string) bool {
+	_, name := split(op)
+	made, ok := strings.CutPrefix(name, "Create")
+	return ok && strings.EqualFold(made, strings.ReplaceAll(kind, "-", "")) ||
+		ok && made == "OpenIDConnectProvider" && kind == "oidc-provider"
 }
 
 // ids returns the IDs a request has for a type: one, several of a list, or "" if
@@ -361,9 +373,4 @@ func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Ch
 		out = append(out, tc)
 	}
 	return out
-}
-
-// isSet reports whether a request has a member.
-func isSet(in any, path string) bool {
-	return slices.ContainsFunc(member(in, path), func(v reflect.Value) bool { return v.Kind() == reflect.Struct || text(v) != "" })
 }

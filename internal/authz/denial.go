@@ -39,16 +39,33 @@ func (d *Denial) Error() string { return d.message() }
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
 	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies}
-	if a.cfg.Refused != nil {
-		if why := a.cfg.Refused(call.Principal, c.Action); why != "" {
-			d.Decision = policy.Decision{Action: c.Action, Resource: c.Resource, Reason: why}
-			return d
+	if narrow(call.Principal, c.Action) {
+		d.Decision = policy.Decision{
+			Action: c.Action, Resource: c.Resource,
+			Reason: "temporary credentials of this kind cannot perform the " + c.Action + " action",
 		}
+		return d
 	}
 	if d.Decision = policy.Evaluate(req, policies); d.Decision.Allowed {
 		return nil
 	}
 	return d
+}
+
+// narrow says that p holds temporary credentials of GetSessionToken or
+// GetFederationToken, which reach neither IAM nor most of STS.
+//
+// AWS deviation: AWS answers InvalidClientTokenId, this is AccessDenied.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_request.html
+func narrow(p awsapi.Principal, action string) bool {
+	temporary := p.Type == awsapi.FederatedUser || p.Type != awsapi.AssumedRole && !p.IssuedAt.IsZero()
+	switch {
+	case !temporary:
+		return false
+	case action == "sts:GetCallerIdentity", action == "sts:AssumeRole" && p.Type != awsapi.FederatedUser:
+		return false
+	}
+	return strings.HasPrefix(action, "iam:") || strings.HasPrefix(action, "sts:")
 }
 
 // PrincipalOf is p as policies name it.
@@ -114,4 +131,18 @@ func (d *Denial) Render() *awserr.Error {
 		return awserr.New("AccessDeniedException", text).WithStatus(http.StatusBadRequest)
 	}
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
+}
+
+// Record is the denial as the journal keeps it. It holds all that explains it
+// later: policies change.
+func (d *Denial) Record(requestID string) map[string]any {
+	matched := make([]string, 0, len(d.Decision.Matched))
+	for _, m := range d.Decision.Matched {
+		matched = append(matched, m.String())
+	}
+	return map[string]any{
+		"requestId": requestID, "principal": d.Principal.ARN, "service": d.Service, "operation": d.Operation,
+		"action": d.Decision.Action, "resource": d.Decision.Resource, "allowed": false, "explicitDeny": d.Decision.ExplicitDeny,
+		"reason": d.Decision.Reason, "matched": matched, "unknownKeys": d.Decision.UnknownKeys,
+	}
 }

@@ -106,16 +106,16 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 			c.fromMember(values, prefix, key)
 		}
 	}
+	if prefix == "ec2" {
+		c.fromEC2(values, call)
+	}
 	for k, v := range c.stored.Keys {
-		if c.offers(k) {
+		if _, said := values[k]; c.offers(k) && (!said || c.target.Action != "") {
 			values[k] = v
 		}
 	}
 	for k, v := range c.target.Keys {
 		values[k] = v
-	}
-	if prefix == "ec2" {
-		values["ec2:region"] = []string{call.Region}
 	}
 	onInstance := call.Principal.Type == awsapi.AssumedRole && strings.HasPrefix(call.Principal.SessionName, "i-")
 	return policy.Context{Values: values, Unknown: func(key string) bool {
@@ -149,6 +149,28 @@ func (c *Check) typeKeys() []string {
 func (c *Check) offers(key string) bool {
 	return c.action == nil || has(c.actionKeys(), key) || has(c.typeKeys(), key) ||
 		c.ref != nil && c.ref.Types[c.target.Type] != nil && has(c.ref.Types[c.target.Type].Keys, key)
+}
+
+// fromEC2 resolves keys of EC2 that have the same meaning for every operation.
+func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
+	values["ec2:region"] = []string{call.Region}
+	if c.target.ID != "" && !c.target.New {
+		return
+	}
+	// What is being made is where the request puts it, and has no ID yet.
+	for key, member := range map[string]string{"ec2:vpc": "VpcId", "ec2:subnet": "SubnetId"} {
+		if id := first(c.input, member); id != "" && c.offers(key) {
+			values[key] = []string{arn.New("ec2", call.Region, call.Account, strings.TrimPrefix(key, "ec2:")+"/"+id)}
+		}
+	}
+	for _, key := range c.typeKeys() {
+		if _, said := values[key]; !said && strings.HasSuffix(key, "id") && strings.HasPrefix(key, "ec2:") {
+			values[key] = nil
+		}
+	}
+	if _, said := values["ec2:managedresourceoperator"]; !said {
+		values["ec2:managedresourceoperator"] = nil // nothing here is managed by AWS for users
+	}
 }
 
 // fromMember resolves a key of the service that the request says itself: a member

@@ -99,6 +99,8 @@ var targeted = map[string]targetRow{
 	"ec2:RevokeSecurityGroupEgress":     {"security-group=GroupId", "SAR"},
 	"ec2:CreateNetworkInterface":        {"network-interface= subnet=SubnetId security-group?=Groups", "SAR"},
 	"ec2:AttachNetworkInterface":        {"instance=InstanceId network-interface=NetworkInterfaceId", "SAR"},
+	"ec2:CreateSecurityGroup":           {"security-group= vpc?=VpcId", "SAR: the group has no ID yet"},
+	"ec2:CreateLaunchTemplate":          {"launch-template=", "SAR: the template has no ID yet"},
 	"ec2:CreateKeyPair":                 {"key-pair=KeyName", "SAR"},
 	"ec2:ImportKeyPair":                 {"key-pair=KeyName", "SAR"},
 	"ec2:DeleteKeyPair":                 {"key-pair=KeyName|KeyPairId", "SAR"},

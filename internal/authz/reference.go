@@ -7,8 +7,6 @@ import (
 	"sync"
 )
 
-//go:generate go run ../../tools/authgen -in "$AWS_DATA/authorization" -out data
-
 //go:embed data/*.txt
 var data embed.FS
 

@@ -83,6 +83,9 @@ type Call struct {
 	Host      string // the Host header, port included
 	TLS       bool
 	Members   Members
+	// VPCEndpointID and VPCID are the VPC endpoint that a call of a guest came
+	// through and its VPC: aws:SourceVpce and aws:SourceVpc. Empty otherwise.
+	VPCEndpointID, VPCID string
 }
 
 type callKey struct{}

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
@@ -43,6 +44,8 @@ type Config struct {
 	Lookup sigv4.Lookup
 	// Authorize decides; nil allows everything.
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
+	// Authorizer decides instead of Authorize, as the daemon does.
+	Authorizer *authz.Authorizer
 	// Clock is nil for the real clock.
 	Clock clock.Clock
 	// Journal is nil for none.
@@ -93,14 +96,23 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	if cfg.Authorize == nil {
 		cfg.Authorize = func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} }
 	}
+	authorize := func(ctx context.Context, call *awsapi.Call, _ any) error {
+		if d := cfg.Authorize(ctx, call); !d.Allowed {
+			return authz.Denied(call, d)
+		}
+		return nil
+	}
 	var services []awsapi.Service
 	if cfg.Services != nil {
 		services = cfg.Services(cfg.Store)
 	}
+	if cfg.Authorizer != nil {
+		authorize = cfg.Authorizer.Authorize
+	}
 	front, err := server.New(server.Config{
 		Services:  services,
 		Lookup:    lookup(cfg.Lookup),
-		Authorize: cfg.Authorize,
+		Authorize: authorize,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,
 		Clock:     cfg.Clock,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // toyServer is a front door without a listener.
@@ -22,7 +21,7 @@ func toyServer(t testing.TB) *server.Server {
 	s, err := server.New(server.Config{
 		Services:  y.services(nil),
 		Lookup:    keys,
-		Authorize: func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} },
+		Authorize: func(context.Context, *awsapi.Call, any) error { return nil },
 		Clock:     clocktesting.NewFakeClock(testNow),
 	})
 	if err != nil {

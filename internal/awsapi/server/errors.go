@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // internalFailure is the answer to what is Drydock's own fault.
@@ -86,36 +84,4 @@ func tooLarge(svc *model.Service, limit int64) error {
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 func incompleteBody() error {
 	return awserr.New("IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
-}
-
-// denied renders a refusal. This is the only place that does.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
-func denied(svc *model.Service, who awsapi.Principal, d policy.Decision) error {
-	var b strings.Builder
-	if svc.Protocol == model.ProtocolEC2 {
-		b.WriteString("You are not authorized to perform this operation. ")
-	}
-	b.WriteString("User: " + who.ARN + " is not authorized to perform: " + d.Action)
-	// EC2 leaves the resource out where the action knows none.
-	if d.Resource != "" && (d.Resource != "*" || svc.Protocol != model.ProtocolEC2) {
-		b.WriteString(" on resource: " + d.Resource)
-	}
-	switch {
-	case strings.HasPrefix(d.Reason, "with "):
-		b.WriteString(" " + d.Reason)
-	case d.Reason != "":
-		b.WriteString(" because " + d.Reason)
-	case d.ExplicitDeny:
-		b.WriteString(" with an explicit deny")
-	}
-	switch svc.Protocol {
-	case model.ProtocolEC2:
-		return awserr.New("UnauthorizedOperation", b.String()).WithStatus(http.StatusForbidden)
-	case model.ProtocolQuery, model.ProtocolRESTXML:
-		return awserr.New("AccessDenied", b.String()).WithStatus(http.StatusForbidden)
-	case model.ProtocolJSON:
-		// json services answer 400: https://docs.aws.amazon.com/systems-manager/latest/APIReference/CommonErrors.html
-		return awserr.New("AccessDeniedException", b.String()).WithStatus(http.StatusBadRequest)
-	}
-	return awserr.New("AccessDeniedException", b.String()).WithStatus(http.StatusForbidden)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/aws/smithy-go"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -32,7 +33,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // InternalPrefix is where Drydock's own paths begin. No AWS operation's path
@@ -49,9 +49,10 @@ type Config struct {
 	Services []awsapi.Service
 	// Lookup finds access keys. Required.
 	Lookup sigv4.Lookup
-	// Authorize decides whether call may happen. It is not asked about Exempt
-	// and Unsigned operations. InputFrom(ctx) is the decoded request. Required.
-	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
+	// Authorize decides whether call, whose decoded input is in, may happen
+	// (authz.Authorizer.Authorize): nil, an *authz.Denial, or what went wrong. It is
+	// not asked about Exempt and Unsigned operations. Required.
+	Authorize func(ctx context.Context, call *awsapi.Call, in any) error
 	// Changed returns a channel that the next change of any state closes
 	// (store.Store.Changed). Nil: waiters are not held.
 	Changed func() <-chan struct{}
@@ -127,6 +128,7 @@ type exchange struct {
 	handler *operation           // nil until known
 	call    awsapi.Call
 	in      any
+	denial  *authz.Denial // nil: allowed, or not asked yet
 }
 
 // ServeHTTP implements http.Handler.
@@ -185,7 +187,6 @@ func (x *exchange) run() (out any, err error) {
 		}
 	}
 	ctx := awsapi.WithCall(x.r.Context(), &x.call)
-	ctx = context.WithValue(ctx, inputKey{}, x.in)
 	if err := x.authorize(ctx); err != nil {
 		return nil, err
 	}
@@ -291,21 +292,15 @@ func (x *exchange) authorize(ctx context.Context) error {
 	if x.handler.Exempt || x.handler.Unsigned || x.auth == nil {
 		return nil
 	}
-	d := x.s.cfg.Authorize(ctx, &x.call)
-	if d.Action == "" {
-		d.Action = x.handler.action()
+	err := x.s.cfg.Authorize(ctx, &x.call, x.in)
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		x.denial = denial
+		x.s.cfg.Journal.Append(journal.Entry{
+			Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision, Fields: denial.Record(x.call.RequestID),
+		})
+		return denial.Render()
 	}
-	if d.Allowed {
-		return nil
-	}
-	x.s.cfg.Journal.Append(journal.Entry{
-		Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision,
-		Fields: map[string]any{
-			"requestId": x.call.RequestID, "principal": x.call.Principal.ARN, "action": d.Action, "resource": d.Resource,
-			"allowed": false, "explicitDeny": d.ExplicitDeny, "reason": d.Reason, "matched": d.Matched, "undecided": d.Undecided,
-		},
-	})
-	return denied(x.service, x.call.Principal, d)
+	return err
 }
 
 // dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
@@ -401,13 +396,6 @@ func (x *exchange) record(status int, err error) {
 		Minor: err == nil && x.handler != nil && x.handler.readOnly, Fields: fields,
 	})
 }
-
-type inputKey struct{}
-
-// InputFrom returns the decoded input of the request that ctx belongs to, a
-// pointer to the SDK's input struct, or nil. Config.Authorize resolves the
-// resources a request means with it.
-func InputFrom(ctx context.Context) any { return ctx.Value(inputKey{}) }
 
 // wirePath returns a request's path and query as the client sent them: the
 // signature covers them undecoded, and an escaped slash is no separator.

@@ -19,7 +19,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -71,7 +70,7 @@ func newServer(f *testing.F) *server.Server {
 			}
 			return sigv4.Credential{}, sigv4.ErrUnknownKey
 		},
-		Authorize: func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} },
+		Authorize: func(context.Context, *awsapi.Call, any) error { return nil },
 		Log:       slog.New(slog.DiscardHandler),
 		Clock:     clocktesting.NewFakeClock(now),
 	})

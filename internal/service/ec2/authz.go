@@ -1,0 +1,291 @@
+package ec2
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Authz tells package authz what is stored of EC2's resources, and what launches
+// touch.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// keyed is the values of condition keys: KEY, VALUE, … A key without a value is
+// absent from the request.
+func keyed(pairs ...string) map[string][]string {
+	out := make(map[string][]string, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if out[pairs[i]] = nil; pairs[i+1] != "" {
+			out[pairs[i]] = []string{pairs[i+1]}
+		}
+	}
+	return out
+}
+
+// Resource implements authz.Resolver.
+func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	sc := scope{account, region}
+	find, ok := authzKinds[kind]
+	if !ok {
+		return authz.Resource{}, false
+	}
+	return find(r.s, sc, id)
+}
+
+type authzKind func(s *Service, sc scope, id string) (authz.Resource, bool)
+
+// stored finds the records of a collection by their IDs.
+func stored[T any](kind string, c store.Collection[T], of func(scope, *T) (Tags, map[string][]string)) authzKind {
+	return func(s *Service, sc scope, id string) (authz.Resource, bool) {
+		v, err := c.Get(s.store, sc.key(id))
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		tags, keys := of(sc, &v)
+		return authz.Resource{ARN: sc.arn(kind, id), Tags: tags, Keys: keys}, true
+	}
+}
+
+// authzKinds finds resources by their type in the authorization reference.
+var authzKinds = map[string]authzKind{
+	"vpc": stored("vpc", vpcs, func(_ scope, v *vpcRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:vpcid", v.ID, "ec2:tenancy", v.Tenancy)
+	}),
+	"subnet": stored("subnet", subnets, func(sc scope, v *subnetRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:subnetid", v.ID, "ec2:vpc", sc.arn("vpc", v.VPCID),
+			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID)
+	}),
+	"security-group":      authzGroup,
+	"security-group-rule": authzRule,
+	"network-interface":   authzInterface,
+	"instance": stored("instance", instances, func(sc scope, v *instanceRecord) (Tags, map[string][]string) {
+		profile := ""
+		if v.Profile != nil {
+			profile = v.Profile.ARN
+		}
+		return v.Tags, keyed("ec2:instanceid", v.ID, "ec2:instancetype", v.Type, "ec2:instanceprofile", profile,
+			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID, "ec2:rootdevicetype", "ebs",
+			"ec2:metadatahttptokens", v.Tokens, "ec2:managedresourceoperator", "")
+	}),
+	"key-pair":        authzKeyPair,
+	"launch-template": authzTemplate,
+	"route-table":     authzRouteTable,
+	"internet-gateway": stored("internet-gateway", internetGateways, func(_ scope, v *internetGatewayRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:internetgatewayid", v.ID)
+	}),
+	"network-acl": stored("network-acl", networkACLs, func(sc scope, v *networkACLRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:networkaclid", v.ID, "ec2:vpc", sc.arn("vpc", v.VPCID))
+	}),
+	"dhcp-options": stored("dhcp-options", dhcpOptions, func(_ scope, v *dhcpOptionsRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:dhcpoptionsid", v.ID)
+	}),
+	"elastic-ip": stored("elastic-ip", addresses, func(_ scope, v *addressRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc")
+	}),
+	"natgateway":                   stored("natgateway", natGateways, func(_ scope, v *natGatewayRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"egress-only-internet-gateway": stored("egress-only-internet-gateway", egressGateways, func(_ scope, v *egressGatewayRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"vpc-peering-connection": stored("vpc-peering-connection", peerings, func(_ scope, v *peeringRecord) (Tags, map[string][]string) {
+		return v.Tags, keyed("ec2:vpcpeeringconnectionid", v.ID)
+	}),
+	"vpc-endpoint":              stored("vpc-endpoint", vpcEndpoints, func(_ scope, v *vpcEndpointRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"instance-connect-endpoint": stored("instance-connect-endpoint", connectEndpoints, func(_ scope, v *connectEndpointRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"prefix-list":               stored("prefix-list", prefixLists, func(_ scope, v *prefixListRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"vpc-flow-log":              stored("vpc-flow-log", flowLogs, func(_ scope, v *flowLogRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"image":                     authzImage,
+	"volume":                    authzVolume,
+}
+
+func authzGroup(s *Service, sc scope, id string) (authz.Resource, bool) {
+	ref, name := aws.String(id), (*string)(nil)
+	if !strings.HasPrefix(id, "sg-") {
+		ref, name = nil, ref
+	}
+	g, err := findGroup(s.store, sc, ref, name)
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: sc.arn("security-group", g.ID), Tags: g.Tags,
+		Keys: keyed("ec2:securitygroupid", g.ID, "ec2:vpc", sc.arn("vpc", g.VPCID)),
+	}, true
+}
+
+func authzRule(s *Service, sc scope, id string) (authz.Resource, bool) {
+	found, err := list(s.store, securityGroups, sc, func(g securityGroupRecord) bool {
+		return slices.ContainsFunc(g.Rules, func(r securityGroupRule) bool { return r.ID == id })
+	})
+	if err != nil || len(found) == 0 {
+		return authz.Resource{}, false
+	}
+	i := slices.IndexFunc(found[0].Rules, func(r securityGroupRule) bool { return r.ID == id })
+	return authz.Resource{ARN: sc.arn("security-group-rule", id), Tags: found[0].Rules[i].Tags}, true
+}
+
+// authzInterface finds an interface by its own ID or its attachment's.
+func authzInterface(s *Service, sc scope, id string) (authz.Resource, bool) {
+	e, err := networkInterfaces.Get(s.store, sc.key(id))
+	if notFound(err) && strings.HasPrefix(id, "eni-attach-") {
+		var found []networkInterfaceRecord
+		found, err = list(s.store, networkInterfaces, sc, func(e networkInterfaceRecord) bool { return e.Attachment.ID == id })
+		if err != nil || len(found) == 0 {
+			return authz.Resource{}, false
+		}
+		e = found[0]
+	}
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: sc.arn("network-interface", e.ID), Tags: e.Tags,
+		Keys: keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.arn("subnet", e.SubnetID), "ec2:vpc", sc.arn("vpc", e.VPCID),
+			"ec2:availabilityzone", e.Zone, "ec2:managedresourceoperator", e.RequesterID, "ec2:authorizedservice", "", "ec2:authorizeduser", "", "ec2:permission", ""),
+	}, true
+}
+
+func authzKeyPair(s *Service, sc scope, id string) (authz.Resource, bool) {
+	k, err := keyPairs.Get(s.store, keyNameKey(sc, id))
+	if notFound(err) && strings.HasPrefix(id, "key-") {
+		var found []keyPairRecord
+		found, err = list(s.store, keyPairs, sc, func(k keyPairRecord) bool { return k.ID == id })
+		if len(found) > 0 {
+			k = found[0]
+		}
+	}
+	if err != nil || k.Name == "" {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: sc.arn("key-pair", k.Name), Tags: k.Tags, Keys: keyed("ec2:keypairname", k.Name, "ec2:keypairtype", k.Type),
+	}, true
+}
+
+// authzTemplate finds a launch template by its ID or name.
+func authzTemplate(s *Service, sc scope, id string) (authz.Resource, bool) {
+	ref, name := aws.String(id), (*string)(nil)
+	if !strings.HasPrefix(id, "lt-") {
+		ref, name = nil, ref
+	}
+	t, err := findTemplate(s.store, sc, ref, name)
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{ARN: sc.arn("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
+}
+
+// authzRouteTable finds a table by its own ID or one of its associations.
+func authzRouteTable(s *Service, sc scope, id string) (authz.Resource, bool) {
+	t, err := routeTables.Get(s.store, sc.key(id))
+	if notFound(err) && strings.HasPrefix(id, "rtbassoc-") {
+		var found []routeTableRecord
+		found, err = list(s.store, routeTables, sc, func(t routeTableRecord) bool {
+			return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.ID == id })
+		})
+		if len(found) > 0 {
+			t = found[0]
+		}
+	}
+	if err != nil || t.ID == "" {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: sc.arn("route-table", t.ID), Tags: t.Tags, Keys: keyed("ec2:routetableid", t.ID, "ec2:vpc", sc.arn("vpc", t.VPCID)),
+	}, true
+}
+
+// authzImage: images are AWS's, so their ARNs have no account.
+func authzImage(s *Service, sc scope, id string) (authz.Resource, bool) {
+	img, ok := s.resolveImage(sc, id)
+	if !ok {
+		return authz.Resource{}, false
+	}
+	owner := img.OwnerAlias
+	if owner == "" {
+		owner = img.OwnerID
+	}
+	return authz.Resource{
+		ARN:  "arn:" + awsapi.Partition + ":ec2:" + sc.region + "::image/" + img.ID,
+		Keys: keyed("ec2:imageid", img.ID, "ec2:imagetype", "machine", "ec2:owner", owner, "ec2:public", "true", "ec2:rootdevicetype", "ebs"),
+	}, true
+}
+
+func authzVolume(s *Service, sc scope, id string) (authz.Resource, bool) {
+	kind := volumeTags()
+	all, err := kind.list(s.store, sc)
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	i := slices.IndexFunc(all, func(t taggedResource) bool { return t.id == id })
+	if i < 0 {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{ARN: sc.arn("volume", id), Tags: all[i].tags, Keys: keyed("ec2:volumeid", id)}, true
+}
+
+// Targets implements authz.Targeter for launches and tags.
+func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	sc := scope{call.Account, call.Region}
+	switch in := in.(type) {
+	case *awsec2.RunInstancesInput:
+		return r.s.launchTargets(ctx, sc, in), true
+	case *awsec2.CreateFleetInput:
+		return r.s.fleetTargets(ctx, sc, in), true
+	case *awsec2.CreateTagsInput:
+		return tagTargets(in.Resources, in.Tags), true
+	case *awsec2.DeleteTagsInput:
+		return tagTargets(in.Resources, in.Tags), true
+	}
+	return nil, false
+}
+
+// authzPrefixes are the types of resources by the prefixes of their IDs, where
+// these differ.
+var authzPrefixes = map[string]string{
+	"i": "instance", "vol": "volume", "sg": "security-group", "sgr": "security-group-rule", "eni": "network-interface",
+	"igw": "internet-gateway", "rtb": "route-table", "acl": "network-acl", "dopt": "dhcp-options", "lt": "launch-template",
+	"key": "key-pair", "eipalloc": "elastic-ip", "nat": "natgateway", "eigw": "egress-only-internet-gateway",
+	"pcx": "vpc-peering-connection", "vpce": "vpc-endpoint", "eice": "instance-connect-endpoint", "pl": "prefix-list",
+	"fl": "vpc-flow-log", "ami": "image", "snap": "snapshot", "pg": "placement-group", "sir": "spot-instances-request",
+}
+
+// tagTargets are the resources whose tags are changed.
+func tagTargets(ids []string, tags []ec2types.Tag) []authz.Target {
+	given, keys := tagPairs(tags)
+	out := make([]authz.Target, 0, len(ids))
+	for _, id := range sortedUnique(ids) {
+		prefix, _, _ := strings.Cut(id, "-")
+		kind, ok := authzPrefixes[prefix]
+		if !ok {
+			kind = prefix // vpc, subnet, fleet
+		}
+		out = append(out, authz.Target{Type: kind, ID: id, Tags: given, TagKeys: keys, Keys: keyed("ec2:createaction", "")})
+	}
+	return out
+}
+
+func tagPairs(tags []ec2types.Tag) (map[string]string, []string) {
+	given := make(map[string]string, len(tags))
+	keys := make([]string, 0, len(tags))
+	for _, t := range tags {
+		given[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		keys = append(keys, aws.ToString(t.Key))
+	}
+	return given, keys
+}
+
+func itoa[T int32 | int64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(int64(*n), 10)
+}

@@ -1,0 +1,392 @@
+package ec2
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A launchView is a launch as policies see it: the request's values, and those of
+// its launch template where it has none.
+type launchView struct {
+	s  *Service
+	sc scope
+	in *awsec2.RunInstancesInput
+	// given is the request without its template: what is not in it is the template's.
+	given    *awsec2.RunInstancesInput
+	template string // ARN, or empty
+	// profile and role are the ARNs of the instance profile and its role, or empty.
+	profile, role string
+}
+
+// launchTargets are what RunInstances touches, each of which is evaluated.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances
+func (s *Service) launchTargets(ctx context.Context, sc scope, in *awsec2.RunInstancesInput) []authz.Target {
+	v := launchView{s: s, sc: sc, in: in, given: in}
+	if in.LaunchTemplate != nil {
+		// A template that is not there is the handler's to refuse.
+		if merged, t, err := mergedLaunch(s.store, sc, in); err == nil {
+			v.in, v.template = merged, sc.arn("launch-template", t.ID)
+		}
+	}
+	v.findProfile(ctx)
+	out := []authz.Target{v.instance(), v.image()}
+	out = append(out, v.network()...)
+	out = append(out, v.volumes()...)
+	if name := aws.ToString(v.in.KeyName); name != "" {
+		out = append(out, v.target("key-pair", name, v.given.KeyName == nil, nil))
+	}
+	if p := v.in.Placement; p != nil && aws.ToString(p.GroupName) != "" {
+		out = append(out, v.target("placement-group", *p.GroupName, v.given.Placement == nil, nil))
+	}
+	if t := in.LaunchTemplate; t != nil {
+		id := aws.ToString(t.LaunchTemplateId)
+		if id == "" {
+			id = aws.ToString(t.LaunchTemplateName)
+		}
+		out = append(out, v.target("launch-template", id, false, nil))
+	}
+	if v.role != "" {
+		out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: v.role, Keys: keyed("iam:passedtoservice", "ec2.amazonaws.com")})
+	}
+	return out
+}
+
+// mergedLaunch lays a request over the version of its launch template.
+func mergedLaunch(r store.Reader, sc scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, launchTemplateRecord, error) {
+	t, err := findTemplate(r, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)
+	if err != nil {
+		return nil, t, err
+	}
+	n, err := t.version(aws.ToString(in.LaunchTemplate.Version))
+	if err != nil {
+		return nil, t, err
+	}
+	version, err := getTemplateVersion(r, sc, t, n)
+	if err != nil {
+		return nil, t, err
+	}
+	given, err := compactJSON(in)
+	if err != nil {
+		return nil, t, err
+	}
+	merged, err := overlayJSON(version.Data, given)
+	if err != nil {
+		return nil, t, err
+	}
+	var base awsec2.RunInstancesInput
+	out := new(awsec2.RunInstancesInput)
+	if err := json.Unmarshal(version.Data, &base); err != nil {
+		return nil, t, err
+	}
+	if err := json.Unmarshal(merged, out); err != nil {
+		return nil, t, err
+	}
+	out.TagSpecifications = mergeTagSpecs(base.TagSpecifications, in.TagSpecifications)
+	out.BlockDeviceMappings = mergeDevices(base.BlockDeviceMappings, in.BlockDeviceMappings)
+	return out, t, nil
+}
+
+// target is a resource of the launch; fromTemplate says that the launch template
+// names it, and the request does not.
+func (v *launchView) target(kind, id string, fromTemplate bool, keys map[string][]string) authz.Target {
+	if keys == nil {
+		keys = map[string][]string{}
+	}
+	maps.Copy(keys, keyed("ec2:launchtemplate", v.template, "ec2:islaunchtemplateresource", strconv.FormatBool(fromTemplate && v.template != "")))
+	t := authz.Target{Type: kind, ID: id, Keys: keys}
+	if id == "" {
+		for _, spec := range v.in.TagSpecifications {
+			if string(spec.ResourceType) == kind {
+				t.Tags, t.TagKeys = tagPairs(spec.Tags)
+			}
+		}
+	}
+	return t
+}
+
+func (v *launchView) instance() authz.Target {
+	in := v.in
+	kind := string(in.InstanceType)
+	if kind == "" {
+		kind = "m1.small" // EC2's default
+	}
+	market, tenancy, group := "on-demand", "default", ""
+	if in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType != "" {
+		market = string(in.InstanceMarketOptions.MarketType)
+	}
+	if p := in.Placement; p != nil {
+		if p.Tenancy != "" {
+			tenancy = string(p.Tenancy)
+		}
+		if name := aws.ToString(p.GroupName); name != "" {
+			group = v.sc.arn("placement-group", name)
+		}
+	}
+	keys := keyed(
+		"ec2:instanceid", "", "ec2:instancetype", kind, "ec2:instancemarkettype", market, "ec2:tenancy", tenancy, "ec2:placementgroup", group,
+		"ec2:ebsoptimized", strconv.FormatBool(aws.ToBool(in.EbsOptimized)), "ec2:rootdevicetype", "ebs", "ec2:instanceprofile", v.profile,
+		"ec2:productcode", "", "ec2:managedresourceoperator", "", "ec2:cpuoptionsamdsevsnp", "", "ec2:instancebandwidthweighting", "",
+		"ec2:instanceautorecovery", "default")
+	maps.Copy(keys, v.metadata())
+	maps.Copy(keys, v.zone())
+	return v.target("instance", "", v.given.InstanceType == "", keys)
+}
+
+// metadata is how instances will answer for their metadata: EC2's defaults, and
+// what the launch says.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
+func (v *launchView) metadata() map[string][]string {
+	endpoint, tokens, hops, tags := "enabled", "optional", "1", "disabled"
+	if m := v.in.MetadataOptions; m != nil {
+		if m.HttpEndpoint != "" {
+			endpoint = string(m.HttpEndpoint)
+		}
+		if m.HttpTokens != "" {
+			tokens = string(m.HttpTokens)
+		}
+		if m.HttpPutResponseHopLimit != nil {
+			hops = itoa(m.HttpPutResponseHopLimit)
+		}
+		if m.InstanceMetadataTags != "" {
+			tags = string(m.InstanceMetadataTags)
+		}
+	}
+	return keyed("ec2:metadatahttpendpoint", endpoint, "ec2:metadatahttptokens", tokens, "ec2:metadatahttpputresponsehoplimit", hops, "ec2:instancemetadatatags", tags)
+}
+
+// subnets are those of the launch, in the order of its interfaces.
+func (v *launchView) subnets() []string {
+	var out []string
+	for _, nic := range v.in.NetworkInterfaces {
+		switch {
+		case aws.ToString(nic.SubnetId) != "":
+			out = append(out, *nic.SubnetId)
+		case aws.ToString(nic.NetworkInterfaceId) != "":
+			if e, err := networkInterfaces.Get(v.s.store, v.sc.key(*nic.NetworkInterfaceId)); err == nil {
+				out = append(out, e.SubnetID)
+			}
+		}
+	}
+	if id := aws.ToString(v.in.SubnetId); id != "" {
+		out = append(out, id)
+	}
+	if len(out) == 0 {
+		if sn, err := v.s.launchSubnet(v.sc, v.in.Placement, nil); err == nil {
+			out = append(out, sn.ID)
+		}
+	}
+	return sortedUnique(out)
+}
+
+func (v *launchView) zone() map[string][]string {
+	zone, id := "", ""
+	if ids := v.subnets(); len(ids) > 0 {
+		if sn, err := subnets.Get(v.s.store, v.sc.key(ids[0])); err == nil {
+			zone, id = sn.Zone, sn.ZoneID
+		}
+	}
+	return keyed("ec2:availabilityzone", zone, "ec2:availabilityzoneid", id)
+}
+
+func (v *launchView) image() authz.Target {
+	return v.target("image", aws.ToString(v.in.ImageId), v.given.ImageId == nil, nil)
+}
+
+// network is the interfaces of the launch with their subnets and groups.
+func (v *launchView) network() []authz.Target {
+	var out []authz.Target
+	subnetFromTemplate := v.given.SubnetId == nil && v.given.NetworkInterfaces == nil
+	ids := v.subnets()
+	for _, id := range ids {
+		out = append(out, v.target("subnet", id, subnetFromTemplate, nil))
+	}
+	if len(ids) == 0 {
+		out = append(out, v.target("subnet", "", false, nil))
+	}
+	var groups []string
+	nics := v.in.NetworkInterfaces
+	if len(nics) == 0 {
+		nics = []ec2types.InstanceNetworkInterfaceSpecification{{SubnetId: v.in.SubnetId}}
+		groups = append(groups, v.in.SecurityGroupIds...)
+		groups = append(groups, v.in.SecurityGroups...)
+	}
+	for _, nic := range nics {
+		groups = append(groups, nic.Groups...)
+		public := ""
+		if nic.AssociatePublicIpAddress != nil {
+			public = strconv.FormatBool(*nic.AssociatePublicIpAddress)
+		}
+		keys := keyed("ec2:associatepublicipaddress", public, "ec2:authorizedservice", "", "ec2:managedresourceoperator", "", "ec2:networkinterfaceid", "")
+		subnet := aws.ToString(nic.SubnetId)
+		if subnet == "" && len(ids) > 0 {
+			subnet = ids[0]
+		}
+		if sn, err := subnets.Get(v.s.store, v.sc.key(subnet)); err == nil {
+			maps.Copy(keys, keyed("ec2:subnet", v.sc.arn("subnet", sn.ID), "ec2:vpc", v.sc.arn("vpc", sn.VPCID), "ec2:availabilityzone", sn.Zone))
+		}
+		id := aws.ToString(nic.NetworkInterfaceId)
+		if id != "" {
+			keys = nil
+		}
+		out = append(out, v.target("network-interface", id, v.given.NetworkInterfaces == nil, keys))
+	}
+	groupsFromTemplate := v.given.SecurityGroupIds == nil && v.given.SecurityGroups == nil && v.given.NetworkInterfaces == nil
+	if len(groups) == 0 {
+		groups = v.defaultGroup(ids)
+	}
+	for _, g := range sortedUnique(groups) {
+		out = append(out, v.target("security-group", g, groupsFromTemplate, nil))
+	}
+	return out
+}
+
+// defaultGroup is the group of a launch that names none: its VPC's default one.
+func (v *launchView) defaultGroup(subnetIDs []string) []string {
+	if len(subnetIDs) == 0 {
+		return []string{""}
+	}
+	sn, err := subnets.Get(v.s.store, v.sc.key(subnetIDs[0]))
+	if err != nil {
+		return []string{""}
+	}
+	vpc, err := vpcs.Get(v.s.store, v.sc.key(sn.VPCID))
+	if err != nil {
+		return []string{""}
+	}
+	return []string{vpc.DefaultGroupID}
+}
+
+// volumes are those that the launch makes: the image's, changed and joined by the
+// launch's own.
+func (v *launchView) volumes() []authz.Target {
+	type volume struct {
+		kind, size, iops, throughput, encrypted, snapshot string
+	}
+	byDevice := map[string]volume{}
+	if img, ok := v.s.resolveImage(v.sc, aws.ToString(v.in.ImageId)); ok {
+		for _, d := range img.Devices {
+			byDevice[d.Name] = volume{kind: d.Type, size: strconv.Itoa(int(d.SizeGiB)), encrypted: strconv.FormatBool(d.Encrypted)}
+		}
+	}
+	for _, m := range v.in.BlockDeviceMappings {
+		name := aws.ToString(m.DeviceName)
+		if m.NoDevice != nil {
+			delete(byDevice, name)
+			continue
+		}
+		if m.Ebs == nil {
+			continue
+		}
+		d := byDevice[name]
+		if m.Ebs.VolumeType != "" {
+			d.kind = string(m.Ebs.VolumeType)
+		}
+		if m.Ebs.VolumeSize != nil {
+			d.size = itoa(m.Ebs.VolumeSize)
+		}
+		if m.Ebs.Encrypted != nil {
+			d.encrypted = strconv.FormatBool(*m.Ebs.Encrypted)
+		}
+		if id := aws.ToString(m.Ebs.SnapshotId); id != "" {
+			d.snapshot = "arn:aws:ec2:" + v.sc.region + "::snapshot/" + id
+		}
+		d.iops, d.throughput = itoa(m.Ebs.Iops), itoa(m.Ebs.Throughput)
+		byDevice[name] = d
+	}
+	if len(byDevice) == 0 {
+		byDevice[""] = volume{}
+	}
+	seen := map[volume]bool{}
+	var out []authz.Target
+	for _, name := range slices.Sorted(maps.Keys(byDevice)) {
+		d := byDevice[name]
+		if seen[d] {
+			continue
+		}
+		seen[d] = true
+		keys := keyed("ec2:volumetype", d.kind, "ec2:volumesize", d.size, "ec2:volumeiops", d.iops, "ec2:volumethroughput", d.throughput,
+			"ec2:encrypted", d.encrypted, "ec2:parentsnapshot", d.snapshot, "ec2:volumeid", "", "ec2:managedresourceoperator", "",
+			"ec2:volumeinitializationrate", "", "ec2:kmskeyid", "")
+		maps.Copy(keys, v.zone())
+		out = append(out, v.target("volume", "", v.given.BlockDeviceMappings == nil, keys))
+	}
+	return out
+}
+
+// findProfile finds the launch's instance profile and the role in it, which the
+// caller passes.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
+func (v *launchView) findProfile(ctx context.Context) {
+	p := v.in.IamInstanceProfile
+	if p == nil {
+		return
+	}
+	v.profile = aws.ToString(p.Arn)
+	name := v.profile[strings.LastIndexByte(v.profile, '/')+1:]
+	if name == "" {
+		if name = aws.ToString(p.Name); name == "" {
+			return
+		}
+		v.profile = arn.IAM(v.sc.account, "instance-profile/"+name)
+	}
+	if v.s.profiles == nil {
+		return
+	}
+	found, ok, err := v.s.profiles.InstanceProfile(ctx, v.sc.account, name)
+	if ok && err == nil { // otherwise the handler says that there is none
+		v.profile, v.role = found.ARN, found.RoleARN
+	}
+}
+
+// fleetTargets are what CreateFleet touches. What its launches touch is asked for
+// each of its pools when it launches (Config.AuthorizeLaunch).
+func (s *Service) fleetTargets(_ context.Context, sc scope, in *awsec2.CreateFleetInput) []authz.Target {
+	created := func(kind string) authz.Target {
+		t := authz.Target{Type: kind}
+		for _, spec := range in.TagSpecifications {
+			if string(spec.ResourceType) == kind {
+				t.Tags, t.TagKeys = tagPairs(spec.Tags)
+			}
+		}
+		return t
+	}
+	out := []authz.Target{created("fleet")}
+	instance := created("instance")
+	instance.Keys = keyed("ec2:instanceid", "", "ec2:rootdevicetype", "ebs", "ec2:cpuoptionsamdsevsnp", "", "ec2:instancebandwidthweighting", "", "ec2:placementgroup", "")
+	out = append(out, instance)
+	if volume := created("volume"); volume.Tags != nil {
+		out = append(out, volume)
+	}
+	seen := map[string]bool{}
+	add := func(kind string, id *string) {
+		if v := aws.ToString(id); v != "" && !seen[kind+v] {
+			seen[kind+v] = true
+			out = append(out, authz.Target{Type: kind, ID: v})
+		}
+	}
+	for _, c := range in.LaunchTemplateConfigs {
+		if t := c.LaunchTemplateSpecification; t != nil {
+			add("launch-template", t.LaunchTemplateId)
+			add("launch-template", t.LaunchTemplateName)
+		}
+		for _, o := range c.Overrides {
+			for id := range strings.SplitSeq(aws.ToString(o.SubnetId), ",") {
+				add("subnet", aws.String(strings.TrimSpace(id)))
+			}
+			add("image", o.ImageId)
+		}
+	}
+	return out
+}

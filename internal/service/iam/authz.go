@@ -1,0 +1,83 @@
+package iam
+
+import (
+	"context"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
+)
+
+// Authz tells package authz what is stored of IAM's resources.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// Resource implements authz.Resolver. What has a name is found by it, or by its
+// ARN.
+func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (authz.Resource, bool) {
+	name := id
+	if owner, _, n, ok := arnName(id, kind); ok {
+		account, name = owner, n
+	} else if strings.HasPrefix(id, "arn:") && kind != "oidc-provider" {
+		return authz.Resource{}, false
+	}
+	switch kind {
+	case "user":
+		u, err := users.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, err == nil
+	case "role":
+		role, err := roles.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, err == nil
+	case "group":
+		g, err := groups.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: g.arn(account)}, err == nil
+	case "policy":
+		if p, ok := managedpolicies.Get(id); ok {
+			return authz.Resource{ARN: p.ARN}, true
+		}
+		p, err := policies.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}, err == nil
+	case "instance-profile":
+		p, err := profiles.Get(r.s.store, nameKey(account, name))
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		out := authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}
+		if role, err := r.s.RoleByName(ctx, account, p.Role); p.Role != "" && err == nil {
+			out.Role = role.ARN
+		}
+		return out, true
+	case "oidc-provider":
+		return r.provider(account, id)
+	}
+	return authz.Resource{}, false
+}
+
+func (r resolver) provider(account, id string) (authz.Resource, bool) {
+	url := id
+	if _, rest, ok := strings.Cut(id, ":oidc-provider/"); ok {
+		url = rest
+	}
+	url = strings.TrimPrefix(url, "https://")
+	items, err := providers.List(r.s.store, within(account))
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	for i := range items {
+		if p := &items[i].Value; p.URL == url {
+			return authz.Resource{ARN: providerARN(account, p.URL), Tags: tagMap(p.Tags)}, true
+		}
+	}
+	return authz.Resource{}, false
+}
+
+// boundaryKey is the permissions boundary of the user or role itself, which IAM
+// shows where a request names none.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html
+func boundaryKey(boundary string) map[string][]string {
+	if boundary == "" {
+		return map[string][]string{"iam:permissionsboundary": nil}
+	}
+	return map[string][]string{"iam:permissionsboundary": {boundary}}
+}
