@@ -24,7 +24,7 @@ type Resolution struct {
 // Ranges that public names resolve into: AWS's services have addresses of a range
 // of AWS's, everybody else has addresses of TEST-NET-2. Both stay the same for a name.
 var (
-	serviceRange = netip.MustParsePrefix("52.94.0.0/16")
+	serviceRange = netip.MustParsePrefix("99.77.128.0/17")
 	worldRange   = netip.MustParsePrefix("198.51.100.0/24")
 )
 

@@ -334,3 +334,21 @@ func (s *Snapshot) shape() *topology {
 	slices.SortFunc(t.endpoints, func(a, b *VPCEndpoint) int { return strings.Compare(a.ID, b.ID) })
 	return t
 }
+
+// PeeredAccounts returns the other accounts that an account's VPCs are peered with
+// in this region.
+func (s *Snapshot) PeeredAccounts(account string) []string {
+	var out []string
+	for _, v := range s.topology.vpcs {
+		if v.Account != account {
+			continue
+		}
+		for _, p := range v.peerings {
+			_, there := p.sides(v.ID)
+			if there.Account != "" && there.Account != account && there.Region == s.region && !slices.Contains(out, there.Account) {
+				out = append(out, there.Account)
+			}
+		}
+	}
+	return out
+}

@@ -83,6 +83,10 @@ func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
 	}
 }
 
+// Changed is Next for who does not wait: it returns the keys that Next would
+// return, or none.
+func (w *Watcher) Changed() []Key { return w.take() }
+
 func (w *Watcher) take() []Key {
 	w.v.mu.Lock()
 	dirty := w.dirty

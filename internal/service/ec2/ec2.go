@@ -110,6 +110,7 @@ type Service struct {
 	machines Machines
 	log      *slog.Logger
 	booted   *bootedSet
+	reached  reachCache
 }
 
 // New returns the service. Call Run to make instances live.

@@ -1,0 +1,227 @@
+package ec2
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The records as package reach knows them.
+
+func (t Tags) name() string { return t["Name"] }
+
+// addressOf reads an address of a record; the zero Addr if there is none.
+func addressOf(s string) netip.Addr {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a
+}
+
+// blocksOf reads blocks of records, leaving out what is not one.
+func blocksOf(blocks ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, b := range blocks {
+		if p, err := netip.ParsePrefix(b); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func reachVPC(r store.Reader, sc scope, v vpcRecord) reach.Resource {
+	out := &reach.VPC{
+		ID: v.ID, Name: v.Tags.name(), Account: sc.account, CIDRs: append(v.prefixes(), v.prefixes6()...),
+		DNSSupport: !v.NoDNSSupport, DNSHostnames: v.DNSHostnames,
+	}
+	// A set of options never changes, so that the VPC's record tells of every change.
+	if o, err := dhcpOptions.Get(r, sc.key(v.DHCPOptionsID)); err == nil {
+		for _, server := range o.Options["domain-name-servers"] {
+			if a := addressOf(server); a.IsValid() {
+				out.Resolvers = append(out.Resolvers, a)
+			}
+		}
+	}
+	return out
+}
+
+func reachSubnet(_ store.Reader, _ scope, sn subnetRecord) reach.Resource {
+	return &reach.Subnet{
+		ID: sn.ID, Name: sn.Tags.name(), VPC: sn.VPCID, Zone: sn.Zone,
+		CIDRs: append(blocksOf(sn.CIDR), prefixesOf(sn.IPv6)...),
+	}
+}
+
+func reachRouteTable(_ store.Reader, _ scope, t routeTableRecord) reach.Resource {
+	out := &reach.RouteTable{ID: t.ID, Name: t.Tags.name(), VPC: t.VPCID}
+	for _, a := range t.Associations {
+		if a.Main {
+			out.Main = true
+		} else {
+			out.Subnets = append(out.Subnets, a.SubnetID)
+		}
+	}
+	for _, r := range t.Routes {
+		to := reach.Route{Origin: r.Origin, Target: cmp.Or(r.GatewayID, r.NATGatewayID, r.PeeringID, r.EgressOnlyGatewayID, r.InterfaceID)}
+		if strings.HasPrefix(r.Destination, "pl-") {
+			to.PrefixList = r.Destination
+		} else if p, err := netip.ParsePrefix(r.Destination); err == nil {
+			to.Destination = p
+		} else {
+			continue
+		}
+		out.Routes = append(out.Routes, to)
+	}
+	return out
+}
+
+func reachACL(_ store.Reader, _ scope, a networkACLRecord) reach.Resource {
+	out := &reach.ACL{ID: a.ID, Name: a.Tags.name(), VPC: a.VPCID, Default: a.Default}
+	for _, as := range a.Associations {
+		out.Subnets = append(out.Subnets, as.SubnetID)
+	}
+	for _, e := range a.Entries {
+		protocol, err := reach.ParseProtocol(e.Protocol)
+		blocks := blocksOf(cmp.Or(e.CIDR, e.CIDR6))
+		if err != nil || len(blocks) == 0 {
+			continue
+		}
+		to := reach.Entry{
+			Number: int(e.Number), Egress: e.Egress, Allow: e.Allow, Protocol: protocol, CIDR: blocks[0],
+			Ports: reach.PortRange{To: 65535}, ICMPType: -1, ICMPCode: -1,
+		}
+		if e.Ports != nil {
+			to.Ports = portsOf(e.Ports.From, e.Ports.To)
+		}
+		if e.ICMP != nil {
+			to.ICMPType, to.ICMPCode = int(e.ICMP.Type), int(e.ICMP.Code)
+		}
+		out.Entries = append(out.Entries, to)
+	}
+	return out
+}
+
+// portsOf is a range of a record; -1 stands for all.
+func portsOf(from, to int32) reach.PortRange {
+	if from < 0 || to < 0 || to > 65535 {
+		return reach.PortRange{To: 65535}
+	}
+	return reach.PortRange{From: uint16(from), To: uint16(to)}
+}
+
+func reachGroup(_ store.Reader, _ scope, g securityGroupRecord) reach.Resource {
+	out := &reach.SecurityGroup{ID: g.ID, Name: cmp.Or(g.Tags.name(), g.Name), VPC: g.VPCID, Rules: make([]reach.Rule, 0, len(g.Rules))}
+	for _, r := range g.Rules {
+		protocol, err := reach.ParseProtocol(r.Protocol)
+		if err != nil {
+			continue
+		}
+		to := reach.Rule{
+			ID: r.ID, Egress: r.Egress, Protocol: protocol, PrefixList: r.PrefixListID, Group: r.GroupID,
+			Ports: reach.PortRange{To: 65535}, ICMPType: -1, ICMPCode: -1,
+		}
+		if blocks := blocksOf(cmp.Or(r.CIDR, r.CIDR6)); len(blocks) > 0 {
+			to.CIDR = blocks[0]
+		}
+		switch protocol {
+		case reach.TCP, reach.UDP:
+			to.Ports = portsOf(r.From, r.To)
+		case reach.ICMP, reach.ICMPv6:
+			to.ICMPType, to.ICMPCode = int(r.From), int(r.To)
+		}
+		out.Rules = append(out.Rules, to)
+	}
+	return out
+}
+
+func reachInterface(_ store.Reader, _ scope, e networkInterfaceRecord) reach.Resource {
+	out := &reach.Interface{
+		ID: e.ID, Name: e.Tags.name(), VPC: e.VPCID, Subnet: e.SubnetID, Zone: e.Zone, Type: e.Type, Description: e.Description,
+		Instance: e.Attachment.InstanceID, Primary: e.Attachment.DeviceIndex == 0 && e.Attachment.CardIndex == 0,
+		Attached: e.Attachment.ID != "" || e.RequesterID != "", Requester: e.RequesterID, NoSourceDestCheck: e.NoSourceDestCheck,
+		Prefixes: blocksOf(e.Prefixes...), Groups: e.Groups, Addresses: make([]reach.Address, 0, len(e.Addresses)+len(e.IPv6)),
+	}
+	for i, a := range e.Addresses {
+		to := reach.Address{Private: addressOf(a)}
+		if i == 0 {
+			to.Public = addressOf(e.PublicIP)
+		}
+		for _, as := range e.Elastic {
+			if as.PrivateIP == a {
+				to.Public = addressOf(as.PublicIP)
+			}
+		}
+		out.Addresses = append(out.Addresses, to)
+	}
+	for _, a := range e.IPv6 {
+		out.Addresses = append(out.Addresses, reach.Address{Private: addressOf(a)})
+	}
+	return out
+}
+
+func reachInstance(_ store.Reader, _ scope, i instanceRecord) reach.Resource {
+	return &reach.Instance{ID: i.ID, Name: i.Tags.name(), State: i.State, ResourceName: i.ResourceNameA || i.HostnameType == "resource-name"}
+}
+
+func reachInternetGateway(_ store.Reader, _ scope, g internetGatewayRecord) reach.Resource {
+	return &reach.InternetGateway{ID: g.ID, Name: g.Tags.name(), VPC: g.VPCID}
+}
+
+func reachEgressGateway(_ store.Reader, _ scope, g egressGatewayRecord) reach.Resource {
+	return &reach.EgressOnlyGateway{ID: g.ID, Name: g.Tags.name(), VPC: g.VPCID}
+}
+
+func reachNATGateway(_ store.Reader, _ scope, n natGatewayRecord) reach.Resource {
+	out := &reach.NATGateway{ID: n.ID, Name: n.Tags.name(), VPC: n.VPCID, Subnet: n.SubnetID, State: n.State}
+	if len(n.Addresses) > 0 {
+		out.Interface = n.Addresses[0].InterfaceID
+	}
+	return out
+}
+
+func reachPeering(_ store.Reader, _ scope, p peeringRecord) reach.Resource {
+	side := func(s peeringSide) reach.PeeringSide {
+		return reach.PeeringSide{VPC: s.VPCID, Account: s.Account, Region: s.Region, CIDRs: blocksOf(s.CIDR), ResolveRemote: s.AllowDNS}
+	}
+	return &reach.Peering{ID: p.ID, Name: p.Tags.name(), State: string(p.State), Requester: side(p.Requester), Accepter: side(p.Accepter)}
+}
+
+func reachEndpoint(r store.Reader, sc scope, v vpcEndpointRecord) reach.Resource {
+	out := &reach.VPCEndpoint{
+		ID: v.ID, Name: v.Tags.name(), VPC: v.VPCID, Type: reach.InterfaceEndpoint, Service: v.ServiceName, State: v.State,
+		Interfaces: v.InterfaceIDs, Policy: v.Policy,
+	}
+	if v.Gateway {
+		out.Type = reach.GatewayEndpoint
+		for _, p := range reachPrefixLists(sc.region) {
+			if p.Name == v.ServiceName {
+				out.PrefixList = p.ID
+			}
+		}
+		return out
+	}
+	out.Names, out.PrivateNames = v.reachNames(r, sc)
+	return out
+}
+
+func reachConnectEndpoint(_ store.Reader, _ scope, c connectEndpointRecord) reach.Resource {
+	out := &reach.ConnectEndpoint{
+		ID: c.ID, Name: c.Tags.name(), VPC: c.VPCID, Subnet: c.SubnetID, State: c.State, PreserveClientIP: c.PreserveClientIP,
+	}
+	if len(c.InterfaceIDs) > 0 {
+		out.Interface = c.InterfaceIDs[0]
+	}
+	return out
+}
+
+func reachPrefixList(p prefixListRecord) reach.Resource {
+	out := &reach.PrefixList{ID: p.ID, Name: p.Name}
+	for _, e := range p.entries() {
+		out.CIDRs = append(out.CIDRs, blocksOf(e.CIDR)...)
+	}
+	return out
+}
