@@ -1,0 +1,39 @@
+package imds
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// NewIdentity makes the key of an installation and its certificate, in DER, with
+// the subject of AWS's own. now is the start of its life, which is as good as
+// endless.
+func NewIdentity(now time.Time) (*rsa.PrivateKey, []byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the instance identity key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 63))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the instance identity key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial.Add(serial, big.NewInt(1)),
+		Subject: pkix.Name{
+			Country: []string{"US"}, Province: []string{"Washington State"}, Locality: []string{"Seattle"},
+			Organization: []string{"Amazon Web Services LLC"}, CommonName: "Drydock instance identity",
+		},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(179, 0, 0),
+		SignatureAlgorithm: x509.SHA256WithRSA,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the instance identity certificate: %w", err)
+	}
+	return key, der, nil
+}
