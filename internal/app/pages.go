@@ -32,6 +32,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
+	mux.HandleFunc("GET /_drydock/why/reach", d.getWhyReach)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})

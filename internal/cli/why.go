@@ -14,6 +14,6 @@ func newWhy(o *globalOptions) *cobra.Command {
 	return cmd
 }
 
-func whyCommands(*globalOptions) []*cobra.Command {
-	return nil
+func whyCommands(o *globalOptions) []*cobra.Command {
+	return []*cobra.Command{newWhyReach(o)}
 }

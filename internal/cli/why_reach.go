@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+func newWhyReach(o *globalOptions) *cobra.Command {
+	var from, to, protocol, account, region, output string
+	cmd := &cobra.Command{
+		Use:   "reach --from SOURCE --to DESTINATION",
+		Short: "Show whether a connection can be made, hop by hop",
+		Long: `Show whether a connection can be made in the network of an account and region,
+hop by hop, there and back: the route, security group rule or network ACL entry
+that decides at each hop, what is in the way, and the AWS CLI command that would
+change it.
+
+A source is an instance (i-…), a network interface (eni-…), an Instance Connect
+endpoint (eice-…), "laptop", which is this machine as AWS sees it (--client-address
+of drydock up), or a public address. A destination is an address, a host name, an
+instance, a network interface or a VPC endpoint (vpce-…), with a port.
+
+The exit code is 0 if the destination can be reached, 1 if it cannot, 2 if the
+question is wrong.`,
+		Example: `  drydock why reach --from i-0123456789abcdef0 --to ec2.us-east-1.amazonaws.com:443
+  drydock why reach --from laptop --to i-0123456789abcdef0:22
+  drydock why reach --from laptop --to i-0123456789abcdef0 --protocol icmp -o dot | dot -Tsvg`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, port, err := destination(to, protocol)
+			if err != nil {
+				return &ExitError{2, withHint(err, "drydock why reach --from laptop --to i-…:22")}
+			}
+			switch {
+			case from == "":
+				return &ExitError{2, withHint(fmt.Errorf("--from is missing"), "drydock why reach --from laptop --to i-…:22")}
+			case account != "" && !accountID.MatchString(account):
+				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
+			case output != "text" && output != "json" && output != "dot":
+				return &ExitError{2, fmt.Errorf("--output %q is none of text, json and dot", output)}
+			}
+			info, err := o.readInfo()
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			q := url.Values{
+				"account": {account}, "region": {region}, "from": {from}, "to": {host}, "port": {port}, "protocol": {protocol},
+			}
+			var v reach.Verdict
+			if err := call(cmd.Context(), info, http.MethodGet, "why/reach", q, nil, &v); err != nil {
+				return &ExitError{2, err}
+			}
+			switch output {
+			case "json":
+				err = o.printJSON(v)
+			case "dot":
+				_, err = fmt.Fprint(o.streams.Out, v.DOT())
+			default:
+				_, err = fmt.Fprint(o.streams.Out, v.Text())
+			}
+			if err == nil && !v.Reachable {
+				return &ExitError{Code: 1}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "", "where the connection comes from")
+	f.StringVar(&to, "to", "", "where it goes: ADDRESS:PORT, NAME:PORT, ID:PORT, [IPV6]:PORT")
+	f.StringVar(&protocol, "protocol", "tcp", "tcp, udp, icmp, icmpv6 or a number")
+	f.StringVar(&account, "account", "", "the account (default 000000000000)")
+	f.StringVar(&region, "region", defaultRegion(), "the region")
+	f.StringVarP(&output, "output", "o", "text", "text, json or dot")
+	return cmd
+}
+
+// defaultRegion is the AWS CLI's, without its configuration file.
+func defaultRegion() string {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+		if r := os.Getenv(name); r != "" {
+			return r
+		}
+	}
+	return "us-east-1"
+}
+
+// destination splits --to. ICMP and others have no port.
+func destination(to, protocol string) (host, port string, err error) {
+	ported := protocol == "tcp" || protocol == "udp" || protocol == "6" || protocol == "17"
+	switch {
+	case to == "":
+		return "", "", fmt.Errorf("--to is missing")
+	case !ported:
+		return strings.Trim(to, "[]"), "", nil
+	}
+	host, port, err = net.SplitHostPort(to)
+	if err != nil || host == "" || port == "" {
+		return "", "", fmt.Errorf("--to %q has no port: DESTINATION:PORT", to)
+	}
+	return host, port, nil
+}
