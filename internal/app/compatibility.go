@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -26,7 +27,7 @@ func WriteCompatibility(w io.Writer) error {
 // constantServices are services that know their operations and nothing else.
 func constantServices() *daemon {
 	return &daemon{
-		eks: new(eks.Service), ec2: new(ec2.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
+		eks: new(eks.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
 		pricing: new(pricing.Service), quotas: new(servicequotas.Service),
 	}
 }

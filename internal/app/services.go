@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -49,6 +50,7 @@ type daemon struct {
 	iam      *iam.Service
 	sts      *sts.Service
 	ec2      *ec2.Service
+	scaling  *autoscaling.Service
 	ssm      *ssm.Service
 	pricing  *pricing.Service
 	quotas   *servicequotas.Service
@@ -65,7 +67,7 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
@@ -117,6 +119,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Log:      d.log,
 	})
 	d.machines.ec2 = d.ec2
+	d.scaling = d.newAutoScaling()
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Log: d.log})
 	d.pricing = pricing.New()
 	eksQuotas := d.connectQuotas()
@@ -152,6 +155,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	close(d.connected)
 	return map[string]func(context.Context) error{
 		"ec2":            d.ec2.Run,
+		"autoscaling":    d.scaling.Run,
 		"eks":            d.eks.Run,
 		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
 	}, nil

@@ -34,6 +34,9 @@ type Config struct {
 	Name string
 	// Watcher names the records to look at. Run stops it.
 	Watcher *store.Watcher
+	// Related are records of other kinds whose changes call Reconcile for a record
+	// of Watcher's: the instances of a group. Run stops their watchers too.
+	Related []Related
 	// Reconcile brings one record's world up to date, also that of a record that
 	// is gone. A duration above zero asks to be called again after it; an error,
 	// after a growing delay. A change of the record calls it at once in any case.
@@ -45,10 +48,20 @@ type Config struct {
 	Clock   clock.WithTicker // of the delays; nil: the real one
 }
 
+// Related says which record to look at when another one changes.
+type Related struct {
+	Watcher *store.Watcher
+	// Of returns the key to reconcile for a changed record; false for none.
+	Of func(changed store.Key) (store.Key, bool)
+}
+
 // Run reconciles until ctx ends, and returns when every call has returned: nil,
 // or why it ended before ctx did (store.ErrClosed).
 func Run(ctx context.Context, cfg Config) error {
 	defer cfg.Watcher.Stop()
+	for _, r := range cfg.Related {
+		defer r.Watcher.Stop()
+	}
 	if cfg.Workers == 0 {
 		cfg.Workers = 4
 	}
@@ -79,6 +92,10 @@ func Run(ctx context.Context, cfg Config) error {
 			}
 		})
 	}
+	var watchers sync.WaitGroup
+	for _, r := range cfg.Related {
+		watchers.Go(func() { r.feed(calls, queue) })
+	}
 	var err error
 	for err == nil {
 		var keys []store.Key
@@ -88,12 +105,29 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	}
 	cancel()
+	watchers.Wait()
 	queue.ShutDown()
 	workers.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// feed queues what is related to each change until ctx or the watcher ends; the
+// end of the store ends Run by its own watcher.
+func (r Related) feed(ctx context.Context, queue workqueue.TypedRateLimitingInterface[store.Key]) {
+	for {
+		keys, err := r.Watcher.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, changed := range keys {
+			if k, ok := r.Of(changed); ok {
+				queue.Add(k)
+			}
+		}
+	}
 }
 
 // one reconciles a key and asks for the next call.

@@ -208,6 +208,46 @@ func TestAgainAfter(t *testing.T) {
 	waitCalls(t, &calls, 3)
 }
 
+// TestRelated: a change of another kind of record reconciles the one it belongs to.
+func TestRelated(t *testing.T) {
+	s := open(t)
+	put(t, s, key("a"), thing{})
+	parts := store.NewCollection[thing]("test", "part")
+	var calls, strangers atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	w, related := things.Watch(s, store.Scope{}), parts.Watch(s, store.Scope{})
+	go func() {
+		done <- reconcile.Run(ctx, reconcile.Config{
+			Name: "test/thing", Watcher: w, Log: slog.New(slog.DiscardHandler),
+			Related: []reconcile.Related{{Watcher: related, Of: func(k store.Key) (store.Key, bool) {
+				owner, _, ok := strings.Cut(k.ID, "/")
+				return key(owner), ok
+			}}},
+			Reconcile: func(_ context.Context, k store.Key) (time.Duration, error) {
+				if k != key("a") {
+					strangers.Add(1)
+				}
+				calls.Add(1)
+				return 0, nil
+			},
+		})
+	}()
+	waitCalls(t, &calls, 1)
+	write := func(id string) {
+		if err := s.Update(t.Context(), func(tx *store.Tx) error { return parts.Put(tx, key(id), thing{}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("nobody")
+	write("a/1")
+	waitCalls(t, &calls, 2)
+	cancel()
+	if err := <-done; err != nil || strangers.Load() != 0 {
+		t.Errorf("Run: %v; %d strangers", err, strangers.Load())
+	}
+}
+
 func TestPanicIsAnError(t *testing.T) {
 	s := open(t)
 	put(t, s, key("bad"), thing{})

@@ -168,3 +168,10 @@ func (s *Service) PrivateDNSName(account, region, id string) (string, bool) {
 func (s *Service) WatchInstances(scope store.Scope) *store.Watcher {
 	return instances.Watch(s.store, scope)
 }
+
+// InstanceState returns the state of an instance (running, terminated, …); false
+// if there is none. It costs one look-up.
+func (s *Service) InstanceState(account, region, id string) (string, bool) {
+	i, err := instances.Get(s.store, scope{account, region}.key(id))
+	return i.State, err == nil
+}

@@ -1,0 +1,21 @@
+package app
+
+import (
+	"context"
+
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+)
+
+// newAutoScaling makes the Auto Scaling service and connects it to EC2 and IAM.
+func (d *daemon) newAutoScaling() *autoscaling.Service {
+	return autoscaling.New(autoscaling.Config{
+		Store:     d.store,
+		EC2:       d.ec2,
+		Instances: d.ec2,
+		EnsureServiceRole: func(ctx context.Context, account string) (string, error) {
+			role, err := d.iam.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
+			return role.ARN, err
+		},
+		Log: d.log,
+	})
+}

@@ -1,0 +1,151 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxAttached is how many instances one call attaches or detaches.
+const maxAttached = 20
+
+// AttachInstances takes running instances into a group, which grows by them.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-instance-asg.html
+func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.AttachInstancesInput) (*awsautoscaling.AttachInstancesOutput, error) {
+	sc := scopeOf(ctx)
+	if len(in.InstanceIds) == 0 || len(in.InstanceIds) > maxAttached {
+		return nil, errValidation("You must specify 1 to %d instance IDs.", maxAttached) // from memory
+	}
+	svc := s.asService(ctx, sc.account, sc.region)
+	described, err := s.cfg.EC2.DescribeInstances(svc, &awsec2.DescribeInstancesInput{InstanceIds: in.InstanceIds})
+	if errorCode(err) != "" {
+		return nil, errInvalidInstance(in.InstanceIds[0])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the instances: %w", err)
+	}
+	var attached []memberRecord
+	for _, r := range described.Reservations {
+		for _, i := range r.Instances {
+			if i.State.Name != ec2types.InstanceStateNameRunning {
+				return nil, errNotRunning(*i.InstanceId)
+			}
+			m := memberRecord{
+				ID: *i.InstanceId, Group: aws.ToString(in.AutoScalingGroupName), Subnet: aws.ToString(i.SubnetId), Type: string(i.InstanceType),
+				Image: aws.ToString(i.ImageId), Spot: i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot,
+				Launched: aws.ToTime(i.LaunchTime), State: autoscalingtypes.LifecycleStatePending,
+			}
+			if p := i.Placement; p != nil {
+				m.Zone, m.ZoneID = aws.ToString(p.AvailabilityZone), aws.ToString(p.AvailabilityZoneId)
+			}
+			attached = append(attached, m)
+		}
+	}
+	slices.SortFunc(attached, byID)
+	now := s.now()
+	err = s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
+		was := *g.Group.DesiredCapacity
+		next := was + int32(len(attached)) //nolint:gosec // twenty at most
+		if next > *g.Group.MaxSize {
+			return errAttachAboveMax(next, *g.Group.MaxSize)
+		}
+		for n, m := range attached {
+			if o, err := owners.Get(tx, sc.key(m.ID)); err == nil {
+				return errAlreadyAttached(m.ID, o.Group)
+			}
+			if !slices.Contains(g.Group.AvailabilityZones, m.Zone) {
+				return errValidation("Instance %s is in Availability Zone %s, which is not one of AutoScalingGroup %s", m.ID, m.Zone, g.name()) // from memory
+			}
+			key := sc.group(g.name())
+			cause := fmt.Sprintf("At %s an instance was attached in response to a user request, increasing the capacity from %d to %d.", stamp(now), int(was)+n, int(was)+n+1) // from memory
+			id, err := begin(tx, key, g, "Attaching an existing EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
+			if err != nil {
+				return err
+			}
+			m.Activity = id
+			if err := members.Put(tx, below(key, m.ID), m); err != nil {
+				return err
+			}
+			if err := owners.Put(tx, sc.key(m.ID), ownerRecord{g.name()}); err != nil {
+				return err
+			}
+		}
+		g.Group.DesiredCapacity = &next
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The tag is for people; what belongs to the group is in its records.
+	_, err = s.cfg.EC2.CreateTags(svc, &awsec2.CreateTagsInput{Resources: in.InstanceIds, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: in.AutoScalingGroupName}}})
+	return &awsautoscaling.AttachInstancesOutput{}, err
+}
+
+// DetachInstances lets instances go, which run on.
+func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.DetachInstancesInput) (*awsautoscaling.DetachInstancesOutput, error) {
+	sc := scopeOf(ctx)
+	if in.ShouldDecrementDesiredCapacity == nil {
+		return nil, errMissing("shouldDecrementDesiredCapacity")
+	}
+	if len(in.InstanceIds) == 0 || len(in.InstanceIds) > maxAttached {
+		return nil, errValidation("You must specify 1 to %d instance IDs.", maxAttached) // from memory
+	}
+	now := s.now()
+	var done []autoscalingtypes.Activity
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
+		done = nil
+		key := sc.group(g.name())
+		for _, id := range in.InstanceIds {
+			m, err := members.Get(tx, below(key, cmp.Or(id, "-")))
+			if notFound(err) {
+				return errNotInGroup(id, g.name())
+			}
+			if err != nil {
+				return err
+			}
+			if m.State != autoscalingtypes.LifecycleStateInService && m.State != autoscalingtypes.LifecycleStateStandby {
+				return errNotInService(id, "InService or Standby")
+			}
+			cause := fmt.Sprintf("At %s instance %s was detached in response to a user request", stamp(now), id)
+			if *in.ShouldDecrementDesiredCapacity && m.capacity() {
+				was := *g.Group.DesiredCapacity
+				if was <= *g.Group.MinSize {
+					return errBelowMin(*g.Group.MinSize)
+				}
+				g.Group.DesiredCapacity = aws.Int32(was - 1)
+				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+			}
+			activity, err := begin(tx, key, g, "Detaching EC2 instance: "+id, cause+".", subnet{m.Subnet, m.Zone, m.ZoneID}, now)
+			if err != nil {
+				return err
+			}
+			a, err := actions.Get(tx, below(key, activity))
+			if err != nil {
+				return err
+			}
+			done = append(done, a.Activity)
+			if err := end(tx, key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
+				return err
+			}
+			members.Delete(tx, below(key, id))
+			owners.Delete(tx, sc.key(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.cfg.EC2.DeleteTags(s.asService(ctx, sc.account, sc.region), &awsec2.DeleteTagsInput{
+		Resources: in.InstanceIds, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: in.AutoScalingGroupName}},
+	})
+	return &awsautoscaling.DetachInstancesOutput{Activities: done}, err
+}

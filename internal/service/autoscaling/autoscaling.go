@@ -1,0 +1,143 @@
+// Package autoscaling answers the Amazon EC2 Auto Scaling API: groups, launch
+// configurations, lifecycle hooks, scaling policies (as records), instance
+// refreshes, tags and scaling activities.
+//
+// Handlers write what is wanted into a group's record; one reconciler per group
+// (lifecycle_*.go) launches, follows, replaces and ends its instances with plain
+// EC2 calls. What it is about to launch is a record with a client token before
+// EC2 hears of it, so no crash loses or doubles an instance.
+//
+//	launch plan ─► Pending ─► [Pending:Wait ─►] InService ⇄ Standby
+//	                 └──────────────┴──────────────┴─► [Terminating:Wait ─►] Terminating ─► gone
+//
+// The package starts no machine and knows no cluster. Only the composition root
+// imports it.
+package autoscaling
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// EC2 is what a group asks of EC2. It is called with an awsapi.Call of the group's
+// account and region whose principal is autoscaling.amazonaws.com.
+type EC2 interface {
+	RunInstances(context.Context, *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
+	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
+	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeLaunchTemplateVersions(context.Context, *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error)
+	CreateTags(context.Context, *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error)
+	DeleteTags(context.Context, *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error)
+}
+
+// Instances tells what became of instances.
+type Instances interface {
+	// InstanceState returns running, terminated and so on; false for an instance
+	// that EC2 has forgotten.
+	InstanceState(account, region, id string) (string, bool)
+	// WatchInstances watches instances; the keys' IDs are instance IDs.
+	WatchInstances(store.Scope) *store.Watcher
+}
+
+// Config is what the service needs.
+type Config struct {
+	Store     *store.Store
+	EC2       EC2
+	Instances Instances
+	// EnsureServiceRole makes the account's AWSServiceRoleForAutoScaling unless it
+	// is there, and returns its ARN.
+	EnsureServiceRole func(ctx context.Context, account string) (string, error)
+	Clock             clock.WithTicker // nil: the real one
+	Log               *slog.Logger     // nil: slog.Default
+}
+
+// Service is the Auto Scaling service.
+type Service struct {
+	cfg   Config
+	store *store.Store
+	clock clock.WithTicker
+	log   *slog.Logger
+}
+
+// New returns the service. Call Run to make groups live.
+func New(cfg Config) *Service {
+	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	return s
+}
+
+func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+
+// asService returns a context in which Auto Scaling itself calls.
+func (s *Service) asService(ctx context.Context, account, region string) context.Context {
+	return awsapi.WithCall(ctx, &awsapi.Call{
+		RequestID: awsapi.CallFrom(ctx).RequestID, Account: account, Region: region, Time: s.clock.Now(),
+		Principal: awsapi.Principal{
+			Type: awsapi.AWSService, Account: account, Name: "autoscaling.amazonaws.com", ARN: serviceRoleARN(account),
+		},
+	})
+}
+
+func serviceRoleARN(account string) string {
+	return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+}
+
+// scope is an account and region.
+type scope struct{ account, region string }
+
+func scopeOf(ctx context.Context) scope {
+	call := awsapi.CallFrom(ctx)
+	return scope{call.Account, call.Region}
+}
+
+func (sc scope) key(id string) store.Key {
+	return store.Key{Account: sc.account, Region: sc.region, ID: id}
+}
+
+// group is the key of a group or launch configuration. Names may hold nearly any
+// character, so they are escaped: what belongs to a group has keys "GROUP/…".
+func (sc scope) group(name string) store.Key { return sc.key(url.QueryEscape(name)) }
+
+func (sc scope) all() store.Scope { return store.Scope{Account: sc.account, Region: sc.region} }
+
+// below is the key of something that belongs to a group.
+func below(group store.Key, id string) store.Key {
+	group.ID += "/" + id
+	return group
+}
+
+// allBelow is the scope of what belongs to a group.
+func allBelow(group store.Key) store.Scope {
+	return store.Scope{Account: group.Account, Region: group.Region, Prefix: group.ID + "/"}
+}
+
+// groupOf is the key of the group that k's record belongs to.
+func groupOf(k store.Key) store.Key {
+	k.ID, _, _ = strings.Cut(k.ID, "/")
+	return k
+}
+
+func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+func ignoreNotFound(err error) error {
+	if notFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package autoscaling
+
+import (
+	"fmt"
+
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// Auto Scaling models few errors; whatever is wrong with a request is a
+// ValidationError, and clients (Terraform, eksctl, cluster-autoscaler) look at
+// its text. The texts are those that users of AWS report in public issues,
+// unless marked.
+
+func errValidation(format string, args ...any) error {
+	return awserr.Newf("ValidationError", format, args...)
+}
+
+func errNoGroup(name string) error {
+	return errValidation("AutoScalingGroup name not found - AutoScalingGroup %s not found", name)
+}
+
+func errNoGroupNull() error { return errValidation("AutoScalingGroup name not found - null") }
+
+func errGroupExists(name string) error {
+	return alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
+}
+
+func errGroupPendingDelete(name string) error {
+	return errValidation("AutoScalingGroup '%s' is pending delete", name) // from memory
+}
+
+func errRecreateDuringDelete() error {
+	return alreadyExists("AutoScalingGroup by this name already exists and is pending delete")
+}
+
+func errConfigExists(name string) error {
+	return alreadyExists("Launch Configuration by this name already exists - A launch configuration already exists with the name %s", name)
+}
+
+func alreadyExists(format string, args ...any) error {
+	return &autoscalingtypes.AlreadyExistsFault{Message: new(fmt.Sprintf(format, args...))}
+}
+
+func errNoConfig(name string) error {
+	return errValidation("Launch configuration name not found - A launch configuration with the name: %s does not exist", name)
+}
+
+func errNoConfigToDelete(name string) error {
+	return errValidation("Launch configuration name not found - Launch configuration %s not found", name)
+}
+
+func errConfigInUse(name, group string) error {
+	return &autoscalingtypes.ResourceInUseFault{Message: new(fmt.Sprintf("Cannot delete launch configuration %s because it is attached to AutoScalingGroup %s", name, group))}
+}
+
+func errGroupNotEmpty() error {
+	return &autoscalingtypes.ResourceInUseFault{Message: new("You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")}
+}
+
+func errActivitiesInProgress() error {
+	return &autoscalingtypes.ScalingActivityInProgressFault{Message: new("You cannot delete an AutoScalingGroup while there are scaling activities in progress for that group.")}
+}
+
+func errCooldown(activity string) error { // from memory
+	return &autoscalingtypes.ScalingActivityInProgressFault{Message: new(fmt.Sprintf("Scaling activity %s is in progress and blocks this action", activity))}
+}
+
+func errDeletionProtected(name string) error { // from memory
+	return errValidation("You cannot delete AutoScalingGroup %s because its deletion protection prevents it.", name)
+}
+
+func errMissing(member string) error {
+	return errValidation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+}
+
+func errMaxRecords(n, most int32) error {
+	return errValidation("1 validation error detected: Value '%d' at 'maxRecords' failed to satisfy constraint: Member must have value less than or equal to %d", n, most) // from memory
+}
+
+func errSource() error {
+	return errValidation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
+}
+
+func errTemplateSpec() error {
+	return errValidation("Valid requests must contain either launchTemplateId or LaunchTemplateName")
+}
+
+func errTemplate(cause string) error {
+	return errValidation("You must use a valid fully-formed launch template. %s", cause)
+}
+
+func errNoPlace() error {
+	return errValidation("At least one Availability Zone or VPC Subnet is required.")
+}
+
+func errZonesOfSubnets() error {
+	return errValidation("The availability zones of the specified subnets and the Auto Scaling group do not match")
+}
+
+func errZone(zone string) error { // from memory
+	return errValidation("Invalid Availability Zones: [%s]. Make sure you have a default subnet in each of the requested zones.", zone)
+}
+
+func errBounds(minimum, maximum int32) error {
+	return errValidation("Max bound, %d, must be greater than or equal to min bound, %d", maximum, minimum)
+}
+
+func errNegative(member string) error {
+	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have value greater than or equal to 0", member)
+}
+
+func errDesired(desired, minimum, maximum int32) error {
+	return errValidation("Desired capacity:%d must be between the specified min size:%d and max size:%d", desired, minimum, maximum)
+}
+
+func errDesiredAbove(value, maximum int32) error {
+	return errValidation("New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", value, maximum)
+}
+
+func errDesiredBelow(value, minimum int32) error {
+	return errValidation("New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", value, minimum)
+}
+
+func errNoInstance(id string) error {
+	return errValidation("Instance Id not found - No managed instance found for instance ID: %s", id)
+}
+
+func errNotInGroup(id, group string) error {
+	return errValidation("The instance %s is not part of Auto Scaling group %s.", id, group)
+}
+
+func errNotInService(id, states string) error {
+	return errValidation("The instance %s is not in %s.", id, states)
+}
+
+func errAlreadyAttached(id, group string) error {
+	return errValidation("The Instance: %s is already part of AutoScalingGroup:%s", id, group)
+}
+
+func errNotRunning(id string) error { // from memory
+	return errValidation("Instance %s is not in correct state. Instance(s) must be in 'running' state.", id)
+}
+
+func errInvalidInstance(id string) error {
+	return errValidation("Invalid Instance ID: %s", id) // from memory
+}
+
+func errAttachAboveMax(desired, maximum int32) error {
+	return errValidation("AutoScalingGroup can not be updated: the new desired capacity %d is above the max size %d", desired, maximum) // from memory
+}
+
+func errBelowMin(minimum int32) error {
+	return errValidation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", minimum)
+}
+
+func errHealthStatus(s string) error {
+	return errValidation("Valid instance health states are: [Healthy, Unhealthy]; got %q", s) // from memory
+}
+
+func errHealthCheckType(s string) error {
+	return errValidation("Invalid HealthCheckType: %s. Valid values are EC2 and ELB", s) // from memory
+}
+
+func errProcess(name string) error {
+	return errValidation("Invalid scaling process: %s", name) // from memory
+}
+
+func errTerminationPolicy(name string) error {
+	return errValidation("Invalid termination policy: %s", name) // from memory
+}
+
+func errHookTransition(s string) error {
+	return errValidation("Invalid lifecycle transition: %s. Valid values are autoscaling:EC2_INSTANCE_LAUNCHING and autoscaling:EC2_INSTANCE_TERMINATING", s) // from memory
+}
+
+func errHookResult(s string) error {
+	return errValidation("Lifecycle Action Result %s is not valid. Valid values are CONTINUE and ABANDON", s) // from memory
+}
+
+func errHookTimeout(n int32) error {
+	return errValidation("Heartbeat timeout %d is not valid: it must be between 30 and 7200 seconds", n) // from memory
+}
+
+func errNoHook(name, group string) error {
+	return errValidation("No Lifecycle Hook found with name %s for Auto Scaling group %s", name, group) // from memory
+}
+
+func errNoAction(instance, token string) error {
+	if token != "" {
+		return errValidation("No active Lifecycle Action found with token %s", token)
+	}
+	return errValidation("No active Lifecycle Action found with instance ID %s", instance)
+}
+
+func errPolicy(format string, args ...any) error { return errValidation(format, args...) }
+
+func errNoPolicy() error { return errValidation("Policy name not found") } // from memory
+
+func errFilter(name string) error {
+	return errValidation("Filter type %s is not correct. Allowed Filter types are: auto-scaling-group key value propagate-at-launch", name) // from memory
+}
+
+func errGroupFilter(name string) error {
+	return errValidation("Invalid filter name: %s. Allowed filter names are: tag-key, tag-value, tag:<key>", name) // from memory
+}
+
+func errTagResource(typ string) error {
+	return errValidation("Invalid ResourceType: %s. The only supported value is auto-scaling-group", typ) // from memory
+}
+
+func errTagKey(key string) error {
+	return errValidation("Invalid tag key: '%s'. Keys are 1 to 128 characters long and do not begin with aws:", key) // from memory
+}
+
+func errNextToken() error { return &autoscalingtypes.InvalidNextToken{Message: new("Invalid token")} }
+
+func errRefreshInProgress() error {
+	return &autoscalingtypes.InstanceRefreshInProgressFault{Message: new("An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")}
+}
+
+func errNoRefresh(group string) error {
+	return &autoscalingtypes.ActiveInstanceRefreshNotFoundFault{Message: new("No in progress or pending Instance Refresh found for Auto Scaling group " + group)}
+}
+
+func errLimit(format string, args ...any) error {
+	return &autoscalingtypes.LimitExceededFault{Message: new(fmt.Sprintf(format, args...))}
+}

@@ -1,0 +1,280 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+func checkSizes(g *autoscalingtypes.AutoScalingGroup) error {
+	for member, v := range map[string]*int32{"minSize": g.MinSize, "maxSize": g.MaxSize, "desiredCapacity": g.DesiredCapacity} {
+		if *v < 0 {
+			return errNegative(member)
+		}
+	}
+	if *g.MaxSize < *g.MinSize {
+		return errBounds(*g.MinSize, *g.MaxSize)
+	}
+	if *g.DesiredCapacity < *g.MinSize || *g.DesiredCapacity > *g.MaxSize {
+		return errDesired(*g.DesiredCapacity, *g.MinSize, *g.MaxSize)
+	}
+	return nil
+}
+
+// checkOptions checks and sets what is given of the options.
+func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies []string, capacityType *string) error {
+	if health != nil && *health != "" {
+		for t := range strings.SplitSeq(*health, ",") {
+			if t != "EC2" && t != "ELB" {
+				return errHealthCheckType(*health)
+			}
+		}
+		g.HealthCheckType = health
+	}
+	if len(policies) > 0 {
+		for _, p := range policies {
+			if strings.HasPrefix(p, "arn:") {
+				return awserr.NotImplemented("custom termination policies with Lambda")
+			}
+			if !slices.Contains(terminationPolicies(), p) {
+				return errTerminationPolicy(p)
+			}
+		}
+		g.TerminationPolicies = policies
+	}
+	if capacityType != nil && *capacityType != "units" {
+		return awserr.NotImplemented("Auto Scaling groups whose capacity is counted in " + *capacityType)
+	}
+	for member, v := range map[string]*int32{"defaultCooldown": g.DefaultCooldown, "healthCheckGracePeriod": g.HealthCheckGracePeriod} {
+		if v != nil && *v < 0 {
+			return errNegative(member)
+		}
+	}
+	return nil
+}
+
+// place finds the subnets of a group: those named, or the default ones of its
+// zones.
+func (s *Service) place(svc context.Context, g *groupRecord, zones []string, vpcZones *string) error {
+	var named []string
+	for id := range strings.SplitSeq(aws.ToString(vpcZones), ",") {
+		if id = strings.TrimSpace(id); id != "" {
+			named = append(named, id)
+		}
+	}
+	if len(named) == 0 && len(zones) == 0 {
+		return errNoPlace()
+	}
+	ask := &awsec2.DescribeSubnetsInput{SubnetIds: named}
+	if len(named) == 0 {
+		ask.Filters = []ec2types.Filter{
+			{Name: aws.String("default-for-az"), Values: []string{"true"}}, {Name: aws.String("availability-zone"), Values: zones},
+		}
+	}
+	out, err := s.cfg.EC2.DescribeSubnets(svc, ask)
+	if code := errorCode(err); code != "" {
+		return errValidation("%s", errorText(err))
+	} else if err != nil {
+		return fmt.Errorf("looking for the subnets: %w", err)
+	}
+	found := map[string]subnet{}
+	byZone := map[string]string{}
+	for _, sn := range out.Subnets {
+		found[*sn.SubnetId] = subnet{*sn.SubnetId, aws.ToString(sn.AvailabilityZone), aws.ToString(sn.AvailabilityZoneId)}
+		byZone[aws.ToString(sn.AvailabilityZone)] = *sn.SubnetId
+	}
+	var subnets []subnet
+	for _, id := range named {
+		subnets = append(subnets, found[id])
+	}
+	if len(named) == 0 {
+		for _, z := range zones {
+			if byZone[z] == "" {
+				return errZone(z)
+			}
+			subnets = append(subnets, found[byZone[z]])
+		}
+	}
+	var inZones, zoneIDs []string
+	for _, sn := range subnets {
+		if !slices.Contains(inZones, sn.Zone) {
+			inZones, zoneIDs = append(inZones, sn.Zone), append(zoneIDs, sn.ZoneID)
+		}
+	}
+	for _, z := range zones {
+		if !slices.Contains(inZones, z) {
+			return errZonesOfSubnets()
+		}
+	}
+	if len(zones) > 0 && len(zones) != len(inZones) {
+		return errZonesOfSubnets()
+	}
+	g.Subnets, g.Group.AvailabilityZones, g.Group.AvailabilityZoneIds = subnets, inZones, zoneIDs
+	g.Group.VPCZoneIdentifier = nil
+	if len(named) > 0 {
+		g.Group.VPCZoneIdentifier = aws.String(strings.Join(named, ","))
+	}
+	return nil
+}
+
+// A source is where a group's instances come from: exactly one of the three.
+type source struct {
+	config   *string
+	template *autoscalingtypes.LaunchTemplateSpecification
+	mixed    *autoscalingtypes.MixedInstancesPolicy
+}
+
+func (src source) empty() bool { return src.config == nil && src.template == nil && src.mixed == nil }
+
+// setSource checks a source as AWS does, by a dry run, and makes it the group's.
+func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src source) error {
+	given := 0
+	for _, set := range []bool{src.config != nil, src.template != nil, src.mixed != nil} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		return errSource()
+	}
+	svc := s.asService(ctx, sc.account, sc.region)
+	switch {
+	case src.config != nil:
+		if _, err := configs.Get(s.store, sc.group(*src.config)); notFound(err) {
+			return errNoConfig(*src.config)
+		} else if err != nil {
+			return err
+		}
+	case src.template != nil:
+		spec, _, err := s.template(svc, src.template)
+		if err != nil {
+			return err
+		}
+		src.template = spec
+	default:
+		mixed, err := s.checkMixed(svc, src.mixed, g.Group.MixedInstancesPolicy)
+		if err != nil {
+			return err
+		}
+		src.mixed = mixed
+	}
+	g.Group.LaunchConfigurationName, g.Group.LaunchTemplate, g.Group.MixedInstancesPolicy = src.config, src.template, src.mixed
+	if src.config != nil {
+		return nil // checked when it was made; what is wrong shows in an activity
+	}
+	return s.tryLaunch(svc, sc, g)
+}
+
+// template resolves a launch template: as Describe shows it, and with the number
+// of the version that it stands for now.
+func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTemplateSpecification) (shown, pinned *autoscalingtypes.LaunchTemplateSpecification, err error) {
+	if (aws.ToString(spec.LaunchTemplateId) == "") == (aws.ToString(spec.LaunchTemplateName) == "") {
+		return nil, nil, errTemplateSpec()
+	}
+	version := aws.ToString(spec.Version)
+	if version == "" {
+		version = "$Default"
+	}
+	out, err := s.cfg.EC2.DescribeLaunchTemplateVersions(svc, &awsec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName, Versions: []string{version},
+	})
+	if errorCode(err) != "" {
+		return nil, nil, errTemplate(errorText(err))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for the launch template: %w", err)
+	}
+	if len(out.LaunchTemplateVersions) != 1 {
+		return nil, nil, errTemplate("Could not find the specified version " + version + " for the launch template.")
+	}
+	v := out.LaunchTemplateVersions[0]
+	of := func(version string) *autoscalingtypes.LaunchTemplateSpecification {
+		return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: v.LaunchTemplateId, LaunchTemplateName: v.LaunchTemplateName, Version: &version}
+	}
+	return of(version), of(fmt.Sprint(aws.ToInt64(v.VersionNumber))), nil
+}
+
+// checkMixed checks a mixed instances policy and fills in AWS's defaults, or what
+// an update leaves as it was.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
+func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.MixedInstancesPolicy) (*autoscalingtypes.MixedInstancesPolicy, error) {
+	out := &autoscalingtypes.MixedInstancesPolicy{InstancesDistribution: &autoscalingtypes.InstancesDistribution{
+		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0),
+		OnDemandPercentageAboveBaseCapacity: aws.Int32(100), SpotAllocationStrategy: aws.String("lowest-price"),
+	}}
+	if old != nil {
+		dist := *old.InstancesDistribution
+		out.InstancesDistribution, out.LaunchTemplate = &dist, old.LaunchTemplate
+	}
+	if in.LaunchTemplate != nil {
+		if in.LaunchTemplate.LaunchTemplateSpecification == nil {
+			return nil, errTemplateSpec()
+		}
+		shown, _, err := s.template(svc, in.LaunchTemplate.LaunchTemplateSpecification)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for _, o := range in.LaunchTemplate.Overrides {
+			t := aws.ToString(o.InstanceType)
+			if t == "" {
+				return nil, errValidation("Each override must have an instance type.") // from memory
+			}
+			if seen[t] {
+				return nil, errValidation("There must be no duplicate overrides. Instance type %s is given twice.", t) // from memory
+			}
+			seen[t] = true
+		}
+		out.LaunchTemplate = &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: shown, Overrides: in.LaunchTemplate.Overrides}
+		if out.LaunchTemplate.Overrides == nil {
+			out.LaunchTemplate.Overrides = []autoscalingtypes.LaunchTemplateOverrides{}
+		}
+	}
+	if out.LaunchTemplate == nil {
+		return nil, errSource()
+	}
+	d := in.InstancesDistribution
+	if d == nil {
+		return out, nil
+	}
+	to := out.InstancesDistribution
+	if v := aws.ToString(d.OnDemandAllocationStrategy); v != "" {
+		if v != "prioritized" && v != "lowest-price" {
+			return nil, errValidation("Invalid on-demand allocation strategy: %s", v) // from memory
+		}
+		to.OnDemandAllocationStrategy = &v
+	}
+	if v := aws.ToString(d.SpotAllocationStrategy); v != "" {
+		if !slices.Contains([]string{"lowest-price", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}, v) {
+			return nil, errValidation("Invalid spot allocation strategy: %s", v) // from memory
+		}
+		to.SpotAllocationStrategy = &v
+	}
+	if v := d.OnDemandBaseCapacity; v != nil {
+		if *v < 0 {
+			return nil, errNegative("mixedInstancesPolicy.instancesDistribution.onDemandBaseCapacity")
+		}
+		to.OnDemandBaseCapacity = v
+	}
+	if v := d.OnDemandPercentageAboveBaseCapacity; v != nil {
+		if *v < 0 || *v > 100 {
+			return nil, errValidation("OnDemandPercentageAboveBaseCapacity must be between 0 and 100, got %d", *v) // from memory
+		}
+		to.OnDemandPercentageAboveBaseCapacity = v
+	}
+	if d.SpotInstancePools != nil {
+		to.SpotInstancePools = d.SpotInstancePools
+	}
+	if d.SpotMaxPrice != nil {
+		to.SpotMaxPrice = d.SpotMaxPrice
+	}
+	return out, nil
+}

@@ -1,0 +1,256 @@
+package autoscaling
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	hookLaunching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
+	hookTerminating = "autoscaling:EC2_INSTANCE_TERMINATING"
+	resultContinue  = "CONTINUE"
+	resultAbandon   = "ABANDON"
+	// maxHooks is AWS's quota per group.
+	maxHooks = 50
+	// longestWait is how long an instance waits at most: 48 hours or a hundred
+	// heartbeats, whichever is less.
+	// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_LifecycleHook.html
+	longestWait = 48 * time.Hour
+)
+
+// PutLifecycleHook makes or changes a hook.
+func (s *Service) PutLifecycleHook(ctx context.Context, in *awsautoscaling.PutLifecycleHookInput) (*awsautoscaling.PutLifecycleHookOutput, error) {
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
+		i := g.hook(aws.ToString(in.LifecycleHookName))
+		var old *autoscalingtypes.LifecycleHook
+		if i >= 0 {
+			old = &g.Hooks[i]
+		}
+		h, err := newHook(g.name(), old, in)
+		if err != nil {
+			return err
+		}
+		if old == nil && len(g.Hooks) >= maxHooks {
+			return errLimit("Lifecycle hook limit exceeded. You already have %d hooks.", len(g.Hooks)) // from memory
+		}
+		g.Hooks = putHook(g.Hooks, h)
+		return nil
+	})
+	return &awsautoscaling.PutLifecycleHookOutput{}, err
+}
+
+func (g *groupRecord) hook(name string) int {
+	return slices.IndexFunc(g.Hooks, func(h autoscalingtypes.LifecycleHook) bool { return *h.LifecycleHookName == name })
+}
+
+func putHook(hooks []autoscalingtypes.LifecycleHook, h autoscalingtypes.LifecycleHook) []autoscalingtypes.LifecycleHook {
+	hooks = slices.DeleteFunc(slices.Clone(hooks), func(o autoscalingtypes.LifecycleHook) bool { return *o.LifecycleHookName == *h.LifecycleHookName })
+	return append(hooks, h)
+}
+
+// newHook checks a hook; an update leaves what is not given as it was.
+func newHook(group string, old *autoscalingtypes.LifecycleHook, in *awsautoscaling.PutLifecycleHookInput) (autoscalingtypes.LifecycleHook, error) {
+	h := autoscalingtypes.LifecycleHook{HeartbeatTimeout: aws.Int32(3600), DefaultResult: aws.String(resultAbandon)}
+	if old != nil {
+		h = *old
+	}
+	h.AutoScalingGroupName, h.LifecycleHookName = &group, in.LifecycleHookName
+	if aws.ToString(in.LifecycleHookName) == "" {
+		return h, errMissing("lifecycleHookName")
+	}
+	for to, v := range map[**string]*string{
+		&h.LifecycleTransition: in.LifecycleTransition, &h.DefaultResult: in.DefaultResult, &h.NotificationMetadata: in.NotificationMetadata,
+		&h.NotificationTargetARN: in.NotificationTargetARN, &h.RoleARN: in.RoleARN,
+	} {
+		if v != nil {
+			*to = v
+		}
+	}
+	if in.HeartbeatTimeout != nil {
+		h.HeartbeatTimeout = in.HeartbeatTimeout
+	}
+	if t := aws.ToString(h.LifecycleTransition); t != hookLaunching && t != hookTerminating {
+		return h, errHookTransition(t)
+	}
+	if r := *h.DefaultResult; r != resultContinue && r != resultAbandon {
+		return h, errHookResult(r)
+	}
+	if t := *h.HeartbeatTimeout; t < 30 || t > 7200 {
+		return h, errHookTimeout(t)
+	}
+	h.GlobalTimeout = aws.Int32(min(100**h.HeartbeatTimeout, int32(longestWait/time.Second)))
+	return h, nil
+}
+
+// DescribeLifecycleHooks lists a group's hooks.
+func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *awsautoscaling.DescribeLifecycleHooksInput) (*awsautoscaling.DescribeLifecycleHooksOutput, error) {
+	g, err := s.group(s.store, scopeOf(ctx), in.AutoScalingGroupName)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsautoscaling.DescribeLifecycleHooksOutput{LifecycleHooks: []autoscalingtypes.LifecycleHook{}}
+	for _, h := range g.Hooks {
+		if len(in.LifecycleHookNames) == 0 || slices.Contains(in.LifecycleHookNames, *h.LifecycleHookName) {
+			out.LifecycleHooks = append(out.LifecycleHooks, h)
+		}
+	}
+	return out, nil
+}
+
+// DeleteLifecycleHook deletes a hook. What waits for it goes on: launching
+// instances are abandoned, terminating ones end.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DeleteLifecycleHook.html
+func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.DeleteLifecycleHookInput) (*awsautoscaling.DeleteLifecycleHookOutput, error) {
+	sc := scopeOf(ctx)
+	name := aws.ToString(in.LifecycleHookName)
+	var waiting []string
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
+		i := g.hook(name)
+		if i < 0 {
+			return errNoHook(name, g.name())
+		}
+		all, err := members.List(tx, allBelow(sc.group(g.name())))
+		if err != nil {
+			return err
+		}
+		waiting = nil
+		for _, m := range all {
+			if slices.ContainsFunc(m.Value.Waits, func(w hookWait) bool { return w.Hook == name }) {
+				waiting = append(waiting, m.Value.ID)
+			}
+		}
+		g.Hooks = slices.Delete(slices.Clone(g.Hooks), i, i+1)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	group := sc.group(*in.AutoScalingGroupName)
+	for chunk := range slices.Chunk(waiting, batch) {
+		if err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, id := range chunk {
+				if err := ignoreNotFound(members.Update(tx, below(group, id), func(m *memberRecord) error {
+					m.complete(name, "", resultAbandon, s.now())
+					return nil
+				})); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return &awsautoscaling.DeleteLifecycleHookOutput{}, nil
+}
+
+// waits are the actions that an instance waits for when it comes or goes.
+func (g *groupRecord) waits(transition string, now time.Time) []hookWait {
+	var out []hookWait
+	for _, h := range g.Hooks {
+		if *h.LifecycleTransition != transition {
+			continue
+		}
+		beat := time.Duration(*h.HeartbeatTimeout) * time.Second
+		out = append(out, hookWait{
+			Hook: *h.LifecycleHookName, Token: ids.UUID(), Default: *h.DefaultResult, Heartbeat: beat, Deadline: now.Add(beat),
+			Limit: now.Add(time.Duration(*h.GlobalTimeout) * time.Second),
+		})
+	}
+	return out
+}
+
+// complete ends the action of a hook (of its token, if one is given) with a
+// result; false if there is none.
+func (m *memberRecord) complete(hook, token, result string, now time.Time) bool {
+	i := m.wait(hook, token, now)
+	if i < 0 {
+		return false
+	}
+	// Decided: it is over now, with this result, and not for want of a heartbeat.
+	m.Waits[i].Default, m.Waits[i].Deadline, m.Waits[i].Heartbeat = result, now, 0
+	return true
+}
+
+func (m *memberRecord) wait(hook, token string, now time.Time) int {
+	return slices.IndexFunc(m.Waits, func(w hookWait) bool {
+		return w.Hook == hook && (token == "" || w.Token == token) && now.Before(w.Deadline)
+	})
+}
+
+// CompleteLifecycleAction ends the wait for a hook.
+func (s *Service) CompleteLifecycleAction(ctx context.Context, in *awsautoscaling.CompleteLifecycleActionInput) (*awsautoscaling.CompleteLifecycleActionOutput, error) {
+	result := aws.ToString(in.LifecycleActionResult)
+	if result != resultContinue && result != resultAbandon {
+		return nil, errHookResult(result)
+	}
+	err := s.changeWaiting(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.InstanceId, in.LifecycleActionToken, func(m *memberRecord) bool {
+		return m.complete(aws.ToString(in.LifecycleHookName), aws.ToString(in.LifecycleActionToken), result, s.now())
+	})
+	return &awsautoscaling.CompleteLifecycleActionOutput{}, err
+}
+
+// RecordLifecycleActionHeartbeat lengthens the wait by another heartbeat.
+func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context, in *awsautoscaling.RecordLifecycleActionHeartbeatInput) (*awsautoscaling.RecordLifecycleActionHeartbeatOutput, error) {
+	err := s.changeWaiting(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.InstanceId, in.LifecycleActionToken, func(m *memberRecord) bool {
+		now := s.now()
+		i := m.wait(aws.ToString(in.LifecycleHookName), aws.ToString(in.LifecycleActionToken), now)
+		if i < 0 {
+			return false
+		}
+		w := &m.Waits[i]
+		if w.Deadline = now.Add(w.Heartbeat); w.Deadline.After(w.Limit) {
+			w.Deadline = w.Limit
+		}
+		return true
+	})
+	return &awsautoscaling.RecordLifecycleActionHeartbeatOutput{}, err
+}
+
+// changeWaiting changes the instance that is named, or that waits with a token.
+func (s *Service) changeWaiting(ctx context.Context, group, hook, instance, token *string, fn func(*memberRecord) bool) error {
+	sc := scopeOf(ctx)
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, sc.group(aws.ToString(group))) // one being deleted has hooks too
+		if notFound(err) {
+			return errNoGroup(aws.ToString(group))
+		}
+		if err != nil {
+			return err
+		}
+		if g.hook(aws.ToString(hook)) < 0 {
+			return errNoHook(aws.ToString(hook), g.name())
+		}
+		id := aws.ToString(instance)
+		if id == "" && aws.ToString(token) != "" {
+			all, err := members.List(tx, allBelow(sc.group(g.name())))
+			if err != nil {
+				return err
+			}
+			for _, m := range all {
+				if slices.ContainsFunc(m.Value.Waits, func(w hookWait) bool { return w.Token == *token }) {
+					id = m.Value.ID
+				}
+			}
+		}
+		refused := errNoAction(id, aws.ToString(token))
+		err = members.Update(tx, below(sc.group(g.name()), id), func(m *memberRecord) error {
+			if !fn(m) {
+				return refused
+			}
+			return nil
+		})
+		if notFound(err) {
+			return refused
+		}
+		return err
+	})
+}

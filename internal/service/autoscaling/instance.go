@@ -1,0 +1,326 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+func (m *memberRecord) sdk() autoscalingtypes.Instance {
+	out := autoscalingtypes.Instance{
+		InstanceId: &m.ID, AvailabilityZone: &m.Zone, AvailabilityZoneId: &m.ZoneID, HealthStatus: aws.String(m.health()), LifecycleState: m.State,
+		ProtectedFromScaleIn: &m.Protected, InstanceType: &m.Type, LaunchTemplate: m.Template,
+	}
+	if m.Config != "" {
+		out.LaunchConfigurationName = &m.Config
+	}
+	return out
+}
+
+// DescribeAutoScalingInstances lists instances of groups.
+func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautoscaling.DescribeAutoScalingInstancesInput) (*awsautoscaling.DescribeAutoScalingInstancesOutput, error) {
+	sc := scopeOf(ctx)
+	found := []memberRecord{}
+	if len(in.InstanceIds) > 0 {
+		for _, id := range in.InstanceIds {
+			_, m, err := s.member(s.store, sc, &id)
+			if errorCode(err) == "ValidationError" {
+				continue // unknown ones are left out
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, m)
+		}
+	} else {
+		all, err := members.List(s.store, sc.all())
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range all {
+			found = append(found, m.Value)
+		}
+	}
+	slices.SortFunc(found, byID)
+	found, next, err := pageBy(found, func(m memberRecord) string { return m.ID }, in.MaxRecords, 50, 50, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsautoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: []autoscalingtypes.AutoScalingInstanceDetails{}, NextToken: next}
+	for _, m := range found {
+		d := autoscalingtypes.AutoScalingInstanceDetails{
+			InstanceId: &m.ID, AutoScalingGroupName: &m.Group, AvailabilityZone: &m.Zone, AvailabilityZoneId: &m.ZoneID, InstanceType: &m.Type,
+			HealthStatus: aws.String(upper(m.health())), LifecycleState: aws.String(string(m.State)), ProtectedFromScaleIn: &m.Protected, LaunchTemplate: m.Template,
+		}
+		if m.Config != "" {
+			d.LaunchConfigurationName = &m.Config
+		}
+		out.AutoScalingInstances = append(out.AutoScalingInstances, d)
+	}
+	return out, nil
+}
+
+// upper is how this operation spells health, unlike DescribeAutoScalingGroups.
+func upper(health string) string {
+	if health == "Healthy" {
+		return "HEALTHY"
+	}
+	return "UNHEALTHY"
+}
+
+// member finds an instance's group and itself.
+func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, memberRecord, error) {
+	o, err := owners.Get(r, sc.key(cmp.Or(aws.ToString(id), "-")))
+	if notFound(err) {
+		return store.Key{}, memberRecord{}, errNoInstance(aws.ToString(id))
+	}
+	if err != nil {
+		return store.Key{}, memberRecord{}, err
+	}
+	group := sc.group(o.Group)
+	m, err := members.Get(r, below(group, *id))
+	if notFound(err) {
+		err = errNoInstance(*id)
+	}
+	return group, m, err
+}
+
+// TerminateInstanceInAutoScalingGroup ends one instance, with or without a
+// successor.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TerminateInstanceInAutoScalingGroup.html
+func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
+	if in.ShouldDecrementDesiredCapacity == nil {
+		return nil, errMissing("shouldDecrementDesiredCapacity")
+	}
+	sc := scopeOf(ctx)
+	out := &awsautoscaling.TerminateInstanceInAutoScalingGroupOutput{}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		key, _, err := s.member(tx, sc, in.InstanceId)
+		if err != nil {
+			return err
+		}
+		g, err := groups.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		cause := fmt.Sprintf("At %s an instance was taken out of service in response to a user request", stamp(now))
+		err = members.Update(tx, below(key, *in.InstanceId), func(m *memberRecord) error {
+			if m.terminating() {
+				return nil // its activity is under way
+			}
+			if *in.ShouldDecrementDesiredCapacity && m.capacity() {
+				was := *g.Group.DesiredCapacity
+				if was <= *g.Group.MinSize {
+					return errBelowMin(*g.Group.MinSize)
+				}
+				g.Group.DesiredCapacity = aws.Int32(was - 1)
+				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+			} else if m.capacity() {
+				g.owe(replaceOwed)
+			}
+			g.LastActivity = now
+			if err := s.beginEnd(tx, key, &g, m, cause+".", true); err != nil {
+				return err
+			}
+			in := m.Activity
+			a, err := actions.Get(tx, below(key, in))
+			out.Activity = &a.Activity
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if out.Activity == nil {
+			m, err := members.Get(tx, below(key, *in.InstanceId))
+			if err != nil {
+				return err
+			}
+			a, err := actions.Get(tx, below(key, m.Activity))
+			if err != nil {
+				return err
+			}
+			out.Activity = &a.Activity
+			return nil
+		}
+		return groups.Put(tx, key, g)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// owe notes that a launch is due for a cause.
+func (g *groupRecord) owe(cause string) {
+	owed := map[string]int{cause: 1}
+	for k, v := range g.Owed {
+		owed[k] += v
+	}
+	g.Owed = owed
+}
+
+// SetInstanceHealth calls an instance healthy or not.
+func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetInstanceHealthInput) (*awsautoscaling.SetInstanceHealthOutput, error) {
+	sc := scopeOf(ctx)
+	status := aws.ToString(in.HealthStatus)
+	if status != "Healthy" && status != "Unhealthy" {
+		return nil, errHealthStatus(status)
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		key, m, err := s.member(tx, sc, in.InstanceId)
+		if err != nil {
+			return err
+		}
+		g, err := groups.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		grace := time.Duration(aws.ToInt32(g.Group.HealthCheckGracePeriod)) * time.Second
+		respected := in.ShouldRespectGracePeriod == nil || *in.ShouldRespectGracePeriod
+		if respected && status == "Unhealthy" && s.clock.Since(m.Launched) < grace {
+			return nil
+		}
+		return members.Update(tx, below(key, m.ID), func(m *memberRecord) error {
+			m.Unhealthy, m.ByUser = status == "Unhealthy", status == "Unhealthy"
+			return nil
+		})
+	})
+	return &awsautoscaling.SetInstanceHealthOutput{}, err
+}
+
+// SetInstanceProtection protects instances from scaling in, or no longer.
+func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.SetInstanceProtectionInput) (*awsautoscaling.SetInstanceProtectionOutput, error) {
+	if in.ProtectedFromScaleIn == nil {
+		return nil, errMissing("protectedFromScaleIn")
+	}
+	err := s.changeMembers(ctx, in.AutoScalingGroupName, in.InstanceIds, func(_ *store.Tx, _ *groupRecord, m *memberRecord) error {
+		if m.terminating() {
+			return errNotInService(m.ID, "InService or EnteringStandby or Standby")
+		}
+		m.Protected = *in.ProtectedFromScaleIn
+		return nil
+	})
+	return &awsautoscaling.SetInstanceProtectionOutput{}, err
+}
+
+// changeMembers changes instances of the caller's group, and the group.
+func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs []string, fn func(*store.Tx, *groupRecord, *memberRecord) error) error {
+	sc := scopeOf(ctx)
+	switch n := len(instanceIDs); {
+	case n > 19: // the group, and three writes each
+		if n > 50 {
+			return errValidation("1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to 50")
+		}
+	}
+	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
+		for _, id := range instanceIDs {
+			err := members.Update(tx, below(sc.group(g.name()), cmp.Or(id, "-")), func(m *memberRecord) error { return fn(tx, g, m) })
+			if notFound(err) {
+				return errNotInGroup(id, g.name())
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EnterStandby takes instances out of service without ending them.
+func (s *Service) EnterStandby(ctx context.Context, in *awsautoscaling.EnterStandbyInput) (*awsautoscaling.EnterStandbyOutput, error) {
+	if in.ShouldDecrementDesiredCapacity == nil {
+		return nil, errMissing("shouldDecrementDesiredCapacity")
+	}
+	out := &awsautoscaling.EnterStandbyOutput{}
+	done, err := s.relocate(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *groupRecord, m *memberRecord, at string) (string, string, error) {
+		if m.State != autoscalingtypes.LifecycleStateInService {
+			return "", "", errNotInService(m.ID, "InService")
+		}
+		cause := fmt.Sprintf("At %s instance %s was moved to standby in response to a user request", at, m.ID)
+		if *in.ShouldDecrementDesiredCapacity {
+			was := *g.Group.DesiredCapacity
+			if was <= *g.Group.MinSize {
+				return "", "", errBelowMin(*g.Group.MinSize)
+			}
+			g.Group.DesiredCapacity = aws.Int32(was - 1)
+			cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+		}
+		m.State = autoscalingtypes.LifecycleStateStandby
+		return "Moving EC2 instance to Standby: " + m.ID, cause + ".", nil
+	})
+	out.Activities = done
+	return out, err
+}
+
+// ExitStandby returns instances to service.
+func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandbyInput) (*awsautoscaling.ExitStandbyOutput, error) {
+	out := &awsautoscaling.ExitStandbyOutput{}
+	done, err := s.relocate(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *groupRecord, m *memberRecord, at string) (string, string, error) {
+		if m.State != autoscalingtypes.LifecycleStateStandby {
+			return "", "", errNotInService(m.ID, "Standby")
+		}
+		was := *g.Group.DesiredCapacity
+		if was >= *g.Group.MaxSize {
+			return "", "", errAttachAboveMax(was+1, *g.Group.MaxSize)
+		}
+		g.Group.DesiredCapacity = aws.Int32(was + 1)
+		// Through Pending, and the launching hooks, as a new one.
+		m.State = autoscalingtypes.LifecycleStatePending
+		return "Moving EC2 instance out of Standby: " + m.ID,
+			fmt.Sprintf("At %s instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", at, m.ID, was, was+1), nil
+	})
+	out.Activities = done
+	return out, err
+}
+
+// relocate changes the states of instances, with an activity for each that has
+// ended when it answers.
+func (s *Service) relocate(ctx context.Context, group *string, instanceIDs []string, fn func(g *groupRecord, m *memberRecord, at string) (description, cause string, err error)) ([]autoscalingtypes.Activity, error) {
+	if len(instanceIDs) == 0 {
+		return nil, errValidation("You must specify at least one instance ID.") // from memory
+	}
+	sc := scopeOf(ctx)
+	var done []autoscalingtypes.Activity
+	var first string
+	now := s.now()
+	err := s.changeMembers(ctx, group, instanceIDs, func(tx *store.Tx, g *groupRecord, m *memberRecord) error {
+		if first == "" {
+			first = m.ID
+		}
+		if m.ID == first {
+			done = nil // a transaction may be repeated
+		}
+		description, cause, err := fn(g, m, stamp(now))
+		if err != nil {
+			return err
+		}
+		key := sc.group(g.name())
+		id, err := begin(tx, key, g, description, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
+		if err != nil {
+			return err
+		}
+		if err := end(tx, key, id, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
+			return err
+		}
+		a, err := actions.Get(tx, below(key, id))
+		if err != nil {
+			return err
+		}
+		a.Activity.StatusCode, a.Activity.Progress, a.Activity.EndTime = autoscalingtypes.ScalingActivityStatusCodeInProgress, aws.Int32(50), nil
+		done = append(done, a.Activity)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}

@@ -1,0 +1,415 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Run makes groups live until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	return reconcile.Run(ctx, reconcile.Config{
+		Name: "autoscaling/group", Watcher: groups.Watch(s.store, store.Scope{}), Workers: 16, Log: s.log, Clock: s.clock,
+		Related: []reconcile.Related{
+			{Watcher: members.Watch(s.store, store.Scope{}), Of: func(k store.Key) (store.Key, bool) { return groupOf(k), true }},
+			{Watcher: s.cfg.Instances.WatchInstances(store.Scope{}), Of: s.ownerOf},
+		},
+		Reconcile: s.reconcileGroup,
+	})
+}
+
+// WatchMembers watches the instances of groups; GroupOfMember tells whose they
+// are.
+func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.Watch(s.store, sc) }
+
+// GroupOfMember returns the name of the group that a changed member belongs to;
+// false when the member is gone.
+func (s *Service) GroupOfMember(k store.Key) (string, bool) {
+	m, err := members.Get(s.store, k)
+	return m.Group, err == nil
+}
+
+// ownerOf returns the group that a changed instance belongs to.
+func (s *Service) ownerOf(instance store.Key) (store.Key, bool) {
+	o, err := owners.Get(s.store, instance)
+	if err != nil {
+		return store.Key{}, false
+	}
+	return scope{instance.Account, instance.Region}.group(o.Group), true
+}
+
+// work is one reconciliation of one group.
+type work struct {
+	s   *Service
+	key store.Key
+	g   groupRecord     // as read; shared, never written
+	svc context.Context //nolint:containedctx // the call EC2 is made with
+}
+
+func (w *work) scope() scope { return scope{w.key.Account, w.key.Region} }
+
+// reconcileGroup brings one group nearer to what its record says: what was decided
+// is launched, what became of the instances is followed, then the number is put
+// right.
+func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Duration, error) {
+	g, err := groups.Get(s.store, key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	w := &work{s: s, key: key, g: g, svc: s.asService(ctx, key.Account, key.Region)}
+	if err := w.launch(ctx); err != nil {
+		return 0, err
+	}
+	due, err := w.follow(ctx)
+	if err != nil {
+		return 0, err
+	}
+	again, err := w.balance(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.launch(ctx); err != nil {
+		return 0, err
+	}
+	return earlier(due, again), s.prune(ctx, key)
+}
+
+// earlier is the lesser of two waits, of which zero is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (w *work) members() ([]memberRecord, error) {
+	all, err := members.List(w.s.store, allBelow(w.key))
+	out := make([]memberRecord, len(all))
+	for i, m := range all {
+		out[i] = m.Value
+	}
+	return out, err
+}
+
+// balance brings the number of instances to the desired one.
+func (w *work) balance(ctx context.Context) (time.Duration, error) {
+	g, err := groups.Get(w.s.store, w.key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	w.g = g
+	all, err := w.members()
+	if err != nil {
+		return 0, err
+	}
+	waiting, err := plans.List(w.s.store, allBelow(w.key))
+	if err != nil {
+		return 0, err
+	}
+	if g.Deleting {
+		if len(all)+len(waiting) == 0 {
+			return 0, w.s.forget(ctx, w.key)
+		}
+		return 0, w.endAll(ctx, all)
+	}
+	c := census(all)
+	for _, p := range waiting {
+		c.active += p.Value.Count
+	}
+	switch want := g.desired(); {
+	case want > c.active:
+		if wait := g.RetryAt.Sub(w.s.now()); wait > 0 {
+			return wait, nil
+		}
+		if !g.runs("Launch") {
+			return 0, nil
+		}
+		return 0, w.plan(ctx, all, want-c.active, "")
+	case want < c.active:
+		if c.risingSurplus || !g.runs("Terminate") {
+			return 0, nil // nobody leaves before the successor serves
+		}
+		return 0, w.scaleIn(ctx, all, c.active-want)
+	}
+	if r, err := w.s.activeRefresh(w.s.store, w.key); err != nil {
+		return 0, err
+	} else if r != nil && g.runs("InstanceRefresh") {
+		return w.refresh(ctx, *r, all)
+	}
+	return 0, w.rebalance(ctx, all, c)
+}
+
+// A count is what balance needs to know of a group's instances.
+type count struct {
+	active        int
+	moving        bool // somebody comes or goes
+	risingSurplus bool
+}
+
+func census(all []memberRecord) count {
+	var c count
+	for _, m := range all {
+		if m.capacity() {
+			c.active++
+		}
+		c.moving = c.moving || m.pending() || m.terminating()
+		c.risingSurplus = c.risingSurplus || m.Surplus && m.pending()
+	}
+	return c
+}
+
+// endAll ends the instances of a group that is being deleted.
+func (w *work) endAll(ctx context.Context, all []memberRecord) error {
+	return w.end(ctx, slices.DeleteFunc(all, func(m memberRecord) bool { return m.terminating() }), func(g *groupRecord, m *memberRecord) string {
+		return because(append(slices.Clone(g.Causes),
+			fmt.Sprintf("At %s instance %s was selected for termination.", stamp(w.s.now()), m.ID))...)
+	}, false)
+}
+
+// scaleIn ends n instances.
+func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
+	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
+	r, err := w.s.activeRefresh(w.s.store, w.key)
+	if err != nil {
+		return err
+	}
+	var chosen []memberRecord
+	pick := func(from []memberRecord, cause string) error {
+		if n <= len(chosen) || len(from) == 0 {
+			return nil
+		}
+		rules, err := w.rules(serving)
+		if err != nil {
+			return err
+		}
+		var leave []memberRecord
+		for _, id := range rules.victims(from, n-len(chosen)) {
+			i := slices.IndexFunc(from, func(m memberRecord) bool { return m.ID == id })
+			leave = append(leave, from[i])
+		}
+		chosen = append(chosen, leave...)
+		return w.end(ctx, leave, w.whyScaleIn(leave, len(serving), cause), true)
+	}
+	if r != nil { // launched before terminating: those to be replaced make room
+		targets := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return !slices.Contains(r.Value.Targets, m.ID) })
+		if err := pick(targets, refreshCause); err != nil {
+			return err
+		}
+	}
+	var strangers []memberRecord // in zones that the group has left
+	for _, m := range serving {
+		if !slices.Contains(w.g.Group.AvailabilityZones, m.Zone) && !contains(chosen, m.ID) {
+			strangers = append(strangers, m)
+		}
+	}
+	if err := pick(strangers, ""); err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return contains(chosen, m.ID) })
+	return pick(rest, "")
+}
+
+func contains(all []memberRecord, id string) bool {
+	return slices.ContainsFunc(all, func(m memberRecord) bool { return m.ID == id })
+}
+
+const (
+	refreshCause   = "an instance refresh"
+	unhealthyOwed  = "an instance was launched in response to an unhealthy instance needing to be replaced."
+	refreshOwed    = "an instance was launched in response to an instance refresh."
+	replaceOwed    = "an instance was started in response to a difference between desired and actual capacity."
+	rebalanceOwed  = "an instance was launched to aid in balancing the group's zones." // from memory
+	healthEC2      = "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped."
+	healthUser     = "an instance was taken out of service in response to a user health-check."
+	abandonedCause = "an instance was taken out of service in response to an abandoned lifecycle action." // from memory
+)
+
+// whyScaleIn tells why instances leave; all are named while the text has room.
+func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*groupRecord, *memberRecord) string {
+	now := stamp(w.s.now())
+	return func(g *groupRecord, m *memberRecord) string {
+		var why []string
+		if cause != "" {
+			why = append(why, fmt.Sprintf("At %s an instance was taken out of service in response to %s.", now, cause))
+		} else {
+			why = append(slices.Clone(g.Causes), fmt.Sprintf("At %s an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d.",
+				now, before, before-len(leave)))
+		}
+		selected := func(id string) string { return fmt.Sprintf("At %s instance %s was selected for termination.", now, id) }
+		every := slices.Clone(why)
+		for _, l := range leave[:min(len(leave), 20)] {
+			every = append(every, selected(l.ID))
+		}
+		if full := because(every...); len(leave) <= 20 && len(full) < maxCause {
+			return full
+		}
+		return because(append(why, selected(m.ID))...)
+	}
+}
+
+// rules are the termination policies with what they compare to.
+func (w *work) rules(serving []memberRecord) (scaleIn, error) {
+	rules := scaleIn{policies: w.g.Group.TerminationPolicies, now: w.s.now(), configAge: map[string]time.Time{}}
+	src, err := w.s.source(w.svc, w.scope(), &w.g)
+	if err != nil && errorCode(err) == "" {
+		return rules, err
+	}
+	rules.source = src // of a deleted template nothing is current
+	if src.mixed != nil {
+		rules.spotWant = w.g.desired() - onDemand(src.mixed, w.g.desired())
+	}
+	for _, m := range serving {
+		if m.Config == "" {
+			continue
+		}
+		if lc, err := configs.Get(w.s.store, w.scope().group(m.Config)); err == nil {
+			rules.configAge[m.Config] = *lc.CreatedTime
+		}
+	}
+	return rules, nil
+}
+
+// onDemand is how many of n instances a distribution buys on demand.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
+func onDemand(d *autoscalingtypes.InstancesDistribution, n int) int {
+	base := min(n, int(aws.ToInt32(d.OnDemandBaseCapacity)))
+	return base + ((n-base)*int(aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity))+99)/100
+}
+
+// end begins the end of instances. clear says that the group's causes are told
+// with it.
+func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupRecord, *memberRecord) string, clear bool) error {
+	var told []string
+	for chunk := range slices.Chunk(leave, batch) {
+		err := w.s.store.Update(ctx, func(tx *store.Tx) error {
+			g, err := groups.Get(tx, w.key)
+			if err != nil {
+				return err
+			}
+			if clear && told == nil {
+				told = slices.Clone(g.Causes)
+			}
+			telling := g
+			if clear {
+				telling.Causes = told
+			}
+			for _, l := range chunk {
+				err := members.Update(tx, below(w.key, l.ID), func(m *memberRecord) error {
+					if m.terminating() {
+						return nil
+					}
+					return w.s.beginEnd(tx, w.key, &g, m, cause(&telling, m), true)
+				})
+				if ignoreNotFound(err) != nil {
+					return err
+				}
+			}
+			if clear {
+				g.Causes = nil
+			}
+			g.LastActivity = w.s.now()
+			return groups.Put(tx, w.key, g)
+		})
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+	}
+	return nil
+}
+
+// rebalance launches where there are too few when zones differ by two or more;
+// once those serve, scaleIn ends as many where there are too many.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
+func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) error {
+	g := &w.g
+	if c.moving || c.active == 0 || !g.runs("AZRebalance") || !g.runs("Launch") || !g.runs("Terminate") || g.RetryAt.After(w.s.now()) {
+		return nil
+	}
+	zones := map[string]int{}
+	strangers := 0
+	for _, m := range all {
+		if !m.capacity() {
+			continue
+		}
+		if slices.Contains(g.Group.AvailabilityZones, m.Zone) {
+			zones[m.Zone]++
+		} else if !m.Protected {
+			strangers++
+		}
+	}
+	most, fewest := 0, c.active
+	for _, z := range g.Group.AvailabilityZones {
+		most, fewest = max(most, zones[z]), min(fewest, zones[z])
+	}
+	n := strangers
+	if most-fewest >= 2 && slices.ContainsFunc(all, func(m memberRecord) bool { return zones[m.Zone] == most && !m.Protected }) {
+		n += (most - fewest) / 2
+	}
+	if n == 0 {
+		return nil
+	}
+	n = min(n, max(1, int(*g.Group.MaxSize)/10)) // AWS exceeds the maximum by ten percent at most, or by one
+	return w.plan(ctx, all, n, rebalanceOwed)
+}
+
+// forget removes what is left of a group without instances. Its activities stay.
+func (s *Service) forget(ctx context.Context, key store.Key) error {
+	var gone []func(*store.Tx)
+	more := func(k store.Key, del func(*store.Tx, store.Key)) {
+		gone = append(gone, func(tx *store.Tx) { del(tx, k) })
+	}
+	owned, err := policies.List(s.store, allBelow(key))
+	if err != nil {
+		return err
+	}
+	for _, p := range owned {
+		more(p.Key, policies.Delete)
+	}
+	runs, err := refreshes.List(s.store, allBelow(key))
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		more(r.Key, refreshes.Delete)
+	}
+	told, err := actions.List(s.store, allBelow(key))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(told, func(a, b store.Item[activityRecord]) int { return latestFirst(a.Value.Activity, b.Value.Activity) })
+	for _, a := range told[min(len(told), keptOfDeleted):] {
+		more(a.Key, actions.Delete)
+	}
+	for chunk := range slices.Chunk(gone, 90) {
+		if err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, del := range chunk {
+				del(tx)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, key)
+		if err != nil || !g.Deleting {
+			return ignoreNotFound(err)
+		}
+		groups.Delete(tx, key)
+		return nil
+	})
+}
+
+// keptOfDeleted is how many activities of a deleted group are kept.
+const keptOfDeleted = 100
+
+// byID orders members.
+func byID(a, b memberRecord) int { return cmp.Compare(a.ID, b.ID) }

@@ -1,0 +1,325 @@
+package autoscaling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// launchers is how many RunInstances calls of a group are under way at once.
+	launchers = 4
+	// maxPlanned bounds what is planned at once: a transaction's size.
+	maxPlanned = 1200
+	lastRetry  = time.Minute
+)
+
+// plan decides on n launches and writes them down. A surplus cause is that of
+// instances beyond the desired capacity.
+func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus string) error {
+	src, err := w.s.source(w.svc, w.scope(), &w.g)
+	if code := errorCode(err); code != "" {
+		return w.failed(ctx, nil, errorText(err))
+	} else if err != nil {
+		return err
+	}
+	n = min(n, maxPlanned)
+	now := w.s.now()
+	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
+	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, w.key)
+		if err != nil || g.Deleting || g.desired() != w.g.desired() {
+			return err // its change brings the reconciler back
+		}
+		place := newPlacement(&g, &src, serving, n)
+		for _, o := range g.orders(n, len(serving), surplus, now) {
+			for _, lot := range place.next(o.n) {
+				request, err := json.Marshal(src.request(&g, lot.spot))
+				if err != nil {
+					return err
+				}
+				for left := lot.n; left > 0; left -= batch {
+					p := planRecord{
+						Token: ids.UUID(), Count: min(left, batch), Pools: w.pools(&g, &src, lot, surplus != ""), Request: request, Spot: lot.spot,
+						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "",
+					}
+					if src.config != nil {
+						p.Config, p.Spot = *src.config.LaunchConfigurationName, aws.ToString(src.config.SpotPrice) != ""
+					}
+					if err := plans.Put(tx, below(w.key, p.Token), p); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if surplus == "" {
+			g.Causes = nil
+		}
+		g.LastActivity = now
+		return groups.Put(tx, w.key, g)
+	}))
+}
+
+// An order is a number of launches for one cause.
+type order struct {
+	n     int
+	cause string
+}
+
+// orders splits n launches by their causes; what was owed is owed no more.
+func (g *groupRecord) orders(n, before int, surplus string, now time.Time) []order {
+	at := "At " + stamp(now) + " "
+	if surplus != "" {
+		return []order{{n, at + surplus}}
+	}
+	var out []order
+	for _, sentence := range sortedKeys(g.Owed) {
+		k := min(n, g.Owed[sentence])
+		if k > 0 {
+			out = append(out, order{k, at + sentence})
+		}
+		n -= k
+	}
+	g.Owed = nil
+	if n > 0 {
+		before += total(out)
+		out = append(out, order{n, because(append(slices.Clone(g.Causes), fmt.Sprintf(
+			"%san instance was started in response to a difference between desired and actual capacity, increasing the capacity from %d to %d.", at, before, before+n))...)})
+	}
+	return out
+}
+
+func total(orders []order) int {
+	n := 0
+	for _, o := range orders {
+		n += o.n
+	}
+	return n
+}
+
+// A lot is a number of launches in one subnet with one purchase option.
+type lot struct {
+	n      int
+	subnet subnet
+	spot   bool
+}
+
+// A placement spreads launches over zones, the subnets within them and purchase
+// options.
+type placement struct {
+	g      *groupRecord
+	zones  map[string]int
+	size   map[string]int // by subnet
+	demand int            // on-demand instances still to buy; the rest is spot
+}
+
+func newPlacement(g *groupRecord, src *launchSource, serving []memberRecord, n int) *placement {
+	p := &placement{g: g, zones: map[string]int{}, size: map[string]int{}, demand: n}
+	bought := 0
+	for _, m := range serving {
+		p.zones[m.Zone]++
+		p.size[m.Subnet]++
+		if !m.Spot {
+			bought++
+		}
+	}
+	if src.mixed != nil {
+		p.demand = max(0, onDemand(src.mixed, len(serving)+n)-bought)
+	}
+	return p
+}
+
+// next places n launches: each where there are fewest.
+func (p *placement) next(n int) []lot {
+	var out []lot
+	for range n {
+		sn := slices.MinFunc(p.g.Subnets, func(a, b subnet) int {
+			if p.zones[a.Zone] != p.zones[b.Zone] {
+				return p.zones[a.Zone] - p.zones[b.Zone]
+			}
+			return p.size[a.ID] - p.size[b.ID]
+		})
+		p.zones[sn.Zone]++
+		p.size[sn.ID]++
+		spot := p.demand <= 0
+		p.demand--
+		i := slices.IndexFunc(out, func(l lot) bool { return l.subnet == sn && l.spot == spot })
+		if i < 0 {
+			i = len(out)
+			out = append(out, lot{0, sn, spot})
+		}
+		out[i].n++
+	}
+	return out
+}
+
+// pools are where a lot may be launched, the best first: its subnet with each
+// type, then the other zones. A surplus for balance is worth nothing elsewhere.
+func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool {
+	types := []string{""}
+	if len(src.types) > 0 {
+		types = src.preferred(l.spot)
+	}
+	subnets := []subnet{l.subnet}
+	if !here {
+		for _, sn := range g.Subnets {
+			if sn != l.subnet {
+				subnets = append(subnets, sn)
+			}
+		}
+	}
+	var out []pool
+	for _, sn := range subnets {
+		for _, t := range types {
+			out = append(out, pool{sn, t})
+		}
+	}
+	return out
+}
+
+// preferred orders the types by the allocation strategy. Prices follow the size of
+// the machine, and no pool is known to be deeper than another, so the strategies
+// that look at price take the smallest first and the others the user's order.
+func (src *launchSource) preferred(spot bool) []string {
+	strategy := aws.ToString(src.mixed.OnDemandAllocationStrategy)
+	if spot {
+		strategy = aws.ToString(src.mixed.SpotAllocationStrategy)
+	}
+	types := slices.Clone(src.types)
+	if strategy == "lowest-price" || strategy == "price-capacity-optimized" {
+		slices.SortStableFunc(types, func(a, b string) int {
+			x, _ := instancetypes.Lookup(a)
+			y, _ := instancetypes.Lookup(b)
+			if x.VCPU != y.VCPU {
+				return x.VCPU - y.VCPU
+			}
+			return int(x.MemoryMiB - y.MemoryMiB)
+		})
+	}
+	return types
+}
+
+// launch carries out what is planned.
+func (w *work) launch(ctx context.Context) error {
+	waiting, err := plans.List(w.s.store, allBelow(w.key))
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(launchers)
+	for _, p := range waiting {
+		eg.Go(func() error { return w.carryOut(ctx, p.Key, p.Value) })
+	}
+	return eg.Wait()
+}
+
+// carryOut launches one plan, in one pool after the other. Which pool is at hand is
+// written down before it is asked.
+func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error {
+	for {
+		in, err := p.call()
+		if err != nil {
+			return err
+		}
+		out, err := w.s.cfg.EC2.RunInstances(w.svc, in)
+		if err == nil {
+			return w.launched(ctx, key, &p, out)
+		}
+		code := errorCode(err)
+		switch {
+		case ctx.Err() != nil, code == "", code == "InternalFailure", code == "InternalError", code == "RequestLimitExceeded":
+			return fmt.Errorf("launching %d instances: %w", p.Count, err)
+		case !elsewhere(code) || p.Attempt+1 >= len(p.Pools):
+			return w.failed(ctx, &key, errorText(err))
+		}
+		p.Attempt++
+		if err := plans.UpdateOne(ctx, w.s.store, key, func(stored *planRecord) error { stored.Attempt = p.Attempt; return nil }); err != nil {
+			return ignoreNotFound(err)
+		}
+	}
+}
+
+// launched makes the instances of a plan members of the group.
+func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *awsec2.RunInstancesOutput) error {
+	in := p.Pools[p.Attempt].Subnet
+	return w.s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := plans.Get(tx, key); err != nil {
+			return ignoreNotFound(err)
+		}
+		g, err := groups.Get(tx, w.key)
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		for _, i := range out.Instances {
+			m := memberRecord{
+				ID: *i.InstanceId, Group: g.name(), Zone: in.Zone, ZoneID: in.ZoneID, Subnet: in.ID, Type: string(i.InstanceType),
+				Image: aws.ToString(i.ImageId), Spot: p.Spot, Template: p.Template, Config: p.Config, Launched: p.Started,
+				State: autoscalingtypes.LifecycleStatePending, Protected: aws.ToBool(g.Group.NewInstancesProtectedFromScaleIn), Surplus: p.Surplus,
+			}
+			if i.LaunchTime != nil {
+				m.Launched = *i.LaunchTime
+			}
+			if m.Activity, err = begin(tx, w.key, &g, "Launching a new EC2 instance: "+m.ID, p.Cause, in, p.Started); err != nil {
+				return err
+			}
+			if err := members.Put(tx, below(w.key, m.ID), m); err != nil {
+				return err
+			}
+			if err := owners.Put(tx, w.scope().key(m.ID), ownerRecord{g.name()}); err != nil {
+				return err
+			}
+		}
+		plans.Delete(tx, key)
+		if g.Failures == 0 {
+			return nil
+		}
+		g.fresh()
+		return groups.Put(tx, w.key, g)
+	})
+}
+
+// failed gives a plan up, tells so in an activity, and lets time pass before the
+// next attempt.
+func (w *work) failed(ctx context.Context, plan *store.Key, text string) error {
+	now := w.s.now()
+	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, w.key)
+		if err != nil {
+			return err
+		}
+		var sn subnet
+		if len(g.Subnets) > 0 {
+			sn = g.Subnets[0]
+		}
+		cause := because(append(slices.Clone(g.Causes), fmt.Sprintf("At %s %s", stamp(now), replaceOwed))...)
+		if plan != nil {
+			p, err := plans.Get(tx, *plan)
+			if err != nil {
+				return err
+			}
+			cause, sn = p.Cause, p.Pools[p.Attempt].Subnet
+			plans.Delete(tx, *plan)
+		}
+		id, err := begin(tx, w.key, &g, "Launching a new EC2 instance", cause, sn, now)
+		if err != nil {
+			return err
+		}
+		if err := end(tx, w.key, id, autoscalingtypes.ScalingActivityStatusCodeFailed, text+" Launching EC2 instance failed.", now); err != nil {
+			return err
+		}
+		g.RetryAt = now.Add(min(lastRetry, time.Second<<min(g.Failures, 10)))
+		g.Failures++
+		return groups.Put(tx, w.key, g)
+	}))
+}

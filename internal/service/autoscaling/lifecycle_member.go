@@ -1,0 +1,278 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A verdict is what happens to an instance of a group next.
+type verdict int
+
+const (
+	stay    verdict = iota
+	serve           // it runs: into service
+	hold            // it runs: into the launching hooks
+	abandon         // a launching hook said no, or said nothing
+	sicken          // the health check failed; it is not to be replaced
+	replace         // the health check failed
+	proceed         // the terminating hooks are over
+	kill            // EC2 is to terminate it
+	bury            // EC2 has
+)
+
+// gone reports whether EC2 has ended an instance, or is about to.
+func gone(state string, known bool) bool {
+	return !known || state == "terminated" || state == "shutting-down"
+}
+
+// decide says what is due for an instance in a state of EC2.
+func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.Time) verdict {
+	switch m.State {
+	case autoscalingtypes.LifecycleStatePending, autoscalingtypes.LifecycleStatePendingProceed, autoscalingtypes.LifecycleStatePendingWait,
+		autoscalingtypes.LifecycleStateInService:
+		if sick(g, m, state, known) {
+			switch {
+			case g.runs("ReplaceUnhealthy") && g.runs("Terminate"):
+				return replace
+			case !m.Unhealthy:
+				return sicken
+			}
+			return stay
+		}
+		switch {
+		case m.State == autoscalingtypes.LifecycleStatePending && state == "running":
+			if len(g.waits(hookLaunching, now)) > 0 {
+				return hold
+			}
+			return serve
+		case m.State == autoscalingtypes.LifecycleStatePendingWait:
+			over, abandoned := m.hooksOver(now)
+			switch {
+			case abandoned:
+				return abandon
+			case over:
+				return serve
+			}
+		case m.State == autoscalingtypes.LifecycleStatePendingProceed:
+			return serve
+		}
+	case autoscalingtypes.LifecycleStateTerminatingWait:
+		if over, abandoned := m.hooksOver(now); over || abandoned || gone(state, known) {
+			return proceed
+		}
+	case autoscalingtypes.LifecycleStateTerminating, autoscalingtypes.LifecycleStateTerminatingProceed:
+		switch {
+		case !known || state == "terminated":
+			return bury
+		case state != "shutting-down":
+			return kill
+		}
+	case autoscalingtypes.LifecycleStateStandby: // not watched over, but the dead do not stay
+		if gone(state, known) {
+			return bury
+		}
+	}
+	return stay
+}
+
+// sick reports whether the health checks fail an instance: EC2's, by which
+// anything but running is unhealthy, or the user's own.
+func sick(g *groupRecord, m *memberRecord, state string, known bool) bool {
+	if m.Unhealthy {
+		return true
+	}
+	return g.runs("HealthCheck") && (gone(state, known) || state == "stopping" || state == "stopped")
+}
+
+// hooksOver reports whether the hooks an instance waits for are all over, and
+// whether one of them abandoned it.
+func (m *memberRecord) hooksOver(now time.Time) (over, abandoned bool) {
+	over = true
+	for _, w := range m.Waits {
+		switch {
+		case now.Before(w.Deadline):
+			over = false
+		case w.Default == resultAbandon:
+			abandoned = true
+		}
+	}
+	return over, abandoned
+}
+
+// follow does what is due for each instance, and says when the next hook ends.
+func (w *work) follow(ctx context.Context) (time.Duration, error) {
+	all, err := w.members()
+	if err != nil {
+		return 0, err
+	}
+	now := w.s.now()
+	var moving []memberRecord
+	var doomed []string
+	var again time.Duration
+	for _, m := range all {
+		state, known := w.s.cfg.Instances.InstanceState(w.key.Account, w.key.Region, m.ID)
+		switch v := decide(&w.g, &m, state, known, now); v {
+		case stay:
+			for _, h := range m.Waits {
+				again = earlier(again, max(h.Deadline.Sub(now), time.Millisecond))
+			}
+		case kill:
+			doomed = append(doomed, m.ID)
+		default:
+			moving = append(moving, m)
+		}
+	}
+	for chunk := range slices.Chunk(moving, batch) {
+		if err := w.move(ctx, chunk, now); err != nil {
+			return 0, err
+		}
+	}
+	for chunk := range slices.Chunk(doomed, 200) {
+		if err := w.terminate(chunk); err != nil {
+			return 0, err
+		}
+	}
+	return again, nil
+}
+
+func (w *work) terminate(instanceIDs []string) error {
+	_, err := w.s.cfg.EC2.TerminateInstances(w.svc, &awsec2.TerminateInstancesInput{InstanceIds: instanceIDs})
+	if errorCode(err) == "InvalidInstanceID.NotFound" {
+		if len(instanceIDs) == 1 {
+			return nil // forgotten meanwhile
+		}
+		for _, id := range instanceIDs {
+			if err := w.terminate([]string{id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ending instances: %w", err)
+	}
+	return nil
+}
+
+// move carries out what is due for some instances.
+func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) error {
+	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := groups.Get(tx, w.key)
+		if err != nil {
+			return err
+		}
+		g.Owed = maps.Clone(g.Owed)
+		changed := false
+		for _, old := range some {
+			k := below(w.key, old.ID)
+			m, err := members.Get(tx, k)
+			if notFound(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			m.Waits = slices.Clone(m.Waits)
+			state, known := w.s.cfg.Instances.InstanceState(w.key.Account, w.key.Region, m.ID)
+			v := decide(&g, &m, state, known, now)
+			if v == bury {
+				members.Delete(tx, k)
+				owners.Delete(tx, w.scope().key(m.ID))
+				if err := end(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
+					return err
+				}
+				continue
+			}
+			changed = changed || v == replace
+			if err := w.turn(tx, &g, &m, v, gone(state, known), now); err != nil {
+				return err
+			}
+			if err := members.Put(tx, k, m); err != nil {
+				return err
+			}
+		}
+		if !changed {
+			return nil
+		}
+		g.LastActivity = now
+		return groups.Put(tx, w.key, g)
+	}))
+}
+
+// turn changes one instance by a verdict.
+func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, dead bool, now time.Time) error {
+	at := "At " + stamp(now) + " "
+	switch v {
+	case hold:
+		m.State, m.Waits = autoscalingtypes.LifecycleStatePendingWait, g.waits(hookLaunching, now)
+		return progress(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 40)
+	case serve:
+		m.State, m.InService, m.Waits = autoscalingtypes.LifecycleStateInService, now, nil
+		activity := m.Activity
+		m.Activity = ""
+		return end(tx, w.key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now)
+	case abandon:
+		why := "Lifecycle Action Completed with ABANDON Result"
+		token := ""
+		for _, h := range m.Waits {
+			if h.Default == resultAbandon && !now.Before(h.Deadline) {
+				token = h.Token
+				if h.Heartbeat > 0 {
+					why = "Heartbeat Timeout"
+				}
+			}
+		}
+		if err := end(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeCancelled,
+			fmt.Sprintf("Instance failed to complete user's Lifecycle Action: Lifecycle Action with token %s was abandoned: %s", token, why), now); err != nil {
+			return err
+		}
+		return w.s.beginEnd(tx, w.key, g, m, at+abandonedCause, false)
+	case sicken:
+		m.Unhealthy = true
+	case replace:
+		cause := healthEC2
+		if m.ByUser {
+			cause = healthUser
+		}
+		m.Unhealthy = true
+		if g.Owed == nil {
+			g.Owed = map[string]int{}
+		}
+		g.Owed[unhealthyOwed]++
+		return w.s.beginEnd(tx, w.key, g, m, at+cause, !dead)
+	case proceed:
+		m.State, m.Waits = autoscalingtypes.LifecycleStateTerminatingProceed, nil
+	}
+	return nil
+}
+
+// beginEnd begins the end of an instance: an activity, and the terminating hooks
+// if there are any and it still lives.
+func (s *Service) beginEnd(tx *store.Tx, group store.Key, g *groupRecord, m *memberRecord, cause string, hooks bool) error {
+	now := s.now()
+	if err := end(tx, group, m.Activity, autoscalingtypes.ScalingActivityStatusCodeCancelled, "", now); err != nil {
+		return err
+	}
+	id, err := begin(tx, group, g, "Terminating EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
+	if err != nil {
+		return err
+	}
+	m.Activity, m.State, m.Waits, m.Surplus = id, autoscalingtypes.LifecycleStateTerminating, nil, false
+	if hooks {
+		if m.Waits = g.waits(hookTerminating, now); len(m.Waits) > 0 {
+			m.State = autoscalingtypes.LifecycleStateTerminatingWait
+			return progress(tx, group, id, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 60)
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,135 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// notificationTypes are the events a topic may be told of. Nothing is sent: there
+// is no SNS behind them.
+func notificationTypes() []string {
+	return []string{
+		"autoscaling:EC2_INSTANCE_LAUNCH", "autoscaling:EC2_INSTANCE_LAUNCH_ERROR", "autoscaling:EC2_INSTANCE_TERMINATE",
+		"autoscaling:EC2_INSTANCE_TERMINATE_ERROR", "autoscaling:TEST_NOTIFICATION",
+	}
+}
+
+// DescribeAutoScalingNotificationTypes lists the events.
+func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *awsautoscaling.DescribeAutoScalingNotificationTypesInput) (*awsautoscaling.DescribeAutoScalingNotificationTypesOutput, error) {
+	return &awsautoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: notificationTypes()}, nil
+}
+
+// PutNotificationConfiguration records which events a topic is told of, in place of
+// what it was told of before.
+func (s *Service) PutNotificationConfiguration(ctx context.Context, in *awsautoscaling.PutNotificationConfigurationInput) (*awsautoscaling.PutNotificationConfigurationOutput, error) {
+	for _, t := range in.NotificationTypes {
+		if !slices.Contains(notificationTypes(), t) {
+			return nil, errValidation("\"%s\" is not a valid Notification Type.", t) // from memory
+		}
+	}
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
+		g.Notifications = withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
+		for _, t := range in.NotificationTypes {
+			g.Notifications = append(g.Notifications, autoscalingtypes.NotificationConfiguration{
+				AutoScalingGroupName: in.AutoScalingGroupName, TopicARN: in.TopicARN, NotificationType: &t,
+			})
+		}
+		return nil
+	})
+	return &awsautoscaling.PutNotificationConfigurationOutput{}, err
+}
+
+func withoutTopic(all []autoscalingtypes.NotificationConfiguration, topic string) []autoscalingtypes.NotificationConfiguration {
+	return slices.DeleteFunc(slices.Clone(all), func(n autoscalingtypes.NotificationConfiguration) bool { return *n.TopicARN == topic })
+}
+
+// DeleteNotificationConfiguration forgets a topic.
+func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsautoscaling.DeleteNotificationConfigurationInput) (*awsautoscaling.DeleteNotificationConfigurationOutput, error) {
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
+		g.Notifications = withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
+		return nil
+	})
+	return &awsautoscaling.DeleteNotificationConfigurationOutput{}, err
+}
+
+// DescribeNotificationConfigurations lists what is recorded.
+func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *awsautoscaling.DescribeNotificationConfigurationsInput) (*awsautoscaling.DescribeNotificationConfigurationsOutput, error) {
+	all, err := groups.List(s.store, scopeOf(ctx).all())
+	if err != nil {
+		return nil, err
+	}
+	found := []autoscalingtypes.NotificationConfiguration{}
+	for _, g := range all {
+		if len(in.AutoScalingGroupNames) == 0 || slices.Contains(in.AutoScalingGroupNames, g.Value.name()) {
+			found = append(found, g.Value.Notifications...)
+		}
+	}
+	id := func(n autoscalingtypes.NotificationConfiguration) string {
+		return *n.AutoScalingGroupName + "\n" + *n.TopicARN + "\n" + *n.NotificationType
+	}
+	slices.SortFunc(found, func(a, b autoscalingtypes.NotificationConfiguration) int { return cmp.Compare(id(a), id(b)) })
+	found, next, err := pageBy(found, id, in.MaxRecords, 50, 100, in.NextToken)
+	return &awsautoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: found, NextToken: next}, err
+}
+
+// groupMetrics are those that can be collected. Nothing collects them; which are
+// enabled is remembered.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_EnableMetricsCollection.html
+func groupMetrics() []string {
+	return []string{
+		"GroupMinSize", "GroupMaxSize", "GroupDesiredCapacity", "GroupInServiceInstances", "GroupPendingInstances", "GroupStandbyInstances",
+		"GroupTerminatingInstances", "GroupTotalInstances", "GroupInServiceCapacity", "GroupPendingCapacity", "GroupStandbyCapacity",
+		"GroupTerminatingCapacity", "GroupTotalCapacity", "WarmPoolDesiredCapacity", "WarmPoolWarmedCapacity", "WarmPoolPendingCapacity",
+		"WarmPoolTerminatingCapacity", "WarmPoolTotalCapacity", "GroupAndWarmPoolDesiredCapacity", "GroupAndWarmPoolTotalCapacity",
+	}
+}
+
+// EnableMetricsCollection remembers metrics as enabled: those named, or all.
+func (s *Service) EnableMetricsCollection(ctx context.Context, in *awsautoscaling.EnableMetricsCollectionInput) (*awsautoscaling.EnableMetricsCollectionOutput, error) {
+	if aws.ToString(in.Granularity) != "1Minute" {
+		return nil, errValidation("Invalid granularity: %s. The only valid value is 1Minute.", aws.ToString(in.Granularity)) // from memory
+	}
+	return &awsautoscaling.EnableMetricsCollectionOutput{}, s.changeMetrics(ctx, in.AutoScalingGroupName, in.Metrics, in.Granularity)
+}
+
+// DisableMetricsCollection remembers metrics as disabled: those named, or all.
+func (s *Service) DisableMetricsCollection(ctx context.Context, in *awsautoscaling.DisableMetricsCollectionInput) (*awsautoscaling.DisableMetricsCollectionOutput, error) {
+	return &awsautoscaling.DisableMetricsCollectionOutput{}, s.changeMetrics(ctx, in.AutoScalingGroupName, in.Metrics, nil)
+}
+
+func (s *Service) changeMetrics(ctx context.Context, group *string, names []string, granularity *string) error {
+	for _, n := range names {
+		if !slices.Contains(groupMetrics(), n) {
+			return errValidation("Invalid metric name: %s", n) // from memory
+		}
+	}
+	if len(names) == 0 {
+		names = groupMetrics()
+	}
+	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
+		left := slices.DeleteFunc(slices.Clone(g.Group.EnabledMetrics), func(m autoscalingtypes.EnabledMetric) bool { return slices.Contains(names, *m.Metric) })
+		if granularity != nil {
+			for _, n := range names {
+				left = append(left, autoscalingtypes.EnabledMetric{Metric: &n, Granularity: granularity})
+			}
+		}
+		g.Group.EnabledMetrics = left
+		return nil
+	})
+}
+
+// DescribeMetricCollectionTypes lists the metrics.
+func (s *Service) DescribeMetricCollectionTypes(context.Context, *awsautoscaling.DescribeMetricCollectionTypesInput) (*awsautoscaling.DescribeMetricCollectionTypesOutput, error) {
+	out := &awsautoscaling.DescribeMetricCollectionTypesOutput{Granularities: []autoscalingtypes.MetricGranularityType{{Granularity: aws.String("1Minute")}}}
+	for _, n := range groupMetrics() {
+		out.Metrics = append(out.Metrics, autoscalingtypes.MetricCollectionType{Metric: &n})
+	}
+	return out, nil
+}

@@ -1,0 +1,85 @@
+package autoscaling
+
+import "github.com/drydock-dev/drydock/internal/awsapi"
+
+// The members of groups that are honoured. Load balancers, traffic sources and
+// target groups are records; overrides have no weights and no attributes.
+const (
+	mixedMembers = ` MixedInstancesPolicy.InstancesDistribution.OnDemandAllocationStrategy MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity
+		MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity MixedInstancesPolicy.InstancesDistribution.SpotAllocationStrategy
+		MixedInstancesPolicy.InstancesDistribution.SpotInstancePools MixedInstancesPolicy.InstancesDistribution.SpotMaxPrice
+		MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification MixedInstancesPolicy.LaunchTemplate.Overrides.InstanceType`
+	groupMembers = ` AutoScalingGroupName AvailabilityZones CapacityRebalance Context DefaultCooldown DefaultInstanceWarmup DeletionProtection
+		DesiredCapacity DesiredCapacityType HealthCheckGracePeriod HealthCheckType LaunchConfigurationName LaunchTemplate MaxSize MinSize
+		NewInstancesProtectedFromScaleIn ServiceLinkedRoleARN TerminationPolicies VPCZoneIdentifier` + mixedMembers
+	paged = " MaxRecords NextToken"
+)
+
+// AWS returns the service as the front door registers it.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{Name: "autoscaling", Handler: s, Operations: []awsapi.Operation{
+		// Groups.
+		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList Tags TargetGroupARNs" + groupMembers,
+			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
+		{Name: "UpdateAutoScalingGroup", Members: groupMembers,
+			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
+		{Name: "DeleteAutoScalingGroup", Members: "AutoScalingGroupName ForceDelete"},
+		{Name: "DescribeAutoScalingGroups", Members: "AutoScalingGroupNames Filters IncludeInstances" + paged, Settled: awsapi.SettledWhen(groupsSettled)},
+		{Name: "SetDesiredCapacity", Members: "AutoScalingGroupName DesiredCapacity HonorCooldown"},
+		{Name: "SuspendProcesses", Members: "AutoScalingGroupName ScalingProcesses"},
+		{Name: "ResumeProcesses", Members: "AutoScalingGroupName ScalingProcesses"},
+		{Name: "DescribeScalingProcessTypes"},
+		{Name: "DescribeTerminationPolicyTypes"},
+		{Name: "DescribeAccountLimits"},
+		{Name: "CreateOrUpdateTags", Members: "Tags"},
+		{Name: "DeleteTags", Members: "Tags"},
+		{Name: "DescribeTags", Members: "Filters" + paged},
+		// Launch configurations.
+		{Name: "CreateLaunchConfiguration", Members: `AssociatePublicIpAddress BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs BlockDeviceMappings.NoDevice
+			EbsOptimized IamInstanceProfile ImageId InstanceMonitoring InstanceType KeyName LaunchConfigurationName MetadataOptions
+			PlacementTenancy SecurityGroups SpotPrice UserData`},
+		{Name: "DescribeLaunchConfigurations", Members: "LaunchConfigurationNames" + paged},
+		{Name: "DeleteLaunchConfiguration", Members: "LaunchConfigurationName"},
+		// Instances.
+		{Name: "DescribeAutoScalingInstances", Members: "InstanceIds" + paged},
+		{Name: "TerminateInstanceInAutoScalingGroup", Members: "InstanceId ShouldDecrementDesiredCapacity"},
+		{Name: "AttachInstances", Members: "AutoScalingGroupName InstanceIds"},
+		{Name: "DetachInstances", Members: "AutoScalingGroupName InstanceIds ShouldDecrementDesiredCapacity"},
+		{Name: "EnterStandby", Members: "AutoScalingGroupName InstanceIds ShouldDecrementDesiredCapacity"},
+		{Name: "ExitStandby", Members: "AutoScalingGroupName InstanceIds"},
+		{Name: "SetInstanceHealth", Members: "HealthStatus InstanceId ShouldRespectGracePeriod"},
+		{Name: "SetInstanceProtection", Members: "AutoScalingGroupName InstanceIds ProtectedFromScaleIn"},
+		{Name: "DescribeScalingActivities", Members: "ActivityIds AutoScalingGroupName IncludeDeletedGroups" + paged},
+		// Lifecycle hooks.
+		{Name: "PutLifecycleHook", Members: `AutoScalingGroupName DefaultResult HeartbeatTimeout LifecycleHookName LifecycleTransition
+			NotificationMetadata NotificationTargetARN RoleARN`},
+		{Name: "DescribeLifecycleHooks", Members: "AutoScalingGroupName LifecycleHookNames"},
+		{Name: "DescribeLifecycleHookTypes"},
+		{Name: "DeleteLifecycleHook", Members: "AutoScalingGroupName LifecycleHookName"},
+		{Name: "CompleteLifecycleAction", Members: "AutoScalingGroupName InstanceId LifecycleActionResult LifecycleActionToken LifecycleHookName"},
+		{Name: "RecordLifecycleActionHeartbeat", Members: "AutoScalingGroupName InstanceId LifecycleActionToken LifecycleHookName"},
+		// Instance refreshes.
+		{Name: "StartInstanceRefresh", Members: `AutoScalingGroupName Preferences.AutoRollback Preferences.InstanceWarmup Preferences.MaxHealthyPercentage
+			Preferences.MinHealthyPercentage Preferences.ScaleInProtectedInstances Preferences.SkipMatching Preferences.StandbyInstances Strategy`,
+			Except: "strategies other than Rolling, AutoRollback, ScaleInProtectedInstances Wait, StandbyInstances other than Ignore"},
+		{Name: "CancelInstanceRefresh", Members: "AutoScalingGroupName"},
+		{Name: "DescribeInstanceRefreshes", Members: "AutoScalingGroupName InstanceRefreshIds" + paged},
+		// Records: kept and described, without an effect.
+		{Name: "PutScalingPolicy", Members: `AdjustmentType AutoScalingGroupName Cooldown Enabled EstimatedInstanceWarmup MetricAggregationType
+			MinAdjustmentMagnitude PolicyName PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration`},
+		{Name: "DescribePolicies", Members: "AutoScalingGroupName PolicyNames PolicyTypes" + paged},
+		{Name: "DeletePolicy", Members: "AutoScalingGroupName PolicyName"},
+		{Name: "DescribeAdjustmentTypes"},
+		{Name: "PutNotificationConfiguration", Members: "AutoScalingGroupName NotificationTypes TopicARN"},
+		{Name: "DescribeNotificationConfigurations", Members: "AutoScalingGroupNames" + paged},
+		{Name: "DeleteNotificationConfiguration", Members: "AutoScalingGroupName TopicARN"},
+		{Name: "DescribeAutoScalingNotificationTypes"},
+		{Name: "EnableMetricsCollection", Members: "AutoScalingGroupName Granularity Metrics"},
+		{Name: "DisableMetricsCollection", Members: "AutoScalingGroupName Metrics"},
+		{Name: "DescribeMetricCollectionTypes"},
+		{Name: "AttachLoadBalancerTargetGroups", Members: "AutoScalingGroupName TargetGroupARNs"},
+		{Name: "DetachLoadBalancerTargetGroups", Members: "AutoScalingGroupName TargetGroupARNs"},
+		{Name: "DescribeLoadBalancerTargetGroups", Members: "AutoScalingGroupName" + paged},
+		{Name: "DescribeLoadBalancers", Members: "AutoScalingGroupName" + paged},
+	}}
+}

@@ -1,0 +1,61 @@
+package autoscaling
+
+import (
+	"encoding/base64"
+	"sort"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const tokenPrefix = "drydock/asg/"
+
+func sealToken(last string) *string {
+	return aws.String(base64.RawURLEncoding.EncodeToString([]byte(tokenPrefix + last)))
+}
+
+func openToken(t string) (string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(t)
+	last, ok := strings.CutPrefix(string(raw), tokenPrefix)
+	if err != nil || !ok {
+		return "", errNextToken()
+	}
+	return last, nil
+}
+
+func pageSize(maxRecords *int32, usual, most int) (int, error) {
+	switch n := aws.ToInt32(maxRecords); {
+	case n == 0:
+		return usual, nil
+	case n < 0 || int(n) > most:
+		return 0, errMaxRecords(n, int32(most)) //nolint:gosec // a hundred
+	default:
+		return int(n), nil
+	}
+}
+
+// page cuts one page out of records, which are sorted by key.
+func page[T any](all []store.Item[T], maxRecords *int32, usual, most int, token *string) ([]store.Item[T], *string, error) {
+	return pageBy(all, func(i store.Item[T]) string { return i.Key.ID }, maxRecords, usual, most, token)
+}
+
+// pageBy cuts one page out of items, which are sorted by id.
+func pageBy[T any](all []T, id func(T) string, maxRecords *int32, usual, most int, token *string) ([]T, *string, error) {
+	if t := aws.ToString(token); t != "" {
+		last, err := openToken(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = all[sort.Search(len(all), func(i int) bool { return id(all[i]) > last }):]
+	}
+	n, err := pageSize(maxRecords, usual, most)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) <= n {
+		return all, nil, nil
+	}
+	return all[:n], sealToken(id(all[n-1])), nil
+}

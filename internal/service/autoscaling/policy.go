@@ -1,0 +1,146 @@
+package autoscaling
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// PutScalingPolicy records a policy. No metric ever sets it off: there is no
+// CloudWatch behind it.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutScalingPolicy.html
+func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutScalingPolicyInput) (*awsautoscaling.PutScalingPolicyOutput, error) {
+	sc := scopeOf(ctx)
+	name := aws.ToString(in.PolicyName)
+	if name == "" {
+		return nil, errMissing("policyName")
+	}
+	typ := aws.ToString(in.PolicyType)
+	if typ == "" {
+		typ = "SimpleScaling"
+	}
+	if err := checkPolicy(typ, in); err != nil {
+		return nil, err
+	}
+	p := autoscalingtypes.ScalingPolicy{
+		AutoScalingGroupName: in.AutoScalingGroupName, PolicyName: &name, PolicyType: &typ, AdjustmentType: in.AdjustmentType, Cooldown: in.Cooldown,
+		Enabled: aws.Bool(in.Enabled == nil || *in.Enabled), EstimatedInstanceWarmup: in.EstimatedInstanceWarmup, MetricAggregationType: in.MetricAggregationType,
+		MinAdjustmentMagnitude: in.MinAdjustmentMagnitude, ScalingAdjustment: in.ScalingAdjustment, StepAdjustments: in.StepAdjustments,
+		TargetTrackingConfiguration: in.TargetTrackingConfiguration, Alarms: []autoscalingtypes.Alarm{},
+	}
+	if typ == "StepScaling" && p.MetricAggregationType == nil {
+		p.MetricAggregationType = aws.String("Average")
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := s.group(tx, sc, in.AutoScalingGroupName); err != nil {
+			return err
+		}
+		key := below(sc.group(*in.AutoScalingGroupName), name)
+		old, err := policies.Get(tx, key)
+		switch {
+		case notFound(err):
+			p.PolicyARN = aws.String(arn.New("autoscaling", sc.region, sc.account, "scalingPolicy:"+ids.UUID()+":autoScalingGroupName/"+*in.AutoScalingGroupName+":policyName/"+name))
+		case err != nil:
+			return err
+		case *old.PolicyType != typ:
+			return errPolicy("Cannot change the PolicyType of policy %s from %s to %s.", name, *old.PolicyType, typ) // from memory
+		default:
+			p.PolicyARN = old.PolicyARN
+		}
+		return policies.Put(tx, key, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
+}
+
+// checkPolicy checks that a policy has what its type needs. The texts are from
+// memory.
+func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
+	switch typ {
+	case "SimpleScaling", "StepScaling":
+		if a := aws.ToString(in.AdjustmentType); !slices.Contains([]string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"}, a) {
+			return errPolicy("Policies of type %s must have an AdjustmentType of ChangeInCapacity, ExactCapacity or PercentChangeInCapacity.", typ)
+		}
+		if typ == "SimpleScaling" && in.ScalingAdjustment == nil {
+			return errPolicy("SimpleScaling policies must have a ScalingAdjustment.")
+		}
+		if typ == "StepScaling" && len(in.StepAdjustments) == 0 {
+			return errPolicy("StepScaling policies must have at least one StepAdjustment.")
+		}
+	case "TargetTrackingScaling":
+		c := in.TargetTrackingConfiguration
+		if c == nil || c.TargetValue == nil || c.PredefinedMetricSpecification == nil && c.CustomizedMetricSpecification == nil {
+			return errPolicy("TargetTrackingScaling policies must have a TargetTrackingConfiguration with a metric and a target value.")
+		}
+	default:
+		return errPolicy("Unsupported policy type: %s", typ)
+	}
+	return nil
+}
+
+// DescribePolicies lists policies by group, name, ARN and type.
+func (s *Service) DescribePolicies(ctx context.Context, in *awsautoscaling.DescribePoliciesInput) (*awsautoscaling.DescribePoliciesOutput, error) {
+	sc := scopeOf(ctx)
+	where := sc.all()
+	if name := aws.ToString(in.AutoScalingGroupName); name != "" {
+		if _, err := s.group(s.store, sc, &name); err != nil {
+			return nil, err
+		}
+		where = allBelow(sc.group(name))
+	}
+	all, err := policies.List(s.store, where)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(i store.Item[autoscalingtypes.ScalingPolicy]) bool {
+		p := i.Value
+		return len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, *p.PolicyName) && !slices.Contains(in.PolicyNames, *p.PolicyARN) ||
+			len(in.PolicyTypes) > 0 && !slices.Contains(in.PolicyTypes, *p.PolicyType)
+	})
+	all, next, err := page(all, in.MaxRecords, 50, 100, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsautoscaling.DescribePoliciesOutput{ScalingPolicies: []autoscalingtypes.ScalingPolicy{}, NextToken: next}
+	for _, p := range all {
+		out.ScalingPolicies = append(out.ScalingPolicies, p.Value)
+	}
+	return out, nil
+}
+
+// DeletePolicy deletes a policy by its name or ARN.
+func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePolicyInput) (*awsautoscaling.DeletePolicyOutput, error) {
+	sc := scopeOf(ctx)
+	group, name := aws.ToString(in.AutoScalingGroupName), aws.ToString(in.PolicyName)
+	if strings.HasPrefix(name, "arn:") {
+		_, rest, _ := strings.Cut(name, ":autoScalingGroupName/")
+		group, name, _ = strings.Cut(rest, ":policyName/")
+	}
+	if group == "" || name == "" {
+		return nil, errNoPolicy()
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := s.group(tx, sc, &group); err != nil {
+			return err
+		}
+		key := below(sc.group(group), name)
+		if _, err := policies.Get(tx, key); notFound(err) {
+			return errNoPolicy()
+		} else if err != nil {
+			return err
+		}
+		policies.Delete(tx, key)
+		return nil
+	})
+	return &awsautoscaling.DeletePolicyOutput{}, err
+}

@@ -1,0 +1,302 @@
+package autoscaling
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// keptRefreshes is how many ended refreshes of a group are kept.
+const keptRefreshes = 20
+
+// activeRefresh returns the refresh under way, nil if there is none.
+func (s *Service) activeRefresh(r store.Reader, group store.Key) (*store.Item[refreshRecord], error) {
+	all, err := refreshes.List(r, allBelow(group))
+	for _, i := range all {
+		if i.Value.active() {
+			return &i, err
+		}
+	}
+	return nil, err
+}
+
+// StartInstanceRefresh begins to replace a group's instances.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_StartInstanceRefresh.html
+func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.StartInstanceRefreshInput) (*awsautoscaling.StartInstanceRefreshOutput, error) {
+	sc := scopeOf(ctx)
+	if in.Strategy != "" && in.Strategy != autoscalingtypes.RefreshStrategyRolling {
+		return nil, awserr.NotImplemented("instance refreshes of strategy " + string(in.Strategy))
+	}
+	g, err := s.group(s.store, sc, in.AutoScalingGroupName)
+	if err != nil {
+		return nil, err
+	}
+	prefs, err := preferences(&g, in.Preferences)
+	if err != nil {
+		return nil, err
+	}
+	src, err := s.source(s.asService(ctx, sc.account, sc.region), sc, &g)
+	if err != nil {
+		return nil, err
+	}
+	id := ids.UUID()
+	key := sc.group(g.name())
+	err = s.changeGroup(ctx, sc, g.name(), func(tx *store.Tx, g *groupRecord) error {
+		if r, err := s.activeRefresh(tx, key); err != nil {
+			return err
+		} else if r != nil {
+			return errRefreshInProgress()
+		}
+		all, err := members.List(tx, allBelow(key))
+		if err != nil {
+			return err
+		}
+		r := refreshRecord{}
+		for _, m := range all {
+			if m.Value.capacity() && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) &&
+				(!m.Value.Protected || prefs.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesRefresh) {
+				r.Targets = append(r.Targets, m.Value.ID)
+			}
+		}
+		r.Total = len(r.Targets)
+		now := s.now()
+		r.Refresh = autoscalingtypes.InstanceRefresh{
+			InstanceRefreshId: &id, AutoScalingGroupName: g.Group.AutoScalingGroupName, Status: autoscalingtypes.InstanceRefreshStatusInProgress,
+			StartTime: &now, PercentageComplete: aws.Int32(0), InstancesToUpdate: aws.Int32(int32(r.Total)), //nolint:gosec // a group's size
+			Preferences: prefs, Strategy: autoscalingtypes.RefreshStrategyRolling,
+		}
+		return refreshes.Put(tx, below(key, id), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Looking at the group is the reconciler's: the group's record calls it.
+	if err := s.touch(ctx, key); err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.StartInstanceRefreshOutput{InstanceRefreshId: &id}, s.pruneRefreshes(ctx, key)
+}
+
+// touch makes the reconciler look at a group.
+func (s *Service) touch(ctx context.Context, key store.Key) error {
+	return ignoreNotFound(groups.UpdateOne(ctx, s.store, key, func(*groupRecord) error { return nil }))
+}
+
+// preferences are the given ones with AWS's defaults.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html
+func preferences(g *groupRecord, in *autoscalingtypes.RefreshPreferences) (*autoscalingtypes.RefreshPreferences, error) {
+	if in == nil {
+		in = &autoscalingtypes.RefreshPreferences{}
+	}
+	warmup := g.Group.DefaultInstanceWarmup
+	if warmup == nil {
+		warmup = g.Group.HealthCheckGracePeriod
+	}
+	out := &autoscalingtypes.RefreshPreferences{
+		MinHealthyPercentage: orInt(in.MinHealthyPercentage, 90), MaxHealthyPercentage: in.MaxHealthyPercentage, InstanceWarmup: orInt(in.InstanceWarmup, aws.ToInt32(warmup)),
+		SkipMatching: aws.Bool(aws.ToBool(in.SkipMatching)), ScaleInProtectedInstances: in.ScaleInProtectedInstances, StandbyInstances: in.StandbyInstances,
+		AutoRollback: aws.Bool(false),
+	}
+	if aws.ToBool(in.AutoRollback) {
+		return nil, awserr.NotImplemented("instance refreshes that roll back")
+	}
+	switch out.ScaleInProtectedInstances {
+	case "":
+		out.ScaleInProtectedInstances = autoscalingtypes.ScaleInProtectedInstancesIgnore
+	case autoscalingtypes.ScaleInProtectedInstancesWait:
+		return nil, awserr.NotImplemented("instance refreshes that wait for protected instances")
+	}
+	switch out.StandbyInstances {
+	case "":
+		out.StandbyInstances = autoscalingtypes.StandbyInstancesIgnore
+	case autoscalingtypes.StandbyInstancesIgnore:
+	default:
+		return nil, awserr.NotImplemented("instance refreshes that wait for or end instances in standby")
+	}
+	lo, hi := *out.MinHealthyPercentage, aws.ToInt32(out.MaxHealthyPercentage)
+	if lo < 0 || lo > 100 || out.MaxHealthyPercentage != nil && (hi < 100 || hi > 200 || hi-lo > 100) {
+		return nil, errValidation("The minimum healthy percentage must be between 0 and 100, the maximum between 100 and 200, and they may differ by 100 at most.") // from memory
+	}
+	return out, nil
+}
+
+// made reports whether an instance is what the source would launch now.
+func (src *launchSource) made(m *memberRecord) bool {
+	if src.template != nil {
+		return m.Template != nil && *m.Template.LaunchTemplateId == *src.template.LaunchTemplateId && *m.Template.Version == *src.template.Version &&
+			(len(src.types) == 0 || slices.Contains(src.types, m.Type))
+	}
+	return m.Config == *src.config.LaunchConfigurationName
+}
+
+// CancelInstanceRefresh ends a refresh; what is replaced stays so.
+func (s *Service) CancelInstanceRefresh(ctx context.Context, in *awsautoscaling.CancelInstanceRefreshInput) (*awsautoscaling.CancelInstanceRefreshOutput, error) {
+	sc := scopeOf(ctx)
+	out := &awsautoscaling.CancelInstanceRefreshOutput{}
+	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
+		r, err := s.activeRefresh(tx, sc.group(g.name()))
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return errNoRefresh(g.name())
+		}
+		out.InstanceRefreshId = r.Value.Refresh.InstanceRefreshId
+		return refreshes.Update(tx, r.Key, func(r *refreshRecord) error {
+			now := s.now()
+			r.Refresh.Status, r.Refresh.EndTime = autoscalingtypes.InstanceRefreshStatusCancelled, &now
+			r.Refresh.StatusReason = aws.String("Cancelled due to user request.") // from memory
+			return nil
+		})
+	})
+	return out, err
+}
+
+// DescribeInstanceRefreshes lists refreshes, the latest first.
+func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *awsautoscaling.DescribeInstanceRefreshesInput) (*awsautoscaling.DescribeInstanceRefreshesOutput, error) {
+	sc := scopeOf(ctx)
+	g, err := s.group(s.store, sc, in.AutoScalingGroupName)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.refreshesOf(sc.group(g.name()))
+	if err != nil {
+		return nil, err
+	}
+	n, err := pageSize(in.MaxRecords, 50, 100)
+	if err != nil {
+		return nil, err
+	}
+	if t := aws.ToString(in.NextToken); t != "" {
+		last, err := openToken(t)
+		if err != nil {
+			return nil, err
+		}
+		all = all[1+slices.IndexFunc(all, func(r refreshRecord) bool { return *r.Refresh.InstanceRefreshId == last }):]
+	}
+	out := &awsautoscaling.DescribeInstanceRefreshesOutput{InstanceRefreshes: []autoscalingtypes.InstanceRefresh{}}
+	for _, r := range all {
+		if len(in.InstanceRefreshIds) > 0 && !slices.Contains(in.InstanceRefreshIds, *r.Refresh.InstanceRefreshId) {
+			continue
+		}
+		if len(out.InstanceRefreshes) == n {
+			out.NextToken = sealToken(*out.InstanceRefreshes[n-1].InstanceRefreshId)
+			break
+		}
+		out.InstanceRefreshes = append(out.InstanceRefreshes, r.Refresh)
+	}
+	return out, nil
+}
+
+func (s *Service) refreshesOf(group store.Key) ([]refreshRecord, error) {
+	all, err := refreshes.List(s.store, allBelow(group))
+	out := make([]refreshRecord, len(all))
+	for i, r := range all {
+		out[i] = r.Value
+	}
+	slices.SortStableFunc(out, func(a, b refreshRecord) int { return b.Refresh.StartTime.Compare(*a.Refresh.StartTime) })
+	return out, err
+}
+
+func (s *Service) pruneRefreshes(ctx context.Context, group store.Key) error {
+	all, err := s.refreshesOf(group)
+	if err != nil || len(all) <= keptRefreshes {
+		return err
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, r := range all[keptRefreshes:] {
+			refreshes.Delete(tx, below(group, *r.Refresh.InstanceRefreshId))
+		}
+		return nil
+	})
+}
+
+// refresh takes one step of a refresh in a group that has as many instances as it
+// wants: it ends as many targets as may be missed, or launches their successors
+// first when none may.
+func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all []memberRecord) (time.Duration, error) {
+	r, p, now := item.Value, item.Value.Refresh.Preferences, w.s.now()
+	warmup := time.Duration(*p.InstanceWarmup) * time.Second
+	var left []memberRecord
+	healthy := 0
+	surplus := false
+	var again time.Duration
+	for _, m := range all {
+		switch {
+		case !m.capacity():
+			continue
+		case slices.Contains(r.Targets, m.ID):
+			left = append(left, m)
+			if m.State == autoscalingtypes.LifecycleStateInService {
+				healthy++
+			}
+		case m.State == autoscalingtypes.LifecycleStateInService:
+			// Only the successors warm up.
+			if wait := warmup - now.Sub(m.InService); m.Launched.After(*r.Refresh.StartTime) && wait > 0 {
+				again = earlier(again, wait)
+				continue
+			}
+			healthy++
+		}
+		surplus = surplus || m.Surplus
+	}
+	want := w.g.desired()
+	done := len(left) == 0 && healthy >= want
+	if err := w.tell(ctx, item.Key, &r, len(left), done); err != nil || done || len(left) == 0 {
+		return again, err
+	}
+	allowed := want - (want*int(*p.MinHealthyPercentage)+99)/100
+	if *p.MinHealthyPercentage == 100 {
+		if surplus || healthy < want || !w.g.runs("Launch") {
+			return again, nil
+		}
+		extra := max(1, want*int(aws.ToInt32(p.MaxHealthyPercentage)-100)/100)
+		return again, w.plan(ctx, all, min(extra, len(left)), refreshOwed)
+	}
+	n := max(1, allowed) - (want - healthy)
+	if n <= 0 || !w.g.runs("Terminate") || !w.g.runs("Launch") {
+		return again, nil
+	}
+	slices.SortFunc(left, func(a, b memberRecord) int { return a.Launched.Compare(b.Launched) })
+	leave := left[:min(n, len(left))]
+	err := groups.UpdateOne(ctx, w.s.store, w.key, func(g *groupRecord) error {
+		for range leave {
+			g.owe(refreshOwed)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	return again, w.end(ctx, leave, w.whyScaleIn(leave, want, refreshCause), false)
+}
+
+// tell writes how far a refresh is.
+func (w *work) tell(ctx context.Context, key store.Key, r *refreshRecord, left int, done bool) error {
+	percent := int32(100)
+	if r.Total > 0 && !done {
+		percent = int32(100 * (r.Total - left) / r.Total) //nolint:gosec // a percentage
+	}
+	if *r.Refresh.PercentageComplete == percent && int(*r.Refresh.InstancesToUpdate) == left && !done {
+		return nil
+	}
+	return ignoreNotFound(refreshes.UpdateOne(ctx, w.s.store, key, func(r *refreshRecord) error {
+		if !r.active() {
+			return nil
+		}
+		r.Refresh.PercentageComplete, r.Refresh.InstancesToUpdate = &percent, aws.Int32(int32(left)) //nolint:gosec // a group's size
+		if done {
+			now := w.s.now()
+			r.Refresh.Status, r.Refresh.EndTime = autoscalingtypes.InstanceRefreshStatusSuccessful, &now
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,206 @@
+package autoscaling
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+)
+
+const groupTag = "aws:autoscaling:groupName"
+
+// A launchSource is what a group launches from at this moment: versions are
+// numbers.
+type launchSource struct {
+	template *autoscalingtypes.LaunchTemplateSpecification
+	config   *autoscalingtypes.LaunchConfiguration
+	types    []string // preferred first; none: the template's or configuration's own
+	mixed    *autoscalingtypes.InstancesDistribution
+}
+
+func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchSource, error) {
+	spec, src := g.Group.LaunchTemplate, launchSource{}
+	if p := g.Group.MixedInstancesPolicy; p != nil {
+		spec, src.mixed = p.LaunchTemplate.LaunchTemplateSpecification, p.InstancesDistribution
+		for _, o := range p.LaunchTemplate.Overrides {
+			src.types = append(src.types, *o.InstanceType)
+		}
+	}
+	if spec == nil {
+		name := aws.ToString(g.Group.LaunchConfigurationName)
+		lc, err := configs.Get(s.store, sc.group(name))
+		if notFound(err) {
+			return src, errNoConfig(name)
+		}
+		src.config = &lc
+		return src, err
+	}
+	byID := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version}
+	_, pinned, err := s.template(svc, byID)
+	src.template = pinned
+	return src, err
+}
+
+// request is the RunInstances call of a source, without place, type and number.
+func (src *launchSource) request(g *groupRecord, spot bool) *awsec2.RunInstancesInput {
+	in := &awsec2.RunInstancesInput{MinCount: aws.Int32(1)}
+	tags := []ec2types.Tag{{Key: aws.String(groupTag), Value: g.Group.AutoScalingGroupName}}
+	for _, t := range g.Group.Tags {
+		if aws.ToBool(t.PropagateAtLaunch) {
+			tags = append(tags, ec2types.Tag{Key: t.Key, Value: t.Value})
+		}
+	}
+	in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: tags}}
+	if src.template != nil {
+		in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: src.template.LaunchTemplateId, Version: src.template.Version}
+	} else {
+		src.configured(in)
+	}
+	if spot {
+		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot}
+		if p := aws.ToString(src.mixed.SpotMaxPrice); p != "" {
+			in.InstanceMarketOptions.SpotOptions = &ec2types.SpotMarketOptions{MaxPrice: &p}
+		}
+	}
+	return in
+}
+
+// configured fills in what a launch configuration says.
+func (src *launchSource) configured(in *awsec2.RunInstancesInput) {
+	lc := src.config
+	in.ImageId, in.InstanceType = lc.ImageId, ec2types.InstanceType(*lc.InstanceType)
+	in.Monitoring = &ec2types.RunInstancesMonitoringEnabled{Enabled: lc.InstanceMonitoring.Enabled}
+	in.EbsOptimized = lc.EbsOptimized
+	if k := aws.ToString(lc.KeyName); k != "" {
+		in.KeyName = &k
+	}
+	if d := aws.ToString(lc.UserData); d != "" {
+		in.UserData = &d
+	}
+	if p := aws.ToString(lc.IamInstanceProfile); strings.HasPrefix(p, "arn:") {
+		in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Arn: &p}
+	} else if p != "" {
+		in.IamInstanceProfile = &ec2types.IamInstanceProfileSpecification{Name: &p}
+	}
+	var sgs, names []string
+	for _, g := range lc.SecurityGroups {
+		if strings.HasPrefix(g, "sg-") {
+			sgs = append(sgs, g)
+		} else {
+			names = append(names, g)
+		}
+	}
+	if lc.AssociatePublicIpAddress != nil {
+		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{
+			DeviceIndex: aws.Int32(0), AssociatePublicIpAddress: lc.AssociatePublicIpAddress, Groups: sgs, DeleteOnTermination: aws.Bool(true),
+		}}
+	} else {
+		in.SecurityGroupIds, in.SecurityGroups = sgs, names
+	}
+	for _, d := range lc.BlockDeviceMappings {
+		m := ec2types.BlockDeviceMapping{DeviceName: d.DeviceName}
+		if aws.ToBool(d.NoDevice) {
+			m.NoDevice = aws.String("")
+		}
+		if e := d.Ebs; e != nil {
+			m.Ebs = &ec2types.EbsBlockDevice{
+				DeleteOnTermination: e.DeleteOnTermination, Encrypted: e.Encrypted, Iops: e.Iops, SnapshotId: e.SnapshotId,
+				Throughput: e.Throughput, VolumeSize: e.VolumeSize, VolumeType: ec2types.VolumeType(aws.ToString(e.VolumeType)),
+			}
+		}
+		in.BlockDeviceMappings = append(in.BlockDeviceMappings, m)
+	}
+	if m := lc.MetadataOptions; m != nil {
+		in.MetadataOptions = &ec2types.InstanceMetadataOptionsRequest{
+			HttpEndpoint: ec2types.InstanceMetadataEndpointState(m.HttpEndpoint), HttpTokens: ec2types.HttpTokensState(m.HttpTokens),
+			HttpPutResponseHopLimit: m.HttpPutResponseHopLimit,
+		}
+	}
+	if t := aws.ToString(lc.PlacementTenancy); t != "" {
+		in.Placement = &ec2types.Placement{Tenancy: ec2types.Tenancy(t)}
+	}
+	if p := aws.ToString(lc.SpotPrice); p != "" {
+		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot, SpotOptions: &ec2types.SpotMarketOptions{MaxPrice: &p}}
+	}
+}
+
+// in puts a request into a pool. Auto Scaling puts the subnet into the first
+// interface where the request has interfaces.
+func (p pool) in(request *awsec2.RunInstancesInput, count int) {
+	request.MaxCount = aws.Int32(int32(count)) //nolint:gosec // a batch
+	if p.Type != "" {
+		request.InstanceType = ec2types.InstanceType(p.Type)
+	}
+	if len(request.NetworkInterfaces) > 0 {
+		request.NetworkInterfaces[0].SubnetId = aws.String(p.Subnet.ID)
+	} else {
+		request.SubnetId = aws.String(p.Subnet.ID)
+	}
+}
+
+// tryLaunch asks EC2 whether it would launch what the group's source says.
+func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error {
+	src, err := s.source(svc, sc, g)
+	if err != nil {
+		return err
+	}
+	in := src.request(g, false)
+	p := pool{Subnet: g.Subnets[0]}
+	if len(src.types) > 0 {
+		p.Type = src.types[0]
+	}
+	p.in(in, 1)
+	in.DryRun = aws.Bool(true)
+	_, err = s.cfg.EC2.RunInstances(svc, in)
+	switch c := errorCode(err); {
+	case err == nil || c == "DryRunOperation" || elsewhere(c):
+		return nil // capacity is not what a template is judged by
+	case c == "NotImplemented":
+		return err
+	case c != "":
+		return errTemplate(errorText(err))
+	}
+	return fmt.Errorf("trying the launch template: %w", err)
+}
+
+// elsewhere reports whether another pool may have what this one has not.
+func elsewhere(code string) bool {
+	return slices.Contains([]string{
+		"InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity",
+	}, code)
+}
+
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+func errorText(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// call is the plan's RunInstances call, the same whenever it is asked for.
+func (p *planRecord) call() (*awsec2.RunInstancesInput, error) {
+	in := new(awsec2.RunInstancesInput)
+	if err := json.Unmarshal(p.Request, in); err != nil {
+		return nil, fmt.Errorf("launch plan %s: %w", p.Token, err)
+	}
+	in.ClientToken = aws.String(fmt.Sprintf("%s-%d", p.Token, p.Attempt))
+	p.Pools[p.Attempt].in(in, p.Count)
+	return in, nil
+}

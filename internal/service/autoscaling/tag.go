@@ -1,0 +1,168 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	maxTags      = 50
+	tagsResource = "auto-scaling-group"
+)
+
+// newTags are the tags of a group that is being made.
+func newTags(group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
+	return putTags(group, nil, in)
+}
+
+// putTags adds tags to a group's, or changes them. Tags of running instances stay
+// as they are: they propagate at launch.
+func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
+	out := slices.Clone(old)
+	if out == nil {
+		out = []autoscalingtypes.TagDescription{}
+	}
+	for _, t := range in {
+		key := aws.ToString(t.Key)
+		switch {
+		case key == "" || len([]rune(key)) > 128 || strings.HasPrefix(strings.ToLower(key), "aws:"):
+			return nil, errTagKey(key)
+		case len([]rune(aws.ToString(t.Value))) > 256:
+			return nil, errValidation("1 validation error detected: Value at 'tags.value' failed to satisfy constraint: Member must have length less than or equal to 256")
+		case t.ResourceType != nil && *t.ResourceType != tagsResource:
+			return nil, errTagResource(*t.ResourceType)
+		}
+		out = slices.DeleteFunc(out, func(o autoscalingtypes.TagDescription) bool { return *o.Key == key })
+		out = append(out, autoscalingtypes.TagDescription{
+			Key: &key, Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
+			ResourceId: &group, ResourceType: aws.String(tagsResource),
+		})
+	}
+	if len(out) > maxTags {
+		return nil, errLimit("The number of tags exceeds the limit of %d for resource %s", maxTags, group) // from memory
+	}
+	slices.SortFunc(out, func(a, b autoscalingtypes.TagDescription) int { return cmp.Compare(*a.Key, *b.Key) })
+	return out, nil
+}
+
+// byGroup gathers tags by the group they name.
+func byGroup(tags []autoscalingtypes.Tag) (map[string][]autoscalingtypes.Tag, error) {
+	out := map[string][]autoscalingtypes.Tag{}
+	for _, t := range tags {
+		if t.ResourceType != nil && *t.ResourceType != tagsResource {
+			return nil, errTagResource(*t.ResourceType)
+		}
+		out[aws.ToString(t.ResourceId)] = append(out[aws.ToString(t.ResourceId)], t)
+	}
+	if len(out) > maxTags {
+		return nil, errLimit("Too many groups are named in one request.") // from memory
+	}
+	return out, nil
+}
+
+// CreateOrUpdateTags tags groups, all or none.
+func (s *Service) CreateOrUpdateTags(ctx context.Context, in *awsautoscaling.CreateOrUpdateTagsInput) (*awsautoscaling.CreateOrUpdateTagsOutput, error) {
+	return &awsautoscaling.CreateOrUpdateTagsOutput{}, s.changeTags(ctx, in.Tags, putTags)
+}
+
+// DeleteTags takes tags away. A value that is given has to be the tag's.
+func (s *Service) DeleteTags(ctx context.Context, in *awsautoscaling.DeleteTagsInput) (*awsautoscaling.DeleteTagsOutput, error) {
+	return &awsautoscaling.DeleteTagsOutput{}, s.changeTags(ctx, in.Tags, func(_ string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
+		return slices.DeleteFunc(slices.Clone(old), func(o autoscalingtypes.TagDescription) bool {
+			return slices.ContainsFunc(in, func(t autoscalingtypes.Tag) bool {
+				return aws.ToString(t.Key) == *o.Key && (t.Value == nil || *t.Value == "" || *t.Value == *o.Value)
+			})
+		}), nil
+	})
+}
+
+func (s *Service) changeTags(ctx context.Context, tags []autoscalingtypes.Tag, fn func(string, []autoscalingtypes.TagDescription, []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error)) error {
+	sc := scopeOf(ctx)
+	sorted, err := byGroup(tags)
+	if err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, name := range sortedKeys(sorted) {
+			if name == "" {
+				return errMissing("tags.resourceId")
+			}
+			err := groups.Update(tx, sc.group(name), func(g *groupRecord) error {
+				changed, err := fn(name, g.Group.Tags, sorted[name])
+				g.Group.Tags = changed
+				return err
+			})
+			if notFound(err) {
+				return errValidation("AutoScalingGroup not found - AutoScaling Group %s not found", name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DescribeTags lists the tags of groups.
+func (s *Service) DescribeTags(ctx context.Context, in *awsautoscaling.DescribeTagsInput) (*awsautoscaling.DescribeTagsOutput, error) {
+	for _, f := range in.Filters {
+		if !slices.Contains([]string{"auto-scaling-group", "key", "value", "propagate-at-launch"}, aws.ToString(f.Name)) {
+			return nil, errFilter(aws.ToString(f.Name))
+		}
+	}
+	all, err := groups.List(s.store, scopeOf(ctx).all())
+	if err != nil {
+		return nil, err
+	}
+	found := []autoscalingtypes.TagDescription{}
+	for _, g := range all {
+		for _, t := range g.Value.Group.Tags {
+			of := map[string]string{"auto-scaling-group": *t.ResourceId, "key": *t.Key, "value": *t.Value, "propagate-at-launch": fmt.Sprint(*t.PropagateAtLaunch)}
+			if !slices.ContainsFunc(in.Filters, func(f autoscalingtypes.Filter) bool { return !slices.Contains(f.Values, of[*f.Name]) }) {
+				found = append(found, t)
+			}
+		}
+	}
+	id := func(t autoscalingtypes.TagDescription) string { return *t.ResourceId + "\n" + *t.Key }
+	slices.SortFunc(found, func(a, b autoscalingtypes.TagDescription) int { return cmp.Compare(id(a), id(b)) })
+	found, next, err := pageBy(found, id, in.MaxRecords, 50, 100, in.NextToken)
+	return &awsautoscaling.DescribeTagsOutput{Tags: found, NextToken: next}, err
+}
+
+// groupFilters are those of DescribeAutoScalingGroups: tag-key, tag-value and
+// tag:KEY.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Filter.html
+func groupFilters(filters []autoscalingtypes.Filter) (func([]autoscalingtypes.TagDescription) bool, error) {
+	for _, f := range filters {
+		n := aws.ToString(f.Name)
+		if n != "tag-key" && n != "tag-value" && !strings.HasPrefix(n, "tag:") {
+			return nil, errGroupFilter(n)
+		}
+	}
+	return func(tags []autoscalingtypes.TagDescription) bool {
+		for _, f := range filters {
+			if !slices.ContainsFunc(tags, func(t autoscalingtypes.TagDescription) bool {
+				switch n := *f.Name; n {
+				case "tag-key":
+					return slices.Contains(f.Values, *t.Key)
+				case "tag-value":
+					return slices.Contains(f.Values, *t.Value)
+				default:
+					return n == "tag:"+*t.Key && slices.Contains(f.Values, *t.Value)
+				}
+			}) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}

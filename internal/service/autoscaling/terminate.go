@@ -1,0 +1,153 @@
+package autoscaling
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// terminationPolicies are the names a group may list.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
+func terminationPolicies() []string {
+	return []string{
+		"AllocationStrategy", "ClosestToNextInstanceHour", "Default", "NewestInstance",
+		"OldestInstance", "OldestLaunchConfiguration", "OldestLaunchTemplate",
+	}
+}
+
+// A scaleIn says which instances leave a group.
+type scaleIn struct {
+	policies []string
+	// source is what the group launches from now: instances of other templates and
+	// configurations are older.
+	source launchSource
+	// configAge is when launch configurations were made.
+	configAge map[string]time.Time
+	spotWant  int // spot instances the distribution wants
+	now       time.Time
+}
+
+// victims chooses n of a group's instances: from the zone that has most, by the
+// group's termination policies in their order, the least ID at last. Protected
+// instances stay.
+func (c scaleIn) victims(all []memberRecord, n int) []string {
+	zones := map[string]int{}
+	spots := 0
+	var left []memberRecord
+	for _, m := range all {
+		zones[m.Zone]++
+		if m.Spot {
+			spots++
+		}
+		if !m.Protected {
+			left = append(left, m)
+		}
+	}
+	var out []string
+	for len(out) < n && len(left) > 0 {
+		most := 0
+		for _, m := range left {
+			most = max(most, zones[m.Zone])
+		}
+		candidates := slices.DeleteFunc(slices.Clone(left), func(m memberRecord) bool { return zones[m.Zone] < most })
+		for _, p := range c.policies {
+			if len(candidates) > 1 {
+				candidates = c.apply(p, candidates, spots)
+			}
+		}
+		v := slices.MinFunc(candidates, func(a, b memberRecord) int { return cmp.Compare(a.ID, b.ID) })
+		out = append(out, v.ID)
+		zones[v.Zone]--
+		if v.Spot {
+			spots--
+		}
+		left = slices.DeleteFunc(left, func(m memberRecord) bool { return m.ID == v.ID })
+	}
+	return out
+}
+
+// apply leaves those that a policy would end first.
+func (c scaleIn) apply(policy string, of []memberRecord, spots int) []memberRecord {
+	switch policy {
+	case "Default":
+		for _, p := range []string{"AllocationStrategy", "OldestLaunchConfiguration", "OldestLaunchTemplate", "ClosestToNextInstanceHour"} {
+			of = c.apply(p, of, spots)
+		}
+		return of
+	case "AllocationStrategy":
+		return c.misallocated(of, spots)
+	case "NewestInstance":
+		return least(of, func(m memberRecord) int64 { return -m.Launched.UnixNano() })
+	case "OldestInstance":
+		return least(of, func(m memberRecord) int64 { return m.Launched.UnixNano() })
+	case "OldestLaunchConfiguration":
+		return least(of, func(m memberRecord) int64 {
+			switch {
+			case m.Config == "":
+				return 0 // not from a configuration: nothing to compare
+			case c.source.config == nil:
+				return -2 // before the group had a template
+			case c.configAge[m.Config].IsZero():
+				return -1 // deleted since
+			}
+			return c.configAge[m.Config].UnixNano()
+		})
+	case "OldestLaunchTemplate":
+		return least(of, func(m memberRecord) int64 {
+			switch now := c.source.template; {
+			case m.Template == nil || now == nil:
+				return 0
+			case aws.ToString(m.Template.LaunchTemplateId) != aws.ToString(now.LaunchTemplateId):
+				return -1 // another template: noncurrent
+			}
+			version, _ := strconv.ParseInt(aws.ToString(m.Template.Version), 10, 64)
+			return version
+		})
+	case "ClosestToNextInstanceHour":
+		return least(of, func(m memberRecord) int64 {
+			return int64(time.Hour - c.now.Sub(m.Launched)%time.Hour)
+		})
+	}
+	return of
+}
+
+// misallocated leaves instances of the purchase option that there are too many
+// of, and of those the least preferred types.
+func (c scaleIn) misallocated(of []memberRecord, spots int) []memberRecord {
+	if c.source.mixed == nil {
+		return of
+	}
+	surplus := spots > c.spotWant
+	of = least(of, func(m memberRecord) int64 {
+		if m.Spot == surplus {
+			return 0
+		}
+		return 1
+	})
+	return least(of, func(m memberRecord) int64 {
+		i := slices.Index(c.source.types, m.Type)
+		if i < 0 {
+			i = len(c.source.types)
+		}
+		return int64(-i)
+	})
+}
+
+// least leaves those with the least value.
+func least(of []memberRecord, value func(memberRecord) int64) []memberRecord {
+	var out []memberRecord
+	var lowest int64
+	for _, m := range of {
+		v := value(m)
+		if len(out) == 0 || v < lowest {
+			out, lowest = out[:0:0], v
+		}
+		if v == lowest {
+			out = append(out, m)
+		}
+	}
+	return out
+}
