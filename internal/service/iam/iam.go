@@ -28,16 +28,17 @@ var ErrNoSuchInstanceProfile = errors.New("no such instance profile")
 
 // Config is what a Service is made of.
 type Config struct {
-	Store *store.Store // required
-	Clock clock.Clock  // nil is the real clock
-	Log   *slog.Logger // nil is slog.Default()
+	Store *store.Store     // required
+	Clock clock.WithTicker // nil is the real clock
+	Log   *slog.Logger     // nil is slog.Default()
 }
 
 // A Service is IAM for every account of the store.
 type Service struct {
 	store  *store.Store
-	clock  clock.Clock
+	clock  clock.WithTicker
 	parsed documentCache
+	used   usageLog
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
