@@ -1,10 +1,10 @@
 // Package iam is AWS Identity and Access Management: users and their access
 // keys, groups, roles, policies, instance profiles and identity providers. It
-// also answers the front door's two questions, whose key is this
-// (LookupAccessKey) and may they (Authorize), from the store's view.
+// also answers, from the store's view, whose key is this (LookupAccessKey) and
+// which policies bind them (PoliciesOf).
 //
-// It decides nothing itself: package policy evaluates, this package gathers the
-// policies that apply. It knows no other service; internal/app hands it to those
+// It decides nothing itself: package authz says what a call needs and package
+// policy evaluates. It knows no other service; internal/app hands it to those
 // that need roles. Only internal/app may import it.
 package iam
 

@@ -12,6 +12,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -45,7 +46,7 @@ type usageLog struct {
 // RecordUse remembers that call was made with its credentials. It writes nothing.
 func (s *Service) RecordUse(call *awsapi.Call) {
 	p := call.Principal
-	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: actionPrefix(call.Service)}
+	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: authz.Prefix(call.Service)}
 	key := store.Key{Account: p.Account}
 	switch {
 	case p.Type == awsapi.IAMUser && p.IssuedAt.IsZero():
