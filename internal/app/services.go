@@ -144,7 +144,6 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Services:  d.services(),
 		Lookup:    keys.lookup,
 		Authorize: d.authorizer.Authorize,
-		Used:      d.iam.RecordUse,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),
@@ -155,7 +154,6 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	}
 	close(d.connected)
 	return map[string]func(context.Context) error{
-		"iam":            d.iam.Run,
 		"ec2":            d.ec2.Run,
 		"autoscaling":    d.scaling.Run,
 		"eks":            d.eks.Run,

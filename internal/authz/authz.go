@@ -19,6 +19,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -170,4 +171,17 @@ func protocolOf(service string) string {
 func split(action string) (prefix, name string) {
 	prefix, name, _ = strings.Cut(action, ":")
 	return prefix, name
+}
+
+// AuthorizeAs decides whether the caller of ctx may do another operation than the
+// one it called, which comes with it: a launch of a fleet. Its error is as clients
+// see it.
+func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string, in any) error {
+	call := *awsapi.CallFrom(ctx)
+	call.Service, call.Operation = service, operation
+	err := a.Authorize(ctx, &call, in)
+	if denial := (*Denial)(nil); errors.As(err, &denial) {
+		return denial.Render()
+	}
+	return err
 }

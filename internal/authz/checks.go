@@ -370,6 +370,12 @@ func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Ch
 		}
 		tc := a.check(ctx, call, t.Action, t, in)
 		tc.Resource = c.Resource
+		if prefix == "iam" {
+			// The new resource counts as tagged: Karpenter's policy asks for the tags of
+			// the instance profile that it is about to make.
+			// https://karpenter.sh/docs/reference/cloudformation/#allowscopedinstanceprofiletagactions
+			tc.stored = Resource{ARN: c.Resource, Tags: t.Tags}
+		}
 		out = append(out, tc)
 	}
 	return out

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -22,6 +23,8 @@ type Denial struct {
 	Policies policy.Policies
 	// Encoded is the sealed message of EC2's denials, or empty.
 	Encoded string
+
+	check Check
 }
 
 // Denied is the denial of an action on a resource by a decision of which no more
@@ -38,7 +41,7 @@ func (d *Denial) Error() string { return d.message() }
 // decide evaluates one check; nil: it is allowed.
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
-	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies}
+	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c}
 	if narrow(call.Principal, c.Action) {
 		d.Decision = policy.Decision{
 			Action: c.Action, Resource: c.Resource,
@@ -133,16 +136,77 @@ func (d *Denial) Render() *awserr.Error {
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
 }
 
-// Record is the denial as the journal keeps it. It holds all that explains it
+// An Explanation is a denial as the journal keeps it, with all that explains it
 // later: policies change.
+type Explanation struct {
+	RequestID string `json:"requestId"`
+	Principal string `json:"principal"`
+	Service   string `json:"service"`
+	Operation string `json:"operation"`
+	// Explanation leaves out statements of other actions; Others counts them.
+	Explanation policy.Explanation `json:"explanation"`
+	Others      int                `json:"otherStatements,omitempty"`
+	// Keys are the condition keys of the request, as AWS writes them.
+	Keys map[string][]string `json:"conditionKeys,omitempty"`
+	// Suggestions are the smallest changes that would have allowed it.
+	Suggestions []policy.Suggestion `json:"suggestions,omitempty"`
+}
+
+const (
+	// maxStatements bounds the statements of an explanation.
+	maxStatements = 50
+	// maxExplanation bounds an explanation in the journal, in bytes.
+	maxExplanation = 64 << 10
+)
+
+// Explain gives the reasons of the denial. It evaluates again what was evaluated,
+// not what is in force.
+func (d *Denial) Explain(requestID string) Explanation {
+	out := Explanation{
+		RequestID: requestID, Principal: d.Principal.ARN, Service: d.Service, Operation: d.Operation,
+		Explanation: policy.Explanation{Decision: d.Decision}, Keys: map[string][]string{},
+	}
+	if d.Policies.Identity == nil && d.Decision.Action == "" {
+		return out
+	}
+	if !narrow(d.Principal, d.Request.Action) {
+		out.Explanation = policy.Explain(d.Request, d.Policies)
+		out.Suggestions = policy.Suggest(d.Request, d.Policies)
+	}
+	for i := range out.Explanation.Layers {
+		l := &out.Explanation.Layers[i]
+		var kept []policy.StatementExplanation
+		for _, s := range l.Statements {
+			other := len(s.Mismatches) > 0 && (s.Mismatches[0].Element == policy.ActionElement || s.Mismatches[0].Element == policy.NotActionElement)
+			if other || len(kept) >= maxStatements {
+				out.Others++
+				continue
+			}
+			kept = append(kept, s)
+		}
+		l.Statements = kept
+	}
+	for k, v := range d.Request.Context.Values {
+		if len(v) > 0 {
+			out.Keys[d.check.name(k)] = v
+		}
+	}
+	return out
+}
+
+// Record is the denial as a journal entry's fields.
 func (d *Denial) Record(requestID string) map[string]any {
 	matched := make([]string, 0, len(d.Decision.Matched))
 	for _, m := range d.Decision.Matched {
 		matched = append(matched, m.String())
 	}
-	return map[string]any{
+	fields := map[string]any{
 		"requestId": requestID, "principal": d.Principal.ARN, "service": d.Service, "operation": d.Operation,
 		"action": d.Decision.Action, "resource": d.Decision.Resource, "allowed": false, "explicitDeny": d.Decision.ExplicitDeny,
 		"reason": d.Decision.Reason, "matched": matched, "unknownKeys": d.Decision.UnknownKeys,
 	}
+	if why, err := json.Marshal(d.Explain(requestID)); err == nil && len(why) <= maxExplanation {
+		fields["why"] = json.RawMessage(why)
+	}
+	return fields
 }

@@ -194,3 +194,38 @@ func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 	}
 	values[key] = texts(c.input, path)
 }
+
+// globalNames are the global condition keys as AWS writes them.
+var globalNames = []string{
+	"aws:CurrentTime", "aws:EpochTime", "aws:FederatedProvider", "aws:MultiFactorAuthPresent", "aws:PrincipalAccount", "aws:PrincipalArn",
+	"aws:PrincipalIsAWSService", "aws:PrincipalTag", "aws:PrincipalType", "aws:RequestTag", "aws:RequestedRegion", "aws:ResourceAccount",
+	"aws:ResourceTag", "aws:SecureTransport", "aws:SourceIdentity", "aws:SourceIp", "aws:SourceVpc", "aws:SourceVpce", "aws:TagKeys",
+	"aws:TokenIssueTime", "aws:UserAgent", "aws:ViaAWSService", "aws:VpcSourceIp", "aws:userid", "aws:username",
+}
+
+// name is a condition key as AWS writes it, with the case of a tag's key.
+func (c *Check) name(key string) string {
+	base, tag, tagged := strings.Cut(key, "/")
+	out := base
+	if i := slices.IndexFunc(globalNames, func(n string) bool { return strings.EqualFold(n, base) }); i >= 0 {
+		out = globalNames[i]
+	} else if c.ref != nil {
+		for _, k := range []string{key, base, base + "/${tagkey}"} {
+			if n, ok := c.ref.Names[k]; ok {
+				out, _, _ = strings.Cut(n, "/")
+				break
+			}
+		}
+	}
+	if !tagged {
+		return out
+	}
+	for _, tags := range []map[string]string{c.target.Tags, c.stored.Tags} {
+		for k := range tags {
+			if strings.EqualFold(k, tag) {
+				return out + "/" + k
+			}
+		}
+	}
+	return out + "/" + tag
+}

@@ -16,7 +16,7 @@ type Reference struct {
 	Prefix  string
 	Actions map[string]*Action // by name in lower case
 	Types   map[string]*ResourceType
-	Keys    map[string]string // condition keys in lower case, with their value types
+	Names   map[string]string // condition keys as AWS writes them, by their names in lower case
 }
 
 // An Action is a row of the reference.
@@ -80,7 +80,7 @@ func ActionOf(action string) (*Action, *Reference, bool) {
 
 // parseReference reads what tools/authgen writes.
 func parseReference(prefix, text string) *Reference {
-	ref := &Reference{Prefix: prefix, Actions: map[string]*Action{}, Types: map[string]*ResourceType{}, Keys: map[string]string{}}
+	ref := &Reference{Prefix: prefix, Actions: map[string]*Action{}, Types: map[string]*ResourceType{}, Names: map[string]string{}}
 	var keys []string
 	numbered := func(list string) []string {
 		var out []string
@@ -98,7 +98,7 @@ func parseReference(prefix, text string) *Reference {
 		case "K":
 			key := strings.ToLower(f[2])
 			keys = append(keys, key)
-			ref.Keys[key] = f[3]
+			ref.Names[key] = f[2]
 		case "R":
 			ref.Types[f[1]] = &ResourceType{Name: f[1], ARN: f[2], Keys: numbered(f[3])}
 		case "A":

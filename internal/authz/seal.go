@@ -67,10 +67,25 @@ type messageValue struct {
 }
 
 type matchedStatement struct {
-	StatementID string `json:"statementId"`
-	Effect      string `json:"effect"`
-	Policy      string `json:"sourcePolicyId"`
-	Type        string `json:"sourcePolicyType"`
+	StatementID     string                  `json:"statementId"`
+	Effect          string                  `json:"effect"`
+	Principals      items[messageValue]     `json:"principals"`
+	PrincipalGroups items[messageValue]     `json:"principalGroups"`
+	Actions         items[messageValue]     `json:"actions"`
+	Resources       items[messageValue]     `json:"resources"`
+	Conditions      items[messageCondition] `json:"conditions"`
+}
+
+// maxValues bounds the lists of a statement in a message: a message must fit what
+// DecodeAuthorizationMessage takes.
+const maxValues = 20
+
+func values(list []string) items[messageValue] {
+	out := items[messageValue]{[]messageValue{}}
+	for _, v := range list[:min(len(list), maxValues)] {
+		out.Items = append(out.Items, messageValue{v})
+	}
+	return out
 }
 
 // Message is the denial as DecodeAuthorizationMessage tells it.
@@ -85,30 +100,46 @@ func (d *Denial) Message() ([]byte, error) {
 			Conditions: items[messageCondition]{[]messageCondition{}},
 		},
 	}
-	for _, s := range d.Decision.Matched {
-		m.MatchedStatements.Items = append(m.MatchedStatements.Items, matchedStatement{
-			StatementID: s.SID, Effect: effect(s), Policy: s.Source, Type: string(s.Type),
-		})
+	for _, match := range d.Decision.Matched[:min(len(d.Decision.Matched), 3)] {
+		if s := d.statement(match); s != nil {
+			m.MatchedStatements.Items = append(m.MatchedStatements.Items, s)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Request.Context.Values)) {
-		values := d.Request.Context.Values[key]
-		if len(values) == 0 || strings.HasPrefix(key, "aws:principaltag/") {
+		v := d.Request.Context.Values[key]
+		if len(v) == 0 || strings.HasPrefix(key, "aws:principaltag/") {
 			continue
 		}
-		c := messageCondition{Key: key}
-		for _, v := range values {
-			c.Values.Items = append(c.Values.Items, messageValue{v})
-		}
-		m.Context.Conditions.Items = append(m.Context.Conditions.Items, c)
+		m.Context.Conditions.Items = append(m.Context.Conditions.Items, messageCondition{Key: d.check.name(key), Values: values(v)})
 	}
 	return json.Marshal(m)
 }
 
-func effect(s policy.Match) string {
-	if s.Deny {
-		return "DENY"
+// statement is a statement that decided, as messages show it.
+func (d *Denial) statement(match policy.Match) *matchedStatement {
+	p := &d.Policies
+	lists := [][]policy.Source{p.Identity, p.Session, p.Resource, p.Endpoint}
+	if p.Boundary != nil {
+		lists = append(lists, []policy.Source{*p.Boundary})
 	}
-	return "ALLOW"
+	for _, src := range slices.Concat(lists...) {
+		if src.Name != match.Source || match.Index >= len(src.Document.Statements) {
+			continue
+		}
+		s := &src.Document.Statements[match.Index]
+		out := &matchedStatement{
+			StatementID: s.SID, Effect: "ALLOW", Principals: values([]string{d.Principal.UserID}), PrincipalGroups: values(nil),
+			Actions: values(s.Actions), Resources: values(s.Resources), Conditions: items[messageCondition]{[]messageCondition{}},
+		}
+		if s.Deny {
+			out.Effect = "DENY"
+		}
+		for _, c := range s.Conditions {
+			out.Conditions.Items = append(out.Conditions.Items, messageCondition{Key: c.Key, Values: values(c.Values)})
+		}
+		return out
+	}
+	return nil
 }
 
 // seal gives EC2's denials their encoded message.

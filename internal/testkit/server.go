@@ -44,8 +44,8 @@ type Config struct {
 	Lookup sigv4.Lookup
 	// Authorize decides; nil allows everything.
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
-	// Authorizer decides instead of Authorize, as the daemon does.
-	Authorizer *authz.Authorizer
+	// AuthorizeInput decides instead of Authorize, as the daemon's authz.Authorizer does.
+	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
 	// Clock is nil for the real clock.
 	Clock clock.Clock
 	// Journal is nil for none.
@@ -106,8 +106,8 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	if cfg.Services != nil {
 		services = cfg.Services(cfg.Store)
 	}
-	if cfg.Authorizer != nil {
-		authorize = cfg.Authorizer.Authorize
+	if cfg.AuthorizeInput != nil {
+		authorize = cfg.AuthorizeInput
 	}
 	front, err := server.New(server.Config{
 		Services:  services,

@@ -24,24 +24,20 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 	}
 	switch kind {
 	case "user":
-		if u, err := users.Get(r.s.store, nameKey(account, name)); err == nil {
-			return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, true
-		}
+		u, err := users.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, err == nil
 	case "role":
-		if role, err := roles.Get(r.s.store, nameKey(account, name)); err == nil {
-			return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, true
-		}
+		role, err := roles.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, err == nil
 	case "group":
-		if g, err := groups.Get(r.s.store, nameKey(account, name)); err == nil {
-			return authz.Resource{ARN: g.arn(account)}, true
-		}
+		g, err := groups.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: g.arn(account)}, err == nil
 	case "policy":
 		if p, ok := managedpolicies.Get(id); ok {
 			return authz.Resource{ARN: p.ARN}, true
 		}
-		if p, err := policies.Get(r.s.store, nameKey(account, name)); err == nil {
-			return authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}, true
-		}
+		p, err := policies.Get(r.s.store, nameKey(account, name))
+		return authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}, err == nil
 	case "instance-profile":
 		p, err := profiles.Get(r.s.store, nameKey(account, name))
 		if err != nil {

@@ -144,3 +144,13 @@ func rejectedClaim(format string, args ...any) error {
 	m := fmt.Sprintf(format, args...)
 	return &ststypes.IDPRejectedClaimException{Message: &m}
 }
+
+// from memory
+func invalidAuthorizationMessage() error {
+	m := "Message is not valid"
+	return &ststypes.InvalidAuthorizationMessageException{Message: &m}
+}
+
+func messageTooLong() error {
+	return constraints([]string{fmt.Sprintf("Value at 'encodedMessage' failed to satisfy constraint: Member must have length less than or equal to %d", maxEncodedMessage)})
+}

@@ -38,6 +38,8 @@ type Directory interface {
 	TagsOf(p awsapi.Principal) map[string]string
 	// PoliciesOf returns the policies that bind p; root says that it needs none.
 	PoliciesOf(p awsapi.Principal) (policies policy.Policies, root bool)
+	// Refused says why p may never do an action, whatever its policies say.
+	Refused(p awsapi.Principal, action string) string
 	// OIDCProvider returns the ARN and the client IDs of the identity provider that
 	// account has registered for an issuer, which is named without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
@@ -89,5 +91,6 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "GetSessionToken", Exempt: true, Members: "DurationSeconds"},
 		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
+		{Name: "DecodeAuthorizationMessage", ReadOnly: true, Members: "EncodedMessage"},
 	}}
 }

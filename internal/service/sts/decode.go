@@ -1,0 +1,33 @@
+package sts
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// DecodeAuthorizationMessage opens the encoded message of a denial, for the
+// account whose request was denied.
+func (s *Service) DecodeAuthorizationMessage(ctx context.Context, in *awssts.DecodeAuthorizationMessageInput) (*awssts.DecodeAuthorizationMessageOutput, error) {
+	encoded := aws.ToString(in.EncodedMessage)
+	if len(encoded) > maxEncodedMessage {
+		return nil, messageTooLong()
+	}
+	plain, err := authz.Open(ctx, s.store, awsapi.CallFrom(ctx).Account, encoded)
+	if errors.Is(err, authz.ErrNotSealed) {
+		return nil, invalidAuthorizationMessage()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &awssts.DecodeAuthorizationMessageOutput{DecodedMessage: aws.String(string(plain))}, nil
+}
+
+// maxEncodedMessage is the longest message that the API takes.
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
+const maxEncodedMessage = 10240
