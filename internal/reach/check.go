@@ -135,9 +135,9 @@ func (w *walk) start(f Endpoint) (start, bool) {
 	case *VPCEndpoint:
 		w.deny(Hop{Kind: KindVPCEndpoint, ID: r.ID}, Explanation{Code: CodeEndpointInitiates, VPC: r.VPC}, "%s makes no connections to its VPC", r.ID)
 	case nil:
-		w.deny(Hop{Kind: kindOf(f.ID), ID: f.ID}, Explanation{Code: CodeNoSourceOrDestination}, "the source %s does not exist", f.ID)
+		w.deny(Hop{Kind: KindOf(f.ID), ID: f.ID}, Explanation{Code: CodeNoSourceOrDestination}, "the source %s does not exist", f.ID)
 	default:
-		w.deny(Hop{Kind: kindOf(f.ID), ID: f.ID}, Explanation{Code: CodeUnsupported}, "%s cannot be a source", f.ID)
+		w.deny(Hop{Kind: KindOf(f.ID), ID: f.ID}, Explanation{Code: CodeUnsupported}, "%s cannot be a source", f.ID)
 	}
 	return start{}, false
 }
@@ -178,7 +178,7 @@ func (w *walk) address(f Endpoint, from start, p *packet) bool {
 // must get to, if that matters.
 func (w *walk) destination(t Endpoint, from start) ([]string, netip.Addr, bool) {
 	none := func(code, format string, args ...any) ([]string, netip.Addr, bool) {
-		w.deny(Hop{Kind: kindOf(t.ID), ID: t.ID}, Explanation{Code: code}, format, args...)
+		w.deny(Hop{Kind: KindOf(t.ID), ID: t.ID}, Explanation{Code: code}, format, args...)
 		return nil, netip.Addr{}, false
 	}
 	if t.ID == "" {
@@ -318,9 +318,9 @@ func (w *walk) intended(t Endpoint, interfaces []string, from start) bool {
 		for _, id := range interfaces {
 			ok = ok || w.end.eni != nil && w.end.eni.ID == id
 		}
-	case kindOf(t.ID) == KindInternetGateway:
+	case KindOf(t.ID) == KindInternetGateway:
 		ok = w.end.kind == KindInternet && w.through(t.ID)
-	case kindOf(t.ID) == KindVPCEndpoint:
+	case KindOf(t.ID) == KindVPCEndpoint:
 		ok = w.end.id == t.ID
 	}
 	if ok && from.igw != "" && !w.through(from.igw) {
@@ -332,7 +332,7 @@ func (w *walk) intended(t Endpoint, interfaces []string, from start) bool {
 		if w.end.eni != nil {
 			got = w.end.eni.ID
 		}
-		w.deny(Hop{Kind: kindOf(t.ID), ID: t.ID}, Explanation{Code: CodeNoDestination, Address: w.v.Destination}, "the packet gets to %s, not to %s", got, t.ID)
+		w.deny(Hop{Kind: KindOf(t.ID), ID: t.ID}, Explanation{Code: CodeNoDestination, Address: w.v.Destination}, "the packet gets to %s, not to %s", got, t.ID)
 	}
 	return ok
 }
@@ -392,8 +392,8 @@ func (w *walk) back(from start) {
 	}
 }
 
-// kindOf tells the kind of a resource from its ID.
-func kindOf(id string) string {
+// KindOf tells the kind of a resource from its ID.
+func KindOf(id string) string {
 	for _, k := range []struct{ prefix, kind string }{
 		{"i-", KindInstance}, {"eni-", KindInterface}, {"igw-", KindInternetGateway}, {"vpce-", KindVPCEndpoint},
 		{"eice-", KindConnectEndpoint}, {"nat-", KindNATGateway}, {"pcx-", KindPeering}, {"eigw-", KindEgressOnly},

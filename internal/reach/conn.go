@@ -20,7 +20,7 @@ func (s *Snapshot) Continues(c Conn) *Verdict {
 	f := c.Made.Flow
 	// The packets have the addresses that the connection was made with.
 	f.To.Address = c.Made.Destination
-	if f.From.ID != "" && kindOf(f.From.ID) != KindConnectEndpoint {
+	if f.From.ID != "" && KindOf(f.From.ID) != KindConnectEndpoint {
 		f.From.Address = c.Made.Source
 	}
 	if len(c.Made.ReplyPorts) > 0 {

@@ -114,7 +114,18 @@ func dryRunRequests(t *testing.T, w *world) map[string]any {
 	must(w.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: stopped}))(t)
 	w.await(t, ec2types.InstanceStateNameStopped, stopped...)
 	tags := []ec2types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}
+	path := func() *string {
+		return must(w.CreateNetworkInsightsPath(ctx, &awsec2.CreateNetworkInsightsPathInput{
+			Source: attached, Destination: second, Protocol: ec2types.ProtocolTcp, DestinationPort: aws.Int32(22),
+		}))(t).NetworkInsightsPath.NetworkInsightsPathId
+	}
+	analyzed, idle := path(), path()
+	analysis := must(w.StartNetworkInsightsAnalysis(ctx, &awsec2.StartNetworkInsightsAnalysisInput{NetworkInsightsPathId: analyzed}))(t).NetworkInsightsAnalysis.NetworkInsightsAnalysisId
 	return map[string]any{
+		"CreateNetworkInsightsPath":      &awsec2.CreateNetworkInsightsPathInput{Source: attached, Destination: second, Protocol: ec2types.ProtocolTcp},
+		"DeleteNetworkInsightsPath":      &awsec2.DeleteNetworkInsightsPathInput{NetworkInsightsPathId: idle},
+		"StartNetworkInsightsAnalysis":   &awsec2.StartNetworkInsightsAnalysisInput{NetworkInsightsPathId: idle},
+		"DeleteNetworkInsightsAnalysis":  &awsec2.DeleteNetworkInsightsAnalysisInput{NetworkInsightsAnalysisId: analysis},
 		"CreateVpc":                      &awsec2.CreateVpcInput{CidrBlock: aws.String("10.2.0.0/16")},
 		"DeleteVpc":                      &awsec2.DeleteVpcInput{VpcId: &empty},
 		"DescribeVpcAttribute":           &awsec2.DescribeVpcAttributeInput{VpcId: &vpc, Attribute: "enableDnsSupport"},

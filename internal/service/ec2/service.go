@@ -15,6 +15,6 @@ func (s *Service) AWS() awsapi.Service {
 		Name:          "ec2",
 		Handler:       s,
 		HandlesDryRun: true,
-		Operations:    slices.Concat(networkOperations(), machineOperations()),
+		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
 	}
 }

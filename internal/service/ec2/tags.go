@@ -164,6 +164,8 @@ func tagsOf[T any](kind ec2types.ResourceType, id idKind, c store.Collection[T],
 // taggables lists every kind of resource with tags.
 func taggables() []taggable {
 	return []taggable{
+		tagsOf(ec2types.ResourceTypeNetworkInsightsPath, insightsPathID, insightsPaths, func(v *insightsPathRecord) (string, *Tags) { return v.ID, &v.Tags }),
+		tagsOf(ec2types.ResourceTypeNetworkInsightsAnalysis, insightsAnalysisID, insightsAnalyses, func(v *insightsAnalysisRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		tagsOf(ec2types.ResourceTypeVpc, vpcID, vpcs, func(v *vpcRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		tagsOf(ec2types.ResourceTypeSubnet, subnetID, subnets, func(v *subnetRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		tagsOf(ec2types.ResourceTypeInternetGateway, internetGatewayID, internetGateways, func(v *internetGatewayRecord) (string, *Tags) { return v.ID, &v.Tags }),

@@ -1,0 +1,227 @@
+package ec2
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An insightsAnalysisRecord is the answer to a path, as the network was.
+type insightsAnalysisRecord struct {
+	ID        string // nia-…
+	PathID    string
+	FilterIn  []string `json:",omitempty"` // ARNs
+	FilterOut []string `json:",omitempty"`
+	Started   time.Time
+	Verdict   *reach.Verdict
+	Tags      Tags `json:",omitempty"`
+}
+
+// maxInsightsTries bounds the packets that an analysis looks at.
+const maxInsightsTries = 512
+
+// analyze looks for a packet of the path that gets through; if there is none, it
+// returns why the first does not.
+func analyze(s *reach.Snapshot, p insightsPathRecord) *reach.Verdict {
+	protocol, _ := reach.ParseProtocol(p.Protocol)
+	f := reach.Flow{From: reach.At(p.Source), To: reach.At(p.Destination), Protocol: protocol}
+	if p.Destination == "" {
+		f.To = reach.Endpoint{}
+	}
+	from, to := p.SourceIP, p.DestinationIP
+	ports := reach.PortRange{From: 0, To: 65535}
+	if p.DestinationPort != 0 {
+		ports = reach.PortRange{From: uint16(p.DestinationPort), To: uint16(p.DestinationPort)}
+	}
+	if c := p.Filter; c != nil {
+		from = c.SourceAddress
+		if c.DestinationAddress != "" {
+			to = c.DestinationAddress
+		}
+		if c.SourcePorts != nil {
+			f.SourcePorts = reach.Ports{*c.SourcePorts}
+		}
+		if c.DestinationPorts != nil {
+			ports = *c.DestinationPorts
+		}
+	}
+	f.From.Address, f.To.Address = addressOf(from), addressOf(to)
+	sources, targets := []netip.Addr{f.From.Address}, []netip.Addr{f.To.Address}
+	if strings.HasPrefix(p.Source, "igw-") && from == "" {
+		sources = append([]netip.Addr{reach.Client}, s.OutsideAddresses()...)
+	}
+	if strings.HasPrefix(p.Destination, "igw-") && to == "" {
+		targets = append([]netip.Addr{reach.Outside}, s.OutsideAddresses()...)
+	}
+	var first *reach.Verdict
+	tries := 0
+	for _, f.Port = range s.PortsOfInterest(protocol, ports) {
+		for _, f.From.Address = range sources {
+			for _, f.To.Address = range targets {
+				v := s.Check(f)
+				if v.Reachable {
+					return v
+				}
+				if first == nil {
+					first = v
+				}
+				if tries++; tries == maxInsightsTries {
+					return first
+				}
+			}
+		}
+	}
+	return first
+}
+
+// filterPath applies the filters of an analysis to the one way there is.
+func filterPath(v *reach.Verdict, in, out []string) {
+	through := func(arn string) bool {
+		id := arn[strings.LastIndex(arn, "/")+1:]
+		return slices.ContainsFunc(v.Forward, func(h reach.Hop) bool { return h.ID == id })
+	}
+	refuse := func(code, arn, text string) {
+		v.Reachable = false
+		id := arn[strings.LastIndex(arn, "/")+1:]
+		v.Explanations = append(v.Explanations, reach.Explanation{Code: code, Component: id, Kind: reach.KindOf(id), Text: text + " " + id})
+	}
+	if !v.Reachable {
+		return
+	}
+	for _, a := range in {
+		if !through(a) {
+			refuse("COMPONENT_FILTER_RESTRICTION", a, "the path does not traverse")
+		}
+	}
+	for _, a := range out {
+		if through(a) {
+			refuse("COMPONENT_FILTER_RESTRICTION_REMOVED_COMPONENT", a, "there is no path without")
+		}
+	}
+}
+
+func checkARNs(arns []string, param string) error {
+	for _, a := range arns {
+		if !strings.HasPrefix(a, "arn:") || !strings.Contains(a, "/") {
+			return errInvalidValue(a, param, "") // from memory
+		}
+	}
+	return nil
+}
+
+// StartNetworkInsightsAnalysis analyzes a path. It is done at once.
+func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.StartNetworkInsightsAnalysisInput) (*awsec2.StartNetworkInsightsAnalysisOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.NetworkInsightsPathId == nil {
+		return nil, errMissing("networkInsightsPathId")
+	}
+	if err := checkARNs(in.FilterInArns, "filterInArn"); err != nil {
+		return nil, err
+	}
+	if err := checkARNs(in.FilterOutArns, "filterOutArn"); err != nil {
+		return nil, err
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeNetworkInsightsAnalysis)
+	if err != nil {
+		return nil, err
+	}
+	network, err := s.Reach(ctx, sc.account, sc.region)
+	if err != nil {
+		return nil, err
+	}
+	var a insightsAnalysisRecord
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := s.recall(tx, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in); err != nil {
+			return err
+		} else if done != nil {
+			a, err = get(tx, insightsAnalyses, sc, insightsAnalysisID, done.IDs[0])
+			return err
+		}
+		p, err := get(tx, insightsPaths, sc, insightsPathID, *in.NetworkInsightsPathId)
+		if err != nil {
+			return err
+		}
+		a = insightsAnalysisRecord{
+			ID: ids.Resource("nia"), PathID: p.ID, FilterIn: in.FilterInArns, FilterOut: in.FilterOutArns,
+			Started: s.now(), Verdict: analyze(network, p), Tags: tags,
+		}
+		filterPath(a.Verdict, a.FilterIn, a.FilterOut)
+		if err := insightsAnalyses.Create(tx, sc.key(a.ID), a); err != nil {
+			return err
+		}
+		return s.remember(tx, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, false, a.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// AWS answers before it has looked.
+	out := a.sdk(sc)
+	out.Status, out.NetworkPathFound = ec2types.AnalysisStatusRunning, nil
+	out.ForwardPathComponents, out.ReturnPathComponents, out.Explanations = nil, nil, nil
+	return &awsec2.StartNetworkInsightsAnalysisOutput{NetworkInsightsAnalysis: &out}, nil
+}
+
+// DeleteNetworkInsightsAnalysis deletes an analysis.
+func (s *Service) DeleteNetworkInsightsAnalysis(ctx context.Context, in *awsec2.DeleteNetworkInsightsAnalysisInput) (*awsec2.DeleteNetworkInsightsAnalysisOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.NetworkInsightsAnalysisId == nil {
+		return nil, errMissing("networkInsightsAnalysisId")
+	}
+	id := *in.NetworkInsightsAnalysisId
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if _, err := get(tx, insightsAnalyses, sc, insightsAnalysisID, id); err != nil {
+			return err
+		}
+		insightsAnalyses.Delete(tx, sc.key(id))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DeleteNetworkInsightsAnalysisOutput{NetworkInsightsAnalysisId: aws.String(id)}, nil
+}
+
+// DescribeNetworkInsightsAnalyses lists analyses.
+func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec2.DescribeNetworkInsightsAnalysesInput) (*awsec2.DescribeNetworkInsightsAnalysesOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type v = insightsAnalysisRecord
+	match, err := compileFilters(in.Filters, fields[v]{
+		"path-found": flag(func(a v) bool { return a.Verdict.Reachable }),
+		"status":     one(func(v) string { return string(ec2types.AnalysisStatusSucceeded) }),
+	}, func(a v) Tags { return a.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	found, err := choose(s.store, insightsAnalyses, sc, insightsAnalysisID, in.NetworkInsightsAnalysisIds, func(a v) bool {
+		return match(a) && (in.NetworkInsightsPathId == nil || a.PathID == *in.NetworkInsightsPathId) &&
+			(in.AnalysisStartTime == nil || !a.Started.Before(*in.AnalysisStartTime)) &&
+			(in.AnalysisEndTime == nil || !a.Started.After(*in.AnalysisEndTime))
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := paginate(found, func(a v) string { return a.ID }, in.MaxResults, in.NextToken, limits{1, 100})
+	return &awsec2.DescribeNetworkInsightsAnalysesOutput{NetworkInsightsAnalyses: sdkAll(sc, found), NextToken: next}, err
+}
