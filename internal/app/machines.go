@@ -7,32 +7,26 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/imds"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
 // machines runs EC2's instances in the node runtimes, and answers what these ask
 // of the AWS services on an instance's behalf.
 type machines struct {
-	runtime node.Runtime
-	sts     *sts.Service
-	ec2     *ec2.Service
-	planes  planes
+	runtime  node.Runtime
+	metadata *imds.Service
+	ec2      *ec2.Service
+	planes   planes
 
 	mu      sync.Mutex
 	running map[string]ec2.Machine // by instance ID
 }
 
 var _ ec2.Machines = (*machines)(nil)
-
-// instanceSession is how long an instance's role credentials are valid.
-const instanceSession = 6 * time.Hour
 
 func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
 	m.mu.Lock()
@@ -77,6 +71,7 @@ func (m *machines) Stop(ctx context.Context, account, region, instanceID string)
 	m.mu.Lock()
 	delete(m.running, instanceID)
 	m.mu.Unlock()
+	m.metadata.Forget(instanceID)
 	return nil
 }
 
@@ -126,29 +121,6 @@ func amiFamily(f images.Family) node.AMIFamily {
 	default:
 		return node.Custom
 	}
-}
-
-// credentials are what the instance metadata service would hand out.
-func (m *machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
-	in, err := m.get(instanceID)
-	if err != nil {
-		return aws.Credentials{}, err
-	}
-	if in.RoleARN == "" {
-		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
-	}
-	c, err := m.sts.IssueRoleSession(ctx, in.RoleARN, instanceID, instanceSession, sts.SessionOptions{})
-	if err != nil {
-		return aws.Credentials{}, err
-	}
-	return aws.Credentials{
-		AccessKeyID:     c.AccessKeyID,
-		SecretAccessKey: c.SecretAccessKey,
-		SessionToken:    c.SessionToken,
-		CanExpire:       true,
-		Expires:         c.Expiration,
-		Source:          "instance role",
-	}, nil
 }
 
 // dialEndpoint connects an instance with a cluster's endpoint by its AWS name.

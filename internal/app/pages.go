@@ -31,6 +31,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
+	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.getMetadataCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	mux.HandleFunc("GET /_drydock/why/reach", d.getWhyReach)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {

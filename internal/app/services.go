@@ -102,9 +102,13 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	d.machines = &machines{planes: planes{d.planes}, sts: d.sts, running: map[string]ec2.Machine{}}
+	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}}
+	if err := d.connectMetadata(ctx); err != nil {
+		return nil, err
+	}
 	d.machines.runtime = node.NewManager(nil, simulated.New(node.Config{
 		Credentials:        d.machines.credentials,
+		Metadata:           d.machines.metadataOf,
 		DialEndpoint:       d.machines.dialEndpoint,
 		PodAddresses:       d.machines.podAddresses,
 		AssignPodAddresses: d.machines.assignPodAddresses,

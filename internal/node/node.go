@@ -19,6 +19,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -124,6 +125,10 @@ type Config struct {
 	// session named by the instance ID, as the instance metadata service does.
 	// Required.
 	Credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
+	// Metadata is an instance's way to its metadata service, from the instance
+	// itself: user data is read there, as cloud-init does. nil takes it from
+	// Instance.UserData.
+	Metadata func(instanceID string) http.RoundTripper
 	// DialEndpoint connects an instance with a host and port outside of it, such as
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.

@@ -60,12 +60,16 @@ func (s *Service) dynamic(in *Instance) tree {
 	doc := document(in)
 	const dir = "instance-identity/"
 	t.set(dir+"document", string(doc))
-	t[dir+"signature"] = func(context.Context) ([]byte, error) {
+	t[dir+"signature"] = func(ctx context.Context) ([]byte, error) {
+		id, err := s.identity(ctx)
+		if err != nil {
+			return nil, err
+		}
 		sum := sha256.Sum256(doc)
-		sig, err := rsa.SignPKCS1v15(rand.Reader, s.key, crypto.SHA256, sum[:])
+		sig, err := rsa.SignPKCS1v15(rand.Reader, id.Key, crypto.SHA256, sum[:])
 		return lines(sig), err
 	}
-	t[dir+"pkcs7"] = func(context.Context) ([]byte, error) { return s.pkcs7(doc) }
+	t[dir+"pkcs7"] = func(ctx context.Context) ([]byte, error) { return s.pkcs7(ctx, doc) }
 	t[dir+"rsa2048"] = t[dir+"pkcs7"]
 	return t
 }
@@ -117,9 +121,13 @@ func content(der []byte, oid ...int) contentInfo {
 
 // pkcs7 signs a document, which the signature then holds, as
 // openssl smime -verify -inform PEM -certfile CERTIFICATE -noverify expects it.
-func (s *Service) pkcs7(doc []byte) ([]byte, error) {
+func (s *Service) pkcs7(ctx context.Context, doc []byte) ([]byte, error) {
+	id, err := s.identity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(doc)
-	sig, err := rsa.SignPKCS1v15(rand.Reader, s.key, crypto.SHA256, sum[:])
+	sig, err := rsa.SignPKCS1v15(rand.Reader, id.Key, crypto.SHA256, sum[:])
 	if err != nil {
 		return nil, fmt.Errorf("signing an identity document: %w", err)
 	}
@@ -134,7 +142,7 @@ func (s *Service) pkcs7(doc []byte) ([]byte, error) {
 		Content:          content(data, 1, 2, 840, 113549, 1, 7, 1), // data
 		Signers: []signer{{
 			Version:         1,
-			Certificate:     issuerAndSerial{asn1.RawValue{FullBytes: s.cert.RawIssuer}, s.cert.SerialNumber},
+			Certificate:     issuerAndSerial{asn1.RawValue{FullBytes: id.Certificate.RawIssuer}, id.Certificate.SerialNumber},
 			DigestAlgorithm: digest,
 			Algorithm:       algorithm(1, 2, 840, 113549, 1, 1, 1), // rsaEncryption
 			Signature:       sig,

@@ -10,10 +10,29 @@ import (
 	"time"
 )
 
-// NewIdentity makes the key of an installation and its certificate, in DER, with
+// An Identity is what signs identity documents.
+type Identity struct {
+	Key         *rsa.PrivateKey
+	Certificate *x509.Certificate
+}
+
+// ParseIdentity reads a PKCS #1 key and its certificate.
+func ParseIdentity(keyDER, certificateDER []byte) (Identity, error) {
+	key, err := x509.ParsePKCS1PrivateKey(keyDER)
+	if err != nil {
+		return Identity{}, fmt.Errorf("the instance identity key: %w", err)
+	}
+	cert, err := x509.ParseCertificate(certificateDER)
+	if err != nil {
+		return Identity{}, fmt.Errorf("the instance identity certificate: %w", err)
+	}
+	return Identity{key, cert}, nil
+}
+
+// NewIdentity makes the key of an installation (PKCS #1) and its certificate, with
 // the subject of AWS's own. now is the start of its life, which is as good as
 // endless.
-func NewIdentity(now time.Time) (*rsa.PrivateKey, []byte, error) {
+func NewIdentity(now time.Time) (keyDER, certificateDER []byte, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the instance identity key: %w", err)
@@ -35,5 +54,5 @@ func NewIdentity(now time.Time) (*rsa.PrivateKey, []byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the instance identity certificate: %w", err)
 	}
-	return key, der, nil
+	return x509.MarshalPKCS1PrivateKey(key), der, nil
 }

@@ -16,11 +16,8 @@ package imds
 
 import (
 	"context"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -29,12 +26,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A Source knows instances. Both methods are called for every request, from many
-// goroutines, and must be quick.
+// A Source knows instances. Its methods are called from many goroutines; Instance,
+// for every request, must be quick.
 type Source interface {
 	// Instance returns what is true of an instance now; ErrNotRunning if it does
 	// not run.
 	Instance(ctx context.Context, instanceID string) (Instance, error)
+	// Interfaces returns the network interfaces of a running instance.
+	Interfaces(ctx context.Context, instanceID string) ([]Interface, error)
 	// Credentials issues new credentials of the instance's role. A *RoleError
 	// says why EC2 may not have them.
 	Credentials(ctx context.Context, instanceID string) (Credentials, error)
@@ -91,7 +90,7 @@ type Instance struct {
 	Volumes                []string
 	UserData               []byte // nil: none
 	Tags                   map[string]string
-	Interfaces             []Interface
+	MAC                    string // of the primary network interface
 	ProfileARN, ProfileID  string
 	RoleName               string
 	PlacementGroup, HostID string
@@ -128,40 +127,36 @@ type Interface struct {
 	SecurityGroups   []string // names
 }
 
-// Config is what the service needs. Source, Key and Certificate are required.
+// Config is what the service needs. Source, Secret and Identity are required.
 type Config struct {
 	Source Source
-	// Key signs identity documents, and keys derived from it tokens. It belongs to
-	// the installation and stays, so that tokens outlive the daemon.
-	Key *rsa.PrivateKey
-	// Certificate is of Key, in DER.
-	Certificate []byte
-	Clock       clock.PassiveClock // nil: the real one
-	Log         *slog.Logger       // nil: slog.Default
+	// Secret keys the tokens. It belongs to the installation and stays, so that
+	// tokens outlive the daemon.
+	Secret []byte
+	// Identity returns what identity documents are signed with, which belongs to
+	// the installation and stays as well. It is asked when it is first needed.
+	Identity func(ctx context.Context) (Identity, error)
+	Clock    clock.PassiveClock // nil: the real one
+	Log      *slog.Logger       // nil: slog.Default
 }
 
 // Service answers for all instances.
 type Service struct {
-	source Source
-	key    *rsa.PrivateKey
-	cert   *x509.Certificate
-	tokens tokens
-	clock  clock.PassiveClock
-	log    *slog.Logger
+	source   Source
+	identity func(context.Context) (Identity, error)
+	tokens   tokens
+	clock    clock.PassiveClock
+	log      *slog.Logger
 
 	mu          sync.Mutex
 	credentials map[string]*held // by instance ID
 }
 
 // New returns the service.
-func New(cfg Config) (*Service, error) {
-	cert, err := x509.ParseCertificate(cfg.Certificate)
-	if err != nil {
-		return nil, fmt.Errorf("the instance identity certificate: %w", err)
-	}
+func New(cfg Config) *Service {
 	s := &Service{
-		source: cfg.Source, key: cfg.Key, cert: cert, clock: cfg.Clock, log: cfg.Log, credentials: map[string]*held{},
-		tokens: newTokens(x509.MarshalPKCS1PrivateKey(cfg.Key)),
+		source: cfg.Source, identity: cfg.Identity, tokens: newTokens(cfg.Secret), clock: cfg.Clock, log: cfg.Log,
+		credentials: map[string]*held{},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
@@ -169,14 +164,18 @@ func New(cfg Config) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	return s, nil
+	return s
 }
 
 // Certificate returns the PEM of the certificate that identity documents are
 // verified with: what AWS publishes per region.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/regions-certs.html
-func (s *Service) Certificate() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw})
+func (s *Service) Certificate(ctx context.Context) ([]byte, error) {
+	id, err := s.identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Certificate.Raw}), nil
 }
 
 // Forget drops what is held of an instance that stopped.

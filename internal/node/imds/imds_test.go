@@ -2,7 +2,6 @@ package imds_test
 
 import (
 	"context"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -16,13 +15,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	awsimds "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
@@ -37,6 +36,7 @@ const id = "i-0123456789abcdef0"
 type source struct {
 	mu       sync.Mutex
 	instance imds.Instance
+	nics     []imds.Interface
 	issued   int
 	err      error
 	clock    *testclock.FakePassiveClock
@@ -49,6 +49,12 @@ func (s *source) Instance(_ context.Context, instanceID string) (imds.Instance, 
 		return imds.Instance{}, imds.ErrNotRunning
 	}
 	return s.instance, nil
+}
+
+func (s *source) Interfaces(context.Context, string) ([]imds.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.nics), nil
 }
 
 func (s *source) Credentials(context.Context, string) (imds.Credentials, error) {
@@ -67,12 +73,12 @@ func (s *source) edit(fn func(*imds.Instance)) {
 	fn(&s.instance)
 }
 
-var identity = sync.OnceValues(func() (*rsa.PrivateKey, []byte) {
+var identity = sync.OnceValues(func() (imds.Identity, error) {
 	key, cert, err := imds.NewIdentity(time.Now())
 	if err != nil {
-		panic(err)
+		return imds.Identity{}, err
 	}
-	return key, cert
+	return imds.ParseIdentity(key, cert)
 })
 
 func world(t *testing.T) (*imds.Service, *source) {
@@ -86,17 +92,18 @@ func world(t *testing.T) (*imds.Service, *source) {
 		SecurityGroups: []string{"a", "b"}, KeyName: "mine", PublicKey: "ssh-ed25519 AAAA mine", Hypervisor: "nitro",
 		RootDevice: "/dev/xvda", Volumes: []string{"/dev/sdf"}, UserData: []byte("#!/bin/sh\n"), Tags: map[string]string{"Name": "web", "empty": ""},
 		ProfileARN: "arn:aws:iam::123456789012:instance-profile/p", ProfileID: "AIPA1", RoleName: "node",
-		Interfaces: []imds.Interface{{
+		MAC: "02:00:00:00:00:01",
+	}, nics: []imds.Interface{
+		{
 			ID: "eni-0123456789abcdef0", MAC: "02:00:00:00:00:01", OwnerID: "123456789012", SubnetID: "subnet-1", VPCID: "vpc-1", SubnetCIDR: "10.0.0.0/24",
 			VPCCIDRs: []string{"10.0.0.0/16", "100.64.0.0/16"}, LocalHostname: "ip-10-0-0-5.eu-west-1.compute.internal",
 			PrivateIPs: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.6")}, SecurityGroupIDs: []string{"sg-1", "sg-2"}, SecurityGroups: []string{"a", "b"},
-		}},
+		},
 	}}
-	key, cert := identity()
-	s, err := imds.New(imds.Config{Source: src, Key: key, Certificate: cert, Clock: src.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := imds.New(imds.Config{
+		Source: src, Secret: []byte("secret"), Clock: src.clock,
+		Identity: func(context.Context) (imds.Identity, error) { return identity() },
+	})
 	return s, src
 }
 
@@ -208,7 +215,7 @@ func TestCategories(t *testing.T) {
 	src.edit(func(in *imds.Instance) {
 		in.PublicIP = netip.MustParseAddr("203.0.113.5")
 		in.Spot, in.SpotAction, in.SpotActionTime, in.Rebalance, in.LifecycleState = true, "terminate", at, at, "InService"
-		in.Interfaces[0].PublicIPs = map[netip.Addr]netip.Addr{in.PublicIP: in.PrivateIP}
+		src.nics[0].PublicIPs = map[netip.Addr]netip.Addr{in.PublicIP: in.PrivateIP}
 		in.Options.Tags, in.UserData = false, nil
 	})
 	for path, want := range map[string]string{
@@ -303,9 +310,7 @@ func TestTokens(t *testing.T) {
 // client is the SDK's client on an instance.
 func client(s *imds.Service, hops int, fallback bool) *awsimds.Client {
 	return awsimds.New(awsimds.Options{
-		HTTPClient: &http.Client{Transport: s.Transport(id, hops)}, Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts, o.Backoff = 2, retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
-		}),
+		HTTPClient: &http.Client{Transport: s.Transport(id, hops)}, Retryer: aws.NopRetryer{},
 		ClientEnableState: awsimds.ClientEnabled, EnableFallback: aws.BoolTernary(fallback),
 	})
 }
@@ -349,6 +354,8 @@ func TestSDK(t *testing.T) {
 		t.Errorf("issued anew: %+v", got)
 	}
 	src.clock.SetTime(src.clock.Now().Add(61 * time.Minute))
+	// The SDK asks for a new token once its own is refused, and tries again.
+	c = awsimds.New(awsimds.Options{HTTPClient: &http.Client{Transport: s.Transport(id, 1)}, ClientEnableState: awsimds.ClientEnabled})
 	if got := retrieve(); got.AccessKeyID != "ASIA2" {
 		t.Errorf("not rotated: %+v", got)
 	}
@@ -455,7 +462,11 @@ func TestSignatures(t *testing.T) {
 		}
 		return got
 	}
-	block, _ := pem.Decode(s.Certificate())
+	certificate, err := s.Certificate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(certificate)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
@@ -474,7 +485,7 @@ func TestSignatures(t *testing.T) {
 	}
 	// As in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-rsa2048.html
 	dir := t.TempDir()
-	for name, text := range map[string]string{"cert": string(s.Certificate()), "p7": "-----BEGIN PKCS7-----\n" + get("rsa2048") + "\n-----END PKCS7-----\n", "doc": doc} {
+	for name, text := range map[string]string{"cert": string(certificate), "p7": "-----BEGIN PKCS7-----\n" + get("rsa2048") + "\n-----END PKCS7-----\n", "doc": doc} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -485,5 +496,39 @@ func TestSignatures(t *testing.T) {
 	cmd.Stderr = &stderr
 	if out, err := cmd.Output(); err != nil || string(out) != doc {
 		t.Errorf("openssl: %v %s\n%s", err, out, stderr.String())
+	}
+}
+
+func TestClient(t *testing.T) {
+	s, src := world(t)
+	c := imds.Client{Transport: s.Transport(id, 1)}
+	ctx := t.Context()
+	if got, err := c.Get(ctx, "meta-data/mac"); err != nil || string(got) != "02:00:00:00:00:01" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := c.Get(ctx, "meta-data/nothing"); !errors.Is(err, imds.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if creds, err := c.Credentials(ctx); err != nil || creds.AccessKeyID != "ASIA1" || creds.Expiration.IsZero() {
+		t.Errorf("%+v %v", creds, err)
+	}
+	src.edit(func(in *imds.Instance) { in.RoleName = "" })
+	if _, err := c.Credentials(ctx); !errors.Is(err, imds.ErrNotFound) {
+		t.Errorf("no role: %v", err)
+	}
+	src.edit(func(in *imds.Instance) { in.Options.Disabled = true })
+	if _, err := c.Get(ctx, "user-data"); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("disabled: %v", err)
+	}
+}
+
+func BenchmarkCredentials(b *testing.B) {
+	src := &source{clock: testclock.NewFakePassiveClock(time.Now()), instance: imds.Instance{ID: id, ProfileARN: "p", RoleName: "node", Tags: map[string]string{"a": "b"}}}
+	s := imds.New(imds.Config{Source: src, Secret: []byte("secret"), Clock: src.clock})
+	c := imds.Client{Transport: s.Transport(id, 1)}
+	for b.Loop() {
+		if _, err := c.Credentials(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -75,13 +75,8 @@ func (s *Service) metadata(in *Instance) tree {
 			t["tags/instance/"+k] = func(context.Context) ([]byte, error) { return v, nil }
 		}
 	}
-	for _, n := range in.Interfaces {
-		if n.DeviceNumber == 0 && n.NetworkCard == 0 {
-			t.set("mac", n.MAC)
-			t.list("ipv6", addrs(n.IPv6s[:min(1, len(n.IPv6s))]))
-		}
-		t.networkInterface(n)
-	}
+	t.set("mac", in.MAC)
+	t.set("network/interfaces/macs", in.MAC) // for the listing; see get
 	return t
 }
 
@@ -103,7 +98,7 @@ func (s *Service) iam(t tree, in *Instance) {
 	}
 	t["iam/info"] = func(ctx context.Context) ([]byte, error) {
 		if in.RoleName == "" {
-			e := noProfile()
+			e := NoProfile()
 			return []byte(object("Code", e.Code, "Message", e.Message, "LastUpdated", s.clock.Now().UTC().Format(timeForm))), nil
 		}
 		h, err := s.current(ctx, in)
@@ -200,8 +195,8 @@ func object(pairs ...string) string {
 	return b.String()
 }
 
-// noProfile is shown when the profile or its role has been deleted.
-func noProfile() *RoleError {
+// NoProfile is the error of a profile that has been deleted, or its role.
+func NoProfile() *RoleError {
 	return &RoleError{Code: "InstanceProfileNotFound", Message: "Instance Profile does not exist. Please see documentation at " + roleErrorPage + "."}
 }
 

@@ -142,7 +142,18 @@ func (s *Service) get(ctx context.Context, in *Instance, path string) (body []by
 	}
 	switch words[0] {
 	case "meta-data":
-		body, found, err = s.metadata(in).get(ctx, words[1:])
+		t := s.metadata(in)
+		if len(words) > 1 && words[1] == "network" {
+			interfaces, err := s.source.Interfaces(ctx, in.ID)
+			if err != nil {
+				return nil, false, false, err
+			}
+			t = tree{}
+			for _, n := range interfaces {
+				t.networkInterface(n)
+			}
+		}
+		body, found, err = t.get(ctx, words[1:])
 	case "dynamic":
 		body, found, err = s.dynamic(in).get(ctx, words[1:])
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/imds"
 )
 
 // machine is one instance that is on: it boots, reads its user data, joins, and is
@@ -104,7 +105,13 @@ func (m *machine) run(ctx context.Context) {
 	// client-go would write to the daemon's standard error what is recorded as a step.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.InstanceType, m.in.ImageID))
-	cfg, err := guest.Parse(m.in.AMIFamily, m.in.UserData)
+	userData, err := m.userData(ctx)
+	if err != nil {
+		m.step(ctx, node.StepUserData, err, "")
+		m.phase(node.PhaseRunning, err.Error())
+		return
+	}
+	cfg, err := guest.Parse(m.in.AMIFamily, userData)
 	for _, s := range cfg.Scripts {
 		m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
 	}
@@ -139,6 +146,22 @@ func (m *machine) run(ctx context.Context) {
 		return
 	}
 	k.run(ctx)
+}
+
+// userData reads the instance's user data where cloud-init does. An instance whose
+// metadata service is disabled has none, and nothing on it joins a cluster.
+func (m *machine) userData(ctx context.Context) ([]byte, error) {
+	if m.rt.cfg.Metadata == nil {
+		return m.in.UserData, nil
+	}
+	data, err := imds.Client{Transport: m.rt.cfg.Metadata(m.in.ID)}.Get(ctx, "user-data")
+	if errors.Is(err, imds.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading user data from the instance metadata service: %w", err)
+	}
+	return data, nil
 }
 
 // bootstrap makes a kubelet out of what user data said.

@@ -42,6 +42,7 @@ type bench struct {
 	assigns  int // how many further assignments succeed
 	dialErr  error
 	credsErr error
+	metadata func(string) http.RoundTripper
 }
 
 func newBench(t *testing.T) *bench {
@@ -60,6 +61,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) start() {
 	b.t.Helper()
 	rt := simulated.New(node.Config{
+		Metadata: b.metadata,
 		Credentials: func(_ context.Context, id string) (aws.Credentials, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

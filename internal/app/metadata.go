@@ -1,0 +1,343 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/node/imds"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// metadataSecrets holds what the instance metadata service keys its tokens with,
+// and metadataIdentities what it signs identity documents with. Both belong to the
+// installation, not to an account.
+var (
+	metadataSecrets    = store.NewCollection[metadataSecret]("imds", "secret")
+	metadataIdentities = store.NewCollection[metadataIdentity]("imds", "identity")
+)
+
+var metadataKey = store.Key{Account: "installation", ID: "1"}
+
+type (
+	metadataSecret   struct{ Secret []byte }
+	metadataIdentity struct{ Key, Certificate []byte } // DER
+)
+
+// connectMetadata makes the instance metadata service.
+func (d *daemon) connectMetadata(ctx context.Context) error {
+	secret, err := once(ctx, d.store, metadataSecrets, func() (metadataSecret, error) {
+		b := make([]byte, 32)
+		_, _ = rand.Read(b) // never fails
+		return metadataSecret{b}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the secret of instance metadata: %w", err)
+	}
+	var mu sync.Mutex
+	var known *imds.Identity
+	d.machines.metadata = imds.New(imds.Config{
+		Source: &metadataSource{d},
+		Secret: secret.Secret,
+		Log:    d.log,
+		// Making an RSA key takes a while; few ask for signatures.
+		Identity: func(ctx context.Context) (imds.Identity, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if known != nil {
+				return *known, nil
+			}
+			rec, err := once(ctx, d.store, metadataIdentities, func() (metadataIdentity, error) {
+				key, cert, err := imds.NewIdentity(time.Now())
+				return metadataIdentity{key, cert}, err
+			})
+			if err != nil {
+				return imds.Identity{}, err
+			}
+			id, err := imds.ParseIdentity(rec.Key, rec.Certificate)
+			if err == nil {
+				known = &id
+			}
+			return id, err
+		},
+	})
+	return nil
+}
+
+// once returns the collection's one record, which it makes if it is not there yet.
+func once[T any](ctx context.Context, st *store.Store, c store.Collection[T], make func() (T, error)) (T, error) {
+	rec, err := c.Get(st, metadataKey)
+	if !errors.Is(err, store.ErrNotFound) {
+		return rec, err
+	}
+	if rec, err = make(); err != nil {
+		return rec, err
+	}
+	err = st.Update(ctx, func(tx *store.Tx) error {
+		old, err := c.Get(tx, metadataKey)
+		if errors.Is(err, store.ErrNotFound) {
+			return c.Create(tx, metadataKey, rec)
+		}
+		rec = old
+		return err
+	})
+	return rec, err
+}
+
+// getMetadataCertificate answers the certificate of identity documents, which AWS
+// publishes per region.
+func (d *daemon) getMetadataCertificate(w http.ResponseWriter, r *http.Request) {
+	cert, err := d.machines.metadata.Certificate(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	_, _ = w.Write(cert) // the client may be gone
+}
+
+// metadataOf is an instance's own way to its metadata service.
+func (m *machines) metadataOf(instanceID string) http.RoundTripper {
+	return m.metadata.Transport(instanceID, 1)
+}
+
+// credentials are what the instance's metadata service hands out.
+func (m *machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
+	c, err := imds.Client{Transport: m.metadataOf(instanceID)}.Credentials(ctx)
+	if errors.Is(err, imds.ErrNotFound) {
+		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
+	}
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	return aws.Credentials{
+		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
+		CanExpire: true, Expires: c.Expiration, Source: "instance role",
+	}, nil
+}
+
+// metadataSource is what the metadata service knows of EC2, IAM and STS.
+type metadataSource struct{ d *daemon }
+
+var _ imds.Source = (*metadataSource)(nil)
+
+// instanceSession is how long an instance's role credentials are valid.
+const instanceSession = 6 * time.Hour
+
+// find returns a running instance as EC2 describes it, and as it was started.
+func (s *metadataSource) find(instanceID string) (ec2.Machine, ec2types.Instance, error) {
+	m, err := s.d.machines.get(instanceID)
+	if err != nil {
+		return m, ec2types.Instance{}, imds.ErrNotRunning
+	}
+	i, ok := s.d.ec2.InstanceByID(m.Account, m.Region, instanceID)
+	if !ok {
+		return m, i, imds.ErrNotRunning
+	}
+	return m, i, nil
+}
+
+// call is a context that acts for the instance's account.
+func call(ctx context.Context, m ec2.Machine) context.Context {
+	return awsapi.WithCall(ctx, &awsapi.Call{Account: m.Account, Region: m.Region})
+}
+
+// Instance implements imds.Source.
+func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.Instance, error) {
+	m, i, err := s.find(instanceID)
+	if err != nil {
+		return imds.Instance{}, err
+	}
+	out := imds.Instance{
+		AccountID: m.Account, Region: m.Region, ID: instanceID, ReservationID: m.ReservationID,
+		ImageID: aws.ToString(i.ImageId), Type: string(i.InstanceType), Architecture: string(i.Architecture),
+		LaunchIndex: int(aws.ToInt32(i.AmiLaunchIndex)), LaunchTime: aws.ToTime(i.LaunchTime),
+		Zone: m.AvailabilityZone, ZoneID: m.ZoneID, MAC: m.MAC,
+		LocalHostname: aws.ToString(i.PrivateDnsName), PublicHostname: aws.ToString(i.PublicDnsName),
+		PrivateIP: address(i.PrivateIpAddress), PublicIP: address(i.PublicIpAddress),
+		SecurityGroups: groupNames(i.SecurityGroups), KeyName: aws.ToString(i.KeyName),
+		Hypervisor: string(ec2types.InstanceTypeHypervisorNitro), Spot: i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot,
+		RootDevice: aws.ToString(i.RootDeviceName), UserData: m.UserData, Tags: map[string]string{},
+	}
+	if info, ok := instancetypes.Info(string(i.InstanceType)); ok && info.Hypervisor != "" {
+		out.Hypervisor = string(info.Hypervisor)
+	}
+	if o := i.MetadataOptions; o != nil {
+		out.Options = imds.Options{
+			Disabled:       o.HttpEndpoint == ec2types.InstanceMetadataEndpointStateDisabled,
+			TokensRequired: o.HttpTokens == ec2types.HttpTokensStateRequired,
+			HopLimit:       int(aws.ToInt32(o.HttpPutResponseHopLimit)),
+			Tags:           o.InstanceMetadataTags == ec2types.InstanceMetadataTagsStateEnabled,
+		}
+	}
+	for _, t := range i.Tags {
+		out.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	for _, v := range i.BlockDeviceMappings {
+		if name := aws.ToString(v.DeviceName); name != out.RootDevice {
+			out.Volumes = append(out.Volumes, name)
+		}
+	}
+	if i.Placement != nil {
+		out.PlacementGroup, out.HostID = aws.ToString(i.Placement.GroupName), aws.ToString(i.Placement.HostId)
+	}
+	if i.IamInstanceProfile != nil {
+		out.ProfileARN, out.ProfileID = aws.ToString(i.IamInstanceProfile.Arn), aws.ToString(i.IamInstanceProfile.Id)
+		role, err := s.role(ctx, m, out.ProfileARN)
+		if err != nil {
+			return out, err
+		}
+		out.RoleName = role.Name
+	}
+	if out.KeyName != "" {
+		keys, err := s.d.ec2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
+		if err == nil && len(keys.KeyPairs) == 1 { // a deleted key pair leaves none
+			out.PublicKey = strings.TrimSpace(aws.ToString(keys.KeyPairs[0].PublicKey))
+		}
+	}
+	return out, nil
+}
+
+// role returns the role of a profile as it is now; the zero Role if there is none.
+func (s *metadataSource) role(ctx context.Context, m ec2.Machine, profileARN string) (iam.Role, error) {
+	_, role, err := s.d.iam.InstanceProfileRole(ctx, m.Account, profileARN)
+	if errors.Is(err, iam.ErrNoSuchInstanceProfile) || errors.Is(err, iam.ErrNoSuchRole) {
+		return iam.Role{}, nil
+	}
+	return role, err
+}
+
+// Credentials implements imds.Source.
+func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (imds.Credentials, error) {
+	m, i, err := s.find(instanceID)
+	if err != nil {
+		return imds.Credentials{}, err
+	}
+	if i.IamInstanceProfile == nil {
+		return imds.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
+	}
+	role, err := s.role(ctx, m, aws.ToString(i.IamInstanceProfile.Arn))
+	if err != nil {
+		return imds.Credentials{}, err
+	}
+	if role.ARN == "" {
+		return imds.Credentials{}, imds.NoProfile()
+	}
+	if !s.d.iam.TrustsService(role, "ec2.amazonaws.com") {
+		return imds.Credentials{}, imds.NotTrusted(role.Name)
+	}
+	c, err := s.d.sts.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
+	if err != nil {
+		return imds.Credentials{}, err
+	}
+	return imds.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken, Expiration: c.Expiration}, nil
+}
+
+// Interfaces implements imds.Source.
+func (s *metadataSource) Interfaces(ctx context.Context, instanceID string) ([]imds.Interface, error) {
+	m, i, err := s.find(instanceID)
+	if err != nil {
+		return nil, err
+	}
+	var out []imds.Interface
+	for _, n := range i.NetworkInterfaces {
+		nic, err := s.networkInterface(call(ctx, m), n)
+		if err != nil {
+			return nil, fmt.Errorf("describing network interface %s: %w", aws.ToString(n.NetworkInterfaceId), err)
+		}
+		if nic.DeviceNumber == 0 && nic.NetworkCard == 0 {
+			nic.PublicHostname = aws.ToString(i.PublicDnsName)
+		}
+		out = append(out, nic)
+	}
+	return out, nil
+}
+
+func (s *metadataSource) networkInterface(ctx context.Context, n ec2types.InstanceNetworkInterface) (imds.Interface, error) {
+	out := imds.Interface{
+		ID: aws.ToString(n.NetworkInterfaceId), MAC: aws.ToString(n.MacAddress), OwnerID: aws.ToString(n.OwnerId),
+		SubnetID: aws.ToString(n.SubnetId), VPCID: aws.ToString(n.VpcId), LocalHostname: aws.ToString(n.PrivateDnsName),
+		PublicIPs: map[netip.Addr]netip.Addr{}, SecurityGroups: groupNames(n.Groups),
+	}
+	if a := n.Attachment; a != nil {
+		out.DeviceNumber, out.NetworkCard = int(aws.ToInt32(a.DeviceIndex)), int(aws.ToInt32(a.NetworkCardIndex))
+	}
+	for _, g := range n.Groups {
+		out.SecurityGroupIDs = append(out.SecurityGroupIDs, aws.ToString(g.GroupId))
+	}
+	for _, p := range n.PrivateIpAddresses {
+		private := address(p.PrivateIpAddress)
+		out.PrivateIPs = append(out.PrivateIPs, private)
+		if p.Association != nil {
+			if public := address(p.Association.PublicIp); public.IsValid() {
+				out.PublicIPs[public] = private
+			}
+		}
+	}
+	for _, a := range n.Ipv6Addresses {
+		if ip := address(a.Ipv6Address); ip.IsValid() {
+			out.IPv6s = append(out.IPv6s, ip)
+		}
+	}
+	for _, p := range n.Ipv4Prefixes {
+		out.IPv4Prefixes = append(out.IPv4Prefixes, aws.ToString(p.Ipv4Prefix))
+	}
+	for _, p := range n.Ipv6Prefixes {
+		out.IPv6Prefixes = append(out.IPv6Prefixes, aws.ToString(p.Ipv6Prefix))
+	}
+	subnets, err := s.d.ec2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{out.SubnetID}})
+	if err != nil {
+		return out, err
+	}
+	for _, sn := range subnets.Subnets {
+		out.SubnetCIDR = aws.ToString(sn.CidrBlock)
+		for _, a := range sn.Ipv6CidrBlockAssociationSet {
+			out.SubnetIPv6CIDRs = append(out.SubnetIPv6CIDRs, aws.ToString(a.Ipv6CidrBlock))
+		}
+	}
+	vpcs, err := s.d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{out.VPCID}})
+	if err != nil {
+		return out, err
+	}
+	for _, v := range vpcs.Vpcs {
+		out.VPCCIDRs = append(out.VPCCIDRs, aws.ToString(v.CidrBlock))
+		for _, a := range v.CidrBlockAssociationSet {
+			if c := aws.ToString(a.CidrBlock); c != out.VPCCIDRs[0] && (a.CidrBlockState == nil || a.CidrBlockState.State == ec2types.VpcCidrBlockStateCodeAssociated) {
+				out.VPCCIDRs = append(out.VPCCIDRs, c)
+			}
+		}
+		for _, a := range v.Ipv6CidrBlockAssociationSet {
+			out.VPCIPv6CIDRs = append(out.VPCIPv6CIDRs, aws.ToString(a.Ipv6CidrBlock))
+		}
+	}
+	return out, nil
+}
+
+func groupNames(groups []ec2types.GroupIdentifier) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, aws.ToString(g.GroupName))
+	}
+	return out
+}
+
+// address is the zero Addr if there is none.
+func address(s *string) netip.Addr {
+	a, _ := netip.ParseAddr(aws.ToString(s))
+	return a
+}
