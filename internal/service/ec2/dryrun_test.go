@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"maps"
 	"reflect"
 	"testing"
 
@@ -121,7 +122,8 @@ func dryRunRequests(t *testing.T, w *world) map[string]any {
 	}
 	analyzed, idle := path(), path()
 	analysis := must(w.StartNetworkInsightsAnalysis(ctx, &awsec2.StartNetworkInsightsAnalysisInput{NetworkInsightsPathId: analyzed}))(t).NetworkInsightsAnalysis.NetworkInsightsAnalysisId
-	return map[string]any{
+	machines := machineDryRuns(t, w, template, launched[0])
+	all := map[string]any{
 		"CreateNetworkInsightsPath":      &awsec2.CreateNetworkInsightsPathInput{Source: attached, Destination: second, Protocol: ec2types.ProtocolTcp},
 		"DeleteNetworkInsightsPath":      &awsec2.DeleteNetworkInsightsPathInput{NetworkInsightsPathId: idle},
 		"StartNetworkInsightsAnalysis":   &awsec2.StartNetworkInsightsAnalysisInput{NetworkInsightsPathId: idle},
@@ -167,4 +169,6 @@ func dryRunRequests(t *testing.T, w *world) map[string]any {
 		"RebootInstances":                &awsec2.RebootInstancesInput{InstanceIds: running},
 		"TerminateInstances":             &awsec2.TerminateInstancesInput{InstanceIds: running},
 	}
+	maps.Copy(all, machines)
+	return all
 }

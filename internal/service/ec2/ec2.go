@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -54,6 +55,14 @@ type Machines interface {
 	Start(ctx context.Context, m Machine) error
 	// Stop ends the machine, or does nothing when there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
+}
+
+// ConsoleReader is what Machines also implement that can show what the guests
+// wrote to their consoles.
+type ConsoleReader interface {
+	// ConsoleOutput returns what the guest has written since its boot, or the last
+	// of it; false if there is nothing to show.
+	ConsoleOutput(ctx context.Context, instanceID string) ([]byte, bool)
 }
 
 // A Machine is everything a runtime needs to know of an instance.
@@ -97,7 +106,14 @@ type Config struct {
 	// Machines runs instances; nil means instances are records only, which run
 	// as soon as they are launched.
 	Machines Machines
-	Log      *slog.Logger
+	// AuthorizeLaunch says whether the caller of a fleet may launch from one of its
+	// pools, whose RunInstances request it is given; its error becomes that pool's.
+	// nil means every launch is allowed.
+	AuthorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	// VCPUQuota is how many vCPUs an account may run of the bucket with a Service
+	// Quotas code (VCPUQuotaCode); nil means DefaultVCPUQuota of each.
+	VCPUQuota func(ctx context.Context, account, region, code string) int
+	Log       *slog.Logger
 }
 
 // Service is the EC2 service. Its methods with the SDK's shape are the
@@ -111,6 +127,11 @@ type Service struct {
 	log      *slog.Logger
 	booted   *bootedSet
 	reached  reachCache
+	vcpus    *vcpuLedger
+	underWay fleetsUnderWay
+
+	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	vcpuQuota       func(ctx context.Context, account, region, code string) int
 }
 
 // New returns the service. Call Run to make instances live.
@@ -118,7 +139,13 @@ func New(cfg Config) *Service {
 	s := &Service{
 		store: cfg.Store, clock: cfg.Clock, timing: cfg.Timing,
 		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
-		booted: newBootedSet(),
+		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota,
+	}
+	if s.authorizeLaunch == nil {
+		s.authorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }
+	}
+	if s.vcpuQuota == nil {
+		s.vcpuQuota = func(context.Context, string, string, string) int { return DefaultVCPUQuota }
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

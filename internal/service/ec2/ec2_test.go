@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -29,13 +31,31 @@ type world struct {
 	service  *ec2.Service
 	machines *fakeMachines
 	account  string
+	// quota of vCPUs; 0 means plenty.
+	quota int
+	// denied are instance types that fleets may not launch.
+	denied []string
+}
+
+func (w *world) vcpuQuota(context.Context, string, string, string) int {
+	if w.quota == 0 {
+		return 1_000_000
+	}
+	return w.quota
+}
+
+func (w *world) authorizeLaunch(_ context.Context, in *awsec2.RunInstancesInput) error {
+	if slices.Contains(w.denied, string(in.InstanceType)) {
+		return awserr.New("UnauthorizedOperation", "You are not authorized to perform this operation.").WithStatus(403)
+	}
+	return nil
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machines})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)
@@ -180,4 +200,16 @@ func (w *world) await(t testing.TB, state ec2types.InstanceStateName, ids ...str
 		return nil
 	})
 	return got
+}
+
+// quiet waits until the reconcilers have nothing left to write.
+func (w *world) quiet(t testing.TB) {
+	t.Helper()
+	for {
+		select {
+		case <-w.server.Store.Changed():
+		case <-time.After(300 * time.Millisecond):
+			return
+		}
+	}
 }

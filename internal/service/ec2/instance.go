@@ -64,18 +64,25 @@ type instanceRecord struct {
 	MetadataTags     string `json:",omitempty"`
 	MetadataIPv6     string `json:",omitempty"`
 
-	Monitoring         bool   `json:",omitempty"`
-	EbsOptimized       bool   `json:",omitempty"`
-	DisableTermination bool   `json:",omitempty"`
-	DisableStop        bool   `json:",omitempty"`
-	ShutdownBehavior   string `json:",omitempty"`
-	SpotRequestID      string `json:",omitempty"` // set: a spot instance
-	Tenancy            string `json:",omitempty"`
-	CPUCredits         string `json:",omitempty"`
-	HostnameType       string `json:",omitempty"`
-	ResourceNameA      bool   `json:",omitempty"`
-	ResourceNameAAAA   bool   `json:",omitempty"`
-	Tags               Tags   `json:",omitempty"`
+	Monitoring         bool    `json:",omitempty"`
+	EbsOptimized       bool    `json:",omitempty"`
+	DisableTermination bool    `json:",omitempty"`
+	DisableStop        bool    `json:",omitempty"`
+	ShutdownBehavior   string  `json:",omitempty"`
+	SpotRequestID      string  `json:",omitempty"` // set: a spot instance
+	SpotPersistent     bool    `json:",omitempty"` // its request is persistent
+	FleetID            string  `json:",omitempty"` // the EC2 Fleet that launched it
+	FleetWeight        float64 `json:",omitempty"` // the units of its capacity this is
+	Cores              int32   `json:",omitempty"`
+	ThreadsPerCore     int32   `json:",omitempty"`
+	AutoRecovery       string  `json:",omitempty"`
+	CapacityPreference string  `json:",omitempty"` // of capacity reservations: open, none
+	Tenancy            string  `json:",omitempty"`
+	CPUCredits         string  `json:",omitempty"`
+	HostnameType       string  `json:",omitempty"`
+	ResourceNameA      bool    `json:",omitempty"`
+	ResourceNameAAAA   bool    `json:",omitempty"`
+	Tags               Tags    `json:",omitempty"`
 }
 
 type instanceProfile struct {
@@ -83,19 +90,12 @@ type instanceProfile struct {
 	AssociationID    string
 }
 
+// A blockDevice attaches a volume, which is a record of its own.
 type blockDevice struct {
 	Name                string
 	VolumeID            string
-	SizeGiB             int32
-	Type                string
-	IOPS                int32  `json:",omitempty"`
-	Throughput          int32  `json:",omitempty"`
-	Encrypted           bool   `json:",omitempty"`
-	KMSKeyID            string `json:",omitempty"`
-	SnapshotID          string `json:",omitempty"`
-	DeleteOnTermination bool   `json:",omitempty"`
+	DeleteOnTermination bool `json:",omitempty"`
 	Attached            time.Time
-	Tags                Tags `json:",omitempty"`
 }
 
 // stateCode is the number that goes with a state.
@@ -178,11 +178,12 @@ func (s *Service) sdkInstance(sc scope, i instanceRecord) ec2types.Instance {
 		EbsOptimized: aws.Bool(i.EbsOptimized), EnaSupport: aws.Bool(true), ProductCodes: []ec2types.ProductCode{},
 		PlatformDetails: aws.String("Linux/UNIX"), UsageOperation: aws.String("RunInstances"), UsageOperationUpdateTime: aws.Time(i.LaunchTime),
 		CapacityReservationSpecification: &ec2types.CapacityReservationSpecificationResponse{
-			CapacityReservationPreference: ec2types.CapacityReservationPreferenceOpen,
+			CapacityReservationPreference: ec2types.CapacityReservationPreference(or(i.CapacityPreference, "open")),
 		},
+		CpuOptions:         &ec2types.CpuOptions{CoreCount: aws.Int32(i.Cores), ThreadsPerCore: aws.Int32(i.ThreadsPerCore)},
 		EnclaveOptions:     &ec2types.EnclaveOptions{Enabled: aws.Bool(false)},
 		HibernationOptions: &ec2types.HibernationOptions{Configured: aws.Bool(false)},
-		MaintenanceOptions: &ec2types.InstanceMaintenanceOptions{AutoRecovery: ec2types.InstanceAutoRecoveryStateDefault},
+		MaintenanceOptions: &ec2types.InstanceMaintenanceOptions{AutoRecovery: ec2types.InstanceAutoRecoveryState(or(i.AutoRecovery, "default"))},
 		MetadataOptions: &ec2types.InstanceMetadataOptionsResponse{
 			State: ec2types.InstanceMetadataOptionsStateApplied, HttpTokens: ec2types.HttpTokensState(i.Tokens),
 			HttpPutResponseHopLimit: aws.Int32(i.HopLimit), HttpEndpoint: ec2types.InstanceMetadataEndpointState(i.MetadataEndpoint),
@@ -453,7 +454,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"block-device-mapping.volume-id":             devices(func(d blockDevice) string { return d.VolumeID }),
 		"boot-mode":                                  never[v],
 		"capacity-reservation-id":                    never[v],
-		"capacity-reservation-specification.capacity-reservation-preference": constant("open"),
+		"capacity-reservation-specification.capacity-reservation-preference": one(func(i v) string { return or(i.CapacityPreference, "open") }),
 		"client-token":                   one(func(i v) string { return i.ClientToken }),
 		"dns-name":                       one(func(i v) string { return i.publicDNSName(s.store, sc) }),
 		"ebs-optimized":                  flag(func(i v) bool { return i.EbsOptimized }),
@@ -495,7 +496,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"key-name":                                     one(func(i v) string { return i.KeyName }),
 		"launch-index":                                 func(i v) []string { return []string{strconv.Itoa(int(i.LaunchIndex))} },
 		"launch-time":                                  one(func(i v) string { return timeText(i.LaunchTime) }),
-		"maintenance-options.auto-recovery":            constant("default"),
+		"maintenance-options.auto-recovery":            one(func(i v) string { return or(i.AutoRecovery, "default") }),
 		"metadata-options.http-endpoint":               one(func(i v) string { return i.MetadataEndpoint }),
 		"metadata-options.http-protocol-ipv4":          constant("enabled"),
 		"metadata-options.http-protocol-ipv6":          one(func(i v) string { return i.MetadataIPv6 }),

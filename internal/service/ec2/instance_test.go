@@ -140,15 +140,49 @@ func TestRunInstancesRefuses(t *testing.T) {
 		{"too many addresses", func(in *awsec2.RunInstancesInput) {
 			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SecondaryPrivateIpAddressCount: aws.Int32(math.MaxInt32)}}
 		}, "InvalidParameterValue", ""},
-		{"a persistent Spot request", func(in *awsec2.RunInstancesInput) {
-			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{SpotInstanceType: "persistent"})
+		{"a hibernating Spot Instance", func(in *awsec2.RunInstancesInput) {
+			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{SpotInstanceType: "persistent", InstanceInterruptionBehavior: "hibernate"})
 		}, "NotImplemented", ""},
-		{"a Spot option", func(in *awsec2.RunInstancesInput) {
+		{"a one-time Spot Instance that stops", func(in *awsec2.RunInstancesInput) {
 			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{InstanceInterruptionBehavior: "stop"})
-		}, "NotImplemented", ""},
-		{"tags of a Spot request", func(in *awsec2.RunInstancesInput) {
+		}, "InvalidParameterCombination", ""},
+		{"a Spot price that nobody sells at", func(in *awsec2.RunInstancesInput) {
+			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{MaxPrice: aws.String("0.0001")})
+		}, "SpotMaxPriceTooLow", ""},
+		{"tags of a Spot request that there is not", func(in *awsec2.RunInstancesInput) {
 			in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: "spot-instances-request", Tags: []ec2types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}}}
+		}, "InvalidParameterCombination", "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by the request."},
+		{"hibernation", func(in *awsec2.RunInstancesInput) {
+			in.HibernationOptions = &ec2types.HibernationOptionsRequest{Configured: aws.Bool(true)}
 		}, "NotImplemented", ""},
+		{"an enclave", func(in *awsec2.RunInstancesInput) {
+			in.EnclaveOptions = &ec2types.EnclaveOptionsRequest{Enabled: aws.Bool(true)}
+		}, "NotImplemented", ""},
+		{"a reservation only", func(in *awsec2.RunInstancesInput) {
+			in.CapacityReservationSpecification = &ec2types.CapacityReservationSpecification{CapacityReservationPreference: "capacity-reservations-only"}
+		}, "NotImplemented", ""},
+		{"a placement group", func(in *awsec2.RunInstancesInput) {
+			in.Placement = &ec2types.Placement{GroupName: aws.String("g")}
+		}, "NotImplemented", ""},
+		{"cores the type cannot have", func(in *awsec2.RunInstancesInput) {
+			in.CpuOptions = &ec2types.CpuOptionsRequest{CoreCount: aws.Int32(7), ThreadsPerCore: aws.Int32(2)}
+		}, "InvalidParameterValue", ""},
+		{"unlimited credits of a type without", func(in *awsec2.RunInstancesInput) {
+			in.CreditSpecification = &ec2types.CreditSpecificationRequest{CpuCredits: aws.String("unlimited")}
+		}, "InvalidParameterCombination", ""},
+		{"a volume of another snapshot", volume(ec2types.EbsBlockDevice{SnapshotId: aws.String("snap-0123456789abcdef0")}), "NotImplemented", ""},
+		{"a device twice", func(in *awsec2.RunInstancesInput) {
+			d := ec2types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdb"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(1)}}
+			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{d, d}
+		}, "InvalidBlockDeviceMapping", ""},
+		{"too few IOPS", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(100), VolumeType: "gp3", Iops: aws.Int32(100)}),
+			"InvalidParameterValue", "Volume iops of 100 is too low; minimum is 3000."},
+		{"too many IOPS for the size", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(20), VolumeType: "gp3", Iops: aws.Int32(15000)}),
+			"InvalidParameterValue", "Iops to volume size ratio of 750.000000 is too high; maximum is 500"},
+		{"too much throughput for the IOPS", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(100), VolumeType: "gp3", Iops: aws.Int32(3000), Throughput: aws.Int32(1000)}),
+			"InvalidParameterValue", "Throughput (MiBps) to iops ratio of 0.333333 is too high; maximum is 0.250000 MiBps per iops"},
+		{"a small cold disk", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(100), VolumeType: "sc1"}),
+			"InvalidParameterValue", "Volume of 100GiB is too small; minimum is 125GiB."},
 		{"an instance store volume", func(in *awsec2.RunInstancesInput) {
 			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: aws.String("/dev/sdb"), VirtualName: aws.String("ephemeral0")}}
 		}, "NotImplemented", ""},

@@ -98,16 +98,21 @@ func (s *Service) StopInstances(ctx context.Context, in *awsec2.StopInstancesInp
 				return errInstanceState(i.ID, "stopped")
 			case i.DisableStop && i.State == stateRunning:
 				return errf("OperationNotPermitted", "The instance '%s' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.", i.ID)
-			case i.SpotRequestID != "":
+			case i.SpotRequestID != "" && !i.SpotPersistent:
 				return errf("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", i.ID)
 			}
 			return nil
 		},
-		func(_ *store.Tx, _ scope, i *instanceRecord) error {
-			if i.State == stateRunning {
-				s.userInitiated(i, stateStopping)
+		func(tx *store.Tx, sc scope, i *instanceRecord) error {
+			if i.State != stateRunning {
+				return nil
 			}
-			return nil
+			s.userInitiated(i, stateStopping)
+			return changeSpot(tx, sc, i, func(r *spotRequestRecord) {
+				if r.State == spotActive {
+					r.set(s.now(), spotDisabled, "instance-stopped-by-user", "Spot Instance stopped due to user-initiated stop.")
+				}
+			})
 		})
 	return &awsec2.StopInstancesOutput{StoppingInstances: changes}, err
 }
@@ -128,6 +133,14 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			}
 			s.enter(i, statePending)
 			i.LaunchTime, i.TransitionReason, i.ReasonCode, i.ReasonMessage = i.Since.Truncate(1e9), "", "pending", "pending"
+			err := changeSpot(tx, sc, i, func(r *spotRequestRecord) {
+				if r.State == spotDisabled {
+					r.set(s.now(), spotActive, "fulfilled", "Your Spot request is fulfilled.")
+				}
+			})
+			if err != nil {
+				return err
+			}
 			if !i.AutoPublic {
 				return nil
 			}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
-	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -23,7 +21,11 @@ const (
 )
 
 func (l launch) chunkSize() int {
-	n := min(chunkInstances, (chunkWrites-8)/(1+len(l.nics)))
+	each := 1 + len(l.nics) + len(l.devices)
+	if l.spot != nil {
+		each++
+	}
+	n := min(chunkInstances, (chunkWrites-8)/each)
 	if size := len(aws.ToString(l.in.UserData)); size > 0 {
 		n = min(n, max(1, 700_000/(size+4096)))
 	}
@@ -36,6 +38,12 @@ func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInsta
 	if err != nil {
 		return nil, err
 	}
+	hold, err := s.vcpus.hold(ctx, s, sc, &l, count)
+	if err != nil {
+		return nil, err
+	}
+	defer hold.release(0)
+	count = hold.count
 	token, reservation := request.ClientToken, ids.Resource("r")
 	planned := make([]string, count)
 	for i := range planned {
@@ -82,6 +90,7 @@ func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInsta
 			return s.resume(ctx, sc, request, l, resumed)
 		}
 		written += n
+		hold.release(count - written)
 	}
 	return planned, nil
 }
@@ -184,23 +193,23 @@ func (s *Service) launchOne(tx *store.Tx, sc scope, l launch, id, reservation st
 		State: statePending, Since: now, ReasonCode: "pending", ReasonMessage: "pending",
 		VPCID: l.subnet.VPCID, SubnetID: l.subnet.ID, Zone: l.subnet.Zone, ZoneID: l.subnet.ZoneID,
 		UserData: aws.ToString(in.UserData), EbsOptimized: aws.ToBool(in.EbsOptimized), DisableTermination: aws.ToBool(in.DisableApiTermination),
-		DisableStop: aws.ToBool(in.DisableApiStop), ShutdownBehavior: string(in.InstanceInitiatedShutdownBehavior), Tenancy: "default",
+		DisableStop: aws.ToBool(in.DisableApiStop), ShutdownBehavior: string(in.InstanceInitiatedShutdownBehavior),
 		HostnameType: l.subnet.HostnameType, ResourceNameA: l.subnet.ResourceNameA, ResourceNameAAAA: l.subnet.ResourceNameAAAA,
-		MetadataEndpoint: "enabled", MetadataTags: "disabled", MetadataIPv6: "disabled", Tokens: "required", HopLimit: 2,
-		Tags: l.tags,
+		FleetID: l.fleet, FleetWeight: l.weight, Tags: l.tags,
 	}
-	if l.image.Family == images.AL2 || l.image.Family == images.Ubuntu { // images without ImdsSupport v2.0
-		i.Tokens, i.HopLimit = "optional", 1
-	}
-	i.applyOptions(in)
+	i.applyOptions(&l)
 	if l.profile != nil {
 		p := *l.profile
 		p.AssociationID = ids.Resource("iip-assoc")
 		i.Profile = &p
 	}
-	for _, d := range l.devices {
-		d.VolumeID, d.Attached, d.Tags = ids.Resource("vol"), now, l.volTags
-		i.Devices = append(i.Devices, d)
+	if err := launchVolumes(tx, sc, &i, l.devices, l.volTags, func() string { return ids.Resource("vol") }); err != nil {
+		return err
+	}
+	if l.spot != nil {
+		if err := s.fulfilSpot(tx, sc, &l, &i); err != nil {
+			return err
+		}
 	}
 	for n, nic := range l.nics {
 		e, err := s.launchInterface(tx, sc, nic, reservation)
@@ -247,45 +256,4 @@ func (s *Service) launchInterface(tx *store.Tx, sc scope, nic launchInterface, h
 		err = errInterfaceInUse("Interface: [%s] in use.", e.ID)
 	}
 	return e, err
-}
-
-// applyOptions takes over what the request says of how an instance runs.
-func (i *instanceRecord) applyOptions(in *awsec2.RunInstancesInput) {
-	if m := in.MetadataOptions; m != nil {
-		i.Tokens = or(string(m.HttpTokens), i.Tokens)
-		i.MetadataEndpoint = or(string(m.HttpEndpoint), i.MetadataEndpoint)
-		i.MetadataIPv6 = or(string(m.HttpProtocolIpv6), i.MetadataIPv6)
-		i.MetadataTags = or(string(m.InstanceMetadataTags), i.MetadataTags)
-		if m.HttpPutResponseHopLimit != nil {
-			i.HopLimit = *m.HttpPutResponseHopLimit
-		}
-	}
-	if m := in.Monitoring; m != nil {
-		i.Monitoring = aws.ToBool(m.Enabled)
-	}
-	if m := in.InstanceMarketOptions; m != nil && m.MarketType == ec2types.MarketTypeSpot {
-		i.SpotRequestID = "sir-" + ids.Hex(8)
-	}
-	if c := in.CreditSpecification; c != nil {
-		i.CPUCredits = aws.ToString(c.CpuCredits)
-	}
-	if p := in.Placement; p != nil {
-		i.Tenancy = or(string(p.Tenancy), i.Tenancy)
-	}
-	if p := in.PrivateDnsNameOptions; p != nil {
-		i.HostnameType = or(string(p.HostnameType), i.HostnameType)
-		if p.EnableResourceNameDnsARecord != nil {
-			i.ResourceNameA = *p.EnableResourceNameDnsARecord
-		}
-		if p.EnableResourceNameDnsAAAARecord != nil {
-			i.ResourceNameAAAA = *p.EnableResourceNameDnsAAAARecord
-		}
-	}
-}
-
-func or(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }

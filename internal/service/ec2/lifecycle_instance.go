@@ -55,6 +55,16 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		return reconcile.Run(ctx, reconcile.Config{
+			Name: "ec2/spot-request", Watcher: spotRequests.Watch(s.store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
+			Name: "ec2/fleet", Watcher: fleets.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFleet, Workers: 4, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
 			Name: "ec2/client-token", Watcher: clientTokens.Watch(s.store, store.Scope{}), Reconcile: s.reconcileToken, Workers: 1, Log: s.log,
 		})
 	})
@@ -194,7 +204,16 @@ func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) e
 			return err
 		}
 	}
-	i.Interfaces, i.Devices, i.Profile, i.UserData = nil, nil, nil, ""
+	if err := releaseVolumes(tx, sc, i); err != nil {
+		return err
+	}
+	if err := s.endSpot(tx, sc, i); err != nil {
+		return err
+	}
+	if err := pokeFleet(tx, sc, i); err != nil {
+		return err
+	}
+	i.Interfaces, i.Profile, i.UserData = nil, nil, ""
 	i.PrivateIP, i.PublicIP, i.SubnetID, i.VPCID = "", "", "", ""
 	s.enter(i, stateTerminated)
 	return nil
@@ -253,6 +272,7 @@ func (s *Service) machine(sc scope, i instanceRecord) (Machine, error) {
 		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Tags: i.Tags.with(nil),
 	}
 	m.Type, _ = instancetypes.Lookup(i.Type)
+	m.Type.VCPU = i.vcpus()
 	m.Image, _ = s.ResolveImage(sc.region, i.ImageID)
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {

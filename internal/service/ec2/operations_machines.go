@@ -23,16 +23,35 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DeleteLaunchTemplate", Members: "DryRun LaunchTemplateId LaunchTemplateName"},
 		{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 		// Instances.
-		{Name: "RunInstances", Members: runMembers, Except: "Spot Instances that are not one-time, tags of Spot Instance requests"},
+		{Name: "RunInstances", Members: runMembers, Except: runExcept},
 		{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instancesSettled)},
 		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(statusSettled)},
 		{Name: "StartInstances", Members: "DryRun InstanceIds"},
 		{Name: "StopInstances", Members: "DryRun Force InstanceIds"},
 		{Name: "RebootInstances", Members: "DryRun InstanceIds"},
 		{Name: "TerminateInstances", Members: "DryRun Force InstanceIds"},
+		// Volumes. Snapshots are refused: there is no data to keep.
+		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true"},
+		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
+		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},
+		{Name: "DetachVolume", Members: "Device DryRun Force InstanceId VolumeId"},
+		{Name: "ModifyVolume", Members: "DryRun Iops MultiAttachEnabled Size Throughput VolumeId VolumeType", Except: "MultiAttachEnabled=true"},
 		{Name: "DescribeVolumes", Members: "VolumeIds" + paged},
+		{Name: "DescribeVolumeStatus", Members: "VolumeIds" + paged},
+		{Name: "DescribeVolumesModifications", Members: "VolumeIds" + paged},
+		// Spot.
+		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(spotSettled)},
+		{Name: "CancelSpotInstanceRequests", Members: "DryRun SpotInstanceRequestIds"},
+		{Name: "DescribeSpotPriceHistory", Members: "AvailabilityZone AvailabilityZoneId EndTime InstanceTypes ProductDescriptions StartTime" + paged},
+		// Fleets.
+		{Name: "CreateFleet", Members: fleetMembers, Except: fleetExcept},
+		{Name: "ModifyFleet", Members: fleetConfigMembers + " Context DryRun ExcessCapacityTerminationPolicy FleetId", Except: requirementsExcept},
+		{Name: "DeleteFleets", Members: "DryRun FleetIds TerminateInstances"},
+		{Name: "DescribeFleets", Members: "FleetIds" + paged, Settled: awsapi.SettledWhen(fleetsSettled)},
+		{Name: "DescribeFleetInstances", Members: "FleetId" + paged},
 		// Catalogue.
 		{Name: "DescribeInstanceTypes", Members: "InstanceTypes" + paged},
+		{Name: "GetInstanceTypesFromInstanceRequirements", Members: "ArchitectureTypes DryRun InstanceRequirements MaxResults NextToken VirtualizationTypes", Except: requirementsExcept},
 		{Name: "DescribeInstanceTypeOfferings", Members: "LocationType" + paged},
 		{Name: "DescribeImages", Members: "ExecutableUsers ImageIds IncludeDeprecated IncludeDisabled Owners" + paged},
 	}

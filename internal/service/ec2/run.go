@@ -22,9 +22,13 @@ import (
 // others; launching from it is then refused.
 const runMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted
 	BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput
-	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice ClientToken CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized
+	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice
+	CapacityReservationSpecification.CapacityReservationPreference ClientToken CpuOptions.CoreCount CpuOptions.ThreadsPerCore
+	CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized EnclaveOptions.Enabled HibernationOptions.Configured
 	IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior InstanceMarketOptions.MarketType
-	InstanceMarketOptions.SpotOptions.MaxPrice InstanceMarketOptions.SpotOptions.SpotInstanceType InstanceType KeyName LaunchTemplate MaxCount MetadataOptions MinCount Monitoring
+	InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior InstanceMarketOptions.SpotOptions.MaxPrice
+	InstanceMarketOptions.SpotOptions.SpotInstanceType InstanceMarketOptions.SpotOptions.ValidUntil InstanceType KeyName LaunchTemplate
+	MaintenanceOptions.AutoRecovery MaxCount MetadataOptions MinCount Monitoring
 	NetworkInterfaces.AssociatePublicIpAddress NetworkInterfaces.DeleteOnTermination NetworkInterfaces.Description
 	NetworkInterfaces.DeviceIndex NetworkInterfaces.Groups NetworkInterfaces.InterfaceType NetworkInterfaces.NetworkCardIndex
 	NetworkInterfaces.NetworkInterfaceId NetworkInterfaces.PrivateIpAddress NetworkInterfaces.PrivateIpAddresses
@@ -42,13 +46,28 @@ type launch struct {
 	profile  *instanceProfile
 	subnet   subnetRecord
 	nics     []launchInterface
-	devices  []blockDevice
+	devices  []deviceSpec
 	tags     Tags
 	eniTags  Tags
 	volTags  Tags
+	spotTags Tags
 	min, max int
+	// cores and threads per core, the type's own unless the request says otherwise.
+	cores, threads int32
+	spot           *spotSpec // nil: on demand
+	launchOptions
 	// requester is the AWS service that launches for a user, if one does.
 	requester string
+}
+
+// launchOptions are what launches inside the package want beyond a request.
+type launchOptions struct {
+	// internal launches are EC2's own: for a fleet or a persistent Spot request.
+	internal bool
+	fleet    string  // the fleet's ID
+	weight   float64 // the units of its capacity that an instance is
+	// spotRequest is the persistent request to be fulfilled again.
+	spotRequest string
 }
 
 type launchInterface struct {
@@ -61,7 +80,7 @@ type launchInterface struct {
 
 // mergeTemplate returns the request with what it leaves out taken from its launch
 // template. Block devices are merged by name, tags by key.
-func (s *Service) mergeTemplate(ctx context.Context, sc scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, *launchTemplateRecord, int64, error) {
+func (s *Service) mergeTemplate(ctx context.Context, sc scope, in *awsec2.RunInstancesInput, opts launchOptions) (*awsec2.RunInstancesInput, *launchTemplateRecord, int64, error) {
 	if in.LaunchTemplate == nil {
 		return in, nil, 0, nil
 	}
@@ -101,7 +120,7 @@ func (s *Service) mergeTemplate(ctx context.Context, sc scope, in *awsec2.RunIns
 	if in.SubnetId != nil && in.NetworkInterfaces == nil && len(out.NetworkInterfaces) > 0 {
 		// AWS's own launchers (Auto Scaling, EC2 Fleet, EKS) put the subnet into the
 		// template's interfaces; users are refused below.
-		if awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService {
+		if opts.internal || awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService {
 			for i := range out.NetworkInterfaces {
 				out.NetworkInterfaces[i].SubnetId = in.SubnetId
 			}
@@ -178,9 +197,9 @@ func mergeDevices(base, over []ec2types.BlockDeviceMapping) []ec2types.BlockDevi
 }
 
 // plan checks a request completely, short of what only the transaction can know.
-func (s *Service) plan(ctx context.Context, sc scope, request *awsec2.RunInstancesInput) (launch, error) {
-	var l launch
-	in, t, version, err := s.mergeTemplate(ctx, sc, request)
+func (s *Service) plan(ctx context.Context, sc scope, request *awsec2.RunInstancesInput, opts launchOptions) (launch, error) {
+	l := launch{launchOptions: opts}
+	in, t, version, err := s.mergeTemplate(ctx, sc, request, opts)
 	if err != nil {
 		return l, err
 	}
@@ -216,16 +235,19 @@ func (s *Service) plan(ctx context.Context, sc scope, request *awsec2.RunInstanc
 			return l, err
 		}
 	}
+	if err := planOptions(&l); err != nil {
+		return l, err
+	}
 	if err := planTags(ctx, &l); err != nil {
 		return l, err
 	}
-	if err := planOptions(in); err != nil {
+	if l.devices, err = planDevices(l.image, in.BlockDeviceMappings); err != nil {
 		return l, err
 	}
-	if err := planDevices(&l); err != nil {
+	if err := s.planNetwork(sc, &l); err != nil {
 		return l, err
 	}
-	return l, s.planNetwork(sc, &l)
+	return l, s.checkPool(sc, &l)
 }
 
 func (s *Service) planImage(sc scope, l *launch) error {
@@ -296,263 +318,6 @@ func (s *Service) planProfile(ctx context.Context, sc scope, l *launch) error {
 	return nil
 }
 
-func planTags(ctx context.Context, l *launch) error {
-	launchable := []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface}
-	for _, spec := range l.in.TagSpecifications {
-		if spec.ResourceType == ec2types.ResourceTypeSpotInstancesRequest {
-			return awserr.NotImplemented("tags of Spot Instance requests in EC2 RunInstances")
-		}
-	}
-	for kind, to := range map[ec2types.ResourceType]*Tags{
-		ec2types.ResourceTypeInstance: &l.tags, ec2types.ResourceTypeVolume: &l.volTags, ec2types.ResourceTypeNetworkInterface: &l.eniTags,
-	} {
-		tags, err := specifiedTags(ctx, l.in.TagSpecifications, kind, launchable...)
-		if err != nil {
-			return err
-		}
-		*to = tags
-	}
-	if l.template != nil {
-		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-templates.html
-		l.tags = l.tags.with(Tags{"aws:ec2launchtemplate:id": l.template.ID, "aws:ec2launchtemplate:version": fmt.Sprint(l.version)})
-	}
-	return nil
-}
-
-func planOptions(in *awsec2.RunInstancesInput) error {
-	switch in.InstanceInitiatedShutdownBehavior {
-	case "", ec2types.ShutdownBehaviorStop, ec2types.ShutdownBehaviorTerminate:
-	default:
-		return errInvalidValue(in.InstanceInitiatedShutdownBehavior, "instanceInitiatedShutdownBehavior", "")
-	}
-	if m := in.MetadataOptions; m != nil {
-		if h := m.HttpPutResponseHopLimit; h != nil && (*h < 1 || *h > 64) {
-			return errInvalidParameter("The HttpPutResponseHopLimit must be between 1 and 64.")
-		}
-		if t := m.HttpTokens; t != "" && t != ec2types.HttpTokensStateOptional && t != ec2types.HttpTokensStateRequired {
-			return errInvalidValue(t, "HttpTokens", "")
-		}
-	}
-	if m := in.InstanceMarketOptions; m != nil && m.MarketType != "" && m.MarketType != ec2types.MarketTypeSpot {
-		return errInvalidValue(m.MarketType, "marketType", "")
-	}
-	if m := in.InstanceMarketOptions; m != nil && m.SpotOptions != nil {
-		if t := m.SpotOptions.SpotInstanceType; t != "" && t != ec2types.SpotInstanceTypeOneTime {
-			return awserr.NotImplemented("Spot Instances of type " + string(t))
-		}
-	}
-	if p := in.Placement; p != nil && p.Tenancy != "" && p.Tenancy != ec2types.TenancyDefault && p.Tenancy != ec2types.TenancyDedicated {
-		return errInvalidValue(p.Tenancy, "tenancy", "")
-	}
-	return nil
-}
-
-// planDevices lays the request's devices over the image's.
-func planDevices(l *launch) error {
-	for n, d := range l.image.Devices {
-		l.devices = append(l.devices, blockDevice{
-			Name: d.Name, SizeGiB: d.SizeGiB, Type: d.Type, Encrypted: d.Encrypted, SnapshotID: snapshotOf(l.image.ID, n), DeleteOnTermination: true,
-		})
-	}
-	for _, m := range l.in.BlockDeviceMappings {
-		name := aws.ToString(m.DeviceName)
-		if name == "" {
-			return errMissing("DeviceName")
-		}
-		i := slices.IndexFunc(l.devices, func(d blockDevice) bool { return d.Name == name })
-		if m.NoDevice != nil {
-			if i >= 0 {
-				l.devices = slices.Delete(l.devices, i, i+1)
-			}
-			continue
-		}
-		if m.Ebs == nil {
-			continue // nothing is said of the volume
-		}
-		if i < 0 {
-			i = len(l.devices)
-			l.devices = append(l.devices, blockDevice{Name: name, Type: "gp2", DeleteOnTermination: true})
-		}
-		d, ebs := &l.devices[i], m.Ebs
-		if ebs.VolumeSize != nil {
-			if *ebs.VolumeSize < d.SizeGiB && d.SnapshotID != "" {
-				return errf("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", *ebs.VolumeSize, d.SnapshotID, d.SizeGiB)
-			}
-			d.SizeGiB = *ebs.VolumeSize
-		}
-		if d.SizeGiB < 1 {
-			return errf("MissingParameter", "The request must contain the parameter size or snapshotId")
-		}
-		if ebs.VolumeType != "" {
-			if !slices.Contains(ebs.VolumeType.Values(), ebs.VolumeType) {
-				return errInvalidValue(ebs.VolumeType, "volumeType", "")
-			}
-			d.Type = string(ebs.VolumeType)
-		}
-		if ebs.DeleteOnTermination != nil {
-			d.DeleteOnTermination = *ebs.DeleteOnTermination
-		}
-		if (d.Type == "io1" || d.Type == "io2") && ebs.Iops == nil {
-			return errMissingIOPS(d.Type)
-		}
-		if ebs.Iops != nil && d.Type != "io1" && d.Type != "io2" && d.Type != "gp3" {
-			return errUnsupportedIOPS(d.Type)
-		}
-		if ebs.Throughput != nil && d.Type != "gp3" {
-			return errUnsupportedThroughput()
-		}
-		d.Encrypted = d.Encrypted || aws.ToBool(ebs.Encrypted)
-		d.IOPS, d.Throughput, d.KMSKeyID = aws.ToInt32(ebs.Iops), aws.ToInt32(ebs.Throughput), aws.ToString(ebs.KmsKeyId)
-		if ebs.SnapshotId != nil {
-			d.SnapshotID = *ebs.SnapshotId
-		}
-	}
-	for i := range l.devices {
-		if d := &l.devices[i]; d.Type == "gp3" {
-			d.IOPS, d.Throughput = max(d.IOPS, 3000), max(d.Throughput, 125)
-		}
-	}
-	return nil
-}
-
-// planNetwork finds the subnet and the interfaces.
-func (s *Service) planNetwork(sc scope, l *launch) error {
-	in := l.in
-	groups := slices.Clone(in.SecurityGroupIds)
-	if len(in.NetworkInterfaces) > 0 {
-		switch {
-		case len(groups)+len(in.SecurityGroups) > 0:
-			return errCombination("Network interfaces and an instance-level security groups may not be specified on the same request")
-		case in.SubnetId != nil:
-			return errCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
-		case in.PrivateIpAddress != nil:
-			return errCombination("Network interfaces and an instance-level private address may not be specified on the same request")
-		}
-	}
-	for _, name := range in.SecurityGroups {
-		g, err := findGroup(s.store, sc, nil, &name)
-		if err != nil {
-			return err
-		}
-		groups = append(groups, g.ID)
-	}
-	specs := in.NetworkInterfaces
-	if len(specs) == 0 {
-		specs = []ec2types.InstanceNetworkInterfaceSpecification{{
-			DeviceIndex: aws.Int32(0), SubnetId: in.SubnetId, Groups: groups, PrivateIpAddress: in.PrivateIpAddress, DeleteOnTermination: aws.Bool(true),
-		}}
-	}
-	seen := map[[2]int32]bool{}
-	for _, spec := range specs {
-		nic, err := s.planInterface(sc, l, spec)
-		if err != nil {
-			return err
-		}
-		at := [2]int32{nic.card, nic.device}
-		if seen[at] {
-			return errInvalidParameter("Each network interface requires a unique device index.")
-		}
-		seen[at] = true
-		l.nics = append(l.nics, nic)
-	}
-	slices.SortStableFunc(l.nics, func(a, b launchInterface) int { return int(a.device - b.device) })
-	first := l.nics[0]
-	if first.device != 0 {
-		return errInvalidParameter("A primary network interface must be specified: device index 0.")
-	}
-	if len(l.nics) > l.typ.ENIs {
-		return errTooManyInterfaces(len(l.nics), l.typ.Name)
-	}
-	l.subnet = first.spec.subnet
-	for _, nic := range l.nics {
-		if nic.spec.subnet.Zone != l.subnet.Zone {
-			return errInvalidParameter("All network interfaces of an instance must be in the same Availability Zone.")
-		}
-		if n := 1 + len(nic.spec.secondary) + nic.spec.extra; n > l.typ.IPv4PerENI {
-			return errTooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
-		}
-		if l.max > 1 && (nic.existing != "" || nic.spec.primary != "" || len(nic.spec.secondary) > 0) {
-			return errCombination("Network interfaces and private addresses can be specified only when launching a single instance.")
-		}
-	}
-	if !offered(l.typ.Name, l.subnet.ZoneID) {
-		return errUnsupportedZone(l.typ.Name, l.subnet.Zone, offeringZones(sc.region, l.typ.Name))
-	}
-	return nil
-}
-
-func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetworkInterfaceSpecification) (launchInterface, error) {
-	extra, err := secondaryCount(in.SecondaryPrivateIpAddressCount)
-	if err != nil {
-		return launchInterface{}, err
-	}
-	nic := launchInterface{
-		existing: aws.ToString(in.NetworkInterfaceId), device: aws.ToInt32(in.DeviceIndex), card: aws.ToInt32(in.NetworkCardIndex),
-		public: in.AssociatePublicIpAddress, deleteOnTermination: in.DeleteOnTermination == nil || *in.DeleteOnTermination,
-	}
-	if nic.existing != "" {
-		e, err := get(s.store, networkInterfaces, sc, networkInterfaceID, nic.existing)
-		if err != nil {
-			return nic, err
-		}
-		nic.deleteOnTermination = aws.ToBool(in.DeleteOnTermination)
-		nic.spec.subnet, err = get(s.store, subnets, sc, subnetID, e.SubnetID)
-		return nic, err
-	}
-	sn, err := s.launchSubnet(sc, l.in.Placement, in.SubnetId)
-	if err != nil {
-		return nic, err
-	}
-	nic.spec = interfaceSpec{
-		subnet: sn, description: aws.ToString(in.Description), primary: aws.ToString(in.PrivateIpAddress),
-		extra: extra, groups: in.Groups, kind: aws.ToString(in.InterfaceType), tags: l.eniTags,
-	}
-	for _, a := range in.PrivateIpAddresses {
-		if aws.ToBool(a.Primary) {
-			nic.spec.primary = aws.ToString(a.PrivateIpAddress)
-		} else {
-			nic.spec.secondary = append(nic.spec.secondary, aws.ToString(a.PrivateIpAddress))
-		}
-	}
-	_, err = resolveGroups(s.store, sc, sn.VPCID, in.Groups)
-	return nic, err
-}
-
-// launchSubnet returns the given subnet, or a default one in the wanted zone.
-func (s *Service) launchSubnet(sc scope, placement *ec2types.Placement, id *string) (subnetRecord, error) {
-	zone := ""
-	if placement != nil {
-		if zone = aws.ToString(placement.AvailabilityZone) + aws.ToString(placement.AvailabilityZoneId); zone != "" {
-			z, err := chooseZone(sc, aws.ToString(placement.AvailabilityZone), aws.ToString(placement.AvailabilityZoneId))
-			if err != nil {
-				return subnetRecord{}, errInvalidParameter("Invalid availability zone: [%s]", zone)
-			}
-			zone = z.Name
-		}
-	}
-	if id != nil {
-		sn, err := get(s.store, subnets, sc, subnetID, *id)
-		if err == nil && zone != "" && sn.Zone != zone {
-			err = errCombination(fmt.Sprintf("The subnet %s is in the availability zone %s, not in %s.", sn.ID, sn.Zone, zone))
-		}
-		return sn, err
-	}
-	if _, ok, err := defaultVPC(s.store, sc); err != nil {
-		return subnetRecord{}, err
-	} else if !ok {
-		return subnetRecord{}, errNoDefaultVPC()
-	}
-	found, err := list(s.store, subnets, sc, func(sn subnetRecord) bool { return sn.DefaultForZone && (zone == "" || sn.Zone == zone) })
-	if err != nil {
-		return subnetRecord{}, err
-	}
-	if len(found) == 0 {
-		return subnetRecord{}, errf("MissingInput", "No subnets found for the default VPC '%s'. Please specify a subnet.", zone)
-	}
-	sortByZone(found)
-	return found[0], nil
-}
-
 // RunInstances launches instances. Many are launched in several transactions,
 // each of which is complete in itself; when a later one fails and fewer than
 // MinCount were launched, those launched are taken back.
@@ -561,20 +326,25 @@ func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput
 	if err != nil {
 		return nil, err
 	}
-	if done, err := s.recall(s.store, sc, "RunInstances", in.ClientToken, in); err != nil {
-		return nil, err
-	} else if done != nil && !done.Incomplete {
-		return s.launched(sc, done.IDs)
-	}
-	l, err := s.plan(ctx, sc, in)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := s.launch(ctx, sc, in, l)
+	ids, err := s.run(ctx, sc, in, launchOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return s.launched(sc, ids)
+}
+
+// run launches instances and returns their IDs.
+func (s *Service) run(ctx context.Context, sc scope, in *awsec2.RunInstancesInput, opts launchOptions) ([]string, error) {
+	if done, err := s.recall(s.store, sc, "RunInstances", in.ClientToken, in); err != nil {
+		return nil, err
+	} else if done != nil && !done.Incomplete {
+		return done.IDs, nil
+	}
+	l, err := s.plan(ctx, sc, in, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s.launch(ctx, sc, in, l)
 }
 
 // launched is the answer for instances there are.

@@ -178,7 +178,9 @@ func taggables() []taggable {
 		tagsOf(ec2types.ResourceTypeInstance, instanceID, instances, func(v *instanceRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		keyPairTags(),
 		tagsOf(ec2types.ResourceTypeLaunchTemplate, launchTemplateID, launchTemplates, func(v *launchTemplateRecord) (string, *Tags) { return v.ID, &v.Tags }),
-		volumeTags(),
+		tagsOf(ec2types.ResourceTypeVolume, volumeID, volumes, func(v *volumeRecord) (string, *Tags) { return v.ID, &v.Tags }),
+		tagsOf(ec2types.ResourceTypeSpotInstancesRequest, spotRequestID, spotRequests, func(v *spotRequestRecord) (string, *Tags) { return v.ID, &v.Tags }),
+		tagsOf(ec2types.ResourceTypeFleet, fleetID, fleets, func(v *fleetRecord) (string, *Tags) { return v.ID, &v.Tags }),
 	}
 }
 

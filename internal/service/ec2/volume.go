@@ -2,58 +2,182 @@ package ec2
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A volumeView is a volume: so far only those that instances are born with
-// exist, and they go with their instances.
-type volumeView struct {
-	blockDevice
-	instance instanceRecord
+// A volumeRecord is an EBS volume. It holds no data. The instance it is attached
+// to names it too (blockDevice).
+type volumeRecord struct {
+	ID string
+	volumeSpec
+	Zone, ZoneID string
+	Created      time.Time
+	Attachment   volumeAttachment   `json:",omitzero"`
+	Modification volumeModification `json:",omitzero"`
+	Tags         Tags               `json:",omitempty"`
 }
 
-func (v volumeView) sdk(scope) ec2types.Volume {
-	out := ec2types.Volume{
-		VolumeId: aws.String(v.VolumeID), Size: aws.Int32(v.SizeGiB), VolumeType: ec2types.VolumeType(v.Type), State: ec2types.VolumeStateInUse,
-		AvailabilityZone: aws.String(v.instance.Zone), AvailabilityZoneId: aws.String(v.instance.ZoneID), CreateTime: aws.Time(v.Attached),
-		Encrypted: aws.Bool(v.Encrypted), KmsKeyId: optional(v.KMSKeyID), SnapshotId: aws.String(v.SnapshotID), MultiAttachEnabled: aws.Bool(false),
-		Attachments: []ec2types.VolumeAttachment{{
-			VolumeId: aws.String(v.VolumeID), InstanceId: aws.String(v.instance.ID), Device: aws.String(v.Name), AttachTime: aws.Time(v.Attached),
-			State: ec2types.VolumeAttachmentStateAttached, DeleteOnTermination: aws.Bool(v.DeleteOnTermination),
-		}},
-		Tags: v.Tags.sdk(),
-	}
-	if v.IOPS > 0 {
-		out.Iops = aws.Int32(v.IOPS)
-	}
-	if v.Throughput > 0 {
-		out.Throughput = aws.Int32(v.Throughput)
-	}
-	return out
+// A volumeAttachment without an instance is none.
+type volumeAttachment struct {
+	InstanceID          string
+	Device              string
+	DeleteOnTermination bool
+	Time                time.Time
 }
 
-func volumeID() idKind {
-	return idKind{"vol", "InvalidVolumeID.Malformed", "InvalidVolume.NotFound", "The volume '%s' does not exist.", "The volumes '%s' do not exist."}
+func (v volumeRecord) state() ec2types.VolumeState {
+	if v.Attachment.InstanceID != "" {
+		return ec2types.VolumeStateInUse
+	}
+	return ec2types.VolumeStateAvailable
 }
 
-func listVolumes(r store.Reader, sc scope) ([]volumeView, error) {
-	all, err := list(r, instances, sc, func(instanceRecord) bool { return true })
-	var out []volumeView
-	for _, i := range all {
-		for _, d := range i.Devices {
-			out = append(out, volumeView{d, i})
+func (v volumeRecord) sdkAttachments() []ec2types.VolumeAttachment {
+	at := v.Attachment
+	if at.InstanceID == "" {
+		return []ec2types.VolumeAttachment{}
+	}
+	return []ec2types.VolumeAttachment{{
+		VolumeId: aws.String(v.ID), InstanceId: aws.String(at.InstanceID), Device: aws.String(at.Device), AttachTime: aws.Time(at.Time),
+		State: ec2types.VolumeAttachmentStateAttached, DeleteOnTermination: aws.Bool(at.DeleteOnTermination),
+	}}
+}
+
+func (v volumeRecord) sdk(sc scope) ec2types.Volume {
+	return ec2types.Volume{
+		VolumeId: aws.String(v.ID), Size: aws.Int32(v.SizeGiB), VolumeType: ec2types.VolumeType(v.Type), State: v.state(),
+		AvailabilityZone: aws.String(v.Zone), AvailabilityZoneId: aws.String(v.ZoneID), CreateTime: aws.Time(v.Created),
+		Encrypted: aws.Bool(v.Encrypted), KmsKeyId: optional(v.KMSKeyID), SnapshotId: aws.String(v.SnapshotID),
+		MultiAttachEnabled: aws.Bool(false), Iops: positive(v.iops()), Throughput: positive(v.throughput()),
+		Attachments: v.sdkAttachments(), Tags: v.Tags.sdk(), Operator: &ec2types.OperatorResponse{Managed: aws.Bool(false)},
+	}
+}
+
+// positive is nil for zero: members that some volumes do not have.
+func positive(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// CreateVolume creates an empty volume.
+func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.SnapshotId != nil && *in.SnapshotId != "" {
+		return nil, awserr.NotImplemented("volumes of snapshots in EC2 CreateVolume")
+	}
+	if aws.ToBool(in.MultiAttachEnabled) {
+		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 CreateVolume")
+	}
+	if in.AvailabilityZone == nil && in.AvailabilityZoneId == nil {
+		return nil, errMissing("AvailabilityZone")
+	}
+	zone, err := chooseZone(sc, aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId))
+	if err != nil {
+		return nil, errf("InvalidZone.NotFound", "The zone '%s' does not exist.", aws.ToString(in.AvailabilityZone)+aws.ToString(in.AvailabilityZoneId))
+	}
+	if in.Size == nil {
+		return nil, errf("MissingParameter", "The request must contain the parameter size/snapshot")
+	}
+	spec := volumeSpec{
+		SizeGiB: *in.Size, Type: string(in.VolumeType), IOPS: aws.ToInt32(in.Iops), Throughput: aws.ToInt32(in.Throughput),
+		Encrypted: aws.ToBool(in.Encrypted), KMSKeyID: aws.ToString(in.KmsKeyId),
+	}
+	if err := spec.check("gp2"); err != nil {
+		return nil, err
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeVolume)
+	if err != nil {
+		return nil, err
+	}
+	v := volumeRecord{ID: ids.Resource("vol"), volumeSpec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.now(), Tags: tags}
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := s.recall(tx, sc, "CreateVolume", in.ClientToken, in); err != nil {
+			return err
+		} else if done != nil {
+			v, err = get(tx, volumes, sc, volumeID, done.IDs[0])
+			return err
+		}
+		if err := volumes.Create(tx, sc.key(v.ID), v); err != nil {
+			return err
+		}
+		return s.remember(tx, sc, "CreateVolume", in.ClientToken, in, false, v.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := v.sdk(sc)
+	return &awsec2.CreateVolumeOutput{
+		VolumeId: o.VolumeId, Size: o.Size, VolumeType: o.VolumeType, State: ec2types.VolumeStateCreating, AvailabilityZone: o.AvailabilityZone,
+		AvailabilityZoneId: o.AvailabilityZoneId, CreateTime: o.CreateTime, Encrypted: o.Encrypted, KmsKeyId: o.KmsKeyId, SnapshotId: o.SnapshotId,
+		MultiAttachEnabled: o.MultiAttachEnabled, Iops: o.Iops, Throughput: o.Throughput, Attachments: o.Attachments, Tags: o.Tags,
+	}, nil
+}
+
+// DeleteVolume deletes a volume that is not attached.
+func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		v, err := get(tx, volumes, sc, volumeID, aws.ToString(in.VolumeId))
+		if err != nil {
+			return err
+		}
+		if v.Attachment.InstanceID != "" {
+			return errVolumeAttached(v.ID, v.Attachment.InstanceID)
+		}
+		volumes.Delete(tx, sc.key(v.ID))
+		return nil
+	})
+	return &awsec2.DeleteVolumeOutput{}, err
+}
+
+// volumeFields are the filters of DescribeVolumes.
+func volumeFields() fields[volumeRecord] {
+	type v = volumeRecord
+	attached := func(get func(volumeAttachment) string) func(v) []string {
+		return func(x v) []string {
+			if x.Attachment.InstanceID == "" {
+				return nil
+			}
+			return []string{get(x.Attachment)}
 		}
 	}
-	slices.SortFunc(out, func(a, b volumeView) int { return strings.Compare(a.VolumeID, b.VolumeID) })
-	return out, err
+	return fields[v]{
+		"attachment.attach-time":           attached(func(a volumeAttachment) string { return timeText(a.Time) }),
+		"attachment.delete-on-termination": attached(func(a volumeAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
+		"attachment.device":                attached(func(a volumeAttachment) string { return a.Device }),
+		"attachment.instance-id":           attached(func(a volumeAttachment) string { return a.InstanceID }),
+		"attachment.status":                attached(func(volumeAttachment) string { return "attached" }),
+		"availability-zone":                one(func(x v) string { return x.Zone }),
+		"availability-zone-id":             one(func(x v) string { return x.ZoneID }),
+		"create-time":                      one(func(x v) string { return timeText(x.Created) }),
+		"encrypted":                        flag(func(x v) bool { return x.Encrypted }),
+		"fast-restored":                    flag(func(v) bool { return false }),
+		"multi-attach-enabled":             flag(func(v) bool { return false }),
+		"operator.managed":                 flag(func(v) bool { return false }),
+		"operator.principal":               never[v],
+		"size":                             one(func(x v) string { return strconv.Itoa(int(x.SizeGiB)) }),
+		"snapshot-id":                      one(func(x v) string { return x.SnapshotID }),
+		"status":                           one(func(x v) string { return string(x.state()) }),
+		"volume-id":                        one(func(x v) string { return x.ID }),
+		"volume-type":                      one(func(x v) string { return x.Type }),
+	}
 }
 
 // DescribeVolumes lists volumes.
@@ -62,90 +186,77 @@ func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolume
 	if err != nil {
 		return nil, err
 	}
-	type v = volumeView
-	match, err := compileFilters(in.Filters, fields[v]{
-		"attachment.attach-time":           one(func(v v) string { return timeText(v.Attached) }),
-		"attachment.delete-on-termination": flag(func(v v) bool { return v.DeleteOnTermination }),
-		"attachment.device":                one(func(v v) string { return v.Name }),
-		"attachment.instance-id":           one(func(v v) string { return v.instance.ID }),
-		"attachment.status":                one(func(v) string { return "attached" }),
-		"availability-zone":                one(func(v v) string { return v.instance.Zone }),
-		"availability-zone-id":             one(func(v v) string { return v.instance.ZoneID }),
-		"create-time":                      one(func(v v) string { return timeText(v.Attached) }),
-		"encrypted":                        flag(func(v v) bool { return v.Encrypted }),
-		"fast-restored":                    flag(func(v) bool { return false }),
-		"multi-attach-enabled":             flag(func(v) bool { return false }),
-		"operator.managed":                 flag(func(v) bool { return false }),
-		"operator.principal":               never[v],
-		"size":                             one(func(v v) string { return strconv.Itoa(int(v.SizeGiB)) }),
-		"snapshot-id":                      one(func(v v) string { return v.SnapshotID }),
-		"status":                           one(func(v) string { return "in-use" }),
-		"volume-id":                        one(func(v v) string { return v.VolumeID }),
-		"volume-type":                      one(func(v v) string { return v.Type }),
-	}, func(v v) Tags { return v.Tags })
+	match, err := compileFilters(in.Filters, volumeFields(), func(v volumeRecord) Tags { return v.Tags })
 	if err != nil {
 		return nil, err
 	}
 	if err := checkDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	all, err := listVolumes(s.store, sc)
+	if err := checkPageOfIDs(in.VolumeIds, "volumeIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	found, err := choose(s.store, volumes, sc, volumeID, in.VolumeIds, match)
 	if err != nil {
 		return nil, err
 	}
-	kind := volumeID()
-	for _, id := range in.VolumeIds {
-		if err := kind.check(id); err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(all, func(v v) bool { return v.VolumeID == id }) {
-			return nil, kind.notFound(id)
-		}
-	}
-	var found []volumeView
-	for _, v := range all {
-		if (len(in.VolumeIds) == 0 || slices.Contains(in.VolumeIds, v.VolumeID)) && match(v) {
-			found = append(found, v)
-		}
-	}
-	found, next, err := paginate(found, func(v v) string { return v.VolumeID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	found, next, err := paginate(found, func(v volumeRecord) string { return v.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
 	return &awsec2.DescribeVolumesOutput{Volumes: sdkAll(sc, found), NextToken: next}, err
 }
 
-// volumeTags finds volumes inside their instances.
-func volumeTags() taggable {
-	kind := volumeID()
-	return taggable{
-		id: kind, kind: ec2types.ResourceTypeVolume,
-		edit: func(tx *store.Tx, sc scope, id string, fn func(Tags) (Tags, error)) error {
-			all, err := listVolumes(tx, sc)
-			if err != nil {
-				return err
-			}
-			n := slices.IndexFunc(all, func(v volumeView) bool { return v.VolumeID == id })
-			if n < 0 {
-				return kind.notFound(id)
-			}
-			return instances.Update(tx, sc.key(all[n].instance.ID), func(i *instanceRecord) error {
-				for d := range i.Devices {
-					if i.Devices[d].VolumeID == id {
-						tags, err := fn(i.Devices[d].Tags)
-						i.Devices[d].Tags = tags
-						return err
-					}
-				}
-				return nil
-			})
-		},
-		list: func(r store.Reader, sc scope) ([]taggedResource, error) {
-			all, err := listVolumes(r, sc)
-			var out []taggedResource
-			for _, v := range all {
-				if len(v.Tags) > 0 {
-					out = append(out, taggedResource{v.VolumeID, v.Tags})
-				}
-			}
-			return out, err
-		},
+// DescribeVolumeStatus lists the checks of volumes, which they pass.
+func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeVolumeStatusInput) (*awsec2.DescribeVolumeStatusOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
 	}
+	type v = volumeRecord
+	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
+	match, err := compileFilters(in.Filters, fields[v]{
+		"action.code":                         never[v],
+		"action.description":                  never[v],
+		"action.event-id":                     never[v],
+		"availability-zone":                   one(func(x v) string { return x.Zone }),
+		"availability-zone-id":                one(func(x v) string { return x.ZoneID }),
+		"event.description":                   never[v],
+		"event.event-id":                      never[v],
+		"event.event-type":                    never[v],
+		"event.not-after":                     never[v],
+		"event.not-before":                    never[v],
+		"operator.managed":                    constant("false"),
+		"operator.principal":                  never[v],
+		"volume-status.details-name":          func(v) []string { return []string{"io-enabled", "io-performance"} },
+		"volume-status.details-status":        func(v) []string { return []string{"passed", "not-applicable"} },
+		"volume-status.status":                constant("ok"),
+		"volume-status.initialization-status": never[v],
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	if err := checkPageOfIDs(in.VolumeIds, "volumeIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	found, err := choose(s.store, volumes, sc, volumeID, in.VolumeIds, match)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := paginate(found, func(x v) string { return x.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeVolumeStatusOutput{NextToken: next, VolumeStatuses: []ec2types.VolumeStatusItem{}}
+	for _, x := range found {
+		out.VolumeStatuses = append(out.VolumeStatuses, ec2types.VolumeStatusItem{
+			VolumeId: aws.String(x.ID), AvailabilityZone: aws.String(x.Zone), AvailabilityZoneId: aws.String(x.ZoneID),
+			VolumeStatus: &ec2types.VolumeStatusInfo{Status: ec2types.VolumeStatusInfoStatusOk, Details: []ec2types.VolumeStatusDetails{
+				{Name: ec2types.VolumeStatusNameIoEnabled, Status: aws.String("passed")},
+				{Name: ec2types.VolumeStatusNameIoPerformance, Status: aws.String("not-applicable")},
+			}},
+			Actions: []ec2types.VolumeStatusAction{}, Events: []ec2types.VolumeStatusEvent{}, AttachmentStatuses: []ec2types.VolumeStatusAttachmentStatus{},
+		})
+	}
+	return out, nil
 }

@@ -1,0 +1,41 @@
+package ec2_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// machineDryRuns are the valid requests of dryRunRequests that are about
+// machines' belongings.
+func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.Instance) map[string]any {
+	ctx := t.Context()
+	disk := func() *string {
+		return must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: instance.Placement.AvailabilityZone, Size: aws.Int32(8)}))(t).VolumeId
+	}
+	data1, data2 := disk(), disk()
+	must(w.AttachVolume(ctx, &awsec2.AttachVolumeInput{VolumeId: data1, InstanceId: instance.InstanceId, Device: aws.String("/dev/sdf")}))(t)
+	configs := []ec2types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: template, Version: aws.String("1")}}}
+	target := &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: "on-demand"}
+	fleet := must(w.CreateFleet(ctx, &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(0)}}))(t).FleetId
+	sir := w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceMarketOptions = spot(nil) })[0].SpotInstanceRequestId
+	w.quiet(t)
+	return map[string]any{
+		"CreateVolume":               &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(8)},
+		"DeleteVolume":               &awsec2.DeleteVolumeInput{VolumeId: data2},
+		"AttachVolume":               &awsec2.AttachVolumeInput{VolumeId: data2, InstanceId: instance.InstanceId, Device: aws.String("/dev/sdg")},
+		"DetachVolume":               &awsec2.DetachVolumeInput{VolumeId: data1},
+		"ModifyVolume":               &awsec2.ModifyVolumeInput{VolumeId: data1, Size: aws.Int32(9)},
+		"CancelSpotInstanceRequests": &awsec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*sir}},
+		"CreateFleet":                &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: target},
+		"ModifyFleet":                &awsec2.ModifyFleetInput{FleetId: fleet, TargetCapacitySpecification: target},
+		"DeleteFleets":               &awsec2.DeleteFleetsInput{FleetIds: []string{*fleet}, TerminateInstances: aws.Bool(true)},
+		"DescribeFleetInstances":     &awsec2.DescribeFleetInstancesInput{FleetId: fleet},
+		"GetInstanceTypesFromInstanceRequirements": &awsec2.GetInstanceTypesFromInstanceRequirementsInput{
+			ArchitectureTypes: []ec2types.ArchitectureType{"x86_64"}, VirtualizationTypes: []ec2types.VirtualizationType{"hvm"},
+			InstanceRequirements: &ec2types.InstanceRequirementsRequest{VCpuCount: &ec2types.VCpuCountRangeRequest{Min: aws.Int32(1)}, MemoryMiB: &ec2types.MemoryMiBRequest{Min: aws.Int32(1)}},
+		},
+	}
+}

@@ -1,0 +1,79 @@
+package ec2
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// The errors of instances, volumes, Spot requests and fleets; see errors.go.
+
+var (
+	volumeID = idKind{"vol", "InvalidVolumeID.Malformed", "InvalidVolume.NotFound",
+		"The volume '%s' does not exist.", "The volumes '%s' do not exist."}
+	spotRequestID = idKind{"sir", "InvalidSpotInstanceRequestID.Malformed", "InvalidSpotInstanceRequestID.NotFound",
+		"The spot instance request ID '%s' does not exist", "The spot instance request IDs '%s' do not exist"}
+	fleetID = idKind{"fleet", "", "InvalidFleetId.NotFound",
+		"The fleet ID '%s' does not exist", "The fleet IDs '%s' do not exist"}
+)
+
+func errVolumeAttached(volume, instance string) error {
+	return errf("VolumeInUse", "Volume %s is currently attached to %s", volume, instance)
+}
+
+// from memory
+func errVolumeTooSmall(size, least int32) error {
+	return errInvalidParameter("Volume of %dGiB is too small; minimum is %dGiB.", size, least)
+}
+
+// from memory
+func errVolumeTooLarge(size int32, volumeType string, most int32) error {
+	return errInvalidParameter("Volume of %dGiB is too large for volume type %s; maximum is %dGiB.", size, volumeType, most)
+}
+
+// https://github.com/rocicorp/mono/pull/4410
+func errIOPSRatio(iops, size, most int32) error {
+	return errInvalidParameter("Iops to volume size ratio of %f is too high; maximum is %d", float64(iops)/float64(size), most)
+}
+
+// https://github.com/runs-on/runs-on/issues/260
+func errThroughputRatio(throughput, iops int32) error {
+	return errInvalidParameter("Throughput (MiBps) to iops ratio of %f is too high; maximum is %f MiBps per iops", float64(throughput)/float64(iops), throughputPerIOPS)
+}
+
+// Karpenter and cluster-autoscaler read the code.
+// https://github.com/red-hat-storage/ocs-ci/issues/9263 has text and status.
+func errNoCapacity(instanceType, zone string, others []string) error {
+	message := fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", instanceType, zone)
+	if len(others) > 0 {
+		message += fmt.Sprintf(" You can currently get %s capacity by not specifying an Availability Zone in your request or choosing %s.", instanceType, strings.Join(others, ", "))
+	}
+	return awserr.New("InsufficientInstanceCapacity", message).WithStatus(500)
+}
+
+// https://github.com/hashicorp/terraform-provider-aws/pull/26493
+func errNoSpotCapacity() error {
+	return awserr.New("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.").WithStatus(500)
+}
+
+// https://github.com/aws/parallelcluster-node/pull/415
+func errSpotPrice(offered string, least float64) error {
+	return errf("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %g.", offered, least)
+}
+
+// https://github.com/aws/amazon-cloudwatch-agent-test/pull/256
+func errVCPULimit(limit int) error {
+	return errf("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", limit)
+}
+
+// Karpenter reads the code.
+func errSpotLimit() error {
+	return errf("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+}
+
+func errUnsupportedOperation(format string, args ...any) error {
+	return errf("UnsupportedOperation", format, args...)
+}
+
+func errNotHonoured(what string) error { return awserr.NotImplemented(what + " of EC2") }
