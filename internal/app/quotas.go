@@ -24,10 +24,11 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 		}
 	}
 	table := servicequotas.NewTable("eks", defaults)
+	d.ec2Quotas = newEC2Quotas(d.cfg.Quotas["vcpus"])
 	d.quotas = servicequotas.New(servicequotas.Config{
 		Store: d.store,
 		Providers: []servicequotas.Provider{
-			servicequotas.Fixed("autoscaling"), servicequotas.Fixed("ec2"), table, servicequotas.Fixed("vpc"),
+			servicequotas.Fixed("autoscaling"), d.ec2Quotas, table, servicequotas.Fixed("vpc"),
 		},
 	})
 	return func(account, region string) (eks.Quotas, error) {

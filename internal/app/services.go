@@ -58,6 +58,8 @@ type daemon struct {
 	planes   *controlplane.Manager
 	machines *machines
 	server   *server.Server
+	// ec2Quotas are EC2's, which Service Quotas changes.
+	ec2Quotas ec2Quotas
 	// authorizer decides about every call of the AWS API.
 	authorizer *authz.Authorizer
 	// connected is closed when all of the above are there: control planes of an
@@ -116,11 +118,13 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Log:                d.log,
 	}))
 	d.ec2 = ec2.New(ec2.Config{
-		Store:    d.store,
-		Timing:   d.timing,
-		Profiles: identities,
-		Machines: d.machines,
-		Log:      d.log,
+		Store:           d.store,
+		Timing:          d.timing,
+		Profiles:        identities,
+		Machines:        d.machines,
+		VCPUQuota:       d.vcpuQuota,
+		AuthorizeLaunch: d.authorizeLaunch,
+		Log:             d.log,
 	})
 	d.machines.ec2 = d.ec2
 	d.scaling = d.newAutoScaling()

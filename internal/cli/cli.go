@@ -155,6 +155,7 @@ when AWS would.
 		newRun(o),
 		newReset(o),
 		newAMI(o),
+		newFault(o),
 		newKubeconfig(o),
 		newToken(o),
 		newKubectl(streams),

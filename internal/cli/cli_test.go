@@ -40,6 +40,8 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"bad timing", "neither fast nor aws", []string{"up", "--timing", "slow"}, 2},
 		{"bad quota", "quotas above zero are", []string{"up", "--quota", "pods=3"}, 2},
 		{"bad account", "not a 12-digit account ID", []string{"reset", "--account", "12"}, 2},
+		{"a fault without a daemon", "Try: drydock up -d", []string{"fault", "set", "capacity", "--type", "m5.large"}, 1},
+		{"bad output of faults", "neither text nor json", []string{"fault", "list", "--output", "yaml"}, 2},
 		{"bad output", "neither text nor json", []string{"status", "--output", "yaml"}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,7 +24,7 @@ const DefaultPort = 4566
 var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 
 // Quotas are the names --quota takes.
-var Quotas = []string{"clusters", "nodegroups-per-cluster", "nodes-per-nodegroup"}
+var Quotas = []string{"clusters", "nodegroups-per-cluster", "nodes-per-nodegroup", "vcpus"}
 
 type upOptions struct {
 	*globalOptions

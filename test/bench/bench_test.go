@@ -355,7 +355,7 @@ func TestBenchThousandNodes(t *testing.T) {
 	// spreading cost by the square of its size.
 	const groups, pods, deployments, namespaces = 3, 10000, 20, 10
 	nodes := 1000
-	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000")
+	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000,vcpus=100000")
 	role, nodeRole := d.roles(ctx)
 	subnets := d.ownNetwork(ctx)
 	d.createCluster(ctx, "big", role, subnets)

@@ -220,16 +220,11 @@ func authzImage(s *Service, sc scope, id string) (authz.Resource, bool) {
 }
 
 func authzVolume(s *Service, sc scope, id string) (authz.Resource, bool) {
-	kind := volumeTags()
-	all, err := kind.list(s.store, sc)
+	v, err := volumes.Get(s.store, sc.key(id))
 	if err != nil {
 		return authz.Resource{}, false
 	}
-	i := slices.IndexFunc(all, func(t taggedResource) bool { return t.id == id })
-	if i < 0 {
-		return authz.Resource{}, false
-	}
-	return authz.Resource{ARN: sc.arn("volume", id), Tags: all[i].tags, Keys: keyed("ec2:volumeid", id)}, true
+	return authz.Resource{ARN: sc.arn("volume", id), Tags: v.Tags, Keys: keyed("ec2:volumeid", id)}, true
 }
 
 // Targets implements authz.Targeter for launches and tags.

@@ -183,7 +183,7 @@ func (v *launchView) subnets() []string {
 		out = append(out, id)
 	}
 	if len(out) == 0 {
-		if sn, err := v.s.launchSubnet(v.sc, v.in.Placement, nil); err == nil {
+		if sn, err := v.s.launchSubnet(v.sc, v.in, nil); err == nil {
 			out = append(out, sn.ID)
 		}
 	}

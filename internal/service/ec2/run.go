@@ -250,6 +250,9 @@ func (s *Service) plan(ctx context.Context, sc scope, request *awsec2.RunInstanc
 	return l, s.checkPool(sc, &l)
 }
 
+// defaultType is EC2's instance type for requests without one.
+const defaultType = "m1.small"
+
 func (s *Service) planImage(sc scope, l *launch) error {
 	id := aws.ToString(l.in.ImageId)
 	if id == "" {
@@ -265,10 +268,7 @@ func (s *Service) planImage(sc scope, l *launch) error {
 		return imageID.notFound(id)
 	}
 	l.image = img
-	name := string(l.in.InstanceType)
-	if name == "" {
-		name = "m1.small" // EC2's default
-	}
+	name := or(string(l.in.InstanceType), defaultType)
 	if l.typ, ok = instancetypes.Lookup(name); !ok {
 		return errInstanceType(name)
 	}

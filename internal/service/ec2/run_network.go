@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
@@ -92,7 +93,7 @@ func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetwork
 		nic.spec.subnet, err = get(s.store, subnets, sc, subnetID, e.SubnetID)
 		return nic, err
 	}
-	sn, err := s.launchSubnet(sc, l, in.SubnetId)
+	sn, err := s.launchSubnet(sc, l.in, in.SubnetId)
 	if err != nil {
 		return nic, err
 	}
@@ -112,8 +113,8 @@ func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetwork
 }
 
 // launchSubnet returns the given subnet, or a default one in the wanted zone.
-func (s *Service) launchSubnet(sc scope, l *launch, id *string) (subnetRecord, error) {
-	placement, zone := l.in.Placement, ""
+func (s *Service) launchSubnet(sc scope, in *awsec2.RunInstancesInput, id *string) (subnetRecord, error) {
+	placement, zone := in.Placement, ""
 	if placement != nil {
 		if zone = aws.ToString(placement.AvailabilityZone) + aws.ToString(placement.AvailabilityZoneId); zone != "" {
 			z, err := chooseZone(sc, aws.ToString(placement.AvailabilityZone), aws.ToString(placement.AvailabilityZoneId))
@@ -143,9 +144,11 @@ func (s *Service) launchSubnet(sc scope, l *launch, id *string) (subnetRecord, e
 		return subnetRecord{}, errf("MissingInput", "No subnets found for the default VPC '%s'. Please specify a subnet.", zone)
 	}
 	sortByZone(found)
+	name := or(string(in.InstanceType), defaultType)
+	isSpot := in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == ec2types.MarketTypeSpot
 	for _, sn := range found { // EC2 chooses a zone that can serve the request
-		if offered(l.typ.Name, sn.ZoneID) {
-			if short, err := s.faulted(sc, l.typ.Name, sn.Zone, l.spot != nil); err != nil {
+		if offered(name, sn.ZoneID) {
+			if short, err := s.faulted(sc, name, sn.Zone, isSpot); err != nil {
 				return sn, err
 			} else if !short {
 				return sn, nil
