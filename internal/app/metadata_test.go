@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	awsimds "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+
+// metadataWorld is EC2, IAM and STS with one running instance, and its metadata.
+func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *daemon, ctx context.Context, instance ec2types.Instance) {
+	t.Helper()
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d = &daemon{store: st, machines: &machines{running: map[string]ec2.Machine{}}}
+	d.iam = iam.New(iam.Config{Store: st})
+	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam})
+	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: identities{d.iam}})
+	if err := d.connectMetadata(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.iam.EnsureAccount(t.Context(), awsapi.DefaultAccount); err != nil {
+		t.Fatal(err)
+	}
+	ctx = awsapi.WithCall(t.Context(), &awsapi.Call{Account: awsapi.DefaultAccount, Region: "eu-west-1"})
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(d.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("node"), AssumeRolePolicyDocument: aws.String(ec2Trust)}))
+	must(d.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("profile")}))
+	must(d.iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("profile"), RoleName: aws.String("node")}))
+	must(d.ec2.CreateKeyPair(ctx, &awsec2.CreateKeyPairInput{KeyName: aws.String("mine"), KeyType: ec2types.KeyTypeEd25519}))
+	img, _ := images.EKS("eu-west-1", images.AL2023, "1.36", "x86_64", "")
+	in := &awsec2.RunInstancesInput{
+		ImageId: aws.String(img.ID), InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), KeyName: aws.String("mine"),
+		IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("profile")},
+		MetadataOptions:    &ec2types.InstanceMetadataOptionsRequest{HttpTokens: "required", HttpPutResponseHopLimit: aws.Int32(1), InstanceMetadataTags: "enabled"},
+		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: "instance", Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("web")}}}},
+	}
+	if edit != nil {
+		edit(in)
+	}
+	run, err := d.ec2.RunInstances(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance = run.Instances[0]
+	// What EC2's reconciler tells of a machine that it starts.
+	d.machines.running[*instance.InstanceId] = ec2.Machine{
+		Account: awsapi.DefaultAccount, Region: "eu-west-1", InstanceID: *instance.InstanceId, ReservationID: *run.ReservationId,
+		AvailabilityZone: *instance.Placement.AvailabilityZone, ZoneID: "euw1-az3", MAC: *instance.NetworkInterfaces[0].MacAddress, UserData: []byte("#!/bin/sh\n"),
+	}
+	return d, ctx, instance
+}
+
+func metadataClient(d *daemon, id string, hops int) *awsimds.Client {
+	return awsimds.New(awsimds.Options{
+		HTTPClient: &http.Client{Transport: d.machines.metadata.Transport(id, hops)}, Retryer: aws.NopRetryer{}, ClientEnableState: awsimds.ClientEnabled,
+	})
+}
+
+func TestMetadataIsEC2s(t *testing.T) {
+	d, ctx, i := metadataWorld(t, nil)
+	id := *i.InstanceId
+	c := metadataClient(d, id, 1)
+	get := func(path string) string {
+		t.Helper()
+		out, err := c.GetMetadata(ctx, &awsimds.GetMetadataInput{Path: path})
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return ""
+		}
+		b, err := io.ReadAll(out.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	nic := i.NetworkInterfaces[0]
+	mac := "network/interfaces/macs/" + *nic.MacAddress + "/"
+	subnets, err := d.ec2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{*i.SubnetId}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := map[string]string{}, map[string]string{
+		"instance-id": id, "ami-id": *i.ImageId, "instance-type": "m5.large", "local-ipv4": *i.PrivateIpAddress, "local-hostname": *i.PrivateDnsName,
+		"mac": *nic.MacAddress, "placement/availability-zone": *i.Placement.AvailabilityZone, "placement/region": "eu-west-1",
+		"security-groups": *i.SecurityGroups[0].GroupName, "tags/instance/Name": "web", "iam/security-credentials/": "node", "system": "nitro",
+		"block-device-mapping/root": "/dev/xvda", "public-keys": "0=mine", "services/domain": "amazonaws.com",
+		mac + "interface-id": *nic.NetworkInterfaceId, mac + "subnet-id": *i.SubnetId, mac + "vpc-id": *i.VpcId, mac + "device-number": "0",
+		mac + "vpc-ipv4-cidr-blocks": "172.31.0.0/16", mac + "subnet-ipv4-cidr-block": *subnets.Subnets[0].CidrBlock,
+		mac + "security-group-ids": *nic.Groups[0].GroupId, mac + "local-ipv4s": *i.PrivateIpAddress, mac + "owner-id": awsapi.DefaultAccount,
+	}
+	for path := range want {
+		got[path] = get(path)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	if key := get("public-keys/0/openssh-key"); !strings.HasPrefix(key, "ssh-ed25519 ") {
+		t.Errorf("the key is %q", key)
+	}
+	if listed := strings.Split(get(""), "\n"); !slices.Contains(listed, "network/") || !slices.Contains(listed, "iam/") {
+		t.Errorf("listed %q", listed)
+	}
+	doc, err := c.GetInstanceIdentityDocument(ctx, nil)
+	if err != nil || doc.InstanceID != id || doc.AccountID != awsapi.DefaultAccount || doc.ImageID != *i.ImageId || doc.Architecture != "x86_64" {
+		t.Errorf("%+v %v", doc, err)
+	}
+	data, err := c.GetUserData(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(data.Content); err != nil || string(b) != "#!/bin/sh\n" {
+		t.Errorf("%q %v", b, err)
+	}
+	// Tags are those of now.
+	if _, err := d.ec2.CreateTags(ctx, &awsec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("db")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if name := get("tags/instance/Name"); name != "db" {
+		t.Errorf("Name is %q", name)
+	}
+}
+
+func TestMetadataCredentials(t *testing.T) {
+	d, ctx, i := metadataWorld(t, nil)
+	id := *i.InstanceId
+	creds, err := ec2rolecreds.New(func(o *ec2rolecreds.Options) { o.Client = metadataClient(d, id, 1) }).Retrieve(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, principal, err := d.sts.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
+	if err != nil || secret != creds.SecretAccessKey || principal.ARN != "arn:aws:sts::000000000000:assumed-role/node/"+id {
+		t.Errorf("%s %v", principal.ARN, err)
+	}
+	if _, err := metadataClient(d, id, 2).GetMetadata(ctx, &awsimds.GetMetadataInput{Path: "instance-id"}); err == nil {
+		t.Error("a container behind two hops got metadata")
+	}
+	// A role that EC2 may not assume is shown as such once what was issued is rotated.
+	untrusted := strings.ReplaceAll(ec2Trust, "ec2.", "lambda.")
+	if _, err := d.iam.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("node"), PolicyDocument: &untrusted}); err != nil {
+		t.Fatal(err)
+	}
+	d.machines.metadata.Forget(id)
+	if _, err := d.machines.credentials(ctx, id); err == nil || !strings.Contains(err.Error(), "AssumeRoleUnauthorizedAccess: EC2 cannot assume the role node.") {
+		t.Errorf("untrusted: %v", err)
+	}
+	if _, err := d.iam.RemoveRoleFromInstanceProfile(ctx, &awsiam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: aws.String("profile"), RoleName: aws.String("node")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.machines.credentials(ctx, id); err == nil || !strings.Contains(err.Error(), "no instance profile") {
+		t.Errorf("without a role: %v", err)
+	}
+	if _, err := d.machines.credentials(ctx, "i-00000000000000000"); err == nil {
+		t.Error("an instance that is not there has credentials")
+	}
+}
+
+func TestMetadataDisabled(t *testing.T) {
+	d, ctx, i := metadataWorld(t, func(in *awsec2.RunInstancesInput) {
+		in.MetadataOptions = &ec2types.InstanceMetadataOptionsRequest{HttpEndpoint: "disabled"}
+	})
+	if _, err := d.machines.credentials(ctx, *i.InstanceId); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Tokens and identity documents outlive the daemon.
+func TestMetadataSecretsStay(t *testing.T) {
+	d, ctx, _ := metadataWorld(t, nil)
+	first, err := d.machines.metadata.Certificate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := metadataSecrets.Get(d.store, metadataKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.connectMetadata(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second, err := d.machines.metadata.Certificate(ctx)
+	again, err2 := metadataSecrets.Get(d.store, metadataKey)
+	if err != nil || err2 != nil || string(first) != string(second) || string(secret.Secret) != string(again.Secret) {
+		t.Errorf("another identity after a restart: %v %v", err, err2)
+	}
+}
