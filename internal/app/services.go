@@ -152,6 +152,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Services:  d.services(),
 		Lookup:    keys.lookup,
 		Authorize: d.authorizer.Authorize,
+		Used:      d.iam.RecordUse,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),
@@ -162,6 +163,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	}
 	close(d.connected)
 	return map[string]func(context.Context) error{
+		"iam":            d.iam.Run,
 		"ec2":            d.ec2.Run,
 		"autoscaling":    d.scaling.Run,
 		"eks":            d.eks.Run,

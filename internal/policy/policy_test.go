@@ -84,3 +84,50 @@ func TestMatchResource(t *testing.T) {
 		})
 	}
 }
+
+// FuzzPolicy parses anything and asks it. Nothing may panic, and a document that
+// parses must be decided the same twice.
+func FuzzPolicy(f *testing.F) {
+	for _, s := range []string{
+		`{"Version":"2012-10-17","Statement":[{"Sid":"A","Effect":"Allow","Action":["eks:*","iam:Get?*"],"Resource":"*"}]}`,
+		`{"Statement":{"Effect":"Deny","NotAction":"eks:*","NotResource":["arn:aws:s3:::${aws:username}/*"]}}`,
+		`{"Statement":{"Effect":"Allow","Principal":{"AWS":["111122223333","*"],"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"sts:ExternalId":"x"}}}}`,
+	} {
+		f.Add(s, "eks:CreateCluster", "arn:aws:eks:us-east-1:111122223333:cluster/dev")
+	}
+	f.Fuzz(func(t *testing.T, text, action, resource string) {
+		for _, kind := range []policy.Kind{policy.Identity, policy.Trust} {
+			doc, err := policy.Parse(kind, text)
+			if err != nil {
+				continue
+			}
+			req := policy.Request{Action: action, Resource: resource, Principal: policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:root"}, Context: policy.Context{Values: map[string][]string{"sts:externalid": {"x"}}, Unknown: policy.AnyKey}}
+			p := policy.Policies{Identity: []policy.Source{{Name: "p", Document: doc}}}
+			if diff := cmp.Diff(policy.Evaluate(req, p), policy.Evaluate(req, p)); diff != "" {
+				t.Error(diff)
+			}
+			policy.EvaluateTrust(req, doc)
+		}
+	})
+}
+
+// The budget is 50 µs: ten policies of fifty statements.
+func BenchmarkEvaluate(b *testing.B) {
+	var p policy.Policies
+	for i := range 10 {
+		var statements []string
+		for j := range 50 {
+			statements = append(statements, fmt.Sprintf(`{"Sid":"S%d","Effect":"Allow","Action":["ec2:Describe%d*","s3:Get*","eks:List%d"],"Resource":"arn:aws:ec2:*:*:instance/*"}`, j, j, j))
+		}
+		doc, err := policy.Parse(policy.Identity, `{"Version":"2012-10-17","Statement":[`+strings.Join(statements, ",")+`]}`)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Identity = append(p.Identity, policy.Source{Name: fmt.Sprint(i), Document: doc})
+	}
+	req := policy.Request{Action: "eks:DescribeCluster", Resource: "arn:aws:eks:us-east-1:111122223333:cluster/dev"}
+	b.ReportAllocs()
+	for b.Loop() {
+		policy.Evaluate(req, p)
+	}
+}

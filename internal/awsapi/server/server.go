@@ -53,6 +53,9 @@ type Config struct {
 	// (authz.Authorizer.Authorize): nil, an *authz.Denial, or what went wrong. It is
 	// not asked about Exempt and Unsigned operations. Required.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any) error
+	// Used is told of every call whose signature is right. It must be quick. Nil:
+	// nobody wants to know.
+	Used func(call *awsapi.Call)
 	// Changed returns a channel that the next change of any state closes
 	// (store.Store.Changed). Nil: waiters are not held.
 	Changed func() <-chan struct{}

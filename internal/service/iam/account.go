@@ -96,11 +96,6 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secr
 	}, nil
 }
 
-// ListAccountAliases answers that there is none.
-func (s *Service) ListAccountAliases(context.Context, *awsiam.ListAccountAliasesInput) (*awsiam.ListAccountAliasesOutput, error) {
-	return &awsiam.ListAccountAliasesOutput{AccountAliases: []string{}}, nil
-}
-
 // GetAccountSummary counts what the account has, beside IAM's quotas.
 func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSummaryInput) (*awsiam.GetAccountSummaryOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account

@@ -24,20 +24,24 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 	}
 	switch kind {
 	case "user":
-		u, err := users.Get(r.s.store, nameKey(account, name))
-		return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, err == nil
+		if u, err := users.Get(r.s.store, nameKey(account, name)); err == nil {
+			return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, true
+		}
 	case "role":
-		role, err := roles.Get(r.s.store, nameKey(account, name))
-		return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, err == nil
+		if role, err := roles.Get(r.s.store, nameKey(account, name)); err == nil {
+			return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, true
+		}
 	case "group":
-		g, err := groups.Get(r.s.store, nameKey(account, name))
-		return authz.Resource{ARN: g.arn(account)}, err == nil
+		if g, err := groups.Get(r.s.store, nameKey(account, name)); err == nil {
+			return authz.Resource{ARN: g.arn(account)}, true
+		}
 	case "policy":
 		if p, ok := managedpolicies.Get(id); ok {
 			return authz.Resource{ARN: p.ARN}, true
 		}
-		p, err := policies.Get(r.s.store, nameKey(account, name))
-		return authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}, err == nil
+		if p, err := policies.Get(r.s.store, nameKey(account, name)); err == nil {
+			return authz.Resource{ARN: p.arn(account), Tags: tagMap(p.Tags)}, true
+		}
 	case "instance-profile":
 		p, err := profiles.Get(r.s.store, nameKey(account, name))
 		if err != nil {

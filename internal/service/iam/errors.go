@@ -85,6 +85,36 @@ func noSuchAccessKey(id string) error {
 	return noSuchEntity("The Access Key with id %s cannot be found.", id)
 }
 
+// https://github.com/ansible/ansible/issues/43197
+func noSuchLoginProfile(user string) error {
+	return noSuchEntity("Login Profile for User %s cannot be found.", user)
+}
+
+func loginProfileExists(user string) error {
+	return alreadyExists("Login Profile for user %s already exists.", user)
+}
+
+// From memory.
+func passwordViolation(format string, args ...any) error {
+	m := fmt.Sprintf(format, args...)
+	return &iamtypes.PasswordPolicyViolationException{Message: &m}
+}
+
+// The account.
+
+func noSuchPasswordPolicy(account string) error {
+	return noSuchEntity("The Password Policy with domain name %s cannot be found.", account)
+}
+
+func aliasTaken(alias string) error {
+	return alreadyExists("The account alias %s already exists.", alias)
+}
+
+// From memory.
+func noSuchAlias(alias string) error {
+	return noSuchEntity("The account alias %s cannot be found.", alias)
+}
+
 // Groups.
 
 func noSuchGroup(name string) error {
@@ -122,6 +152,7 @@ const (
 	mustDetach         = "Cannot delete entity, must detach all policies first."
 	mustDeletePolicies = "Cannot delete entity, must delete policies first."
 	mustDeleteKeys     = "Cannot delete entity, must delete access keys first."
+	mustDeleteLogin    = "Cannot delete entity, must delete login profile first." // https://github.com/rebuy-de/aws-nuke/pull/169
 	mustLeaveGroups    = "Cannot delete entity, must remove users from group first."
 	mustRemoveRoles    = "Cannot delete entity, must remove roles from instance profile first."
 	policyAttached     = "Cannot delete a policy attached to entities."

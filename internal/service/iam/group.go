@@ -89,6 +89,54 @@ func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsFo
 	return &awsiam.ListGroupsForUserOutput{Groups: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
+// UpdateGroup renames or moves a group; its users stay in it.
+func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) (*awsiam.UpdateGroupOutput, error) {
+	var c checks
+	groupKind.name(&c, *in.GroupName)
+	if in.NewGroupName != nil {
+		c.name("newGroupName", *in.NewGroupName, maxGroupName)
+	}
+	c.path("newPath", in.NewPath)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	return done[awsiam.UpdateGroupOutput](s.store.Update(ctx, func(tx *store.Tx) error {
+		old := nameKey(acct, *in.GroupName)
+		g, err := groups.Get(tx, old)
+		if err != nil {
+			return orElse(err, noSuchGroup(*in.GroupName))
+		}
+		if in.NewPath != nil {
+			g.Path = *in.NewPath
+		}
+		if in.NewGroupName == nil || *in.NewGroupName == g.Name {
+			return groups.Put(tx, old, g)
+		}
+		key := nameKey(acct, *in.NewGroupName)
+		if _, err := groups.Get(tx, key); err == nil && key != old {
+			return groupExists(*in.NewGroupName)
+		}
+		members, err := groupMembers(tx, acct, g.Name)
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			err := users.Update(tx, m.Key, func(u *user) error {
+				u.Groups[slices.Index(u.Groups, g.Name)] = *in.NewGroupName
+				slices.Sort(u.Groups)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		g.Name = *in.NewGroupName
+		groups.Delete(tx, old)
+		return groups.Put(tx, key, g)
+	}))
+}
+
 // DeleteGroup removes a group without users and policies.
 func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) (*awsiam.DeleteGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account

@@ -1,10 +1,10 @@
 // Package iam is AWS Identity and Access Management: users and their access
 // keys, groups, roles, policies, instance profiles and identity providers. It
-// also answers the front door's two questions, whose key is this
-// (LookupAccessKey) and may they (Authorize), from the store's view.
+// also answers, from the store's view, whose key is this (LookupAccessKey) and
+// which policies bind them (PoliciesOf).
 //
-// It decides nothing itself: package policy evaluates, this package gathers the
-// policies that apply. It knows no other service; internal/app hands it to those
+// It decides nothing itself: package authz says what a call needs and package
+// policy evaluates. It knows no other service; internal/app hands it to those
 // that need roles. Only internal/app may import it.
 package iam
 
@@ -28,16 +28,17 @@ var ErrNoSuchInstanceProfile = errors.New("no such instance profile")
 
 // Config is what a Service is made of.
 type Config struct {
-	Store *store.Store // required
-	Clock clock.Clock  // nil is the real clock
-	Log   *slog.Logger // nil is slog.Default()
+	Store *store.Store     // required
+	Clock clock.WithTicker // nil is the real clock
+	Log   *slog.Logger     // nil is slog.Default()
 }
 
 // A Service is IAM for every account of the store.
 type Service struct {
 	store  *store.Store
-	clock  clock.Clock
+	clock  clock.WithTicker
 	parsed documentCache
+	used   usageLog
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.

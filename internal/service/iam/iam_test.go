@@ -12,9 +12,9 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
-	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -29,12 +29,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{}
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	check(t, err)
+	t.Cleanup(func() { check(t, st.Close()) })
+	w := &world{iam: iam.New(iam.Config{Store: st})}
 	w.Server = testkit.NewServer(t, testkit.Config{
-		Services: func(st *store.Store) []awsapi.Service {
-			w.iam = iam.New(iam.Config{Store: st})
-			return []awsapi.Service{w.iam.AWS()}
-		},
+		Store:    st,
+		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS()} },
 		Lookup: func(ctx context.Context, key, token string) (sigv4.Credential, error) {
 			if token != "" {
 				return sigv4.Credential{}, sigv4.ErrTokenInvalid
@@ -45,7 +46,9 @@ func newWorld(t *testing.T) *world {
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, err
 		},
-		Authorize: func(ctx context.Context, call *awsapi.Call) policy.Decision { return w.iam.Authorize(ctx, call) },
+		Authorizer: authz.New(authz.Config{
+			Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
+		}),
 	})
 	return w
 }
@@ -138,7 +141,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	who := "User: arn:aws:iam::" + account + ":user/ops/ann is not authorized to perform: "
 	list := func() error { _, err := ann.ListRoles(ctx, &awsiam.ListRolesInput{}); return err }
 
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: * because no identity-based policy allows the iam:ListRoles action")
+	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no identity-based policy allows the iam:ListRoles action")
 
 	// An inline policy, in force at once.
 	_, err = root.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("reader"), PolicyDocument: aws.String(readerDoc)})
@@ -148,7 +151,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	// A boundary narrows it.
 	_, err = root.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("ann"), PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")})
 	check(t, err)
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: * because no permissions boundary allows the iam:ListRoles action")
+	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no permissions boundary allows the iam:ListRoles action")
 	_, err = root.DeleteUserPermissionsBoundary(ctx, &awsiam.DeleteUserPermissionsBoundaryInput{UserName: aws.String("ann")})
 	check(t, err)
 
@@ -159,7 +162,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	check(t, err)
 	_, err = root.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("blocked"), UserName: aws.String("ann")})
 	check(t, err)
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: * with an explicit deny in an identity-based policy")
+	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ with an explicit deny in an identity-based policy")
 	_, err = root.RemoveUserFromGroup(ctx, &awsiam.RemoveUserFromGroupInput{GroupName: aws.String("blocked"), UserName: aws.String("ann")})
 	check(t, err)
 	check(t, list())

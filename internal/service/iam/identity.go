@@ -170,17 +170,16 @@ func (id *identity) boundary() *iamtypes.AttachedPermissionsBoundary {
 	}
 }
 
-// attachedPage lists attached managed policies in the order of attachment, which
-// no client relies on, by pages.
-func (id *identity) attachedPage(pathPrefix, marker *string, maxItems *int32) (page[iamtypes.AttachedPolicy], error) {
-	var out []iamtypes.AttachedPolicy
+// attached lists attached managed policies, sorted by ARN.
+func (id *identity) attached(pathPrefix *string) []iamtypes.AttachedPolicy {
+	out := []iamtypes.AttachedPolicy{}
 	for _, a := range slices.Sorted(slices.Values(id.Attached)) {
 		_, path, name, _ := arnName(a, "policy")
 		if hasPathPrefix(path, pathPrefix) {
 			out = append(out, iamtypes.AttachedPolicy{PolicyArn: &a, PolicyName: &name})
 		}
 	}
-	return paginate(out, func(p iamtypes.AttachedPolicy) string { return *p.PolicyArn }, marker, maxItems)
+	return out
 }
 
 // policyBytes is a document's size as IAM's quotas count it.

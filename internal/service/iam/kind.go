@@ -158,7 +158,7 @@ func (k kind[T]) listAttached(ctx context.Context, s *Service, owner *string, wa
 	if err != nil {
 		return page[iamtypes.AttachedPolicy]{}, err
 	}
-	return k.identity(&v).attachedPage(want.prefix, want.marker, want.most)
+	return paginate(k.identity(&v).attached(want.prefix), func(p iamtypes.AttachedPolicy) string { return *p.PolicyArn }, want.marker, want.most)
 }
 
 // setBoundary sets the permissions boundary, or removes it if policyARN is nil.

@@ -2,12 +2,24 @@ package iam
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
+// simulated are the members of simulations; ResourceHandlingOption, with which AWS
+// makes up EC2's other resources, is not honoured.
+const simulated = "ActionNames CallerArn ContextEntries Marker MaxItems PermissionsBoundaryPolicyInputList PolicyInputList ResourceArns ResourceOwner ResourcePolicy"
+
 // AWS declares the operations the service answers.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "iam", Handler: s, Operations: []awsapi.Operation{
 		// Account.
 		{Name: "GetAccountSummary"},
+		{Name: "GetAccountAuthorizationDetails", Members: "Filter Marker MaxItems"},
+		{Name: "CreateAccountAlias", Members: "AccountAlias"},
+		{Name: "DeleteAccountAlias", Members: "AccountAlias"},
 		{Name: "ListAccountAliases", Members: "Marker MaxItems"},
+		{Name: "UpdateAccountPasswordPolicy", Members: "AllowUsersToChangePassword HardExpiry MaxPasswordAge MinimumPasswordLength PasswordReusePrevention RequireLowercaseCharacters RequireNumbers RequireSymbols RequireUppercaseCharacters"},
+		{Name: "GetAccountPasswordPolicy"},
+		{Name: "DeleteAccountPasswordPolicy"},
+		{Name: "ListServerCertificates", Members: "PathPrefix Marker MaxItems"},
+		{Name: "ListVirtualMFADevices", Members: "AssignmentStatus Marker MaxItems"},
 
 		// Users.
 		{Name: "CreateUser", Members: "UserName Path PermissionsBoundary Tags"},
@@ -33,12 +45,24 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListAccessKeys", Members: "UserName Marker MaxItems"},
 		{Name: "UpdateAccessKey", Members: "UserName AccessKeyId Status"},
 		{Name: "DeleteAccessKey", Members: "UserName AccessKeyId"},
+		{Name: "GetAccessKeyLastUsed", Members: "AccessKeyId"},
+
+		// Other credentials.
+		{Name: "CreateLoginProfile", Members: "UserName Password PasswordResetRequired"},
+		{Name: "GetLoginProfile", Members: "UserName"},
+		{Name: "UpdateLoginProfile", Members: "UserName Password PasswordResetRequired"},
+		{Name: "DeleteLoginProfile", Members: "UserName"},
+		{Name: "ListMFADevices", Members: "UserName Marker MaxItems"},
+		{Name: "ListSSHPublicKeys", Members: "UserName Marker MaxItems"},
+		{Name: "ListSigningCertificates", Members: "UserName Marker MaxItems"},
+		{Name: "ListServiceSpecificCredentials", Members: "UserName ServiceName Marker MaxItems"},
 
 		// Groups.
 		{Name: "CreateGroup", Members: "GroupName Path"},
 		{Name: "GetGroup", Members: "GroupName Marker MaxItems"},
 		{Name: "ListGroups", Members: "Marker MaxItems PathPrefix"},
 		{Name: "ListGroupsForUser", Members: "UserName Marker MaxItems"},
+		{Name: "UpdateGroup", Members: "GroupName NewGroupName NewPath"},
 		{Name: "DeleteGroup", Members: "GroupName"},
 		{Name: "AddUserToGroup", Members: "GroupName UserName"},
 		{Name: "RemoveUserFromGroup", Members: "GroupName UserName"},
@@ -88,6 +112,12 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "TagPolicy", Members: "PolicyArn Tags"},
 		{Name: "UntagPolicy", Members: "PolicyArn TagKeys"},
 		{Name: "ListPolicyTags", Members: "PolicyArn Marker MaxItems"},
+
+		// Simulation.
+		{Name: "SimulateCustomPolicy", ReadOnly: true, Members: simulated},
+		{Name: "SimulatePrincipalPolicy", ReadOnly: true, Members: "PolicySourceArn " + simulated},
+		{Name: "GetContextKeysForCustomPolicy", Members: "PolicyInputList"},
+		{Name: "GetContextKeysForPrincipalPolicy", Members: "PolicySourceArn PolicyInputList"},
 
 		// Instance profiles.
 		{Name: "CreateInstanceProfile", Members: "InstanceProfileName Path Tags"},

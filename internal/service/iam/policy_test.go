@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -150,11 +152,13 @@ func BenchmarkAuthorize(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	call := &awsapi.Call{Service: "eks", Operation: "CreateCluster", Account: p.Account, Region: "us-east-1", Principal: p}
+	az := authz.New(authz.Config{Policies: s.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": s.Authz()}, Store: st})
+	in := &awseks.DeleteClusterInput{Name: aws.String("dev")}
+	call := &awsapi.Call{Service: "eks", Operation: "DeleteCluster", Account: p.Account, Region: "us-east-1", Principal: p}
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := s.Authorize(ctx, call); !d.Allowed {
-			b.Fatal(d)
+		if err := az.Authorize(ctx, call, in); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (s *Service) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam
 		return nil, err
 	}
 	out := outRole(acct, &r)
-	out.PermissionsBoundary, out.Tags = r.boundary(), outTags(r.Tags)
+	out.PermissionsBoundary, out.Tags, out.RoleLastUsed = r.boundary(), outTags(r.Tags), s.roleLastUsed(acct, &r)
 	return &awsiam.GetRoleOutput{Role: out}, nil
 }
 
@@ -160,7 +160,13 @@ func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	err := roleKind.change(ctx, s, *in.RoleName, func(_ *store.Tx, r *role) error {
+	// Of AWS's own roles, the description alone can be edited.
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/edit-service-linked-role.html
+	change := roleKind.change
+	if in.MaxSessionDuration == nil {
+		change = roleKind.changeAny
+	}
+	err := change(ctx, s, *in.RoleName, func(_ *store.Tx, r *role) error {
 		if in.Description != nil {
 			r.Description = *in.Description
 		}

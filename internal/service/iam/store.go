@@ -27,7 +27,9 @@ const accountID = "account"
 
 // An account exists from its first use on.
 type account struct {
-	Created time.Time
+	Created   time.Time
+	Alias     string          // or empty
+	Passwords *passwordPolicy // nil: AWS's default
 }
 
 // identity is what users, groups and roles have in common.
@@ -49,6 +51,7 @@ type tag struct{ Key, Value string }
 type user struct {
 	identity
 	Groups []string // names, sorted
+	Login  *login   // nil: without a password
 }
 
 func (u *user) arn(account string) string { return arn.IAM(account, "user"+u.Path+u.Name) }

@@ -174,6 +174,8 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 			return err
 		case len(owned) > 0:
 			return deleteConflict(mustDeleteKeys)
+		case u.Login != nil:
+			return deleteConflict(mustDeleteLogin)
 		case len(u.Attached) > 0:
 			return deleteConflict(mustDetach)
 		case len(u.Inline) > 0:

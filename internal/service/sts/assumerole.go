@@ -10,6 +10,7 @@ import (
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
@@ -29,8 +30,11 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if err != nil {
 		return nil, err
 	}
-	if caller.Type == awsapi.Root {
+	switch caller.Type {
+	case awsapi.Root:
 		return nil, rootMayNot()
+	case awsapi.FederatedUser:
+		return nil, sessionsMayNot("AssumeRole")
 	}
 	if err := opts.inherit(caller); err != nil {
 		return nil, err
@@ -77,17 +81,12 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 // mayAssume asks the caller's policies and the role's trust policy.
 func (s *Service) mayAssume(ctx context.Context, action, role string, trust *policy.Document, keys map[string][]string) policy.Decision {
 	call := awsapi.CallFrom(ctx)
-	caller := call.Principal
-	if why := s.dir.Refused(caller, action); why != "" {
-		return policy.Decision{Action: action, Resource: role, Reason: why}
-	}
-	policies, _ := s.dir.PoliciesOf(caller) // root does not come here
+	policies, _ := s.dir.PoliciesOf(call.Principal) // root does not come here
 	policies.Trust = &policy.Source{Name: "trust policy of " + role, Document: trust}
-	values := callKeys(call)
+	values := authz.Global(call)
 	maps.Copy(values, keys)
 	return policy.Evaluate(policy.Request{
-		Action: action, Resource: role, Context: policy.Context{Values: values},
-		Principal: policy.Principal{Account: caller.Account, ARN: caller.ARN, RoleARN: caller.RoleARN, ID: caller.UserID},
+		Action: action, Resource: role, Principal: authz.PrincipalOf(call.Principal), Context: policy.Context{Values: values},
 	}, policies)
 }
 

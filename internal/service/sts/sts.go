@@ -38,8 +38,6 @@ type Directory interface {
 	TagsOf(p awsapi.Principal) map[string]string
 	// PoliciesOf returns the policies that bind p; root says that it needs none.
 	PoliciesOf(p awsapi.Principal) (policies policy.Policies, root bool)
-	// Refused says why p may never do an action, whatever its policies say.
-	Refused(p awsapi.Principal, action string) string
 	// OIDCProvider returns the ARN and the client IDs of the identity provider that
 	// account has registered for an issuer, which is named without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)

@@ -8,6 +8,7 @@ import (
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
@@ -43,7 +44,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	if !ok {
 		return nil, notByWebIdentity()
 	}
-	keys := networkKeys(awsapi.CallFrom(ctx))
+	keys := authz.Global(awsapi.CallFrom(ctx))
 	maps.Copy(keys, opts.keys())
 	maps.Copy(keys, token.keys())
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}

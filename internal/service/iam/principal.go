@@ -1,10 +1,7 @@
 package iam
 
 import (
-	"cmp"
-	"context"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,93 +10,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
-
-// Authorize decides whether the caller may do what call says. The resource is
-// not known yet: statements on single resources are not decided.
-func (s *Service) Authorize(_ context.Context, call *awsapi.Call) policy.Decision {
-	known := map[string][]string{
-		"aws:requestedregion": {call.Region},
-		"aws:securetransport": {strconv.FormatBool(call.TLS)},
-	}
-	return s.decide(call.Principal, policy.Request{Action: actionPrefix(call.Service) + ":" + call.Operation, Context: policy.Context{Values: known, Unknown: policy.AnyKey}})
-}
-
-// Decide evaluates the identity policies, permissions boundary and session
-// policies of p for one action. An empty resource is one that is not known.
-func (s *Service) Decide(_ context.Context, p awsapi.Principal, action, resource string) policy.Decision {
-	return s.decide(p, policy.Request{Action: action, Resource: resource, Context: policy.Context{Values: map[string][]string{}, Unknown: policy.AnyKey}})
-}
-
-// prefixes are the SDK packages whose name is not the IAM prefix of their actions.
-// https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
-var prefixes = map[string]string{
-	"cloudwatchlogs":           "logs",
-	"ecrpublic":                "ecr-public",
-	"ec2instanceconnect":       "ec2-instance-connect",
-	"eksauth":                  "eks-auth",
-	"elasticloadbalancingv2":   "elasticloadbalancing",
-	"eventbridge":              "events",
-	"resourcegroupstaggingapi": "tag",
-}
-
-func actionPrefix(service string) string {
-	if p, ok := prefixes[service]; ok {
-		return p
-	}
-	return service
-}
-
-func (s *Service) decide(p awsapi.Principal, req policy.Request) policy.Decision {
-	known := req.Context.Values
-	known["aws:principalaccount"] = []string{p.Account}
-	known["aws:principalarn"] = []string{p.ARN}
-	known["aws:userid"] = []string{p.UserID}
-	// Nobody has a second factor here; long-term keys do not even say so.
-	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
-	known["aws:multifactorauthpresent"] = nil
-	if !p.IssuedAt.IsZero() {
-		known["aws:multifactorauthpresent"] = []string{"false"}
-	}
-	switch p.Type {
-	case awsapi.IAMUser:
-		known["aws:username"] = []string{p.Name}
-	case awsapi.AssumedRole:
-		known["aws:principalarn"] = []string{p.RoleARN} // the role's, not the session's
-	}
-	if why := s.Refused(p, req.Action); why != "" {
-		return policy.Decision{Action: req.Action, Resource: cmp.Or(req.Resource, "*"), Reason: why}
-	}
-	policies, root := s.PoliciesOf(p)
-	if root {
-		// Root needs no policy, but a session of root may have been narrowed.
-		policies.Identity = []policy.Source{{Name: rootARN(p.Account), Document: everything}}
-	}
-	req.Principal = policy.Principal{Account: p.Account, ARN: p.ARN, RoleARN: p.RoleARN, ID: p.UserID}
-	req.ResourceAccount = p.Account // the caller's side only
-	return policy.Evaluate(req, policies)
-}
-
-// Refused says why p may not perform an action, whatever its policies say; empty:
-// they decide. Temporary credentials of GetSessionToken and GetFederationToken
-// reach neither IAM nor most of STS.
-//
-// AWS deviation: AWS answers InvalidClientTokenId, this is AccessDenied.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_request.html
-func (s *Service) Refused(p awsapi.Principal, action string) string {
-	temporary := p.Type == awsapi.FederatedUser || p.Type != awsapi.AssumedRole && !p.IssuedAt.IsZero()
-	switch {
-	case !temporary, !strings.HasPrefix(action, "iam:") && !strings.HasPrefix(action, "sts:"):
-		return ""
-	case action == "sts:GetCallerIdentity":
-		return ""
-	case p.Type != awsapi.FederatedUser && slices.Contains([]string{"sts:AssumeRole", "sts:TagSession", "sts:SetSourceIdentity"}, action):
-		return ""
-	}
-	return "temporary credentials of this kind cannot perform the " + action + " action"
-}
-
-// everything is the policy that the root of an account needs not have.
-var everything = &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}}}}
 
 // PoliciesOf collects the policies that bind p: its own, its groups', its
 // permissions boundary and those of its session. Of a user or role that is gone,

@@ -1,0 +1,205 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func date(_ context.Context, c *Call) int {
+	f := c.flags()
+	f.BoolP("utc", "u", false, "")
+	iso := f.StringP("iso-8601", "I", "", "")
+	f.Lookup("iso-8601").NoOptDefVal = "date"
+	at := f.StringP("date", "d", "", "")
+	args, ok := c.parse(f)
+	if !ok {
+		return 1
+	}
+	now := time.Now().UTC()
+	if *at != "" && *at != "now" {
+		if n, err := strconv.ParseInt(strings.TrimPrefix(*at, "@"), 10, 64); err == nil && strings.HasPrefix(*at, "@") {
+			now = time.Unix(n, 0).UTC()
+		} else {
+			return c.Fail("invalid date '%s'", *at)
+		}
+	}
+	format := "%a %b %e %H:%M:%S UTC %Y"
+	if len(args) > 0 {
+		format = strings.TrimPrefix(args[0], "+")
+	} else if *iso == "seconds" {
+		format = "%Y-%m-%dT%H:%M:%S+00:00"
+	} else if *iso != "" {
+		format = "%F"
+	}
+	fmt.Fprintln(c.Stdout, strings.NewReplacer(
+		"%F", now.Format("2006-01-02"), "%T", now.Format("15:04:05"), "%Y", now.Format("2006"), "%m", now.Format("01"), "%d", now.Format("02"), "%e", now.Format("_2"),
+		"%H", now.Format("15"), "%M", now.Format("04"), "%S", now.Format("05"), "%s", strconv.FormatInt(now.Unix(), 10), "%N", now.Format("000000000"),
+		"%a", now.Format("Mon"), "%b", now.Format("Jan"), "%y", now.Format("06"), "%j", now.Format("002"), "%Z", "UTC", "%z", "+0000", "%%", "%",
+	).Replace(format))
+	return 0
+}
+
+// duration reads what sleep and timeout take: 5, 0.5s, 2m, 1h.
+func duration(s string) (time.Duration, error) {
+	unit := time.Second
+	switch {
+	case strings.HasSuffix(s, "s"):
+		s = s[:len(s)-1]
+	case strings.HasSuffix(s, "m"):
+		s, unit = s[:len(s)-1], time.Minute
+	case strings.HasSuffix(s, "h"):
+		s, unit = s[:len(s)-1], time.Hour
+	case strings.HasSuffix(s, "d"):
+		s, unit = s[:len(s)-1], 24*time.Hour
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || n < 0 || n > 1e6 {
+		return 0, fmt.Errorf("invalid time interval %q", s)
+	}
+	return time.Duration(n * float64(unit)), nil
+}
+
+func sleep(ctx context.Context, c *Call) int {
+	if !c.operands(c.Args[1:], 1) {
+		return 1
+	}
+	var total time.Duration
+	for _, a := range c.Args[1:] {
+		d, err := duration(a)
+		if err != nil {
+			return c.Fail("invalid time interval '%s'", a)
+		}
+		total += d
+	}
+	t := time.NewTimer(total)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return 0
+	case <-ctx.Done():
+		return statusKilled
+	}
+}
+
+func hostname(_ context.Context, c *Call) int {
+	name := c.m.job.Host
+	for _, a := range c.Args[1:] {
+		switch a {
+		case "-s":
+			name, _, _ = strings.Cut(name, ".")
+		case "-d":
+			_, name, _ = strings.Cut(name, ".")
+		case "-f":
+		default:
+			return c.Fail("you must be root to change the host name")
+		}
+	}
+	fmt.Fprintln(c.Stdout, name)
+	return 0
+}
+
+// uname speaks for the kernel that the machine says it has in /proc/version.
+func uname(_ context.Context, c *Call) int {
+	release, arch := "6.1.0-amzn", c.Getenv("HOSTTYPE")
+	if b, err := c.FS.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		release = strings.TrimSpace(string(b))
+	}
+	if b, err := c.FS.ReadFile("/proc/sys/kernel/arch"); err == nil {
+		arch = strings.TrimSpace(string(b))
+	}
+	if arch == "" {
+		arch = "x86_64"
+	}
+	var out []string
+	for _, a := range c.Args[1:] {
+		for _, l := range strings.TrimPrefix(a, "-") {
+			switch l {
+			case 'r':
+				out = append(out, release)
+			case 'm', 'p', 'i':
+				out = append(out, arch)
+			case 'n':
+				out = append(out, c.m.job.Host)
+			case 's':
+				out = append(out, "Linux")
+			case 'a':
+				out = append(out, "Linux", c.m.job.Host, release, "#1 SMP", arch, "GNU/Linux")
+			default:
+				return c.Fail("invalid option -- '%c'", l)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"Linux"}
+	}
+	fmt.Fprintln(c.Stdout, strings.Join(out, " "))
+	return 0
+}
+
+func id(_ context.Context, c *Call) int {
+	f := c.flags()
+	user := f.BoolP("user", "u", false, "")
+	group := f.BoolP("group", "g", false, "")
+	name := f.BoolP("name", "n", false, "")
+	args, ok := c.parse(f)
+	if !ok {
+		return 1
+	}
+	who := c.User
+	if len(args) > 0 {
+		who = args[0]
+	}
+	uid := c.userID(who)
+	switch {
+	case uid < 0:
+		return c.Fail("'%s': no such user", who)
+	case (*user || *group) && *name:
+		fmt.Fprintln(c.Stdout, who)
+	case *user || *group:
+		fmt.Fprintln(c.Stdout, uid)
+	default:
+		fmt.Fprintf(c.Stdout, "uid=%d(%s) gid=%d(%s) groups=%d(%s)\n", uid, who, uid, who, uid, who)
+	}
+	return 0
+}
+
+func whoami(_ context.Context, c *Call) int {
+	fmt.Fprintln(c.Stdout, c.User)
+	return 0
+}
+
+func nproc(_ context.Context, c *Call) int {
+	n := "2"
+	if b, err := c.FS.ReadFile("/proc/sys/kernel/nproc"); err == nil {
+		n = strings.TrimSpace(string(b))
+	}
+	fmt.Fprintln(c.Stdout, n)
+	return 0
+}
+
+func which(_ context.Context, c *Call) int {
+	status := 0
+	for _, name := range c.Args[1:] {
+		found := ""
+		for dir := range strings.SplitSeq(c.Getenv("PATH"), ":") {
+			full := dir + "/" + name
+			if i, err := c.FS.Stat(full); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
+				found = full
+				break
+			}
+		}
+		if found == "" && c.m.has("/usr/bin/"+name) {
+			found = "/usr/bin/" + name
+		}
+		if found == "" {
+			fmt.Fprintf(c.Stderr, "which: no %s in (%s)\n", name, c.Getenv("PATH"))
+			status = 1
+			continue
+		}
+		fmt.Fprintln(c.Stdout, found)
+	}
+	return status
+}

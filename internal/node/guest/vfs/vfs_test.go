@@ -1,0 +1,201 @@
+package vfs_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+func newFS(t *testing.T) *vfs.FS {
+	t.Helper()
+	f := vfs.New(vfs.DefaultLimits, nil)
+	for _, err := range []error{
+		f.MkdirAll("/etc/eks", 0o755),
+		f.WriteFile("/etc/eks/bootstrap.sh", []byte("#!/bin/bash\n"), 0o755),
+		f.Symlink("eks/bootstrap.sh", "/etc/boot"),
+		f.Symlink("/etc", "/config"),
+		f.Symlink("loop", "/loop"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func TestErrorsAreThoseOfLinux(t *testing.T) {
+	f := newFS(t)
+	_, read := f.ReadFile("/etc")
+	_, missing := f.ReadFile("/etc/none")
+	_, below := f.ReadFile("/etc/eks/bootstrap.sh/x")
+	_, loop := f.ReadFile("/loop")
+	_, list := f.ReadDir("/etc/boot")
+	for _, tc := range []struct {
+		name string
+		err  error
+		want syscall.Errno
+	}{
+		{"a folder read", read, syscall.EISDIR},
+		{"nothing there", missing, syscall.ENOENT},
+		{"a file used as a folder", below, syscall.ENOTDIR},
+		{"a link to itself", loop, syscall.ELOOP},
+		{"a file listed", list, syscall.ENOTDIR},
+		{"a folder made again", f.Mkdir("/etc", 0o755), syscall.EEXIST},
+		{"a folder in nothing", f.Mkdir("/a/b", 0o755), syscall.ENOENT},
+		{"a full folder removed", f.Remove("/etc"), syscall.ENOTEMPTY},
+		{"the root removed", f.RemoveAll("/"), syscall.EBUSY},
+		{"a folder moved into itself", f.Rename("/etc", "/etc/eks/etc"), syscall.EINVAL},
+		{"a folder overwritten", f.WriteFile("/etc", nil, 0o644), syscall.EISDIR},
+	} {
+		if !errors.Is(tc.err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, tc.err, tc.want)
+		}
+	}
+}
+
+func TestLinksAreFollowed(t *testing.T) {
+	f := newFS(t)
+	for _, name := range []string{"/etc/boot", "/config/boot", "/config/../etc/eks/../boot", "/config/eks/bootstrap.sh"} {
+		if b, err := f.ReadFile(name); err != nil || string(b) != "#!/bin/bash\n" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if i, err := f.Lstat("/etc/boot"); err != nil || i.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("lstat: %v, %v", i, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	f := vfs.New(vfs.Limits{Bytes: 100, Files: 5}, nil)
+	w, err := f.Open("/big", os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("x")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("byte 101: %v", err)
+	}
+	if err := f.Remove("/big"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if err := f.WriteFile(fmt.Sprint("/", i), make([]byte, 20), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Mkdir("/more", 0o755); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("file 6: %v", err)
+	}
+}
+
+func TestImage(t *testing.T) {
+	f := newFS(t)
+	if err := f.Chown("/etc/eks", 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	g := vfs.New(vfs.DefaultLimits, func() time.Time { return time.Unix(0, 0) })
+	if err := g.Restore(f.Image()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(f.Image(), g.Image()); diff != "" {
+		t.Error(diff)
+	}
+	small := vfs.New(vfs.Limits{Bytes: 3, Files: 100}, nil)
+	if err := small.Restore(f.Image()); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("an image that is too large: %v", err)
+	}
+}
+
+// The operating system is the oracle: the same random operations end the same way.
+func TestLikeTheOperatingSystem(t *testing.T) {
+	if os.Getuid() < 0 {
+		t.Skip("needs a Unix file system")
+	}
+	names := []string{"/a", "/b", "/a/c", "/a/c/d", "/b/e", "/l", "/a/l", "/l/c"}
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		dir := t.TempDir()
+		f := vfs.New(vfs.DefaultLimits, nil)
+		pick := func() string { return names[r.IntN(len(names))] }
+		for range 150 {
+			a, b := pick(), pick()
+			oa, ob := filepath.Join(dir, a), filepath.Join(dir, b)
+			var op string
+			var got, want error
+			switch r.IntN(7) {
+			case 0:
+				op, got, want = "mkdir", f.Mkdir(a, 0o755), os.Mkdir(oa, 0o755)
+			case 1:
+				op, got, want = "write", f.WriteFile(a, []byte(b), 0o644), os.WriteFile(oa, []byte(b), 0o644)
+			case 2:
+				op, got, want = "remove", f.Remove(a), syscallRemove(oa)
+			case 3:
+				op, got, want = "rename", f.Rename(a, b), syscall.Rename(oa, ob)
+			case 4:
+				op, got, want = "symlink", f.Symlink(filepath.Base(b), a), os.Symlink(filepath.Base(b), oa)
+			case 5:
+				op, got, want = "removeall", f.RemoveAll(a), os.RemoveAll(oa)
+			case 6:
+				var x, y []byte
+				x, got = f.ReadFile(a)
+				y, want = os.ReadFile(oa)
+				op = "read"
+				if got == nil && want == nil && string(x) != string(y) {
+					t.Fatalf("seed %d: %s holds %q, want %q", seed, a, x, y)
+				}
+			}
+			if (got == nil) != (want == nil) {
+				t.Fatalf("seed %d: %s %s %s: %v, want %v", seed, op, a, b, got, want)
+			}
+		}
+	}
+}
+
+func syscallRemove(name string) error {
+	if i, err := os.Lstat(name); err == nil && i.IsDir() {
+		return syscall.Rmdir(name)
+	}
+	return syscall.Unlink(name)
+}
+
+func TestOpenFlags(t *testing.T) {
+	f := newFS(t)
+	w, err := f.Open("/log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"one\n", "two\n"} {
+		if _, err := io.WriteString(w, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("reading what is open for writing: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Open("/log", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); !errors.Is(err, syscall.EEXIST) {
+		t.Errorf("O_EXCL: %v", err)
+	}
+	r, err := f.Open("/log", os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(r); err != nil || string(b) != "one\ntwo\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,97 @@
+package iam
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// aliasRE is the API model's pattern but for "--", which the pattern forbids by a
+// lookahead.
+var aliasRE = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
+func (c *checks) alias(value string) {
+	c.length("accountAlias", value, 3, 63)
+	if !aliasRE.MatchString(value) || strings.Contains(value, "--") {
+		c.fail(value, "accountAlias", `Member must satisfy regular expression pattern: ^[a-z0-9]([a-z0-9]|-(?!-)){1,61}[a-z0-9]$`)
+	}
+}
+
+// changeAccount changes the record of the caller's account.
+func (s *Service) changeAccount(ctx context.Context, fn func(*store.Tx, *account) error) error {
+	acct := awsapi.CallFrom(ctx).Account
+	if err := s.EnsureAccount(ctx, acct); err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		return accounts.Update(tx, store.Key{Account: acct, ID: accountID}, func(a *account) error { return fn(tx, a) })
+	})
+}
+
+// CreateAccountAlias names the account; a new alias replaces the old one. No two
+// accounts have the same.
+func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccountAliasInput) (*awsiam.CreateAccountAliasOutput, error) {
+	var c checks
+	c.alias(*in.AccountAlias)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return done[awsiam.CreateAccountAliasOutput](s.changeAccount(ctx, func(tx *store.Tx, a *account) error {
+		all, err := accounts.List(tx, store.Scope{})
+		if err != nil {
+			return err
+		}
+		for _, other := range all {
+			if other.Value.Alias == *in.AccountAlias {
+				return aliasTaken(*in.AccountAlias)
+			}
+		}
+		a.Alias = *in.AccountAlias
+		return nil
+	}))
+}
+
+// DeleteAccountAlias takes the account's alias away.
+func (s *Service) DeleteAccountAlias(ctx context.Context, in *awsiam.DeleteAccountAliasInput) (*awsiam.DeleteAccountAliasOutput, error) {
+	var c checks
+	c.alias(*in.AccountAlias)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return done[awsiam.DeleteAccountAliasOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
+		if a.Alias != *in.AccountAlias {
+			return noSuchAlias(*in.AccountAlias)
+		}
+		a.Alias = ""
+		return nil
+	}))
+}
+
+// ListAccountAliases lists the account's alias, if it has one.
+func (s *Service) ListAccountAliases(ctx context.Context, in *awsiam.ListAccountAliasesInput) (*awsiam.ListAccountAliasesOutput, error) {
+	a, err := s.account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	if a.Alias != "" {
+		list = append(list, a.Alias)
+	}
+	p, err := paginate(list, func(alias string) string { return alias }, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListAccountAliasesOutput{AccountAliases: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// account reads the record of the caller's account. One that nobody has used has
+// nothing.
+func (s *Service) account(ctx context.Context) (account, error) {
+	a, err := accounts.Get(s.store, store.Key{Account: awsapi.CallFrom(ctx).Account, ID: accountID})
+	return a, orElse(err, nil)
+}

@@ -1,0 +1,162 @@
+package iam
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// lastUses says when access keys ("key/AKIA…") and roles ("role/NAME") were last
+// used. It lags: see Run.
+var lastUses = store.NewCollection[use]("iam", "last-use")
+
+// A use is the last one of an access key or a role.
+type use struct {
+	Owner   string // unique ID of the key's user, or of the role
+	Time    time.Time
+	Region  string
+	Service string
+}
+
+const (
+	// keepUses is how often last uses are written down. AWS is slower.
+	keepUses = time.Minute
+	// usesPerWrite bounds a transaction.
+	usesPerWrite = 50
+)
+
+// A usage log holds the uses that are not written down yet, of which there are at
+// most as many as keys and roles.
+type usageLog struct {
+	mu   sync.Mutex
+	uses map[store.Key]use
+}
+
+// RecordUse remembers that call was made with its credentials. It writes nothing.
+func (s *Service) RecordUse(call *awsapi.Call) {
+	p := call.Principal
+	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: authz.Prefix(call.Service)}
+	key := store.Key{Account: p.Account}
+	switch {
+	case p.Type == awsapi.IAMUser && p.IssuedAt.IsZero():
+		key.ID, u.Owner = "key/"+p.AccessKeyID, p.UserID
+	case p.Type == awsapi.AssumedRole:
+		u.Owner, _, _ = strings.Cut(p.UserID, ":")
+		key.ID = "role/" + strings.ToLower(p.Name)
+	default:
+		return
+	}
+	s.used.mu.Lock()
+	defer s.used.mu.Unlock()
+	if s.used.uses == nil {
+		s.used.uses = map[store.Key]use{}
+	}
+	s.used.uses[key] = u
+}
+
+// lastUse returns the last use of what owner owns.
+func (s *Service) lastUse(key store.Key, owner string) (use, bool) {
+	s.used.mu.Lock()
+	u, ok := s.used.uses[key]
+	s.used.mu.Unlock()
+	if !ok {
+		var err error
+		u, err = lastUses.Get(s.store, key)
+		ok = err == nil
+	}
+	return u, ok && u.Owner == owner
+}
+
+// Run writes last uses down, now and then and when ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	ticker := s.clock.NewTicker(keepUses)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+			s.keepUses(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			s.keepUses(last)
+			return nil
+		}
+	}
+}
+
+// keepUses writes down what there is. What cannot be written is lost: it is not
+// worth more.
+func (s *Service) keepUses(ctx context.Context) {
+	s.used.mu.Lock()
+	uses := s.used.uses
+	s.used.uses = nil
+	s.used.mu.Unlock()
+	for batch := range slices.Chunk(slices.Collect(maps.Keys(uses)), usesPerWrite) {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, k := range batch {
+				if !stillThere(tx, k, uses[k].Owner) {
+					continue
+				}
+				if err := lastUses.Put(tx, k, uses[k]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.parsed.log.WarnContext(ctx, "iam: last uses of access keys and roles are lost", "err", err)
+			return
+		}
+	}
+}
+
+// stillThere says whether the key or role that was used exists.
+func stillThere(tx *store.Tx, key store.Key, owner string) bool {
+	kind, id, _ := strings.Cut(key.ID, "/")
+	if kind == "role" {
+		r, err := roles.Get(tx, nameKey(key.Account, id))
+		return err == nil && r.ID == owner
+	}
+	k, err := keys.Get(tx, store.Key{Account: key.Account, ID: id})
+	return err == nil && k.UserID == owner
+}
+
+// GetAccessKeyLastUsed tells when, where and for what a key was last used.
+func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccessKeyLastUsedInput) (*awsiam.GetAccessKeyLastUsedOutput, error) {
+	var c checks
+	c.length("accessKeyId", *in.AccessKeyId, 16, 128)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	k, err := keys.Get(s.store, store.Key{Account: acct, ID: *in.AccessKeyId})
+	if err != nil {
+		return nil, orElse(err, noSuchAccessKey(*in.AccessKeyId))
+	}
+	// https://docs.aws.amazon.com/IAM/latest/APIReference/API_AccessKeyLastUsed.html
+	last := &iamtypes.AccessKeyLastUsed{Region: aws.String("N/A"), ServiceName: aws.String("N/A")}
+	if u, ok := s.lastUse(store.Key{Account: acct, ID: "key/" + *in.AccessKeyId}, k.UserID); ok {
+		last = &iamtypes.AccessKeyLastUsed{LastUsedDate: &u.Time, Region: &u.Region, ServiceName: &u.Service}
+	}
+	return &awsiam.GetAccessKeyLastUsedOutput{AccessKeyLastUsed: last, UserName: &k.User}, nil
+}
+
+// roleLastUsed is empty for a role that was never used.
+func (s *Service) roleLastUsed(account string, r *role) *iamtypes.RoleLastUsed {
+	u, ok := s.lastUse(store.Key{Account: account, ID: "role/" + strings.ToLower(r.Name)}, r.ID)
+	if !ok {
+		return &iamtypes.RoleLastUsed{}
+	}
+	return &iamtypes.RoleLastUsed{LastUsedDate: &u.Time, Region: &u.Region}
+}

@@ -1,0 +1,75 @@
+package iam
+
+import (
+	"context"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// Users have no other credentials here than access keys and passwords: what would
+// make them is not handled, so the lists are truly empty. Terraform and aws-nuke
+// read them before they delete a user.
+
+// none checks a request about a user's other credentials; without a name it is
+// about the caller, whom root's credentials may be.
+func (s *Service) none(ctx context.Context, name, marker *string, maxItems *int32) error {
+	if err := (wants{marker: marker, most: maxItems}).check(); err != nil {
+		return err
+	}
+	if name == nil && awsapi.CallFrom(ctx).Principal.Type == awsapi.Root {
+		return nil
+	}
+	_, err := s.user(ctx, name)
+	return err
+}
+
+// ListMFADevices lists a user's MFA devices: none.
+func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesInput) (*awsiam.ListMFADevicesOutput, error) {
+	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListMFADevicesOutput{MFADevices: []iamtypes.MFADevice{}}, nil
+}
+
+// ListSSHPublicKeys lists a user's keys for CodeCommit: none.
+func (s *Service) ListSSHPublicKeys(ctx context.Context, in *awsiam.ListSSHPublicKeysInput) (*awsiam.ListSSHPublicKeysOutput, error) {
+	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListSSHPublicKeysOutput{SSHPublicKeys: []iamtypes.SSHPublicKeyMetadata{}}, nil
+}
+
+// ListSigningCertificates lists a user's certificates: none.
+func (s *Service) ListSigningCertificates(ctx context.Context, in *awsiam.ListSigningCertificatesInput) (*awsiam.ListSigningCertificatesOutput, error) {
+	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListSigningCertificatesOutput{Certificates: []iamtypes.SigningCertificate{}}, nil
+}
+
+// ListServiceSpecificCredentials lists a user's credentials for single services: none.
+func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam.ListServiceSpecificCredentialsInput) (*awsiam.ListServiceSpecificCredentialsOutput, error) {
+	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListServiceSpecificCredentialsOutput{ServiceSpecificCredentials: []iamtypes.ServiceSpecificCredentialMetadata{}}, nil
+}
+
+// ListVirtualMFADevices lists the account's virtual MFA devices: none.
+func (s *Service) ListVirtualMFADevices(_ context.Context, in *awsiam.ListVirtualMFADevicesInput) (*awsiam.ListVirtualMFADevicesOutput, error) {
+	if err := (wants{marker: in.Marker, most: in.MaxItems}).check(); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListVirtualMFADevicesOutput{VirtualMFADevices: []iamtypes.VirtualMFADevice{}}, nil
+}
+
+// ListServerCertificates lists the account's server certificates: none.
+func (s *Service) ListServerCertificates(_ context.Context, in *awsiam.ListServerCertificatesInput) (*awsiam.ListServerCertificatesOutput, error) {
+	if err := (wants{in.PathPrefix, in.Marker, in.MaxItems}).check(); err != nil {
+		return nil, err
+	}
+	return &awsiam.ListServerCertificatesOutput{ServerCertificateMetadataList: []iamtypes.ServerCertificateMetadata{}}, nil
+}

@@ -1,0 +1,237 @@
+package iam
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A login says that a user may sign in to the console. There is none here, so the
+// password is judged and forgotten.
+type login struct {
+	Created       time.Time
+	ResetRequired bool
+}
+
+var passwordRE = regexp.MustCompile(`^[\x09\x0A\x0D\x20-\x{FF}]+$`)
+
+// password checks a password's characters without repeating it.
+func (c *checks) password(value *string) {
+	switch {
+	case value == nil:
+	case *value == "":
+		c.fail("***", "password", "Member must have length greater than or equal to 1")
+	case utf8.RuneCountInString(*value) > 128:
+		c.fail("***", "password", "Member must have length less than or equal to 128")
+	case !passwordRE.MatchString(*value):
+		c.fail("***", "password", `Member must satisfy regular expression pattern: [\u0009\u000A\u000D\u0020-\u00FF]+`)
+	}
+}
+
+// CreateLoginProfile gives a user a password.
+func (s *Service) CreateLoginProfile(ctx context.Context, in *awsiam.CreateLoginProfileInput) (*awsiam.CreateLoginProfileOutput, error) {
+	var c checks
+	c.password(in.Password)
+	if in.Password == nil {
+		c.first = validationError("Password is required.") // from memory
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	name, err := userName(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	var out *iamtypes.LoginProfile
+	err = userKind.change(ctx, s, name, func(tx *store.Tx, u *user) error {
+		if u.Login != nil {
+			return loginProfileExists(u.Name)
+		}
+		if err := judgePassword(tx, awsapi.CallFrom(ctx).Account, *in.Password); err != nil {
+			return err
+		}
+		u.Login = &login{Created: s.now(), ResetRequired: in.PasswordResetRequired}
+		out = outLogin(u)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.CreateLoginProfileOutput{LoginProfile: out}, nil
+}
+
+// GetLoginProfile tells that a user has a password, not which.
+func (s *Service) GetLoginProfile(ctx context.Context, in *awsiam.GetLoginProfileInput) (*awsiam.GetLoginProfileOutput, error) {
+	u, err := s.user(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	if u.Login == nil {
+		return nil, noSuchLoginProfile(u.Name)
+	}
+	return &awsiam.GetLoginProfileOutput{LoginProfile: outLogin(&u)}, nil
+}
+
+// UpdateLoginProfile changes a user's password.
+func (s *Service) UpdateLoginProfile(ctx context.Context, in *awsiam.UpdateLoginProfileInput) (*awsiam.UpdateLoginProfileOutput, error) {
+	var c checks
+	c.password(in.Password)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return done[awsiam.UpdateLoginProfileOutput](userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
+		if u.Login == nil {
+			return noSuchLoginProfile(u.Name)
+		}
+		if in.Password != nil {
+			if err := judgePassword(tx, awsapi.CallFrom(ctx).Account, *in.Password); err != nil {
+				return err
+			}
+		}
+		if in.PasswordResetRequired != nil {
+			u.Login.ResetRequired = *in.PasswordResetRequired
+		}
+		return nil
+	}))
+}
+
+// DeleteLoginProfile takes a user's password away.
+func (s *Service) DeleteLoginProfile(ctx context.Context, in *awsiam.DeleteLoginProfileInput) (*awsiam.DeleteLoginProfileOutput, error) {
+	name, err := userName(ctx, in.UserName)
+	if err != nil {
+		return nil, err
+	}
+	return done[awsiam.DeleteLoginProfileOutput](userKind.change(ctx, s, name, func(_ *store.Tx, u *user) error {
+		if u.Login == nil {
+			return noSuchLoginProfile(u.Name)
+		}
+		u.Login = nil
+		return nil
+	}))
+}
+
+func outLogin(u *user) *iamtypes.LoginProfile {
+	return &iamtypes.LoginProfile{
+		UserName: aws.String(u.Name), CreateDate: aws.Time(u.Login.Created), PasswordResetRequired: u.Login.ResetRequired,
+	}
+}
+
+// A passwordPolicy is what the account demands of passwords.
+type passwordPolicy struct {
+	MinLength                      int32
+	Symbols, Numbers, Upper, Lower bool
+	UsersMayChange, HardExpiry     bool
+	MaxAge, ReusePrevention        int32 // 0: none
+}
+
+// UpdateAccountPasswordPolicy replaces the account's password policy; what the
+// request does not say is as if there had been none.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_UpdateAccountPasswordPolicy.html
+func (s *Service) UpdateAccountPasswordPolicy(ctx context.Context, in *awsiam.UpdateAccountPasswordPolicyInput) (*awsiam.UpdateAccountPasswordPolicyOutput, error) {
+	var c checks
+	c.between("minimumPasswordLength", in.MinimumPasswordLength, 6, 128)
+	c.between("maxPasswordAge", in.MaxPasswordAge, 1, 1095)
+	c.between("passwordReusePrevention", in.PasswordReusePrevention, 1, 24)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	p := &passwordPolicy{
+		MinLength: 6, Symbols: in.RequireSymbols, Numbers: in.RequireNumbers, Upper: in.RequireUppercaseCharacters,
+		Lower: in.RequireLowercaseCharacters, UsersMayChange: in.AllowUsersToChangePassword, HardExpiry: aws.ToBool(in.HardExpiry),
+		MaxAge: aws.ToInt32(in.MaxPasswordAge), ReusePrevention: aws.ToInt32(in.PasswordReusePrevention),
+	}
+	if in.MinimumPasswordLength != nil {
+		p.MinLength = *in.MinimumPasswordLength
+	}
+	return done[awsiam.UpdateAccountPasswordPolicyOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
+		a.Passwords = p
+		return nil
+	}))
+}
+
+// GetAccountPasswordPolicy describes the account's password policy.
+func (s *Service) GetAccountPasswordPolicy(ctx context.Context, _ *awsiam.GetAccountPasswordPolicyInput) (*awsiam.GetAccountPasswordPolicyOutput, error) {
+	a, err := s.account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := a.Passwords
+	if p == nil {
+		return nil, noSuchPasswordPolicy(awsapi.CallFrom(ctx).Account)
+	}
+	out := &iamtypes.PasswordPolicy{
+		MinimumPasswordLength: &p.MinLength, RequireSymbols: p.Symbols, RequireNumbers: p.Numbers, RequireUppercaseCharacters: p.Upper,
+		RequireLowercaseCharacters: p.Lower, AllowUsersToChangePassword: p.UsersMayChange, HardExpiry: &p.HardExpiry, ExpirePasswords: p.MaxAge > 0,
+	}
+	if p.MaxAge > 0 {
+		out.MaxPasswordAge = &p.MaxAge
+	}
+	if p.ReusePrevention > 0 {
+		out.PasswordReusePrevention = &p.ReusePrevention
+	}
+	return &awsiam.GetAccountPasswordPolicyOutput{PasswordPolicy: out}, nil
+}
+
+// DeleteAccountPasswordPolicy goes back to AWS's default.
+func (s *Service) DeleteAccountPasswordPolicy(ctx context.Context, _ *awsiam.DeleteAccountPasswordPolicyInput) (*awsiam.DeleteAccountPasswordPolicyOutput, error) {
+	return done[awsiam.DeleteAccountPasswordPolicyOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
+		if a.Passwords == nil {
+			return noSuchPasswordPolicy(awsapi.CallFrom(ctx).Account)
+		}
+		a.Passwords = nil
+		return nil
+	}))
+}
+
+// judgePassword applies the account's policy, or AWS's default: eight characters,
+// of three of the four kinds.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_passwords_account-policy.html
+func judgePassword(r store.Reader, acct, password string) error {
+	a, err := accounts.Get(r, store.Key{Account: acct, ID: accountID})
+	if err := orElse(err, nil); err != nil {
+		return err
+	}
+	const symbols = "!@#$%^&*()_+-=[]{}|'"
+	upper := strings.ContainsFunc(password, func(r rune) bool { return 'A' <= r && r <= 'Z' })
+	lower := strings.ContainsFunc(password, func(r rune) bool { return 'a' <= r && r <= 'z' })
+	digit := strings.ContainsFunc(password, func(r rune) bool { return '0' <= r && r <= '9' })
+	symbol := strings.ContainsAny(password, symbols)
+	p := a.Passwords
+	if p == nil {
+		kinds := 0
+		for _, has := range []bool{upper, lower, digit, symbol} {
+			if has {
+				kinds++
+			}
+		}
+		switch {
+		case utf8.RuneCountInString(password) < 8:
+			return passwordViolation("Password should have a minimum length of 8")
+		case kinds < 3:
+			return passwordViolation("Password should have at least three of: uppercase letters, lowercase letters, numbers, symbols") // from memory
+		}
+		return nil
+	}
+	switch {
+	case utf8.RuneCountInString(password) < int(p.MinLength):
+		return passwordViolation("Password should have a minimum length of %d", p.MinLength)
+	case p.Upper && !upper:
+		return passwordViolation("Password should have at least one uppercase letter")
+	case p.Lower && !lower:
+		return passwordViolation("Password should have at least one lowercase letter")
+	case p.Numbers && !digit:
+		return passwordViolation("Password should have at least one number")
+	case p.Symbols && !symbol:
+		return passwordViolation("Password should have at least one symbol")
+	}
+	return nil
+}

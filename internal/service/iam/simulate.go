@@ -1,0 +1,416 @@
+package iam
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// A simulation asks the engine that decides real requests about made-up ones.
+// What a request's context does not say is absent from it, as in AWS's simulator.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+type simulation struct {
+	actions   []string
+	resources []string // empty: "*"
+	owner     string   // account of the resources, or empty
+	principal policy.Principal
+	policies  policy.Policies
+	context   policy.Context
+	written   map[string]string // condition keys as the policies write them, by lower case
+}
+
+// The words of MatchedStatements, as the simulator says them.
+const (
+	sourceIAM      = "IAM Policy"
+	sourceResource = "Resource Policy"
+)
+
+// maxSimulated bounds the policies given with a simulation.
+const maxSimulated = 100
+
+var actionRE = regexp.MustCompile(`^[A-Za-z0-9-]+:[A-Za-z0-9]+$`)
+
+// SimulateCustomPolicy evaluates the policies that the request holds.
+func (s *Service) SimulateCustomPolicy(_ context.Context, in *awsiam.SimulateCustomPolicyInput) (*awsiam.SimulateCustomPolicyOutput, error) {
+	var c checks
+	sim := simulation{resources: in.ResourceArns}
+	sim.actionNames(&c, in.ActionNames)
+	c.page(in.Marker, in.MaxItems)
+	sim.entries(&c, in.ContextEntries)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if err := sim.addInputs(in.PolicyInputList, in.PermissionsBoundaryPolicyInputList); err != nil {
+		return nil, err
+	}
+	if err := sim.addResource(in.ResourcePolicy, in.ResourceOwner, in.CallerArn); err != nil {
+		return nil, err
+	}
+	results, next, err := sim.run(s.clock.Now(), in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.SimulateCustomPolicyOutput{EvaluationResults: results, IsTruncated: next != nil, Marker: next}, nil
+}
+
+// SimulatePrincipalPolicy evaluates the policies of a user, group or role.
+func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.SimulatePrincipalPolicyInput) (*awsiam.SimulatePrincipalPolicyOutput, error) {
+	var c checks
+	sim := simulation{resources: in.ResourceArns}
+	c.arn("policySourceArn", *in.PolicySourceArn)
+	sim.actionNames(&c, in.ActionNames)
+	c.page(in.Marker, in.MaxItems)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.PolicySourceArn)
+	if err != nil {
+		return nil, err
+	}
+	sim.policies, sim.principal = e.policies, e.principal
+	sim.context.Values = e.keys
+	sim.entries(&c, in.ContextEntries)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if err := sim.addInputs(in.PolicyInputList, in.PermissionsBoundaryPolicyInputList); err != nil {
+		return nil, err
+	}
+	caller := in.CallerArn
+	if caller == nil && in.ResourcePolicy != nil {
+		caller = in.PolicySourceArn
+	}
+	if err := sim.addResource(in.ResourcePolicy, in.ResourceOwner, caller); err != nil {
+		return nil, err
+	}
+	results, next, err := sim.run(s.clock.Now(), in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.SimulatePrincipalPolicyOutput{EvaluationResults: results, IsTruncated: next != nil, Marker: next}, nil
+}
+
+func (sim *simulation) actionNames(c *checks, names []string) {
+	for _, n := range names {
+		c.length("actionNames", n, 3, 128)
+		if len(n) >= 3 && !actionRE.MatchString(n) && c.first == nil {
+			c.first = invalidInput("Invalid Action name: %s", n) // from memory
+		}
+	}
+	sim.actions = names
+}
+
+// entries reads the context that the request makes up.
+func (sim *simulation) entries(c *checks, entries []iamtypes.ContextEntry) {
+	if sim.context.Values == nil {
+		sim.context.Values = map[string][]string{}
+	}
+	for _, e := range entries {
+		name, typ := str(e.ContextKeyName), string(e.ContextKeyType)
+		c.length("contextEntries.contextKeyName", name, 5, 256)
+		if typ != "" && !slices.Contains(e.ContextKeyType.Values(), e.ContextKeyType) {
+			c.fail(typ, "contextEntries.contextKeyType", "Member must satisfy enum value set: [boolean, booleanList, binary, date, dateList, ip, binaryList, ipList, numeric, numericList, string, stringList]")
+		}
+		if len(e.ContextKeyValues) > 1 && !strings.HasSuffix(typ, "List") && c.first == nil {
+			c.first = invalidInput("Context key %s of type %s has more than one value.", name, typ) // from memory
+		}
+		sim.context.Values[strings.ToLower(name)] = e.ContextKeyValues
+	}
+}
+
+// addInputs adds the policies that the request holds. A permissions boundary
+// replaces that of the entity.
+func (sim *simulation) addInputs(documents, boundary []string) error {
+	docs, err := parseInputs(documents)
+	if err != nil {
+		return err
+	}
+	for i, doc := range docs {
+		sim.policies.Identity = append(sim.policies.Identity, policy.Source{Name: "PolicyInputList." + strconv.Itoa(i+1), Document: doc})
+	}
+	switch {
+	case len(boundary) > 1:
+		return invalidInput("Only one permissions boundary policy is allowed.") // from memory
+	case len(boundary) == 1:
+		doc, err := policy.Parse(policy.Identity, boundary[0])
+		if err != nil {
+			return invalidInput("Invalid input: %s", err)
+		}
+		sim.policies.Boundary = &policy.Source{Name: "PermissionsBoundaryPolicyInputList.1", Document: doc}
+	}
+	return nil
+}
+
+// addResource adds the resource's policy, who owns it and who calls.
+func (sim *simulation) addResource(document, owner, caller *string) error {
+	if owner != nil {
+		sim.owner = *owner
+		if a, err := arn.Parse(*owner); err == nil {
+			sim.owner = a.Account
+		}
+		if !isAccount(sim.owner) {
+			return invalidInput("Invalid resource owner: %s", *owner) // from memory
+		}
+	}
+	if caller != nil {
+		a, err := arn.Parse(*caller)
+		if err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "user/") {
+			return invalidInput("Invalid CallerArn: %s. CallerArn must be the ARN of an IAM user.", *caller) // from memory
+		}
+		sim.principal.Account, sim.principal.ARN = a.Account, *caller
+		sim.context.Values["aws:principalarn"] = []string{*caller}
+		sim.context.Values["aws:principalaccount"] = []string{a.Account}
+	}
+	if document != nil {
+		if caller == nil {
+			return invalidInput("CallerArn is required when a resource policy is given.") // from memory
+		}
+		doc, err := policy.Parse(policy.Resource, *document)
+		if err != nil {
+			return invalidInput("Invalid input: %s", err)
+		}
+		sim.policies.Resource = []policy.Source{{Name: "ResourcePolicy", Document: doc}}
+	}
+	return nil
+}
+
+// run evaluates one page of all pairs of an action and a resource; only those of
+// the page are evaluated, however many there are.
+func (sim *simulation) run(now time.Time, marker *string, maxItems *int32) (results []iamtypes.EvaluationResult, next *string, err error) {
+	sim.prepare(now)
+	resources := sim.resources
+	if len(resources) == 0 {
+		resources = []string{"*"}
+	}
+	start, most, total := 0, 100, len(sim.actions)*len(resources)
+	if marker != nil {
+		text, err1 := base64.RawURLEncoding.DecodeString(*marker)
+		n, err2 := strconv.Atoi(string(text))
+		if err1 != nil || err2 != nil || n < 0 || n > total {
+			return nil, nil, invalidMarker()
+		}
+		start = n
+	}
+	if maxItems != nil {
+		most = int(*maxItems)
+	}
+	end := min(start+most, total)
+	results = []iamtypes.EvaluationResult{}
+	for i := start; i < end; i++ {
+		results = append(results, sim.evaluate(sim.actions[i/len(resources)], resources[i%len(resources)]))
+	}
+	if end < total {
+		next = aws.String(base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
+	}
+	return results, next, nil
+}
+
+// prepare completes the context and looks how the policies write its keys.
+func (sim *simulation) prepare(now time.Time) {
+	for k, v := range map[string]string{
+		"aws:currenttime": now.UTC().Format(time.RFC3339), "aws:epochtime": strconv.FormatInt(now.Unix(), 10),
+	} {
+		if _, ok := sim.context.Values[k]; !ok {
+			sim.context.Values[k] = []string{v}
+		}
+	}
+	var docs []*policy.Document
+	for _, src := range slices.Concat(sim.policies.Identity, sim.policies.Session, sim.policies.Resource) {
+		docs = append(docs, src.Document)
+	}
+	if sim.policies.Boundary != nil {
+		docs = append(docs, sim.policies.Boundary.Document)
+	}
+	sim.written = map[string]string{}
+	for _, k := range policy.ContextKeys(docs...) {
+		sim.written[strings.ToLower(k)] = k
+	}
+}
+
+// missing names the keys that would have had a say in the decision.
+func (sim *simulation) missing(req policy.Request) []string {
+	req.Context.Unknown = policy.AnyKey
+	out := []string{}
+	for _, k := range policy.Evaluate(req, sim.policies).UnknownKeys {
+		out = append(out, cmp.Or(sim.written[k], k))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (sim *simulation) evaluate(action, resource string) iamtypes.EvaluationResult {
+	req := policy.Request{Action: action, Resource: resource, ResourceAccount: sim.owner, Principal: sim.principal, Context: sim.context}
+	d := policy.Evaluate(req, sim.policies)
+	decision := iamtypes.PolicyEvaluationDecisionTypeImplicitDeny
+	switch {
+	case d.Allowed:
+		decision = iamtypes.PolicyEvaluationDecisionTypeAllowed
+	case d.ExplicitDeny:
+		decision = iamtypes.PolicyEvaluationDecisionTypeExplicitDeny
+	}
+	matched := []iamtypes.Statement{}
+	for _, m := range d.Matched {
+		matched = append(matched, outMatch(m))
+	}
+	var boundary *iamtypes.PermissionsBoundaryDecisionDetail
+	if sim.policies.Boundary != nil {
+		alone := policy.Evaluate(req, policy.Policies{Identity: []policy.Source{*sim.policies.Boundary}})
+		boundary = &iamtypes.PermissionsBoundaryDecisionDetail{AllowedByPermissionsBoundary: alone.Allowed}
+	}
+	out := iamtypes.EvaluationResult{
+		EvalActionName: &action, EvalResourceName: &resource, EvalDecision: decision,
+		MatchedStatements: matched, MissingContextValues: []string{}, PermissionsBoundaryDecisionDetail: boundary,
+	}
+	missing := sim.missing(req)
+	if resource == "*" {
+		out.MissingContextValues = missing
+		return out
+	}
+	out.ResourceSpecificResults = []iamtypes.ResourceSpecificResult{{
+		EvalResourceName: &resource, EvalResourceDecision: decision, MatchedStatements: matched,
+		MissingContextValues: missing, PermissionsBoundaryDecisionDetail: boundary,
+	}}
+	return out
+}
+
+func outMatch(m policy.Match) iamtypes.Statement {
+	out := iamtypes.Statement{
+		SourcePolicyId: aws.String(m.Source[strings.LastIndexByte(m.Source, '/')+1:]), SourcePolicyType: sourceIAM,
+		StartPosition: &iamtypes.Position{Line: int32(m.Start.Line), Column: int32(m.Start.Column)},
+		EndPosition:   &iamtypes.Position{Line: int32(m.End.Line), Column: int32(m.End.Column)},
+	}
+	if m.Type == policy.ResourceBased {
+		out.SourcePolicyType = sourceResource
+	}
+	return out
+}
+
+// An entity is a user, group or role with the policies that bind it.
+type entity struct {
+	policies  policy.Policies
+	principal policy.Principal
+	keys      map[string][]string // that every request of it has, in lower case
+}
+
+// entity finds the user, group or role of account that a request names by its ARN.
+func (s *Service) entity(account, entityARN string) (entity, error) {
+	a, err := arn.Parse(entityARN)
+	typ, _, _ := strings.Cut(a.Resource, "/")
+	if err != nil || a.Service != "iam" || !slices.Contains([]string{"user", "group", "role"}, typ) {
+		// https://github.com/aws/aws-cli/issues/4032
+		return entity{}, invalidInput("Invalid Entity Arn: %s does not clearly define entity type and name.", entityARN)
+	}
+	_, _, name, _ := arnName(entityARN, typ)
+	if a.Account != account {
+		return entity{}, noSuchEntity("The %s with name %s cannot be found.", typ, name)
+	}
+	e := entity{principal: policy.Principal{Account: account, ARN: entityARN}}
+	p := awsapi.Principal{Account: account, ARN: entityARN, Name: name}
+	var missing error
+	switch typ {
+	case "user":
+		u, err := users.Get(s.store, nameKey(account, name))
+		if err != nil || u.arn(account) != entityARN {
+			missing = noSuchUser(name)
+		}
+		p.Type, p.UserID, p.Tags = awsapi.IAMUser, u.ID, tagMap(u.Tags)
+	case "role":
+		r, err := roles.Get(s.store, nameKey(account, name))
+		if err != nil || r.arn(account) != entityARN {
+			missing = noSuchRole(name)
+		}
+		p.Type, p.UserID, p.RoleARN, p.Tags = awsapi.AssumedRole, r.ID+":simulated", entityARN, tagMap(r.Tags)
+		e.principal.RoleARN = entityARN
+	case "group":
+		g, err := groups.Get(s.store, nameKey(account, name))
+		if err != nil || g.arn(account) != entityARN {
+			return e, noSuchGroup(name)
+		}
+		s.addIdentity(&e.policies, account, entityARN, &g.identity)
+		e.keys = map[string][]string{"aws:principalaccount": {account}}
+		return e, nil
+	}
+	if missing != nil {
+		return e, missing
+	}
+	e.policies, _ = s.PoliciesOf(p)
+	e.principal.ID = p.UserID
+	e.keys = map[string][]string{
+		"aws:principalaccount": {account}, "aws:principalarn": {entityARN}, "aws:userid": {p.UserID}, "aws:principaltype": {"User"},
+	}
+	if p.Type == awsapi.IAMUser {
+		e.keys["aws:username"] = []string{name}
+	} else {
+		e.keys["aws:principaltype"] = []string{"AssumedRole"}
+	}
+	for k, v := range p.Tags {
+		e.keys["aws:principaltag/"+strings.ToLower(k)] = []string{v}
+	}
+	return e, nil
+}
+
+// GetContextKeysForCustomPolicy names the condition keys that policies ask for.
+func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *awsiam.GetContextKeysForCustomPolicyInput) (*awsiam.GetContextKeysForCustomPolicyOutput, error) {
+	docs, err := parseInputs(in.PolicyInputList)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.GetContextKeysForCustomPolicyOutput{ContextKeyNames: contextKeys(docs)}, nil
+}
+
+// GetContextKeysForPrincipalPolicy names the condition keys that the policies of a
+// user, group or role ask for.
+func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *awsiam.GetContextKeysForPrincipalPolicyInput) (*awsiam.GetContextKeysForPrincipalPolicyOutput, error) {
+	var c checks
+	c.arn("policySourceArn", *in.PolicySourceArn)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.PolicySourceArn)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := parseInputs(in.PolicyInputList)
+	if err != nil {
+		return nil, err
+	}
+	for _, src := range e.policies.Identity {
+		docs = append(docs, src.Document)
+	}
+	return &awsiam.GetContextKeysForPrincipalPolicyOutput{ContextKeyNames: contextKeys(docs)}, nil
+}
+
+func parseInputs(texts []string) ([]*policy.Document, error) {
+	if len(texts) > maxSimulated {
+		return nil, invalidInput("A simulation takes at most %d policies.", maxSimulated) // no source
+	}
+	var docs []*policy.Document
+	for _, text := range texts {
+		doc, err := policy.Parse(policy.Identity, text)
+		if err != nil {
+			return nil, invalidInput("Invalid input: %s", err)
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+func contextKeys(docs []*policy.Document) []string {
+	if keys := policy.ContextKeys(docs...); keys != nil {
+		return keys
+	}
+	return []string{}
+}
