@@ -7,8 +7,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/child"
+	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
 )
 
 func main() {
-	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main}))
+	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main}))
 }

@@ -6,8 +6,9 @@
 // parent is gone, or wants it to stop. Up the second the child sends messages.
 // Nothing secret is in arguments or environment.
 //
-// The package knows nothing of what children do. cmd/drydock names them (Modes);
-// internal/controlplane supervises its own (Supervisor).
+// The package knows nothing of what children do. cmd/drydock names them (Modes).
+// A Supervisor keeps a long-lived one running (internal/controlplane); a Worker is
+// one to talk with and to throw away (internal/node/guest/sandbox).
 package childproc
 
 import (
@@ -40,6 +41,9 @@ type Env struct {
 	Config []byte
 	// Report sends one message to the parent. It may be called concurrently.
 	Report func([]byte) error
+	// Receive waits for the next message of the parent; a Worker's parent sends
+	// some. It fails when there will be none.
+	Receive func(context.Context) ([]byte, error)
 }
 
 // A Main is the main function of a child. ctx ends when the parent wants the
@@ -87,9 +91,16 @@ func be(ctx context.Context, run Main) (int, error) {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	messages := make(chan []byte)
 	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, down)
-		cancel()
+		defer cancel()
+		for {
+			msg, err := readFrame(down)
+			if err != nil {
+				return
+			}
+			messages <- msg
+		}
 	}()
 	var mu sync.Mutex
 	return run(ctx, Env{
@@ -98,6 +109,14 @@ func be(ctx context.Context, run Main) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return writeFrame(up, msg)
+		},
+		Receive: func(ctx context.Context) ([]byte, error) {
+			select {
+			case msg := <-messages:
+				return msg, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		},
 	}), nil
 }

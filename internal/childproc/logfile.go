@@ -40,17 +40,22 @@ func (l *logFile) open() error {
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	total := len(p)
 	if l.f != nil && l.size > 0 && l.size+int64(len(p)) > l.limit {
+		// The old file ends with a whole line.
+		end := bytes.IndexByte(p, '\n') + 1
+		_, _ = l.f.Write(p[:end])
+		p = p[end:]
 		_ = l.f.Close()
 		l.f = nil
 		_ = os.Rename(l.path, l.path+".1")
 	}
 	if l.f == nil && l.open() != nil {
-		return len(p), nil
+		return total, nil
 	}
 	n, _ := l.f.Write(p)
 	l.size += int64(n)
-	return len(p), nil
+	return total, nil
 }
 
 func (l *logFile) Close() error {

@@ -114,7 +114,7 @@ type machine struct {
 	job     Job
 	outside func(context.Context, *Call) (int, bool)
 	has     func(path string) bool // hasProgram, which the programs cannot name themselves
-	left    atomic.Int64 // commands
+	left    atomic.Int64           // commands
 	depth   atomic.Int32
 
 	mu      sync.Mutex
@@ -141,6 +141,10 @@ type Call struct {
 	m   *machine
 	env expand.Environ
 }
+
+// NewCall returns a call of a program outside, for those who run such programs in
+// another place than the shell.
+func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
 
 // Getenv returns an environment variable, empty if it is not there.
 func (c *Call) Getenv(name string) string {

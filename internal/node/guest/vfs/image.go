@@ -1,11 +1,14 @@
 package vfs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -74,4 +77,72 @@ func (f *FS) Restore(image []Record) error {
 	defer f.mu.Unlock()
 	f.root, f.bytes, f.files = next.root, next.bytes, next.files
 	return nil
+}
+
+// A Change is one difference between two images.
+type Change struct {
+	Record
+	Removed bool // the path is no more, and all that was below it
+}
+
+// Diff returns what turns one image into another, in the order to apply it.
+func Diff(before, after []Record) []Change {
+	old := make(map[string]*Record, len(before))
+	for i := range before {
+		old[before[i].Path] = &before[i]
+	}
+	kept := make(map[string]bool, len(after))
+	var changed []Change
+	for _, r := range after {
+		kept[r.Path] = true
+		if was, ok := old[r.Path]; !ok || !was.same(&r) {
+			changed = append(changed, Change{Record: r})
+		}
+	}
+	var out []Change
+	gone := "\x00" // the last removed folder
+	for _, r := range before {
+		if !kept[r.Path] && !strings.HasPrefix(r.Path, gone) {
+			out = append(out, Change{Record: Record{Path: r.Path}, Removed: true})
+			gone = r.Path + "/"
+		}
+	}
+	return append(out, changed...)
+}
+
+func (r *Record) same(o *Record) bool {
+	return r.Mode == o.Mode && r.UID == o.UID && r.GID == o.GID && r.Target == o.Target && bytes.Equal(r.Data, o.Data) &&
+		(r.Mode.IsDir() || r.ModTime.Equal(o.ModTime)) // a folder's time changes with what is in it
+}
+
+// Apply makes changes that Diff found, over whatever is there by now.
+func (f *FS) Apply(changes []Change) error {
+	var errs []error
+	for _, c := range changes {
+		if c.Removed {
+			errs = append(errs, f.RemoveAll(c.Path))
+			continue
+		}
+		i, err := f.Lstat(c.Path)
+		if err == nil && i.Mode()&fs.ModeType != c.Mode&fs.ModeType {
+			errs = append(errs, f.RemoveAll(c.Path))
+		}
+		switch {
+		case c.Mode.IsDir():
+			err = f.MkdirAll(c.Path, c.Mode.Perm())
+		case c.Mode&fs.ModeSymlink != 0:
+			_ = f.Remove(c.Path) // replaced
+			errs = append(errs, f.Symlink(c.Target, c.Path))
+			continue
+		default:
+			err = f.WriteFile(c.Path, c.Data, c.Mode.Perm())
+		}
+		if err == nil {
+			err = f.change("restore", c.Path, func(n *inode) {
+				n.mode, n.uid, n.gid, n.modTime = c.Mode, c.UID, c.GID, c.ModTime
+			})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

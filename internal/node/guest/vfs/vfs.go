@@ -26,7 +26,7 @@ type Limits struct {
 }
 
 // DefaultLimits are for machines of which thousands share one process.
-var DefaultLimits = Limits{Bytes: 16 << 20, Files: 4096}
+var DefaultLimits = Limits{Bytes: 8 << 20, Files: 4096}
 
 const (
 	maxName  = 255
@@ -61,6 +61,9 @@ func New(limits Limits, now func() time.Time) *FS {
 	}
 	return &FS{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}
 }
+
+// Limits returns the file system's bounds.
+func (f *FS) Limits() Limits { return f.limits }
 
 func fail(op, name string, errno syscall.Errno) error {
 	return &fs.PathError{Op: op, Path: name, Err: errno}

@@ -199,3 +199,39 @@ func TestOpenFlags(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+func TestDiffAndApply(t *testing.T) {
+	a, b := newFS(t), newFS(t)
+	if err := b.Restore(a.Image()); err != nil {
+		t.Fatal(err)
+	}
+	before := a.Image()
+	for _, err := range []error{
+		a.RemoveAll("/etc/eks"),
+		a.WriteFile("/etc/new", []byte("x"), 0o600),
+		a.Remove("/config"),
+		a.Mkdir("/config", 0o755),
+		a.WriteFile("/config/f", nil, 0o644),
+		b.WriteFile("/etc/meanwhile", []byte("kept"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes := vfs.Diff(before, a.Image())
+	if err := b.Apply(changes); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.ReadFile("/etc/meanwhile"); err != nil || string(got) != "kept" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := b.Remove("/etc/meanwhile"); err != nil {
+		t.Fatal(err)
+	}
+	if left := vfs.Diff(a.Image(), b.Image()); len(left) > 0 {
+		t.Errorf("still different: %+v", left)
+	}
+	if same := vfs.Diff(before, before); len(same) > 0 {
+		t.Errorf("different from itself: %+v", same)
+	}
+}

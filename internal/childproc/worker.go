@@ -1,0 +1,148 @@
+package childproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+)
+
+// A WorkerSpec says which child to run. Mode is required.
+type WorkerSpec struct {
+	// Mode is the name in Modes.
+	Mode string
+	// Executable is the program; by default this one.
+	Executable string
+	// Args are put before the arguments that make the program a child.
+	Args []string
+	// Env is the child's environment, as "NAME=value".
+	Env []string
+	// Config is the child's configuration.
+	Config []byte
+}
+
+// A Worker is a child to talk with: messages down, messages up. It is not started
+// again when it ends.
+type Worker struct {
+	down *os.File
+	up   *os.File
+	send sync.Mutex
+
+	process *os.Process
+	done    chan struct{}
+	err     error // why it ended; read after done
+	kill    sync.Once
+}
+
+// maxWorkerLog is how much of a worker's standard error its end tells.
+const maxWorkerLog = 4 << 10
+
+// StartWorker starts a child, which ends with Kill, with its parent, or by itself.
+func StartWorker(spec WorkerSpec) (*Worker, error) {
+	exe := spec.Executable
+	if exe == "" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	downR, downW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	upR, upW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, downR.Close(), downW.Close())
+	}
+	log := &head{limit: maxWorkerLog}
+	cmd := exec.Command(exe, append(append([]string{}, spec.Args...), command, spec.Mode)...) //nolint:noctx // Kill ends it
+	cmd.Env = append([]string{}, spec.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{downR, upW}
+	cmd.SysProcAttr = sysProcAttr()
+	w := &Worker{down: downW, up: upR, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// Pdeathsig watches the thread that started the child: it must live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		_, _ = downR.Close(), upW.Close() // the child has its own
+		started <- err
+		if err != nil {
+			return
+		}
+		defer close(w.done)
+		if err := cmd.Wait(); err != nil {
+			w.err = fmt.Errorf("%w: %s", err, log.text())
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, errors.Join(err, downW.Close(), upR.Close())
+	}
+	w.process = cmd.Process
+	if err := w.Send(spec.Config); err != nil {
+		w.Kill()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Send sends a message. It may be called concurrently.
+func (w *Worker) Send(msg []byte) error {
+	w.send.Lock()
+	defer w.send.Unlock()
+	return writeFrame(w.down, msg)
+}
+
+// Receive waits for the child's next message. When ctx ends it kills the child.
+func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.process.Kill() })
+	defer stop()
+	msg, err := readFrame(w.up)
+	if err == nil {
+		return msg, nil
+	}
+	<-w.done // nobody but the child closes the pipe
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if w.err != nil {
+		return nil, fmt.Errorf("the child ended: %w", w.err)
+	}
+	return nil, fmt.Errorf("the child ended: %w", err)
+}
+
+// Kill ends the child and returns when it is gone.
+func (w *Worker) Kill() {
+	w.kill.Do(func() {
+		_ = w.process.Kill()
+		<-w.done
+		_, _ = w.down.Close(), w.up.Close()
+	})
+	<-w.done
+}
+
+// A head keeps the beginning of what is written to it.
+type head struct {
+	limit int
+	mu    sync.Mutex
+	buf   bytes.Buffer
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.buf.Write(p[:min(len(p), h.limit-h.buf.Len())])
+	return len(p), nil
+}
+
+func (h *head) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.buf.String()
+}

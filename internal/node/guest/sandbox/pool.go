@@ -1,0 +1,225 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+// Config says how a Pool's children are started.
+type Config struct {
+	// Executable is the program to run as a child; empty: this one.
+	Executable string
+	// Args are put before the arguments that make it a child.
+	Args []string
+	// Size is how many scripts may run at once; 0: one per processor.
+	Size int
+	// Timeout is how long a script may take; 0 means two minutes.
+	Timeout time.Duration
+}
+
+// A Pool runs scripts in child processes, which it keeps for the next ones.
+type Pool struct {
+	cfg   Config
+	slots chan struct{}
+
+	mu     sync.Mutex
+	idle   []*childproc.Worker
+	closed bool
+	runs   sync.WaitGroup
+}
+
+// ErrKilled says that a script's process ended under it: it took too much memory,
+// or called itself without end.
+var ErrKilled = errors.New("the script was killed")
+
+// ErrTimeout says that a script took too long.
+var ErrTimeout = errors.New("the script was killed: it took too long")
+
+// NewPool returns a pool, which starts nothing before it is asked to run something.
+func NewPool(cfg Config) *Pool {
+	if cfg.Size == 0 {
+		cfg.Size = runtime.GOMAXPROCS(0)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 2 * time.Minute
+	}
+	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size)}
+}
+
+// Close ends all children. Scripts that run are killed with ctx of their Run only.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, w := range idle {
+		w.Kill()
+	}
+	p.runs.Wait()
+}
+
+// Run is shell.Run in a child process. Job.FS sees what the script has changed when
+// Run returns; Job.Outside runs here, over a copy of the script's files.
+func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
+	p.runs.Add(1)
+	defer p.runs.Done()
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return shell.Result{}, ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	w, err := p.worker()
+	if err != nil {
+		return shell.Result{}, fmt.Errorf("starting a process for scripts: %w", err)
+	}
+	res, err := converse(limited, w, job)
+	switch {
+	case err == nil || errors.Is(err, shell.ErrTooManyCommands):
+		p.put(w)
+	default:
+		w.Kill()
+		if ctx.Err() == nil && limited.Err() != nil {
+			err = ErrTimeout
+		}
+	}
+	return res, err
+}
+
+func (p *Pool) worker() (*childproc.Worker, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errors.New("the pool is closed")
+	}
+	if n := len(p.idle); n > 0 {
+		w := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return w, nil
+	}
+	p.mu.Unlock()
+	return childproc.StartWorker(childproc.WorkerSpec{
+		Mode: Mode, Executable: p.cfg.Executable, Args: p.cfg.Args,
+		Env: []string{"TMPDIR=/dev/null/none", "GOMAXPROCS=2", "GOTRACEBACK=none", "PATH=" + os.DevNull},
+	})
+}
+
+func (p *Pool) put(w *childproc.Worker) {
+	p.mu.Lock()
+	if !p.closed {
+		p.idle = append(p.idle, w)
+		w = nil
+	}
+	p.mu.Unlock()
+	if w != nil {
+		w.Kill()
+	}
+}
+
+// converse sends a job and answers the child until it ends.
+func converse(ctx context.Context, w *childproc.Worker, job shell.Job) (shell.Result, error) {
+	stdin, err := pipedInto(job.Stdin)
+	if err != nil {
+		return shell.Result{}, err
+	}
+	send := func(m message) error {
+		b, err := encode(m)
+		if err != nil {
+			return err
+		}
+		return w.Send(b)
+	}
+	if err := send(message{Job: &jobMessage{
+		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
+		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands,
+	}}); err != nil {
+		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
+	}
+	calls, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for {
+		b, err := w.Receive(ctx)
+		if err != nil {
+			return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
+		}
+		m, err := decode(b)
+		switch {
+		case err != nil:
+			return shell.Result{Status: 137}, err
+		case m.Output != nil:
+			out := job.Stdout
+			if m.Output.Err {
+				out = job.Stderr
+			}
+			if out != nil {
+				_, _ = out.Write(m.Output.Text) // the reader is our own
+			}
+		case m.Call != nil:
+			running.Go(func() {
+				// A child that is gone needs no answer; Receive tells.
+				_ = send(message{Answer: answer(calls, job, m.Call)})
+			})
+		case m.End != nil:
+			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown}
+			if err := job.FS.Apply(m.End.Changes); err != nil {
+				return res, err
+			}
+			if m.End.Killed {
+				return res, shell.ErrTooManyCommands
+			}
+			return res, nil
+		}
+	}
+}
+
+// answer runs a program outside.
+func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
+	a := &answerMessage{ID: m.ID}
+	if job.Outside == nil {
+		return a
+	}
+	files := vfs.New(job.FS.Limits(), nil)
+	if err := files.Restore(m.Files); err != nil {
+		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
+		return a
+	}
+	var stdout, stderr bytes.Buffer
+	c := shell.NewCall(m.Args, m.Env)
+	c.FS, c.Dir, c.User = files, m.Dir, m.User
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), limit(&stdout), limit(&stderr)
+	a.Status, a.Found = job.Outside(ctx, c)
+	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
+	a.Changes = vfs.Diff(m.Files, files.Image())
+	return a
+}
+
+// maxProgramOutput bounds what a program outside may print.
+const maxProgramOutput = 4 << 20
+
+func limit(b *bytes.Buffer) io.Writer { return limited{b} }
+
+type limited struct{ b *bytes.Buffer }
+
+func (l limited) Write(p []byte) (int, error) {
+	if l.b.Len()+len(p) > maxProgramOutput {
+		return 0, io.ErrShortWrite
+	}
+	return l.b.Write(p)
+}

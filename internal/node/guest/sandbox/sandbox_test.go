@@ -1,0 +1,125 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+// The test binary is the child as well.
+func TestMain(m *testing.M) {
+	if code, ok := (childproc.Modes{sandbox.Mode: sandbox.Main}).Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func newPool(t testing.TB, cfg sandbox.Config) *sandbox.Pool {
+	t.Helper()
+	p := sandbox.NewPool(cfg)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func run(t testing.TB, p *sandbox.Pool, f *vfs.FS, script string, outside func(context.Context, *shell.Call) (int, bool)) (string, shell.Result, error) {
+	t.Helper()
+	var out bytes.Buffer
+	res, err := p.Run(t.Context(), shell.Job{FS: f, Script: []byte(script), Name: "s", Stdout: &out, Stderr: &out, Outside: outside})
+	return out.String(), res, err
+}
+
+func newFS(t testing.TB) *vfs.FS {
+	t.Helper()
+	f := vfs.New(vfs.DefaultLimits, nil)
+	if err := f.MkdirAll("/tmp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestScriptsRunInAChild(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), newFS(t)
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		in, _ := io.ReadAll(c.Stdin)
+		before, _ := c.FS.ReadFile("/tmp/before")
+		fmt.Fprintf(c.Stdout, "%s|%s|%s|%s\n", c.Args[1], c.Getenv("X"), in, before)
+		fmt.Fprintln(c.Stderr, "complaint")
+		return 5, c.FS.WriteFile("/tmp/made", []byte("outside"), 0o644) == nil
+	}
+	out, res, err := run(t, p, f, "export X=x; echo old > /tmp/before; echo -n in | ask a | tee /tmp/teed; cat /tmp/made; ask b || exit $?; echo no", outside)
+	if err != nil || res.Status != 5 {
+		t.Fatalf("%+v, %v\n%s", res, err, out)
+	}
+	if want := "a|x|in|old\n\n"; !strings.Contains(out, want) || !strings.Contains(out, "complaint\n") || !strings.Contains(out, "outside") || strings.Contains(out, "no\n") {
+		t.Errorf("%q", out)
+	}
+	for name, want := range map[string]string{"/tmp/teed": "a|x|in|old\n\n", "/tmp/made": "outside", "/tmp/before": "old\n"} {
+		if b, err := f.ReadFile(name); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	out, res, err = run(t, p, f, "nope", nil)
+	if err != nil || res.Status != 127 || out != "s: line 1: nope: command not found\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+// Whatever a script does to its interpreter, the next one runs.
+func TestRunawaysAreKilled(t *testing.T) {
+	p := newPool(t, sandbox.Config{Timeout: 20 * time.Second})
+	for name, tc := range map[string]struct {
+		script string
+		want   error
+	}{
+		"a recursion": {"f() { f; }; f", nil},
+		"eval":        {"x='eval \"$x\"'; eval \"$x\"", nil},
+		"memory":      {"x=0123456789; while true; do x=$x$x$x$x; done", sandbox.ErrKilled},
+		"braces":      {"echo {1..10000}{1..10000}{1..10000}", nil}, // refused by the interpreter
+		"commands":    {"while true; do :; done", shell.ErrTooManyCommands},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, res, err := run(t, p, newFS(t), tc.script, nil)
+			if tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("%+v, %v", res, err)
+			}
+			if out, res, err := run(t, p, newFS(t), "echo fine", nil); err != nil || out != "fine\n" {
+				t.Errorf("the next script: %q, %+v, %v", out, res, err)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	p := newPool(t, sandbox.Config{Timeout: 200 * time.Millisecond, Size: 1})
+	if _, _, err := run(t, p, newFS(t), "sleep 100", nil); !errors.Is(err, sandbox.ErrTimeout) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Run(ctx, shell.Job{FS: newFS(t), Script: []byte("echo"), Name: "s"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	p, f := newPool(b, sandbox.Config{}), newFS(b)
+	for b.Loop() {
+		if _, _, err := run(b, p, f, "set -e; x=1; echo $x > /tmp/x", nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
