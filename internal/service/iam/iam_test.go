@@ -46,9 +46,9 @@ func newWorld(t *testing.T) *world {
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, err
 		},
-		Authorizer: authz.New(authz.Config{
+		AuthorizeInput: authz.New(authz.Config{
 			Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
-		}),
+		}).Authorize,
 	})
 	return w
 }

@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 			secret, p, err := w.iam.LookupAccessKey(ctx, key)
 			return sigv4.Credential{SecretKey: secret, Principal: p}, translate(err)
 		},
-		Authorizer: w.authorizer,
+		AuthorizeInput: w.authorizer.Authorize,
 	})
 	return w
 }
