@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // A Document is a parsed policy. It is immutable: share it.
 type Document struct {
@@ -8,16 +11,61 @@ type Document struct {
 	ID         string
 	Statements []Statement
 
-	prepared bool
+	// byVendor holds, for each vendor, the statements that name actions of it, in
+	// order, and under "" those that may apply to any. Parse prepares it; see ready.
+	byVendor map[string][]int
 }
 
-// Span says where a statement stands in the text that was parsed.
-func (s *Statement) Span() (start, end Position) { return s.start, s.end }
+// relevant are the statements that may apply to a vendor's actions, in order.
+func (d *Document) relevant(vendor string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		named, others := d.byVendor[vendor], d.byVendor[""]
+		if vendor == "" {
+			named = nil
+		}
+		for len(named)+len(others) > 0 {
+			next := &others
+			if len(others) == 0 || len(named) > 0 && named[0] < others[0] {
+				next = &named
+			}
+			if !yield((*next)[0]) {
+				return
+			}
+			*next = (*next)[1:]
+		}
+	}
+}
+
+func (d *Document) index() {
+	d.byVendor = map[string][]int{}
+	for i := range d.Statements {
+		for _, v := range d.Statements[i].vendors() {
+			if list := d.byVendor[v]; len(list) == 0 || list[len(list)-1] != i {
+				d.byVendor[v] = append(list, i)
+			}
+		}
+	}
+}
+
+// vendors lists those whose actions s may apply to, perhaps repeatedly; "" alone
+// says any.
+func (s *Statement) vendors() []string {
+	if s.NotActions != nil {
+		return []string{""}
+	}
+	out := make([]string, len(s.actions.patterns))
+	for i := range out {
+		if out[i] = vendorOf(&s.actions.patterns[i]); out[i] == "" {
+			return []string{""}
+		}
+	}
+	return out
+}
 
 // ready returns d prepared for evaluation. Parse has done it; a document made by
 // hand is prepared each time, for it may be shared.
 func (d *Document) ready() *Document {
-	if d.prepared {
+	if d.byVendor != nil {
 		return d
 	}
 	out := *d
@@ -41,7 +89,7 @@ func (d *Document) prepare() {
 			s.tests = append(s.tests, newTest(&s.Conditions[j], d.Version))
 		}
 	}
-	d.prepared = true
+	d.index()
 }
 
 // A Statement is one statement of a policy. Exactly one of Actions and
@@ -65,6 +113,9 @@ type Statement struct {
 	resources []arnTemplate
 	tests     []test
 }
+
+// Span says where a statement stands in the text that was parsed.
+func (s *Statement) Span() (start, end Position) { return s.start, s.end }
 
 // Principals are the identities a statement of a resource or trust policy names.
 type Principals struct {

@@ -40,7 +40,7 @@ func (l *layer) match(source string, s *Statement, index int) Match {
 func (l *layer) weigh(q *question, d *Decision) {
 	for _, src := range l.sources {
 		doc := src.Document.ready()
-		for i := range doc.Statements {
+		for i := range doc.relevant(q.vendor) {
 			s := &doc.Statements[i]
 			v := s.applies(q)
 			if v == no {

@@ -40,11 +40,7 @@ func (s *Statement) applies(q *question) verdict {
 }
 
 func (s *Statement) action(q *question) bool {
-	found := s.actions.all
-	if !found {
-		found = anyGlob(s.actions.byVendor[q.vendor], q.action) || anyGlob(s.actions.anyVendor, q.action)
-	}
-	return found == (s.NotActions == nil)
+	return s.actions.has(q) == (s.NotActions == nil)
 }
 
 // resource decides Resource and NotResource. Statements without either (trust
@@ -100,32 +96,51 @@ func (s *Statement) unknownKeys(q *question, keys []string) []string {
 	return keys
 }
 
-// An actionSet is a statement's Action or NotAction, in lower case, by the vendor
-// the patterns name. AWS's ReadOnlyAccess names 2,500 actions.
+// An actionSet is a statement's Action or NotAction, in lower case. If there are
+// many patterns they are kept by the vendor they name, and under "" those in whose
+// vendor a wildcard stands: AWS's ReadOnlyAccess names 2,500 actions.
 type actionSet struct {
-	all       bool
-	byVendor  map[string][]glob
-	anyVendor []glob // a wildcard stands in the vendor
+	all      bool
+	patterns []glob
+	byVendor map[string][]glob
 }
+
+// manyActions is from when on looking up a vendor is worth while.
+const manyActions = 16
 
 func compileActions(patterns []string) actionSet {
 	var out actionSet
 	for _, p := range patterns {
-		p = strings.ToLower(p)
-		vendor, _, ok := strings.Cut(p, ":")
-		switch {
-		case isStars(p):
-			out.all = true
-		case strings.ContainsAny(vendor, "*?") || !ok:
-			out.anyVendor = append(out.anyVendor, newGlob(p, nil))
-		default:
-			if out.byVendor == nil {
-				out.byVendor = map[string][]glob{}
-			}
-			out.byVendor[vendor] = append(out.byVendor[vendor], newGlob(p, nil))
+		out.all = out.all || isStars(p)
+		out.patterns = append(out.patterns, newGlob(strings.ToLower(p), nil))
+	}
+	if len(patterns) >= manyActions {
+		out.byVendor = map[string][]glob{}
+		for _, g := range out.patterns {
+			out.byVendor[vendorOf(&g)] = append(out.byVendor[vendorOf(&g)], g)
 		}
 	}
 	return out
+}
+
+func (a *actionSet) has(q *question) bool {
+	if a.all {
+		return true
+	}
+	if a.byVendor == nil {
+		return anyGlob(a.patterns, q.action)
+	}
+	return anyGlob(a.byVendor[q.vendor], q.action) || anyGlob(a.byVendor[""], q.action)
+}
+
+// vendorOf returns the vendor of an action pattern, or "" if a wildcard stands
+// before the colon.
+func vendorOf(g *glob) string {
+	vendor, _, ok := strings.Cut(g.text, ":")
+	if !ok || strings.ContainsAny(vendor, "*?") {
+		return ""
+	}
+	return vendor
 }
 
 func anyGlob(globs []glob, s string) bool {

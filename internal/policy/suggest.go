@@ -312,6 +312,7 @@ func (p *Policies) add(t PolicyType, src Source) {
 	}
 	merged := *(*one).Document.ready()
 	merged.Statements = slices.Concat(merged.Statements, src.Document.Statements)
+	merged.index()
 	*one = &Source{Name: (*one).Name, Document: &merged}
 }
 

@@ -1,0 +1,103 @@
+package policy_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// attached makes ten policies of fifty statements each, as large as IAM lets an
+// identity have: some of the request's action, with conditions and variables. The
+// last allows it.
+func attached(tb testing.TB) policy.Policies {
+	tb.Helper()
+	var p policy.Policies
+	for i := range 10 {
+		var statements []string
+		for j := range 49 {
+			statements = append(statements, fmt.Sprintf([]string{
+				`{"Sid":"S%[1]d","Effect":"Allow","Action":["ec2:Describe%[1]d*","s3:Get*","eks:List%[1]d"],"Resource":"arn:aws:ec2:*:*:instance/*"}`,
+				`{"Sid":"S%[1]d","Effect":"Allow","Action":"eks:*","Resource":"arn:aws:eks:*:111122223333:cluster/team-%[1]d-*"}`,
+				`{"Sid":"S%[1]d","Effect":"Allow","Action":"eks:Describe*","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"t%[1]d"}}}`,
+				`{"Sid":"S%[1]d","Effect":"Deny","Action":["eks:Delete*","ec2:Terminate*"],"Resource":"*","Condition":{"Bool":{"aws:MultiFactorAuthPresent":"false"}}}`,
+				`{"Sid":"S%[1]d","Effect":"Allow","Action":"iam:*AccessKey*","Resource":"arn:aws:iam::*:user/${aws:username}"}`,
+			}[j%5], j))
+		}
+		statements = append(statements, `{"Sid":"Last","Effect":"Allow","Action":"eks:DescribeCluster","Resource":"arn:aws:eks:*:*:cluster/${aws:username}*"}`)
+		doc, err := policy.Parse(policy.Identity, `{"Version":"2012-10-17","Statement":[`+strings.Join(statements, ",")+`]}`)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		p.Identity = append(p.Identity, policy.Source{Name: fmt.Sprint(i), Document: doc})
+	}
+	return p
+}
+
+func described() policy.Request {
+	return policy.Request{
+		Action: "eks:DescribeCluster", Resource: "arn:aws:eks:us-east-1:111122223333:cluster/ann-1", Principal: ann,
+		Context: policy.Context{Values: map[string][]string{"aws:username": {"ann"}, "aws:multifactorauthpresent": {"true"}, "aws:resourcetag/team": {"x"}}},
+	}
+}
+
+// The budget is 50 µs: ten policies of fifty statements.
+func BenchmarkAuthorize(b *testing.B) {
+	p, req := attached(b), described()
+	if !policy.Evaluate(req, p).Allowed {
+		b.Fatal("refused")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		policy.Evaluate(req, p)
+	}
+}
+
+func BenchmarkExplain(b *testing.B) {
+	p, req := attached(b), described()
+	b.ReportAllocs()
+	for b.Loop() {
+		policy.Explain(req, p)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	text := `{"Version":"2012-10-17","Statement":[{"Sid":"A","Effect":"Allow","Action":["eks:*","iam:Get?*"],"Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"us-east-1"}}}]}`
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := policy.Parse(policy.Identity, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A million decisions (fewer in a short run) leave nothing behind.
+func TestDecisionsDoNotGrow(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
+	p, req := attached(t), described()
+	p.Identity = p.Identity[9:]
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	decide := func(n int) {
+		for range n {
+			if !policy.Evaluate(req, p).Allowed {
+				t.Fatal("refused")
+			}
+		}
+	}
+	decide(1000)
+	before := heap()
+	decide(n)
+	if after := heap(); after > before+1<<20 {
+		t.Errorf("the heap grew from %d to %d bytes in %d decisions", before, after, n)
+	}
+}
