@@ -46,6 +46,8 @@ type Config struct {
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
 	// AuthorizeInput decides instead of Authorize, as the daemon's authz.Authorizer does.
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
+	// Used is told of every signed call; nil tells nobody.
+	Used func(call *awsapi.Call)
 	// Clock is nil for the real clock.
 	Clock clock.Clock
 	// Journal is nil for none.
@@ -113,6 +115,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Services:  services,
 		Lookup:    lookup(cfg.Lookup),
 		Authorize: authorize,
+		Used:      cfg.Used,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,
 		Clock:     cfg.Clock,

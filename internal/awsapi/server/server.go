@@ -189,6 +189,9 @@ func (x *exchange) run() (out any, err error) {
 			return nil, err
 		}
 	}
+	if x.s.cfg.Used != nil && x.auth != nil {
+		x.s.cfg.Used(&x.call)
+	}
 	ctx := awsapi.WithCall(x.r.Context(), &x.call)
 	if err := x.authorize(ctx); err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, err
 		},
+		Used: w.iam.RecordUse,
 		AuthorizeInput: authz.New(authz.Config{
 			Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
 		}).Authorize,

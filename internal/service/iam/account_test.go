@@ -1,0 +1,221 @@
+package iam_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAccountAlias(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	one, account := w.root(t)
+	two, _ := w.root(t)
+	alias := aws.String("acme-" + account)
+	create := func(c *awsiam.Client, alias *string) error {
+		_, err := c.CreateAccountAlias(ctx, &awsiam.CreateAccountAliasInput{AccountAlias: alias})
+		return err
+	}
+	for _, bad := range []string{"ab", "-acme", "acme-", "ac--me", "Acme", strings.Repeat("a", 64)} {
+		wantError(t, create(one, &bad), "ValidationError", "")
+	}
+	check(t, create(one, alias))
+	wantError(t, create(two, alias), "EntityAlreadyExists", "The account alias "+*alias+" already exists.")
+	check(t, create(one, aws.String(*alias+"-2"))) // replaces the first
+	got := must[*awsiam.ListAccountAliasesOutput](t)(one.ListAccountAliases(ctx, &awsiam.ListAccountAliasesInput{}))
+	if diff := cmp.Diff([]string{*alias + "-2"}, got.AccountAliases); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	check(t, create(two, alias))
+	_, err := one.DeleteAccountAlias(ctx, &awsiam.DeleteAccountAliasInput{AccountAlias: alias})
+	wantError(t, err, "NoSuchEntity", "")
+}
+
+func TestPasswords(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	ann := aws.String("ann")
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: ann})
+	check(t, err)
+	_, err = c.GetAccountPasswordPolicy(ctx, &awsiam.GetAccountPasswordPolicyInput{})
+	wantError(t, err, "NoSuchEntity", "The Password Policy with domain name "+account+" cannot be found.")
+	_, err = c.GetLoginProfile(ctx, &awsiam.GetLoginProfileInput{UserName: ann})
+	wantError(t, err, "NoSuchEntity", "Login Profile for User ann cannot be found.")
+	create := func(password string) error {
+		_, err := c.CreateLoginProfile(ctx, &awsiam.CreateLoginProfileInput{UserName: ann, Password: &password, PasswordResetRequired: true})
+		return err
+	}
+	wantError(t, create("aB1"), "PasswordPolicyViolation", "")
+	wantError(t, create("abcdefgh"), "PasswordPolicyViolation", "")
+	_, err = c.UpdateAccountPasswordPolicy(ctx, &awsiam.UpdateAccountPasswordPolicyInput{MinimumPasswordLength: aws.Int32(10), RequireSymbols: true, MaxPasswordAge: aws.Int32(90)})
+	check(t, err)
+	wantError(t, create("abcdefgH1"), "PasswordPolicyViolation", "Password should have a minimum length of 10")
+	wantError(t, create("abcdefgH12"), "PasswordPolicyViolation", "Password should have at least one symbol")
+	err = create("secret\x00\x01")
+	wantError(t, err, "ValidationError", "")
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the answer repeats the password: %v", err)
+	}
+	check(t, create("abcdefgH1!"))
+	wantError(t, create("abcdefgH1!"), "EntityAlreadyExists", "Login Profile for user ann already exists.")
+	p := must[*awsiam.GetLoginProfileOutput](t)(c.GetLoginProfile(ctx, &awsiam.GetLoginProfileInput{UserName: ann})).LoginProfile
+	if *p.UserName != "ann" || !p.PasswordResetRequired {
+		t.Errorf("%+v", p)
+	}
+	policy := must[*awsiam.GetAccountPasswordPolicyOutput](t)(c.GetAccountPasswordPolicy(ctx, &awsiam.GetAccountPasswordPolicyInput{})).PasswordPolicy
+	if *policy.MinimumPasswordLength != 10 || !policy.ExpirePasswords || !policy.RequireSymbols || policy.RequireNumbers {
+		t.Errorf("%+v", policy)
+	}
+	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: ann})
+	wantError(t, err, "DeleteConflict", "Cannot delete entity, must delete login profile first.")
+	_, err = c.DeleteLoginProfile(ctx, &awsiam.DeleteLoginProfileInput{UserName: ann})
+	check(t, err)
+	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: ann})
+	check(t, err)
+}
+
+func TestLastUsed(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, _ := w.root(t)
+	ann := aws.String("ann")
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: ann})
+	check(t, err)
+	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: ann})).AccessKey
+	last := func() *iamtypes.AccessKeyLastUsed {
+		t.Helper()
+		out := must[*awsiam.GetAccessKeyLastUsedOutput](t)(c.GetAccessKeyLastUsed(ctx, &awsiam.GetAccessKeyLastUsedInput{AccessKeyId: key.AccessKeyId}))
+		if *out.UserName != "ann" {
+			t.Errorf("the key is %s's", *out.UserName)
+		}
+		return out.AccessKeyLastUsed
+	}
+	if got := last(); got.LastUsedDate != nil || *got.ServiceName != "N/A" || *got.Region != "N/A" {
+		t.Errorf("never used: %+v", got)
+	}
+	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})
+	wantError(t, err, "AccessDenied", "") // a refused use is one
+	used := last()
+	if used.LastUsedDate == nil || *used.ServiceName != "iam" || *used.Region != "us-east-1" {
+		t.Fatalf("used: %+v", used)
+	}
+	// It is written down when the service ends.
+	ending, cancel := context.WithCancel(ctx)
+	cancel()
+	check(t, w.iam.Run(ending))
+	if got := last(); !got.LastUsedDate.Equal(*used.LastUsedDate) {
+		t.Errorf("written down: %+v", got)
+	}
+	// A deactivated key fails at the next request.
+	_, err = c.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: ann, AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeInactive})
+	check(t, err)
+	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})
+	wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+}
+
+func TestAuthorizationDetails(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	local := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("local"), PolicyDocument: aws.String(readerDoc)})).Policy.Arn
+	read := aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann"), PermissionsBoundary: read})
+	check(t, err)
+	_, err = c.CreateGroup(ctx, &awsiam.CreateGroupInput{GroupName: aws.String("devs")})
+	check(t, err)
+	_, err = c.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("devs"), UserName: aws.String("ann")})
+	check(t, err)
+	_, err = c.AttachGroupPolicy(ctx, &awsiam.AttachGroupPolicyInput{GroupName: aws.String("devs"), PolicyArn: local})
+	check(t, err)
+	_, err = c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("node"), AssumeRolePolicyDocument: aws.String(ec2Trust)})
+	check(t, err)
+	_, err = c.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: aws.String("node"), PolicyName: aws.String("p"), PolicyDocument: aws.String(readerDoc)})
+	check(t, err)
+	_, err = c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("node")})
+	check(t, err)
+	_, err = c.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("node"), RoleName: aws.String("node")})
+	check(t, err)
+
+	var got []string
+	pages := awsiam.NewGetAccountAuthorizationDetailsPaginator(c, &awsiam.GetAccountAuthorizationDetailsInput{MaxItems: aws.Int32(2)})
+	for pages.HasMorePages() {
+		out := must[*awsiam.GetAccountAuthorizationDetailsOutput](t)(pages.NextPage(ctx))
+		for _, u := range out.UserDetailList {
+			got = append(got, "user "+*u.UserName+" in "+u.GroupList[0]+" bounded by "+*u.PermissionsBoundary.PermissionsBoundaryArn)
+		}
+		for _, g := range out.GroupDetailList {
+			got = append(got, "group "+*g.GroupName+" with "+*g.AttachedManagedPolicies[0].PolicyName)
+		}
+		for _, r := range out.RoleDetailList {
+			got = append(got, "role "+*r.RoleName+" with "+*r.RolePolicyList[0].PolicyName+" in "+*r.InstanceProfileList[0].InstanceProfileName)
+		}
+		for _, p := range out.Policies {
+			got = append(got, "policy "+*p.Arn+" with "+*p.PolicyVersionList[0].VersionId)
+		}
+	}
+	want := []string{
+		"user ann in devs bounded by " + *read, "group devs with local", "role node with p in node",
+		"policy arn:aws:iam::" + account + ":policy/local with v1",
+	}
+	if diff := cmp.Diff(want, got[:4]); diff != "" || len(got) != 5 || !strings.HasPrefix(got[4], "policy "+*read) {
+		t.Errorf("(-want +got)\n%s\n%v", diff, got)
+	}
+	out := must[*awsiam.GetAccountAuthorizationDetailsOutput](t)(c.GetAccountAuthorizationDetails(ctx, &awsiam.GetAccountAuthorizationDetailsInput{Filter: []iamtypes.EntityType{iamtypes.EntityTypeRole}}))
+	if len(out.RoleDetailList) != 1 || len(out.UserDetailList)+len(out.GroupDetailList)+len(out.Policies) != 0 {
+		t.Errorf("filtered: %+v", out)
+	}
+}
+
+func TestGroupsAreRenamedWithTheirUsers(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	for _, g := range []string{"devs", "ops"} {
+		_, err := c.CreateGroup(ctx, &awsiam.CreateGroupInput{GroupName: &g})
+		check(t, err)
+	}
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann")})
+	check(t, err)
+	_, err = c.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("devs"), UserName: aws.String("ann")})
+	check(t, err)
+	_, err = c.UpdateGroup(ctx, &awsiam.UpdateGroupInput{GroupName: aws.String("devs"), NewGroupName: aws.String("ops")})
+	wantError(t, err, "EntityAlreadyExists", "Group with name ops already exists.")
+	_, err = c.UpdateGroup(ctx, &awsiam.UpdateGroupInput{GroupName: aws.String("devs"), NewGroupName: aws.String("makers"), NewPath: aws.String("/x/")})
+	check(t, err)
+	got := must[*awsiam.ListGroupsForUserOutput](t)(c.ListGroupsForUser(ctx, &awsiam.ListGroupsForUserInput{UserName: aws.String("ann")})).Groups
+	if len(got) != 1 || *got[0].Arn != "arn:aws:iam::"+account+":group/x/makers" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestUsersHaveNoOtherCredentials(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, _ := w.root(t)
+	nobody := aws.String("nobody")
+	for name, list := range map[string]func() error{
+		"mfa": func() error {
+			_, err := c.ListMFADevices(ctx, &awsiam.ListMFADevicesInput{UserName: nobody})
+			return err
+		},
+		"ssh": func() error {
+			_, err := c.ListSSHPublicKeys(ctx, &awsiam.ListSSHPublicKeysInput{UserName: nobody})
+			return err
+		},
+		"certificates": func() error {
+			_, err := c.ListSigningCertificates(ctx, &awsiam.ListSigningCertificatesInput{UserName: nobody})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { wantError(t, list(), "NoSuchEntity", "The user with name nobody cannot be found.") })
+	}
+	if out := must[*awsiam.ListMFADevicesOutput](t)(c.ListMFADevices(ctx, &awsiam.ListMFADevicesInput{})); len(out.MFADevices) != 0 {
+		t.Errorf("%+v", out)
+	}
+}

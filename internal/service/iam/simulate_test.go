@@ -1,0 +1,210 @@
+package iam_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	allowGet = `{
+  "Version": "2012-10-17",
+  "Statement": [
+    {"Sid": "Get", "Effect": "Allow", "Action": "iam:Get*", "Resource": "*"},
+    {"Sid": "Here", "Effect": "Allow", "Action": "ec2:RunInstances", "Resource": "*",
+     "Condition": {"StringEquals": {"aws:RequestedRegion": "eu-west-1", "ec2:InstanceType": ["m5.large", "${aws:PrincipalTag/size}"]}}}
+  ]
+}`
+	denyRoot = `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/root"}]}`
+)
+
+func entry(key string, typ iamtypes.ContextKeyTypeEnum, values ...string) iamtypes.ContextEntry {
+	return iamtypes.ContextEntry{ContextKeyName: &key, ContextKeyType: typ, ContextKeyValues: values}
+}
+
+func TestSimulateCustomPolicy(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	ann := "arn:aws:iam::" + account + ":user/ann"
+	for _, tt := range []struct {
+		name     string
+		in       awsiam.SimulateCustomPolicyInput
+		decision iamtypes.PolicyEvaluationDecisionType
+		matched  []string // SOURCE LINE:COLUMN-LINE:COLUMN
+		missing  []string
+	}{
+		{"allowed", awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}},
+			"allowed", []string{"PolicyInputList.1 3:17-4:77"}, nil},
+		{"not allowed", awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:DeleteUser"}, PolicyInputList: []string{allowGet}}, "implicitDeny", nil, nil},
+		{"denied", awsiam.SimulateCustomPolicyInput{
+			ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet, denyRoot}, ResourceArns: []string{"arn:aws:iam::111122223333:user/root"},
+		}, "explicitDeny", []string{"PolicyInputList.2 1:38-1:116"}, nil},
+		{"keys missing", awsiam.SimulateCustomPolicyInput{ActionNames: []string{"ec2:RunInstances"}, PolicyInputList: []string{allowGet}},
+			"implicitDeny", nil, []string{"aws:PrincipalTag/size", "aws:RequestedRegion", "ec2:InstanceType"}},
+		{"keys given", awsiam.SimulateCustomPolicyInput{
+			ActionNames: []string{"ec2:RunInstances"}, PolicyInputList: []string{allowGet},
+			ContextEntries: []iamtypes.ContextEntry{entry("aws:RequestedRegion", "string", "eu-west-1"), entry("EC2:instancetype", "string", "t3.nano"), entry("aws:PrincipalTag/size", "string", "t3.nano")},
+		}, "allowed", []string{"PolicyInputList.1 4:78-6:136"}, nil},
+		{"bounded", awsiam.SimulateCustomPolicyInput{
+			ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, PermissionsBoundaryPolicyInputList: []string{denyRoot},
+		}, "implicitDeny", nil, nil},
+		{"by the resource alone", awsiam.SimulateCustomPolicyInput{
+			ActionNames: []string{"sqs:SendMessage"}, PolicyInputList: []string{allowGet}, CallerArn: &ann, ResourceArns: []string{"arn:aws:sqs:us-east-1:" + account + ":q"},
+			ResourcePolicy: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + ann + `"},"Action":"sqs:*","Resource":"*"}]}`),
+		}, "allowed", []string{"ResourcePolicy 1:38-1:145"}, nil},
+		{"across accounts both must allow", awsiam.SimulateCustomPolicyInput{
+			ActionNames: []string{"sqs:SendMessage"}, PolicyInputList: []string{allowGet}, CallerArn: &ann, ResourceArns: []string{"arn:aws:sqs:us-east-1:999900009999:q"},
+			ResourceOwner:  aws.String("999900009999"),
+			ResourcePolicy: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + ann + `"},"Action":"sqs:*","Resource":"*"}]}`),
+		}, "implicitDeny", nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := c.SimulateCustomPolicy(ctx, &tt.in)
+			check(t, err)
+			if len(out.EvaluationResults) != 1 {
+				t.Fatalf("%d results", len(out.EvaluationResults))
+			}
+			r := out.EvaluationResults[0]
+			if r.EvalDecision != tt.decision {
+				t.Errorf("%s, want %s", r.EvalDecision, tt.decision)
+			}
+			var matched []string
+			for _, m := range r.MatchedStatements {
+				matched = append(matched, *m.SourcePolicyId+" "+position(m.StartPosition)+"-"+position(m.EndPosition))
+			}
+			if diff := cmp.Diff(tt.matched, matched); diff != "" {
+				t.Errorf("matched (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(strings.Join(tt.missing, " "), strings.Join(r.MissingContextValues, " ")); diff != "" {
+				t.Errorf("missing (-want +got)\n%s", diff)
+			}
+			if bounded := tt.in.PermissionsBoundaryPolicyInputList != nil; bounded != (r.PermissionsBoundaryDecisionDetail != nil) {
+				t.Errorf("boundary: %+v", r.PermissionsBoundaryDecisionDetail)
+			}
+			if (tt.in.ResourceArns != nil) != (len(r.ResourceSpecificResults) == 1) {
+				t.Errorf("%d results of resources", len(r.ResourceSpecificResults))
+			}
+		})
+	}
+}
+
+func position(p *iamtypes.Position) string {
+	return strings.Join([]string{strconv.Itoa(int(p.Line)), strconv.Itoa(int(p.Column))}, ":")
+}
+
+func TestSimulationsPage(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, _ := w.root(t)
+	in := &awsiam.SimulateCustomPolicyInput{
+		ActionNames: []string{"iam:GetUser", "iam:GetRole"}, ResourceArns: []string{"arn:aws:iam::1:user/a", "arn:aws:iam::1:user/b", "arn:aws:iam::1:user/c"},
+		PolicyInputList: []string{allowGet}, MaxItems: aws.Int32(4),
+	}
+	first := must[*awsiam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, in))
+	in.Marker = first.Marker
+	second := must[*awsiam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, in))
+	var got []string
+	for _, r := range append(first.EvaluationResults, second.EvaluationResults...) {
+		got = append(got, *r.EvalActionName+" "+(*r.EvalResourceName)[len("arn:aws:iam::1:user/"):])
+	}
+	want := []string{"iam:GetUser a", "iam:GetUser b", "iam:GetUser c", "iam:GetRole a", "iam:GetRole b", "iam:GetRole c"}
+	if diff := cmp.Diff(want, got); diff != "" || !first.IsTruncated || second.IsTruncated {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	in.Marker = aws.String("Nonsense")
+	_, err := c.SimulateCustomPolicy(ctx, in)
+	wantError(t, err, "ValidationError", "Invalid Marker.")
+}
+
+// What the simulator says of a principal is what happens to it.
+func TestSimulationAgreesWithReality(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann"), Tags: []iamtypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}}})
+	check(t, err)
+	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("bob"), Path: aws.String("/b/")})
+	check(t, err)
+	_, err = c.CreateGroup(ctx, &awsiam.CreateGroupInput{GroupName: aws.String("readers")})
+	check(t, err)
+	_, err = c.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("readers"), UserName: aws.String("ann")})
+	check(t, err)
+	put := func(name, doc string) {
+		t.Helper()
+		_, err := c.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: &name, PolicyDocument: &doc})
+		check(t, err)
+	}
+	_, err = c.PutGroupPolicy(ctx, &awsiam.PutGroupPolicyInput{GroupName: aws.String("readers"), PolicyName: aws.String("read"), PolicyDocument: aws.String(readerDoc)})
+	check(t, err)
+	put("self", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*","Resource":"arn:aws:iam::*:user/${aws:username}"},
+		{"Effect":"Deny","Action":"iam:*","Resource":"*","Condition":{"StringNotEquals":{"aws:PrincipalTag/team":"a"}}},
+		{"Effect":"Deny","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/b/*"}]}`)
+	_, err = c.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("ann"), PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})
+	check(t, err)
+	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")})).AccessKey
+	ann := w.as(*key.AccessKeyId, *key.SecretAccessKey)
+	user := "arn:aws:iam::" + account + ":user/"
+	for _, tt := range []struct {
+		action, resource string
+		call             func() error
+	}{
+		{"iam:GetUser", user + "ann", func() error { _, err := ann.GetUser(ctx, &awsiam.GetUserInput{}); return err }},
+		{"iam:GetUser", user + "b/bob", func() error {
+			_, err := ann.GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String("bob")})
+			return err
+		}},
+		{"iam:ListAccessKeys", user + "b/bob", func() error {
+			_, err := ann.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: aws.String("bob")})
+			return err
+		}},
+		{"iam:TagUser", user + "ann", func() error { // the boundary says no
+			_, err := ann.TagUser(ctx, &awsiam.TagUserInput{UserName: aws.String("ann"), Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
+			return err
+		}},
+		{"iam:DeleteUser", user + "b/bob", func() error {
+			_, err := ann.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: aws.String("bob")})
+			return err
+		}},
+	} {
+		t.Run(tt.action+" "+tt.resource, func(t *testing.T) {
+			out := must[*awsiam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{
+				PolicySourceArn: aws.String(user + "ann"), ActionNames: []string{tt.action}, ResourceArns: []string{tt.resource},
+			}))
+			said := out.EvaluationResults[0].EvalDecision
+			err := tt.call()
+			if (said == "allowed") != (err == nil) || (said == "explicitDeny") != (err != nil && strings.Contains(err.Error(), "explicit deny")) {
+				t.Errorf("simulated %s, really %v", said, err)
+			}
+		})
+	}
+	keys := must[*awsiam.GetContextKeysForPrincipalPolicyOutput](t)(c.GetContextKeysForPrincipalPolicy(ctx, &awsiam.GetContextKeysForPrincipalPolicyInput{PolicySourceArn: aws.String(user + "ann")}))
+	if diff := cmp.Diff([]string{"aws:PrincipalTag/team", "aws:username"}, keys.ContextKeyNames); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestSimulationRefusesNonsense(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	root := "arn:aws:iam::" + account + ":root"
+	_, err := c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: &root, ActionNames: []string{"iam:GetUser"}})
+	wantError(t, err, "InvalidInput", "Invalid Entity Arn: "+root+" does not clearly define entity type and name.")
+	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::" + account + ":user/nobody"), ActionNames: []string{"iam:GetUser"}})
+	wantError(t, err, "NoSuchEntity", "The user with name nobody cannot be found.")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:*"}, PolicyInputList: []string{allowGet}})
+	wantError(t, err, "InvalidInput", "")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{"{"}})
+	wantError(t, err, "InvalidInput", "")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{
+		ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ContextEntries: []iamtypes.ContextEntry{entry("aws:username", "string", "a", "b")},
+	})
+	wantError(t, err, "InvalidInput", "")
+}
