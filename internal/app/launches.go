@@ -15,14 +15,14 @@ import (
 type ec2Quotas struct{ *servicequotas.Table }
 
 // newEC2Quotas returns the quotas with those that --quota vcpus=N sets.
-func newEC2Quotas(n int) ec2Quotas {
+func newEC2Quotas(st *store.Store, n int) ec2Quotas {
 	defaults := map[string]float64{}
 	for _, q := range quotas.Of("ec2") {
 		if n > 0 && countsVCPUs(q) {
 			defaults[q.Code] = float64(n)
 		}
 	}
-	return ec2Quotas{servicequotas.NewTable("ec2", defaults)}
+	return ec2Quotas{servicequotas.NewTable(st, "ec2", defaults)}
 }
 
 func countsVCPUs(q quotas.Quota) bool {
@@ -30,18 +30,18 @@ func countsVCPUs(q quotas.Quota) bool {
 }
 
 // Set refuses quotas that EC2 does not ask for.
-func (e ec2Quotas) Set(tx *store.Tx, account, region, code string, value float64) error {
+func (e ec2Quotas) Set(ctx context.Context, account, region, code string, value float64) error {
 	if q, ok := quotas.Lookup("ec2", code); !ok || !countsVCPUs(q) {
-		return servicequotas.Fixed("ec2").Set(tx, account, region, code, value)
+		return servicequotas.Fixed("ec2").Set(ctx, account, region, code, value)
 	}
-	return e.Table.Set(tx, account, region, code, value)
+	return e.Table.Set(ctx, account, region, code, value)
 }
 
 // vcpuQuota is how many vCPUs of a bucket an account may run in a region. Buckets
 // that the catalogue of quotas does not have are as big as the others by default.
 func (d *daemon) vcpuQuota(_ context.Context, account, region, code string) int {
 	if _, ok := quotas.Lookup("ec2", code); ok && d.ec2Quotas.Table != nil {
-		if v, err := d.ec2Quotas.Value(d.store, account, region, code); err == nil {
+		if v, err := d.ec2Quotas.Value(account, region, code); err == nil {
 			return int(v)
 		}
 	}

@@ -23,8 +23,8 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 			defaults[code] = float64(v)
 		}
 	}
-	table := servicequotas.NewTable("eks", defaults)
-	d.ec2Quotas = newEC2Quotas(d.cfg.Quotas["vcpus"])
+	table := servicequotas.NewTable(d.store, "eks", defaults)
+	d.ec2Quotas = newEC2Quotas(d.store, d.cfg.Quotas["vcpus"])
 	d.quotas = servicequotas.New(servicequotas.Config{
 		Store: d.store,
 		Providers: []servicequotas.Provider{
@@ -36,7 +36,7 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 		for code, to := range map[string]*int{
 			quotaClusters: &q.Clusters, quotaNodegroupsPerCluster: &q.NodegroupsPerCluster, quotaNodesPerNodegroup: &q.NodesPerNodegroup,
 		} {
-			v, err := table.Value(d.store, account, region, code)
+			v, err := table.Value(account, region, code)
 			if err != nil {
 				return q, err
 			}

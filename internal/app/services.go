@@ -131,6 +131,9 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Log: d.log})
 	d.pricing = pricing.New()
 	eksQuotas := d.connectQuotas()
+	if err := d.quotas.Resume(ctx); err != nil {
+		return nil, err
+	}
 	d.eks, err = eks.New(eks.Config{
 		Store:            d.store,
 		ControlPlanes:    planes{d.planes},

@@ -53,6 +53,18 @@ ec2         L-3819A6DF  1152 yes All G and VT Spot Instance Requests
 ec2         L-417A185B  1152 yes Running On-Demand P instances
 ec2         L-7212CCBC  1152 yes All P4, P3 and P2 Spot Instance Requests
 ec2         L-DB2E81BA  1152 yes Running On-Demand G and VT instances
+ec2         L-6E869C2A  1152 yes Running On-Demand DL instances
+ec2         L-85EED4F7  1152 yes All DL Spot Instance Requests
+ec2         L-74FC7D96  1152 yes Running On-Demand F instances
+ec2         L-88CF9481  1152 yes All F Spot Instance Requests
+ec2         L-F7808C92  1152 yes Running On-Demand HPC instances
+ec2         L-1945791B  1152 yes Running On-Demand Inf instances
+ec2         L-B5D1601B  1152 yes All Inf Spot Instance Requests
+ec2         L-2C3B7624  1152 yes Running On-Demand Trn instances
+ec2         L-6B0D517C  1152 yes All Trn Spot Instance Requests
+ec2         L-43DA4232  1152 yes Running On-Demand High Memory instances
+ec2         L-7295265B  1152 yes Running On-Demand X instances
+ec2         L-E3A00192  1152 yes All X Spot Instance Requests
 eks         L-1194D53C   100 yes Clusters
 eks         L-6D54EA21    30 yes Managed node groups per cluster
 eks         L-BD136A63   450 yes Nodes per managed node group

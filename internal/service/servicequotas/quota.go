@@ -60,7 +60,7 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Quotas(s.store, sc.account, sc.region)
+	all, err := p.Quotas(ctx, sc.account, sc.region)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 // GetServiceQuota returns one quota with the account's value.
 func (s *Service) GetServiceQuota(ctx context.Context, in *awsservicequotas.GetServiceQuotaInput) (*awsservicequotas.GetServiceQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	_, q, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	_, q, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservic
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Quotas(s.store, sc.account, sc.region)
+	all, err := p.Quotas(ctx, sc.account, sc.region)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservic
 // GetAWSDefaultServiceQuota returns one quota with AWS's value.
 func (s *Service) GetAWSDefaultServiceQuota(ctx context.Context, in *awsservicequotas.GetAWSDefaultServiceQuotaInput) (*awsservicequotas.GetAWSDefaultServiceQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	_, q, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	_, q, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package servicequotas
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -28,15 +29,21 @@ type requestRecord struct {
 	Desired   float64
 	Created   time.Time
 	Requester string // a JSON document, as AWS has it
+	// Pending: not granted yet, which lasts for the moment it takes.
+	Pending bool `json:",omitempty"`
 }
 
 func (r requestRecord) sdk(sc scope) servicequotastypes.RequestedServiceQuotaChange {
 	name, _ := quotas.ServiceName(r.Service)
+	status := servicequotastypes.RequestStatusApproved
+	if r.Pending {
+		status = servicequotastypes.RequestStatusPending
+	}
 	return servicequotastypes.RequestedServiceQuotaChange{
 		Id: aws.String(r.ID), ServiceCode: aws.String(r.Service), ServiceName: aws.String(name), QuotaCode: aws.String(r.Code), QuotaName: aws.String(r.Name),
 		QuotaArn: aws.String(sc.arn(quotas.Quota{Service: r.Service, Code: r.Code})), DesiredValue: aws.Float64(r.Desired),
 		// AWS deviation: granted in the moment it is asked for; no case is opened.
-		Status:  servicequotastypes.RequestStatusApproved,
+		Status:  status,
 		Created: aws.Time(r.Created), LastUpdated: aws.Time(r.Created), Requester: aws.String(r.Requester), Unit: aws.String("None"),
 		QuotaRequestedAtLevel: servicequotastypes.AppliedLevelEnumAccount,
 	}
@@ -56,28 +63,69 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 		ID: strings.ReplaceAll(uuid.NewString(), "-", ""), Service: aws.ToString(in.ServiceCode), Code: aws.ToString(in.QuotaCode), Desired: desired,
 		Created: s.now(), Requester: `{"accountId":"` + sc.account + `","callerArn":"` + awsapi.CallFrom(ctx).Principal.ARN + `"}`,
 	}
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		p, q, err := s.quota(tx, sc, rec.Service, rec.Code)
-		if err != nil {
-			return err
-		}
-		if !q.Adjustable {
-			return errNotAdjustable()
-		}
-		if desired <= q.Value {
-			return errNotMore()
-		}
-		rec.Name = q.Name
-		if err := p.Set(tx, sc.account, sc.region, q.Code, desired); err != nil {
-			return err
-		}
-		return requests.Create(tx, sc.key(rec.ID), rec)
-	})
+	p, q, err := s.quota(ctx, sc, rec.Service, rec.Code)
 	if err != nil {
 		return nil, err
 	}
+	if !q.Adjustable {
+		return nil, errNotAdjustable()
+	}
+	if desired <= q.Value {
+		return nil, errNotMore()
+	}
+	rec.Name, rec.Pending = q.Name, true
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return requests.Create(tx, sc.key(rec.ID), rec) }); err != nil {
+		return nil, err
+	}
+	if err := s.grant(ctx, sc, p, rec); err != nil {
+		// Refused: nothing was asked for. A daemon that ends here resumes instead.
+		gone := s.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+			requests.Delete(tx, sc.key(rec.ID))
+			return nil
+		})
+		return nil, errors.Join(err, gone)
+	}
+	rec.Pending = false
 	out := rec.sdk(sc)
 	return &awsservicequotas.RequestServiceQuotaIncreaseOutput{RequestedQuota: &out}, nil
+}
+
+// grant gives what a request asks for, unless more was given meanwhile.
+func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRecord) error {
+	_, q, err := s.quota(ctx, sc, rec.Service, rec.Code)
+	if err != nil {
+		return err
+	}
+	if rec.Desired > q.Value {
+		if err := p.Set(ctx, sc.account, sc.region, rec.Code, rec.Desired); err != nil {
+			return err
+		}
+	}
+	return requests.UpdateOne(ctx, s.store, sc.key(rec.ID), func(r *requestRecord) error {
+		r.Pending = false
+		return nil
+	})
+}
+
+// Resume grants what a daemon that ended in the middle of a request left pending.
+func (s *Service) Resume(ctx context.Context) error {
+	items, err := requests.List(s.store, store.Scope{})
+	if err != nil {
+		return err
+	}
+	for _, it := range items {
+		if !it.Value.Pending {
+			continue
+		}
+		p, err := s.provider(it.Value.Service)
+		if err != nil {
+			continue // a service that is no longer there
+		}
+		if err := s.grant(ctx, scope{it.Key.Account, it.Key.Region}, p, it.Value); err != nil {
+			return fmt.Errorf("granting quota request %s: %w", it.Value.ID, err)
+		}
+	}
+	return nil
 }
 
 // GetRequestedServiceQuotaChange returns one request.
@@ -139,7 +187,7 @@ func (s *Service) ListRequestedServiceQuotaChangeHistory(ctx context.Context, in
 // ListRequestedServiceQuotaChangeHistoryByQuota lists the requests for one quota.
 func (s *Service) ListRequestedServiceQuotaChangeHistoryByQuota(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	if _, _, err := s.quota(s.store, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode)); err != nil {
+	if _, _, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode)); err != nil {
 		return nil, err
 	}
 	all, err := s.history(sc, *in.ServiceCode, *in.QuotaCode, in.Status, in.QuotaRequestedAtLevel)

@@ -1,7 +1,9 @@
 package servicequotas_test
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -19,8 +22,9 @@ var str = aws.String
 
 func start(t *testing.T) (*testkit.Server, *servicequotas.Table) {
 	t.Helper()
-	table := servicequotas.NewTable("eks", map[string]float64{"L-6D54EA21": 7})
+	var table *servicequotas.Table
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		table = servicequotas.NewTable(st, "eks", map[string]float64{"L-6D54EA21": 7})
 		return []awsapi.Service{servicequotas.New(servicequotas.Config{Store: st, Providers: []servicequotas.Provider{servicequotas.Fixed("vpc"), table}}).AWS()}
 	}})
 	return srv, table
@@ -52,10 +56,10 @@ func TestIncrease(t *testing.T) {
 	if v := value(); v != 250 {
 		t.Errorf("%v clusters", v)
 	}
-	if v, err := table.Value(srv.Store, account, testkit.Region, "L-1194D53C"); v != 250 || err != nil {
+	if v, err := table.Value(account, testkit.Region, "L-1194D53C"); v != 250 || err != nil {
 		t.Errorf("the table says %v, %v", v, err)
 	}
-	if v, err := table.Value(srv.Store, srv.Account(t), testkit.Region, "L-1194D53C"); v != 100 || err != nil {
+	if v, err := table.Value(srv.Account(t), testkit.Region, "L-1194D53C"); v != 100 || err != nil {
 		t.Errorf("another account has %v, %v", v, err)
 	}
 	def, err := c.GetAWSDefaultServiceQuota(ctx, &awsservicequotas.GetAWSDefaultServiceQuotaInput{ServiceCode: str("eks"), QuotaCode: str("L-1194D53C")})
@@ -159,5 +163,51 @@ func TestBadInput(t *testing.T) {
 	history, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{})
 	if err != nil || len(history.RequestedQuotas) != 0 {
 		t.Errorf("refused requests left %+v, %v", history, err)
+	}
+}
+
+// fragile is a provider that fails once, as a daemon that dies does.
+type fragile struct {
+	servicequotas.Own
+	broken bool
+	value  float64
+}
+
+func TestResume(t *testing.T) {
+	f := &fragile{value: 5, broken: true}
+	f.Own = servicequotas.Own{
+		Service: "vpc", All: []quotas.Quota{{Service: "vpc", Code: "L-F678F1CE", Name: "VPCs per Region", Default: 5, Adjustable: true}},
+		Value: func(string, string, string) (float64, error) { return f.value, nil },
+		Change: func(_ context.Context, _, _, _ string, v float64) error {
+			if f.broken {
+				runtime.Goexit() // nothing after it runs
+			}
+			f.value = v
+			return nil
+		},
+	}
+	var s *servicequotas.Service
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		joined := servicequotas.Joined{f.Own, servicequotas.Fixed("vpc")}
+		s = servicequotas.New(servicequotas.Config{Store: st, Providers: []servicequotas.Provider{joined}})
+		return []awsapi.Service{s.AWS()}
+	}})
+	c := awsservicequotas.NewFromConfig(srv.AWSConfig(srv.Account(t)))
+	ctx := t.Context()
+	_, err := c.RequestServiceQuotaIncrease(ctx, &awsservicequotas.RequestServiceQuotaIncreaseInput{ServiceCode: str("vpc"), QuotaCode: str("L-F678F1CE"), DesiredValue: aws.Float64(20)})
+	if err == nil || f.value != 5 {
+		t.Fatalf("%v, %v VPCs", err, f.value)
+	}
+	f.broken = false
+	if err := s.Resume(ctx); err != nil || f.value != 20 {
+		t.Errorf("%v, %v VPCs", err, f.value)
+	}
+	history, err := c.ListRequestedServiceQuotaChangeHistory(ctx, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{Status: "APPROVED"})
+	if err != nil || len(history.RequestedQuotas) != 1 {
+		t.Errorf("%+v %v", history, err)
+	}
+	listed, err := c.ListServiceQuotas(ctx, &awsservicequotas.ListServiceQuotasInput{ServiceCode: str("vpc")})
+	if err != nil || len(listed.Quotas) != len(quotas.Of("vpc")) || *listed.Quotas[0].Value != 20 {
+		t.Errorf("%d quotas, %v", len(listed.Quotas), err)
 	}
 }

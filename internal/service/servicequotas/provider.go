@@ -1,0 +1,172 @@
+package servicequotas
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// applied holds the values that differ from AWS's defaults, under SERVICE/CODE.
+var applied = store.NewCollection[appliedRecord]("servicequotas", "applied")
+
+type appliedRecord struct{ Value float64 }
+
+// A Table is a provider over the catalogue, with values kept in the store.
+// Services ask it for what holds.
+type Table struct {
+	store    *store.Store
+	service  string
+	defaults map[string]float64
+}
+
+var _ Provider = (*Table)(nil)
+
+// NewTable returns the table of a service in the catalogue. defaults replace
+// AWS's by code.
+func NewTable(st *store.Store, service string, defaults map[string]float64) *Table {
+	return &Table{store: st, service: service, defaults: defaults}
+}
+
+// ServiceCode is the service's code.
+func (t *Table) ServiceCode() string { return t.service }
+
+// Quotas returns the catalogue's with the account's values.
+func (t *Table) Quotas(_ context.Context, account, region string) ([]quotas.Quota, error) {
+	all := quotas.Of(t.service)
+	for i, q := range all {
+		value, err := t.Value(account, region, q.Code)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Value = value
+	}
+	return all, nil
+}
+
+// Value returns what holds for an account in a region. A code that is not in the
+// catalogue is an error.
+func (t *Table) Value(account, region, code string) (float64, error) {
+	rec, err := applied.Get(t.store, scope{account, region}.key(t.service+"/"+code))
+	if err == nil {
+		return rec.Value, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	if v, ok := t.defaults[code]; ok {
+		return v, nil
+	}
+	q, ok := quotas.Lookup(t.service, code)
+	if !ok {
+		return 0, errNoQuota()
+	}
+	return q.Default, nil
+}
+
+// Set changes what holds.
+func (t *Table) Set(ctx context.Context, account, region, code string, value float64) error {
+	return t.store.Update(ctx, func(tx *store.Tx) error {
+		return applied.Put(tx, scope{account, region}.key(t.service+"/"+code), appliedRecord{value})
+	})
+}
+
+// Fixed is a provider of the catalogue's values for a service that enforces
+// them but cannot change them yet: asking for more is refused with 501 rather
+// than granted without effect.
+type Fixed string
+
+var _ Provider = Fixed("")
+
+// ServiceCode is the service's code.
+func (f Fixed) ServiceCode() string { return string(f) }
+
+// Quotas returns the catalogue's.
+func (f Fixed) Quotas(context.Context, string, string) ([]quotas.Quota, error) {
+	return quotas.Of(string(f)), nil
+}
+
+// Set refuses.
+func (f Fixed) Set(context.Context, string, string, string, float64) error {
+	return awserr.NotImplemented("increasing quotas of " + string(f))
+}
+
+// Own is a provider for a service that keeps the values of its quotas itself.
+type Own struct {
+	Service string
+	// All are its quotas; their values do not matter.
+	All []quotas.Quota
+	// Value and Change read and write what holds.
+	Value  func(account, region, code string) (float64, error)
+	Change func(ctx context.Context, account, region, code string, value float64) error
+}
+
+var _ Provider = Own{}
+
+// ServiceCode is the service's code.
+func (o Own) ServiceCode() string { return o.Service }
+
+// Quotas returns All with the account's values.
+func (o Own) Quotas(_ context.Context, account, region string) ([]quotas.Quota, error) {
+	all := slices.Clone(o.All)
+	for i, q := range all {
+		value, err := o.Value(account, region, q.Code)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Value = value
+	}
+	return all, nil
+}
+
+// Set changes what holds.
+func (o Own) Set(ctx context.Context, account, region, code string, value float64) error {
+	return o.Change(ctx, account, region, code, value)
+}
+
+// Joined is a provider of one service whose quotas several keep. The first that
+// has a quota speaks for it.
+type Joined []Provider
+
+var _ Provider = Joined{}
+
+// ServiceCode is the service's code.
+func (j Joined) ServiceCode() string { return j[0].ServiceCode() }
+
+// Quotas returns all quotas of all.
+func (j Joined) Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error) {
+	var out []quotas.Quota
+	for _, p := range j {
+		all, err := p.Quotas(ctx, account, region)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range all {
+			if !has(out, q.Code) {
+				out = append(out, q)
+			}
+		}
+	}
+	return out, nil
+}
+
+func has(all []quotas.Quota, code string) bool {
+	return slices.ContainsFunc(all, func(q quotas.Quota) bool { return q.Code == code })
+}
+
+// Set changes a quota where it is kept.
+func (j Joined) Set(ctx context.Context, account, region, code string, value float64) error {
+	for _, p := range j {
+		all, err := p.Quotas(ctx, account, region)
+		if err != nil {
+			return err
+		}
+		if has(all, code) {
+			return p.Set(ctx, account, region, code, value)
+		}
+	}
+	return errNoQuota()
+}
