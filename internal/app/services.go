@@ -141,6 +141,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		InstanceProfiles: d.iam,
 		Network:          d.ec2,
 		Instances:        d.ec2,
+		AutoScaling:      d.scaling,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
 		QuotasOf:         eksQuotas,

@@ -198,6 +198,28 @@ func (s *Service) CompleteLifecycleAction(ctx context.Context, in *awsautoscalin
 	return &awsautoscaling.CompleteLifecycleActionOutput{}, err
 }
 
+// CompleteLifecycleActions ends the wait of several instances for a hook, for a
+// service that drives a group. Instances that do not wait are left alone.
+func (s *Service) CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error {
+	key := scopeOf(ctx).group(group)
+	for chunk := range slices.Chunk(instanceIDs, 3*batch) {
+		if err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, id := range chunk {
+				if err := ignoreNotFound(members.Update(tx, below(key, id), func(m *memberRecord) error {
+					m.complete(hook, "", result, s.now())
+					return nil
+				})); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RecordLifecycleActionHeartbeat lengthens the wait by another heartbeat.
 func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context, in *awsautoscaling.RecordLifecycleActionHeartbeatInput) (*awsautoscaling.RecordLifecycleActionHeartbeatOutput, error) {
 	err := s.changeWaiting(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.InstanceId, in.LifecycleActionToken, func(m *memberRecord) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -26,15 +27,16 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 }
 
-// WatchMembers watches the instances of groups; GroupOfMember tells whose they
-// are.
+// WatchMembers watches the instances of groups; MemberGroup tells whose they are.
 func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.Watch(s.store, sc) }
 
-// GroupOfMember returns the name of the group that a changed member belongs to;
-// false when the member is gone.
-func (s *Service) GroupOfMember(k store.Key) (string, bool) {
-	m, err := members.Get(s.store, k)
-	return m.Group, err == nil
+// MemberGroup returns the name of the group that a watched key belongs to.
+func (s *Service) MemberGroup(k store.Key) string {
+	name, err := url.QueryUnescape(groupOf(k).ID)
+	if err != nil {
+		return "" // no key of ours
+	}
+	return name
 }
 
 // ownerOf returns the group that a changed instance belongs to.

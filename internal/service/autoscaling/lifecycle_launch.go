@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/catalog/prices"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -52,7 +53,7 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 				for left := lot.n; left > 0; left -= batch {
 					p := planRecord{
 						Token: ids.UUID(), Count: min(left, batch), Pools: w.pools(&g, &src, lot, surplus != ""), Request: request, Spot: lot.spot,
-						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "",
+						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "", Mixed: src.mixed != nil,
 					}
 					if src.config != nil {
 						p.Config, p.Spot = *src.config.LaunchConfigurationName, aws.ToString(src.config.SpotPrice) != ""
@@ -167,10 +168,6 @@ func (p *placement) next(n int) []lot {
 // pools are where a lot may be launched, the best first: its subnet with each
 // type, then the other zones. A surplus for balance is worth nothing elsewhere.
 func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool {
-	types := []string{""}
-	if len(src.types) > 0 {
-		types = src.preferred(l.spot)
-	}
 	subnets := []subnet{l.subnet}
 	if !here {
 		for _, sn := range g.Subnets {
@@ -181,6 +178,10 @@ func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool
 	}
 	var out []pool
 	for _, sn := range subnets {
+		types := []string{""}
+		if len(src.types) > 0 {
+			types = src.preferred(w.key.Region, sn.Zone, l.spot)
+		}
 		for _, t := range types {
 			out = append(out, pool{sn, t})
 		}
@@ -188,23 +189,22 @@ func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool
 	return out
 }
 
-// preferred orders the types by the allocation strategy. Prices follow the size of
-// the machine, and no pool is known to be deeper than another, so the strategies
-// that look at price take the smallest first and the others the user's order.
-func (src *launchSource) preferred(spot bool) []string {
-	strategy := aws.ToString(src.mixed.OnDemandAllocationStrategy)
+// preferred orders the types by the allocation strategy: by price where it counts,
+// otherwise as the user did. No pool is known to be deeper than another.
+func (src *launchSource) preferred(region, zone string, spot bool) []string {
+	strategy, price := aws.ToString(src.mixed.OnDemandAllocationStrategy), func(t string) (float64, bool) { return prices.OnDemand(region, t) }
 	if spot {
-		strategy = aws.ToString(src.mixed.SpotAllocationStrategy)
+		strategy, price = aws.ToString(src.mixed.SpotAllocationStrategy), func(t string) (float64, bool) { return prices.Spot(region, zone, t) }
 	}
 	types := slices.Clone(src.types)
 	if strategy == "lowest-price" || strategy == "price-capacity-optimized" {
 		slices.SortStableFunc(types, func(a, b string) int {
-			x, _ := instancetypes.Lookup(a)
-			y, _ := instancetypes.Lookup(b)
-			if x.VCPU != y.VCPU {
-				return x.VCPU - y.VCPU
+			x, known := price(a)
+			y, alsoKnown := price(b)
+			if !known || !alsoKnown {
+				return 0
 			}
-			return int(x.MemoryMiB - y.MemoryMiB)
+			return cmp.Compare(x, y)
 		})
 	}
 	return types
@@ -241,13 +241,25 @@ func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error 
 		case ctx.Err() != nil, code == "", code == "InternalFailure", code == "InternalError", code == "RequestLimitExceeded":
 			return fmt.Errorf("launching %d instances: %w", p.Count, err)
 		case !elsewhere(code) || p.Attempt+1 >= len(p.Pools):
-			return w.failed(ctx, &key, errorText(err))
+			return w.failed(ctx, &key, p.refusal(code, errorText(err)))
 		}
 		p.Attempt++
 		if err := plans.UpdateOne(ctx, w.s.store, key, func(stored *planRecord) error { stored.Attempt = p.Attempt; return nil }); err != nil {
 			return ignoreNotFound(err)
 		}
 	}
+}
+
+// refusal is EC2's refusal as activities tell it; that of a mixed instances policy
+// names the purchase option and the code.
+func (p *planRecord) refusal(code, text string) string {
+	switch {
+	case !p.Mixed:
+		return text
+	case p.Spot:
+		return "Could not launch Spot Instances. " + code + " - " + text
+	}
+	return "Could not launch On-Demand Instances. " + code + " - " + text
 }
 
 // launched makes the instances of a plan members of the group.

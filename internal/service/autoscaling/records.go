@@ -148,6 +148,7 @@ type planRecord struct {
 	Cause    string
 	Started  time.Time
 	Surplus  bool `json:",omitempty"`
+	Mixed    bool `json:",omitempty"` // by a mixed instances policy
 }
 
 type pool struct {

@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"k8s.io/client-go/kubernetes"
@@ -118,12 +119,27 @@ type Network interface {
 
 // Instances are the EC2 operations a node group needs, called like Network's.
 type Instances interface {
-	RunInstances(context.Context, *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
-	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
+	CreateLaunchTemplateVersion(context.Context, *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error)
 	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)
 	DescribeLaunchTemplateVersions(context.Context, *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error)
 	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
+}
+
+// AutoScaling is what a node group needs of Auto Scaling, called like Network.
+type AutoScaling interface {
+	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
+	UpdateAutoScalingGroup(context.Context, *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error)
+	DeleteAutoScalingGroup(context.Context, *awsautoscaling.DeleteAutoScalingGroupInput) (*awsautoscaling.DeleteAutoScalingGroupOutput, error)
+	DescribeAutoScalingGroups(context.Context, *awsautoscaling.DescribeAutoScalingGroupsInput) (*awsautoscaling.DescribeAutoScalingGroupsOutput, error)
+	DescribeScalingActivities(context.Context, *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error)
+	// CompleteLifecycleActions ends the wait of instances for a hook; those that do
+	// not wait are left alone.
+	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
+	// WatchMembers watches the instances of Auto Scaling groups; MemberGroup tells
+	// whose a key is.
+	WatchMembers(store.Scope) *store.Watcher
+	MemberGroup(store.Key) string
 }
 
 // Quotas limit what an account may have in a region. Zero fields take AWS's
@@ -144,6 +160,7 @@ type Config struct {
 	InstanceProfiles InstanceProfiles
 	Network          Network
 	Instances        Instances
+	AutoScaling      AutoScaling
 	// VerifyPresigned verifies a presigned request (method, URL, headers) and says
 	// who signed it. It need not judge the age: tokens live 15 minutes from
 	// X-Amz-Date, whatever X-Amz-Expires says.
@@ -189,6 +206,7 @@ func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Store": c.Store == nil, "ControlPlanes": c.ControlPlanes == nil, "Identity": c.Identity == nil,
 		"InstanceProfiles": c.InstanceProfiles == nil, "Network": c.Network == nil, "Instances": c.Instances == nil,
+		"AutoScaling":     c.AutoScaling == nil,
 		"VerifyPresigned": c.VerifyPresigned == nil, "OwnHost": c.OwnHost == nil,
 	} {
 		if missing {

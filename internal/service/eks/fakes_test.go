@@ -3,6 +3,7 @@ package eks_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path"
@@ -25,8 +26,10 @@ import (
 	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // faults makes calls fail: before they do anything, or after, as when the
@@ -252,7 +255,9 @@ type fakeEC2 struct {
 	interfaces map[string]ec2types.NetworkInterface
 	templates  map[string]ec2types.LaunchTemplateVersion // by name
 	instances  map[string]ec2types.Instance
-	described  int // calls of DescribeInstances
+	launches   map[string]*awsec2.RunInstancesOutput // by client token
+	store      *store.Store                          // where watchers of instances look
+	described  int                                   // calls of DescribeInstances
 	launchErr  error
 	subnetErr  error
 	// launched is told of every new instance, with its user data.
@@ -263,7 +268,7 @@ func newEC2(f *faults) *fakeEC2 {
 	e := &fakeEC2{
 		faults: f, vpcs: map[string]string{"vpc-main": "172.31.0.0/16", "vpc-other": "10.0.0.0/16", "vpc-ten": "10.9.0.0/16"},
 		groups: map[string]ec2types.SecurityGroup{}, interfaces: map[string]ec2types.NetworkInterface{},
-		templates: map[string]ec2types.LaunchTemplateVersion{}, instances: map[string]ec2types.Instance{},
+		launches: map[string]*awsec2.RunInstancesOutput{}, templates: map[string]ec2types.LaunchTemplateVersion{}, instances: map[string]ec2types.Instance{},
 	}
 	for _, s := range []struct{ id, vpc, zone string }{
 		{"subnet-a", "vpc-main", "us-east-1a"}, {"subnet-a2", "vpc-main", "us-east-1a"}, {"subnet-b", "vpc-main", "us-east-1b"},
@@ -471,13 +476,69 @@ func (e *fakeEC2) DeleteLaunchTemplate(_ context.Context, in *awsec2.DeleteLaunc
 	return &awsec2.DeleteLaunchTemplateOutput{}, e.faults.strike()
 }
 
+func (e *fakeEC2) CreateLaunchTemplateVersion(_ context.Context, in *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v, ok := e.template(in.LaunchTemplateId, nil)
+	if !ok {
+		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
+	}
+	data := *v.LaunchTemplateData
+	data.UserData = in.LaunchTemplateData.UserData
+	v.LaunchTemplateData, v.VersionNumber = &data, new(*v.VersionNumber+1)
+	e.templates[*v.LaunchTemplateName] = v
+	return &awsec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &v}, e.faults.strike()
+}
+
+func (e *fakeEC2) CreateTags(context.Context, *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error) {
+	return &awsec2.CreateTagsOutput{}, nil
+}
+
+func (e *fakeEC2) DeleteTags(context.Context, *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error) {
+	return &awsec2.DeleteTagsOutput{}, nil
+}
+
+// changes has a record for each change of an instance: what WatchInstances watches.
+var changes = store.NewCollection[int]("test", "instance")
+
+func (e *fakeEC2) WatchInstances(sc store.Scope) *store.Watcher { return changes.Watch(e.store, sc) }
+
+func (e *fakeEC2) InstanceState(_, _, id string) (string, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i, ok := e.instances[id]
+	if !ok {
+		return "", false
+	}
+	return string(i.State.Name), true
+}
+
+// tell tells watchers of instances.
+func (e *fakeEC2) tell(ctx context.Context, account, region string, instanceIDs ...string) error {
+	return e.store.Update(ctx, func(tx *store.Tx) error {
+		for _, id := range instanceIDs {
+			k := store.Key{Account: account, Region: region, ID: id}
+			n, _ := changes.Get(tx, k)
+			if err := changes.Put(tx, k, n+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
 	if err := e.faults.strike(); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.launchErr != nil {
+	switch done, ok := e.launches[text(in.ClientToken)]; {
+	case in.DryRun != nil && *in.DryRun:
+		return nil, awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	case ok:
+		return done, nil
+	case e.launchErr != nil:
 		return nil, e.launchErr
 	}
 	v, ok := e.template(in.LaunchTemplate.LaunchTemplateId, nil)
@@ -503,7 +564,15 @@ func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) 
 			e.launched(i, string(raw))
 		}
 	}
+	e.launches[*in.ClientToken] = out
 	return out, e.faults.strike()
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error) {
@@ -519,25 +588,31 @@ func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstan
 		r.Instances = append(r.Instances, i)
 	}
 	for _, i := range e.instances {
-		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name)}, i.Tags) {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId}, i.Tags) {
 			r.Instances = append(r.Instances, i)
 		}
 	}
 	return &awsec2.DescribeInstancesOutput{Reservations: []ec2types.Reservation{r}}, nil
 }
 
-func (e *fakeEC2) TerminateInstances(_ context.Context, in *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error) {
+func (e *fakeEC2) TerminateInstances(ctx context.Context, in *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error) {
 	if err := e.faults.strike(); err != nil {
 		return nil, err
 	}
+	call := awsapi.CallFrom(ctx)
+	e.end(in.InstanceIds...)
+	return &awsec2.TerminateInstancesOutput{}, errors.Join(e.tell(ctx, call.Account, call.Region, in.InstanceIds...), e.faults.strike())
+}
+
+// end ends instances; nobody is told.
+func (e *fakeEC2) end(instanceIDs ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, id := range in.InstanceIds {
+	for _, id := range instanceIDs {
 		i := e.instances[id]
 		i.State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameTerminated}
 		e.instances[id] = i
 	}
-	return &awsec2.TerminateInstancesOutput{}, e.faults.strike()
 }
 
 func (e *fakeEC2) running() []ec2types.Instance {

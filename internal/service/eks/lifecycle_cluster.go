@@ -48,11 +48,30 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error {
 		return reconcile.Run(gctx, reconcile.Config{
 			Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log,
+			Related: []reconcile.Related{{Watcher: s.cfg.AutoScaling.WatchMembers(store.Scope{}), Of: s.nodegroupOfMember}},
 		})
 	})
 	err := g.Wait()
 	endSessions()
 	return errors.Join(err, outer.Wait())
+}
+
+// nodegroupOfMember returns the node group whose Auto Scaling group a changed
+// instance is in.
+func (s *Service) nodegroupOfMember(changed store.Key) (store.Key, bool) {
+	name := s.cfg.AutoScaling.MemberGroup(changed)
+	if !strings.HasPrefix(name, "eks-") {
+		return store.Key{}, false
+	}
+	all, err := nodegroups.List(s.store, store.Scope{Account: changed.Account, Region: changed.Region})
+	if err != nil {
+		return store.Key{}, false
+	}
+	i := slices.IndexFunc(all, func(g store.Item[nodegroupRecord]) bool { return g.Value.resourceName() == name })
+	if i < 0 {
+		return store.Key{}, false
+	}
+	return all[i].Key, true
 }
 
 // reconcileCluster brings one cluster a step nearer to what its record says.

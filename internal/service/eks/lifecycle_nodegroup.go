@@ -42,7 +42,7 @@ func (s *Service) reconcileNodegroup(ctx context.Context, key store.Key) (time.D
 	if err != nil {
 		return 0, ignoreNotFound(err) // reset; nothing to do it with
 	}
-	w := &groupWork{s: s, key: key, g: &g, cluster: &cluster, scaler: instanceScaler{s.cfg.Instances}, svc: s.asService(ctx, key.Account, key.Region)}
+	w := &groupWork{s: s, key: key, g: &g, cluster: &cluster, svc: s.asService(ctx, key.Account, key.Region)}
 	switch g.Nodegroup.Status {
 	case ekstypes.NodegroupStatusCreating:
 		again, err := w.create(ctx)
@@ -66,7 +66,6 @@ type groupWork struct {
 	key     store.Key
 	g       *nodegroupRecord // as read; shared, never written
 	cluster *clusterRecord
-	scaler  scaler
 	svc     context.Context //nolint:containedctx // the call EC2 and IAM are made with
 }
 
@@ -124,13 +123,17 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 		// The record's change brings this function back.
 		return 0, w.change(ctx, func(g *nodegroupRecord) { g.LaunchTemplateID = id })
 	}
-	members, err := w.scale(ctx, ses)
+	if !g.ScalingGroupMade {
+		if err := w.createScalingGroup(); err != nil {
+			return 0, err
+		}
+		return 0, w.change(ctx, func(g *nodegroupRecord) { g.ScalingGroupMade = true })
+	}
+	asg, err := w.tend(ctx, ses)
 	if err != nil {
 		return 0, err
 	}
-	if err := w.adopt(ctx, ses, members); err != nil {
-		return 0, err
-	}
+	members := asg.staying
 	desired := int(*g.Nodegroup.ScalingConfig.DesiredSize)
 	waited := s.clock.Since(g.Since)
 	unready := withoutNode(members, nodes, ready)
@@ -147,10 +150,20 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 	case joined >= desired:
 		return s.cfg.Timing.NodegroupCreating - waited, nil
 	case waited >= s.timeout():
-		return 0, w.fail(ctx, ekstypes.Issue{
-			Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: new("Instances failed to join the kubernetes cluster"),
-			ResourceIds: memberIDs(unready),
-		})
+		issue, err := w.launchIssue()
+		if err != nil {
+			return 0, err
+		}
+		if issue == nil || len(members) >= desired {
+			issue = &ekstypes.Issue{
+				Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: new("Instances failed to join the kubernetes cluster"),
+				ResourceIds: memberIDs(unready),
+			}
+		}
+		return 0, w.fail(ctx, *issue)
+	}
+	if len(members) < desired { // the Auto Scaling group brings this function back
+		return min(nodeWait, s.timeout()-waited), nil
 	}
 	w.await(ctx, nodes, unready, ready, min(nodeWait, s.timeout()-waited))
 	return time.Millisecond, nil
@@ -202,22 +215,32 @@ func nodegroupIssue(err error) *ekstypes.Issue {
 		return &ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, Message: new(errNotMIME.Error()), ResourceIds: []string{}}
 	case c == "":
 		return nil
-	case strings.HasPrefix(c, "InvalidSubnet"):
+	case c == "ValidationError" && strings.HasPrefix(message(err), "The subnet ID"): // Auto Scaling's refusals have one code
 		return issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound)
-	case strings.HasPrefix(c, "InvalidGroup"):
-		return issue(ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound)
-	case strings.HasPrefix(c, "InvalidAMIID"):
-		return issue(ekstypes.NodegroupIssueCodeAmiIdNotFound)
-	case strings.HasPrefix(c, "InvalidLaunchTemplate"):
-		return issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound)
-	case c == "InsufficientFreeAddressesInSubnet":
-		return issue(ekstypes.NodegroupIssueCodeInsufficientFreeAddresses)
-	case c == "InstanceLimitExceeded", c == "VcpuLimitExceeded":
-		return issue(ekstypes.NodegroupIssueCodeInstanceLimitExceeded)
-	case c == "NoSuchEntity", c == "NoSuchEntityException":
-		return issue(ekstypes.NodegroupIssueCodeIamNodeRoleNotFound)
+	default:
+		return issue(issueCode(c))
 	}
-	return issue(ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures)
+}
+
+// issueCode is EKS's code for one of EC2 or IAM.
+func issueCode(c string) ekstypes.NodegroupIssueCode {
+	switch {
+	case strings.HasPrefix(c, "InvalidSubnet"):
+		return ekstypes.NodegroupIssueCodeEc2SubnetNotFound
+	case strings.HasPrefix(c, "InvalidGroup"):
+		return ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound
+	case strings.HasPrefix(c, "InvalidAMIID"):
+		return ekstypes.NodegroupIssueCodeAmiIdNotFound
+	case strings.HasPrefix(c, "InvalidLaunchTemplate"):
+		return ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound
+	case c == "InsufficientFreeAddressesInSubnet":
+		return ekstypes.NodegroupIssueCodeInsufficientFreeAddresses
+	case c == "InstanceLimitExceeded", c == "VcpuLimitExceeded":
+		return ekstypes.NodegroupIssueCodeInstanceLimitExceeded
+	case c == "NoSuchEntity", c == "NoSuchEntityException":
+		return ekstypes.NodegroupIssueCodeIamNodeRoleNotFound
+	}
+	return ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures
 }
 
 // message is an AWS error's own text.
@@ -236,25 +259,47 @@ func (w *groupWork) keep(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	members, err := w.scale(ctx, ses)
-	if issue := nodegroupIssue(err); issue != nil {
-		if err := w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{*issue}); err != nil {
+	asg, err := w.tend(ctx, ses)
+	if err != nil {
+		return 0, err
+	}
+	if asg == nil {
+		return steady, w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{{
+			Code: ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound, ResourceIds: []string{w.g.resourceName()},
+			Message: new("We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover."),
+		}})
+	}
+	if err := w.follow(ctx, asg); err != nil {
+		return 0, err
+	}
+	if len(asg.staying) < int(*asg.size.DesiredSize) {
+		issue, err := w.launchIssue()
+		if err != nil {
 			return 0, err
 		}
-		return steady, nil
-	} else if err != nil {
+		if issue != nil {
+			return steady, w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{*issue})
+		}
+	} else if err := w.health(ctx, ekstypes.NodegroupStatusActive, []ekstypes.Issue{}); err != nil {
 		return 0, err
 	}
-	if err := w.adopt(ctx, ses, members); err != nil {
-		return 0, err
-	}
-	if err := w.health(ctx, ekstypes.NodegroupStatusActive, []ekstypes.Issue{}); err != nil {
-		return 0, err
-	}
-	if len(w.g.Draining) > 0 {
+	if len(asg.leaving)+len(asg.joining) > 0 {
 		return drainStep, nil
 	}
 	return steady, nil
+}
+
+// follow takes over a size that somebody gave the Auto Scaling group: the cluster
+// autoscaler changes it there.
+func (w *groupWork) follow(ctx context.Context, asg *scalingGroup) error {
+	if jsonText(asg.size) == jsonText(*w.g.Nodegroup.ScalingConfig) {
+		return nil
+	}
+	return w.change(ctx, func(g *nodegroupRecord) {
+		if st := g.Nodegroup.Status; st == ekstypes.NodegroupStatusActive || st == ekstypes.NodegroupStatusDegraded {
+			g.Nodegroup.ScalingConfig = &asg.size
+		}
+	})
 }
 
 // health writes status and issues if they differ.
@@ -281,19 +326,39 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	members, failure := w.scale(ctx, ses)
+	if w.g.TemplateStale {
+		version, err := w.s.newTemplateVersion(w.svc, w.cluster, w.g)
+		if err != nil {
+			return 0, err
+		}
+		// The record's change brings this function back.
+		return 0, w.change(ctx, func(g *nodegroupRecord) { g.TemplateVersion, g.TemplateStale = version, false })
+	}
+	failure := w.updateScalingGroup()
 	if failure != nil && nodegroupIssue(failure) == nil {
 		return 0, failure
 	}
 	if failure == nil {
-		absent := withoutNode(members, ses.nodes(), anyNode)
-		if err := w.relabel(ctx, ses, members); err != nil {
+		asg, err := w.tend(ctx, ses)
+		if err != nil {
+			return 0, err
+		}
+		if asg == nil {
+			return 0, errors.New("the Auto Scaling group is gone")
+		}
+		absent := withoutNode(asg.staying, ses.nodes(), anyNode)
+		if err := w.relabel(ctx, ses, asg.staying); err != nil {
 			return 0, err
 		}
 		left := joinWait - w.s.clock.Since(w.g.Since)
-		if marks && len(absent) > 0 && left > 0 {
-			w.await(ctx, ses.nodes(), absent, anyNode, min(nodeWait, left))
-			return time.Millisecond, nil
+		if marks && left > 0 {
+			switch {
+			case len(absent) > 0:
+				w.await(ctx, ses.nodes(), absent, anyNode, min(nodeWait, left))
+				return time.Millisecond, nil
+			case len(asg.staying) < int(*w.g.Nodegroup.ScalingConfig.DesiredSize):
+				return drainStep, nil // one may be on its way with the old template
+			}
 		}
 	}
 	return steady, ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
@@ -332,90 +397,55 @@ func (w *groupWork) updatesMarks() (bool, error) {
 	}), ignoreNotFound(err)
 }
 
-// scale brings the number of instances to the desired one: it launches what is
-// missing, and drains and ends what is too many. It returns those that stay.
-func (w *groupWork) scale(ctx context.Context, ses *session) ([]member, error) {
-	members, err := w.scaler.members(w.svc, w.g)
-	if err != nil {
+// tend looks after the instances of the Auto Scaling group: those that have joined
+// come into service, those that leave are drained and let go, and the nodes of those
+// that are gone are removed. It returns nil if there is no Auto Scaling group.
+func (w *groupWork) tend(ctx context.Context, ses *session) (*scalingGroup, error) {
+	asg, err := w.scalingGroup()
+	if err != nil || asg == nil {
 		return nil, err
 	}
-	staying := slices.DeleteFunc(slices.Clone(members), func(m member) bool { _, goes := w.g.Draining[m.id]; return goes })
-	switch missing := int(*w.g.Nodegroup.ScalingConfig.DesiredSize) - len(staying); {
-	case missing > 0:
-		var data *string
-		if w.g.TemplateStale {
-			if data, err = w.currentUserData(); err != nil {
-				return nil, err
-			}
+	var joined []string
+	absent := withoutNode(asg.joining, ses.nodes(), anyNode)
+	for _, m := range asg.joining {
+		if !slices.Contains(absent, m) {
+			joined = append(joined, m.id)
 		}
-		if err := w.scaler.launch(w.svc, w.g, staying, missing, data); err != nil {
-			return nil, fmt.Errorf("launching %d instances: %w", missing, err)
-		}
-		if staying, err = w.scaler.members(w.svc, w.g); err != nil {
-			return nil, err
-		}
-		staying = slices.DeleteFunc(staying, func(m member) bool { _, goes := w.g.Draining[m.id]; return goes })
-	case missing < 0:
-		isReady := map[string]bool{}
-		for _, m := range staying {
-			n := ses.nodes().node(m.id)
-			isReady[m.id] = n != nil && ready(n)
-		}
-		chosen := victims(staying, isReady, -missing)
-		now := w.s.clock.Now().UTC()
-		if err := w.change(ctx, func(g *nodegroupRecord) {
-			if g.Draining == nil {
-				g.Draining = map[string]time.Time{}
-			}
-			for _, id := range chosen {
-				g.Draining[id] = now
-			}
-		}); err != nil {
-			return nil, err
-		}
-		return slices.DeleteFunc(staying, func(m member) bool { return slices.Contains(chosen, m.id) }), nil
 	}
-	return staying, w.drainChosen(ctx, ses, members)
+	if len(joined) > 0 {
+		if err := w.s.cfg.AutoScaling.CompleteLifecycleActions(w.svc, w.g.resourceName(), launchHook, hookContinue, joined); err != nil {
+			return nil, fmt.Errorf("bringing instances into service: %w", err)
+		}
+	}
+	if err := w.drainLeaving(ctx, ses, asg); err != nil {
+		return nil, err
+	}
+	return asg, w.adopt(ctx, ses, asg)
 }
 
-func (w *groupWork) currentUserData() (*string, error) {
-	var own *userTemplate
-	if spec := w.g.Nodegroup.LaunchTemplate; spec != nil {
-		v, err := w.s.templateVersion(w.svc, &ekstypes.LaunchTemplateSpecification{Id: spec.Id}, *spec.Version)
-		if err != nil {
-			return nil, err
-		}
-		own = &userTemplate{spec, v.LaunchTemplateData}
-	}
-	return groupUserData(w.cluster, w.g, own)
-}
-
-// drainChosen takes a step with every draining instance and ends those that are
-// empty or out of time.
-func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []member) error {
-	if len(w.g.Draining) == 0 {
-		return nil
+// drainLeaving takes a step with every instance that is to leave, and lets those go
+// whose node is empty, or out of time.
+func (w *groupWork) drainLeaving(ctx context.Context, ses *session, asg *scalingGroup) error {
+	if err := w.noteLeaving(ctx, asg); err != nil || len(asg.leaving) == 0 {
+		return err
 	}
 	var mu sync.Mutex
 	var ended []string
 	var errs []error
-	alive := map[string]bool{}
-	for _, m := range members {
-		alive[m.id] = true
-	}
 	var eg errgroup.Group
 	eg.SetLimit(nodeWorkers)
-	for id, since := range w.g.Draining {
+	for _, m := range asg.leaving {
 		eg.Go(func() error {
 			done, err := true, error(nil)
-			if n := ses.nodes().node(id); n != nil && alive[id] {
+			if n := ses.nodes().node(m.id); n != nil {
 				done, err = drain(ctx, ses, n)
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			since, known := w.g.Draining[m.id]
 			switch {
-			case done && err == nil, w.s.clock.Since(since) >= drainLimit:
-				ended = append(ended, id)
+			case done && err == nil, known && w.s.clock.Since(since) >= drainLimit:
+				ended = append(ended, m.id)
 			case err != nil: // one node's trouble holds up no other
 				errs = append(errs, err)
 			}
@@ -427,16 +457,31 @@ func (w *groupWork) drainChosen(ctx context.Context, ses *session, members []mem
 		return errors.Join(errs...)
 	}
 	slices.Sort(ended)
-	if err := w.scaler.terminate(w.svc, ended); err != nil {
-		return fmt.Errorf("ending instances: %w", err)
+	if err := w.s.cfg.AutoScaling.CompleteLifecycleActions(w.svc, w.g.resourceName(), terminateHook, hookContinue, ended); err != nil {
+		return fmt.Errorf("letting instances go: %w", err)
 	}
-	if err := w.deleteNodes(ctx, ses, ended); err != nil {
-		return err
+	return errors.Join(append(errs, w.deleteNodes(ctx, ses, ended))...)
+}
+
+// noteLeaving remembers since when instances drain, and forgets those that are gone.
+func (w *groupWork) noteLeaving(ctx context.Context, asg *scalingGroup) error {
+	same := len(w.g.Draining) == len(asg.leaving)
+	for _, m := range asg.leaving {
+		_, known := w.g.Draining[m.id]
+		same = same && known
 	}
-	errs = append(errs, w.change(ctx, func(g *nodegroupRecord) {
-		for _, id := range ended {
-			delete(g.Draining, id)
+	if same {
+		return nil
+	}
+	now := w.s.clock.Now().UTC()
+	return w.change(ctx, func(g *nodegroupRecord) {
+		old := g.Draining
+		g.Draining = map[string]time.Time{}
+		for _, m := range asg.leaving {
+			g.Draining[m.id] = now
+			if since, known := old[m.id]; known {
+				g.Draining[m.id] = since
+			}
 		}
-	}))
-	return errors.Join(errs...)
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -67,12 +68,14 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	planes := newPlanes(&faults{})
 	var network *ec2.Service
 	var service *eks.Service
+	var scaling *autoscaling.Service
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		identities := iam.New(iam.Config{Store: st, Log: quiet})
 		network = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{identities}, Machines: machines{t, planes}, Log: quiet})
+		scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: network, Instances: network, Log: quiet})
 		var err error
 		service, err = eks.New(eks.Config{
-			Store: st, ControlPlanes: planes, InstanceProfiles: identities, Network: network, Instances: network,
+			Store: st, ControlPlanes: planes, InstanceProfiles: identities, Network: network, Instances: network, AutoScaling: scaling,
 			Identity: func(ctx context.Context, arn string) (eks.Identity, error) {
 				role, err := identities.RoleByARN(ctx, arn)
 				if err != nil {
@@ -97,12 +100,13 @@ func TestWithTheRealNeighbours(t *testing.T) {
 		return []awsapi.Service{identities.AWS(), network.AWS(), service.AWS()}
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 2)
+	done := make(chan error, 3)
 	go func() { done <- service.Run(ctx) }()
 	go func() { done <- network.Run(ctx) }()
+	go func() { done <- scaling.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		for range 2 {
+		for range 3 {
 			if err := <-done; err != nil {
 				t.Errorf("Run: %v", err)
 			}

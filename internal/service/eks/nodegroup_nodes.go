@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,10 +91,13 @@ func (w *groupWork) deleteNodes(ctx context.Context, ses *session, instanceIDs [
 
 // adopt labels and taints nodes that joined without the group's labels (custom
 // images), and removes nodes whose instance is gone.
-func (w *groupWork) adopt(ctx context.Context, ses *session, members []member) error {
+func (w *groupWork) adopt(ctx context.Context, ses *session, asg *scalingGroup) error {
 	mine := map[string]bool{}
 	var strangers []member
-	for _, m := range members {
+	for _, m := range asg.leaving {
+		mine[m.id] = true
+	}
+	for _, m := range asg.staying {
 		mine[m.id] = true
 		if n := ses.nodes().node(m.id); n != nil && n.Labels[labelNodegroup] == "" {
 			strangers = append(strangers, m)
@@ -100,25 +105,37 @@ func (w *groupWork) adopt(ctx context.Context, ses *session, members []member) e
 	}
 	var gone []string
 	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
-		id := instanceOf(n)
-		if _, draining := w.g.Draining[id]; !mine[id] && !draining && id != "" {
+		if id := instanceOf(n); !mine[id] && id != "" {
 			gone = append(gone, id)
 		}
 	}
-	if len(gone) > 0 {
-		// The list of members may be older than the node.
-		now, err := w.scaler.members(w.svc, w.g)
-		if err != nil {
-			return err
-		}
-		for _, m := range now {
-			gone = slices.DeleteFunc(gone, func(id string) bool { return id == m.id })
-		}
-		if err := w.deleteNodes(ctx, ses, gone); err != nil {
-			return err
-		}
+	gone, err := w.ended(gone)
+	if err != nil {
+		return err
+	}
+	if err := w.deleteNodes(ctx, ses, gone); err != nil {
+		return err
 	}
 	return w.relabel(ctx, ses, strangers)
+}
+
+// ended returns those instances that EC2 has ended: a node may join before its
+// instance is known to be the group's.
+func (w *groupWork) ended(instanceIDs []string) ([]string, error) {
+	for chunk := range slices.Chunk(slices.Clone(instanceIDs), 100) {
+		out, err := w.s.cfg.Instances.DescribeInstances(w.svc, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+			filter("instance-id", chunk...), filter("instance-state-name", "pending", "running", "stopping", "stopped"),
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("looking for instances: %w", err)
+		}
+		for _, r := range out.Reservations {
+			for _, i := range r.Instances {
+				instanceIDs = slices.DeleteFunc(instanceIDs, func(id string) bool { return id == *i.InstanceId })
+			}
+		}
+	}
+	return instanceIDs, nil
 }
 
 // relabel brings the group's labels and taints to the nodes of members.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,10 @@ import (
 
 // remove drains and ends everything of a DELETING group and then its record.
 func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
-	left, err := w.scaler.members(w.svc, w.g)
+	if err := w.deleteScalingGroup(); err != nil {
+		return 0, fmt.Errorf("removing the Auto Scaling group: %w", err)
+	}
+	asg, err := w.scalingGroup()
 	if err != nil {
 		return 0, err
 	}
@@ -25,23 +27,8 @@ func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(left) > 0 {
-		missing := map[string]time.Time{}
-		for _, m := range left {
-			if _, ok := w.g.Draining[m.id]; !ok {
-				missing[m.id] = w.s.clock.Now().UTC()
-			}
-		}
-		if len(missing) > 0 {
-			return 0, w.change(ctx, func(g *nodegroupRecord) {
-				if g.Draining == nil {
-					g.Draining = map[string]time.Time{}
-				}
-				maps.Copy(g.Draining, missing)
-			})
-		}
-		err := w.drainChosen(ctx, ses, left)
-		if err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+	if asg != nil {
+		if err := w.drainLeaving(ctx, ses, asg); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
 			return 0, err
 		}
 		return drainStep, nil

@@ -237,14 +237,11 @@ func TestAnInstanceThatEndsIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.nodegroup("dev", "ng", 1)
-	w.ec2.mu.Lock()
-	var gone string
-	for id, i := range w.ec2.instances {
-		gone = id
-		i.State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameTerminated}
-		w.ec2.instances[id] = i
+	gone := *w.ec2.running()[0].InstanceId
+	w.ec2.end(gone)
+	if err := w.ec2.tell(t.Context(), w.account, testkit.Region, gone); err != nil {
+		t.Fatal(err)
 	}
-	w.ec2.mu.Unlock()
 	testkit.Eventually(t, 20*time.Second, func() error {
 		nodes := w.nodes()
 		if len(nodes) != 1 || strings.HasSuffix(nodes[0].Spec.ProviderID, gone) {
@@ -281,7 +278,7 @@ func TestLaunchesThatFailAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusCreateFailed)
-	if i := g.Health.Issues[0]; i.Code != ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures || *i.Message != "We currently do not have sufficient t3.medium capacity." {
+	if i := g.Health.Issues[0]; i.Code != ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures || *i.Message != "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient t3.medium capacity. Launching EC2 instance failed." {
 		t.Errorf("issue = %+v", i)
 	}
 }

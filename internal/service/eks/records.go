@@ -90,14 +90,18 @@ type nodegroupRecord struct {
 	// group's own launch template and of its Auto Scaling group: eks-UUID.
 	InstanceProfile  string
 	LaunchTemplateID string
+	// TemplateVersion is the launch template's version for new instances; empty: 1.
+	TemplateVersion string `json:",omitempty"`
+	// ScalingGroupMade says that the Auto Scaling group was made.
+	ScalingGroupMade bool `json:",omitempty"`
 	// AccessEntryMade says the node role's access entry was EKS's own doing.
 	AccessEntryMade bool
 	// UpdateID is the update in progress.
 	UpdateID string
-	// TemplateStale says labels or taints changed since the launch template was
-	// made: instances get newer user data than its.
+	// TemplateStale says labels or taints changed since the launch template's
+	// version was made.
 	TemplateStale bool
-	// Draining are the instances chosen to go, and since when they drain.
+	// Draining are the instances that leave, and since when they drain.
 	Draining map[string]time.Time
 	// Labels and Taints removed from the group but not yet from all its nodes.
 	RemovedLabels []string

@@ -5,203 +5,200 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// A scaler makes and removes the instances of node groups. It stands where the
-// Auto Scaling group stands on AWS, until EC2 Auto Scaling exists: which
-// instances belong to a group is in their aws:autoscaling:groupName tag, nowhere
-// else, so no crash can lose or double one.
-type scaler interface {
-	// members returns the group's instances that are pending or running.
-	members(ctx context.Context, g *nodegroupRecord) ([]member, error)
-	// launch starts n instances, spread over the group's subnets. It may have
-	// started some of them when it fails.
-	launch(ctx context.Context, g *nodegroupRecord, have []member, n int, userData *string) error
-	terminate(ctx context.Context, instanceIDs []string) error
-}
-
-// A member is an instance of a node group.
-type member struct {
-	id, subnet string
-	dnsName    string
-}
+// A node group's instances are those of its Auto Scaling group, which launches,
+// replaces and ends them. EKS sets its size, and stands at its lifecycle hooks:
+// instances come into service when they have joined, and leave when their node
+// is drained.
 
 const (
-	groupTag    = "aws:autoscaling:groupName"
-	launchBatch = 50
-	launchers   = 4
+	launchHook    = "Launch-LC-Hook"
+	terminateHook = "Terminate-LC-Hook"
+	hookContinue  = "CONTINUE"
 )
 
-// An instanceScaler keeps a group's instances with plain RunInstances calls.
-type instanceScaler struct{ ec2 Instances }
+// A member is an instance of a node group.
+type member struct{ id string }
 
-func (s instanceScaler) members(ctx context.Context, g *nodegroupRecord) ([]member, error) {
-	var out []member
-	ask := &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
-		filter("tag:"+groupTag, g.resourceName()), filter("instance-state-name", "pending", "running"),
-	}}
-	for {
-		got, err := s.ec2.DescribeInstances(ctx, ask)
-		if err != nil {
-			return nil, fmt.Errorf("looking for the instances of node group %s: %w", *g.Nodegroup.NodegroupName, err)
-		}
-		for _, r := range got.Reservations {
-			for _, i := range r.Instances {
-				out = append(out, member{*i.InstanceId, text(i.SubnetId), text(i.PrivateDnsName)})
-			}
-		}
-		if text(got.NextToken) == "" {
-			return out, nil
-		}
-		ask.NextToken = got.NextToken
-	}
+// A scalingGroup is what EKS looks at in a node group's Auto Scaling group.
+type scalingGroup struct {
+	// size is what the group is asked for now, by EKS or by anybody else.
+	size ekstypes.NodegroupScalingConfig
+	// staying come or serve; leaving wait to be drained.
+	staying, leaving []member
+	// joining wait until EKS says that they have joined.
+	joining []member
+	// instances counts them all, the ending ones too.
+	instances int
 }
 
-func (s instanceScaler) launch(ctx context.Context, g *nodegroupRecord, have []member, n int, userData *string) error {
-	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(launchers)
-	for subnet, count := range balance(g.Nodegroup.Subnets, have, n) {
-		for count > 0 {
-			batch := int32(min(count, launchBatch))
-			count -= int(batch)
-			eg.Go(func() error {
-				_, err := s.ec2.RunInstances(ctx, runRequest(g, subnet, batch, userData))
-				return err
-			})
+// scalingGroup describes the group's Auto Scaling group, nil if there is none.
+func (w *groupWork) scalingGroup() (*scalingGroup, error) {
+	out, err := w.s.cfg.AutoScaling.DescribeAutoScalingGroups(w.svc, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{w.g.resourceName()}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the instances of node group %s: %w", *w.g.Nodegroup.NodegroupName, err)
+	}
+	if len(out.AutoScalingGroups) == 0 {
+		return nil, nil
+	}
+	g := out.AutoScalingGroups[0]
+	asg := &scalingGroup{size: ekstypes.NodegroupScalingConfig{MinSize: g.MinSize, MaxSize: g.MaxSize, DesiredSize: g.DesiredCapacity}, instances: len(g.Instances)}
+	for _, i := range g.Instances {
+		m := member{*i.InstanceId}
+		switch i.LifecycleState {
+		case autoscalingtypes.LifecycleStatePendingWait:
+			asg.joining = append(asg.joining, m)
+			asg.staying = append(asg.staying, m)
+		case autoscalingtypes.LifecycleStateTerminatingWait:
+			asg.leaving = append(asg.leaving, m)
+		case autoscalingtypes.LifecycleStateTerminating, autoscalingtypes.LifecycleStateTerminatingProceed:
+		default:
+			asg.staying = append(asg.staying, m)
 		}
 	}
-	return eg.Wait()
+	return asg, nil
 }
 
-func runRequest(g *nodegroupRecord, subnet string, count int32, userData *string) *awsec2.RunInstancesInput {
-	cluster := *g.Nodegroup.ClusterName
-	in := &awsec2.RunInstancesInput{
-		MinCount: new(int32(1)), MaxCount: &count, // as an Auto Scaling group: take what is there
-		ClientToken:    new(ids.UUID()),
-		SubnetId:       &subnet,
-		LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateId: &g.LaunchTemplateID, Version: new("1")},
-		UserData:       userData,
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: []ec2types.Tag{
-			tag(groupTag, g.resourceName()),
-			tag("eks:cluster-name", cluster),
-			tag("eks:nodegroup-name", *g.Nodegroup.NodegroupName),
-			tag("kubernetes.io/cluster/"+cluster, "owned"),
-			tag("k8s.io/cluster-autoscaler/enabled", "true"),
-			tag("k8s.io/cluster-autoscaler/"+cluster, "owned"),
-		}}},
-	}
-	if len(g.Nodegroup.InstanceTypes) > 0 {
-		in.InstanceType = ec2types.InstanceType(g.Nodegroup.InstanceTypes[0])
-	}
-	if g.Nodegroup.CapacityType == ekstypes.CapacityTypesSpot {
-		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot}
-	}
-	return in
-}
-
-// balance says how many of n new instances go into which subnet, so that all
-// have as equally many as can be.
-func balance(subnets []string, have []member, n int) map[string]int {
-	size := map[string]int{}
-	for _, m := range have {
-		size[m.subnet]++
-	}
-	out := map[string]int{}
-	for range n {
-		least := slices.MinFunc(subnets, func(a, b string) int { return size[a] - size[b] })
-		size[least]++
-		out[least]++
-	}
-	return out
-}
-
-func (s instanceScaler) terminate(ctx context.Context, instanceIDs []string) error {
-	if len(instanceIDs) == 0 {
-		return nil
-	}
-	_, err := s.ec2.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: instanceIDs})
-	if code(err) == "InvalidInstanceID.NotFound" && len(instanceIDs) > 1 {
-		for _, id := range instanceIDs { // one of them is long gone
-			if err := s.terminate(ctx, []string{id}); err != nil {
-				return err
-			}
+// createScalingGroup makes the Auto Scaling group, or finds it made.
+func (w *groupWork) createScalingGroup() error {
+	g := w.g
+	size := g.Nodegroup.ScalingConfig
+	cluster := w.cluster.name()
+	hook := func(name, transition string) autoscalingtypes.LifecycleHookSpecification {
+		return autoscalingtypes.LifecycleHookSpecification{
+			LifecycleHookName: &name, LifecycleTransition: &transition, HeartbeatTimeout: new(int32(1800)), DefaultResult: new(hookContinue),
 		}
-		return nil
 	}
-	if code(err) == "InvalidInstanceID.NotFound" {
+	var tags []autoscalingtypes.Tag
+	for _, t := range [][2]string{
+		{"eks:cluster-name", cluster}, {"eks:nodegroup-name", *g.Nodegroup.NodegroupName},
+		{"k8s.io/cluster-autoscaler/enabled", "true"}, {"k8s.io/cluster-autoscaler/" + cluster, "owned"},
+		{"kubernetes.io/cluster/" + cluster, "owned"},
+	} {
+		tags = append(tags, autoscalingtypes.Tag{Key: &t[0], Value: &t[1], PropagateAtLaunch: new(true)})
+	}
+	in := &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: new(g.resourceName()), MinSize: size.MinSize, MaxSize: size.MaxSize, DesiredCapacity: size.DesiredSize,
+		VPCZoneIdentifier: new(strings.Join(g.Nodegroup.Subnets, ",")), Tags: tags, CapacityRebalance: new(true), HealthCheckGracePeriod: new(int32(15)),
+		TerminationPolicies: []string{"AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"},
+		LifecycleHookSpecificationList: []autoscalingtypes.LifecycleHookSpecification{
+			hook(launchHook, "autoscaling:EC2_INSTANCE_LAUNCHING"), hook(terminateHook, "autoscaling:EC2_INSTANCE_TERMINATING"),
+		},
+	}
+	in.LaunchTemplate, in.MixedInstancesPolicy = g.instanceSource()
+	_, err := w.s.cfg.AutoScaling.CreateAutoScalingGroup(w.svc, in)
+	if code(err) == "AlreadyExists" {
 		return nil
 	}
 	return err
 }
 
-// victims chooses n members to go: those without a ready node first, then from
-// the fullest subnet, youngest ID last for a stable order.
-func victims(members []member, ready map[string]bool, n int) []string {
-	size := map[string]int{}
-	for _, m := range members {
-		size[m.subnet]++
+// instanceSource is where the instances come from: the launch template with the
+// group's instance types, or with its own.
+func (g *nodegroupRecord) instanceSource() (*autoscalingtypes.LaunchTemplateSpecification, *autoscalingtypes.MixedInstancesPolicy) {
+	version := g.TemplateVersion
+	if version == "" {
+		version = "1"
 	}
-	left := slices.Clone(members)
-	var out []string
-	for len(out) < n && len(left) > 0 {
-		i := 0
-		for j, m := range left {
-			b := left[i]
-			switch {
-			case ready[m.id] != ready[b.id]:
-				if !ready[m.id] {
-					i = j
-				}
-			case size[m.subnet] != size[b.subnet]:
-				if size[m.subnet] > size[b.subnet] {
-					i = j
-				}
-			case m.id > b.id:
-				i = j
-			}
+	spec := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &g.LaunchTemplateID, Version: &version}
+	spot := g.Nodegroup.CapacityType == ekstypes.CapacityTypesSpot
+	if len(g.Nodegroup.InstanceTypes) == 0 && !spot {
+		return spec, nil
+	}
+	types := g.MachineTypes
+	distribution := &autoscalingtypes.InstancesDistribution{
+		OnDemandAllocationStrategy: new("prioritized"), OnDemandBaseCapacity: new(int32(0)), OnDemandPercentageAboveBaseCapacity: new(int32(100)),
+	}
+	if spot {
+		// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types-spot
+		distribution.OnDemandPercentageAboveBaseCapacity, distribution.SpotAllocationStrategy = new(int32(0)), new("price-capacity-optimized")
+	}
+	overrides := make([]autoscalingtypes.LaunchTemplateOverrides, len(types))
+	for i := range types {
+		overrides[i].InstanceType = &types[i]
+	}
+	return nil, &autoscalingtypes.MixedInstancesPolicy{
+		InstancesDistribution: distribution,
+		LaunchTemplate:        &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: spec, Overrides: overrides},
+	}
+}
+
+// updateScalingGroup gives the Auto Scaling group the size and the launch template
+// of the record.
+func (w *groupWork) updateScalingGroup() error {
+	size := w.g.Nodegroup.ScalingConfig
+	in := &awsautoscaling.UpdateAutoScalingGroupInput{
+		AutoScalingGroupName: new(w.g.resourceName()), MinSize: size.MinSize, MaxSize: size.MaxSize, DesiredCapacity: size.DesiredSize,
+	}
+	in.LaunchTemplate, in.MixedInstancesPolicy = w.g.instanceSource()
+	_, err := w.s.cfg.AutoScaling.UpdateAutoScalingGroup(w.svc, in)
+	return err
+}
+
+// deleteScalingGroup begins the end of the Auto Scaling group.
+func (w *groupWork) deleteScalingGroup() error {
+	_, err := w.s.cfg.AutoScaling.DeleteAutoScalingGroup(w.svc, &awsautoscaling.DeleteAutoScalingGroupInput{
+		AutoScalingGroupName: new(w.g.resourceName()), ForceDelete: new(true),
+	})
+	if code(err) == "ValidationError" { // gone, or going
+		return nil
+	}
+	return err
+}
+
+// launchIssue returns what the last launch failed for, nil if it did not.
+func (w *groupWork) launchIssue() (*ekstypes.Issue, error) {
+	out, err := w.s.cfg.AutoScaling.DescribeScalingActivities(w.svc, &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: new(w.g.resourceName()), MaxRecords: new(int32(20))})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range out.Activities {
+		if !strings.HasPrefix(*a.Description, "Launching") {
+			continue
 		}
-		out = append(out, left[i].id)
-		size[left[i].subnet]--
-		left = slices.Delete(left, i, i+1)
+		if a.StatusCode != autoscalingtypes.ScalingActivityStatusCodeFailed {
+			return nil, nil
+		}
+		issue := ekstypes.Issue{Code: issueCode(launchCode(*a.StatusMessage)), Message: a.StatusMessage, ResourceIds: []string{w.g.resourceName()}}
+		return &issue, nil
 	}
-	return out
+	return nil, nil
+}
+
+// launchCode is EC2's code in the status of a launch with a mixed instances policy.
+func launchCode(status string) string {
+	_, rest, ok := strings.Cut(status, " Instances. ")
+	if !ok {
+		return ""
+	}
+	found, _, _ := strings.Cut(rest, " - ")
+	return found
 }
 
 // launchTemplate makes the group's own launch template: the user's with what EKS
 // adds, or EKS's alone. It finds the one an earlier attempt made.
 func (s *Service) launchTemplate(ctx context.Context, cluster *clusterRecord, g *nodegroupRecord) (string, error) {
 	name := "eks-" + g.UUID
-	var own *userTemplate
-	if spec := g.Nodegroup.LaunchTemplate; spec != nil {
-		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Id: spec.Id}, *spec.Version)
-		if err != nil {
-			return "", err
-		}
-		own = &userTemplate{spec, v.LaunchTemplateData}
-	}
-	data, err := own.request()
+	data, err := s.templateData(ctx, cluster, g)
 	if err != nil {
 		return "", err
 	}
-	if data.UserData, err = groupUserData(cluster, g, own); err != nil {
-		return "", err
-	}
-	fillTemplate(data, cluster, g)
 	made, err := s.cfg.Instances.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: &name, LaunchTemplateData: data, VersionDescription: nil,
+		LaunchTemplateName: &name, LaunchTemplateData: data,
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: []ec2types.Tag{
 			tag("eks:cluster-name", cluster.name()), tag("eks:nodegroup-name", *g.Nodegroup.NodegroupName),
 		}}},
 	})
 	if code(err) == "InvalidLaunchTemplateName.AlreadyExistsException" {
-		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Name: &name}, "1")
+		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Name: &name}, "$Latest")
 		if err != nil {
 			return "", err
 		}
@@ -210,6 +207,43 @@ func (s *Service) launchTemplate(ctx context.Context, cluster *clusterRecord, g 
 		return "", fmt.Errorf("making the launch template: %w", err)
 	}
 	return *made.LaunchTemplate.LaunchTemplateId, nil
+}
+
+// newTemplateVersion makes a version with the group's labels and taints of now,
+// one for each update.
+func (s *Service) newTemplateVersion(ctx context.Context, cluster *clusterRecord, g *nodegroupRecord) (string, error) {
+	data, err := s.templateData(ctx, cluster, g)
+	if err != nil {
+		return "", err
+	}
+	made, err := s.cfg.Instances.CreateLaunchTemplateVersion(ctx, &awsec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: &g.LaunchTemplateID, LaunchTemplateData: data, ClientToken: &g.UpdateID,
+	})
+	if err != nil {
+		return "", fmt.Errorf("making a version of the launch template: %w", err)
+	}
+	return fmt.Sprint(*made.LaunchTemplateVersion.VersionNumber), nil
+}
+
+// templateData is the user's launch template with what EKS adds, or EKS's alone.
+func (s *Service) templateData(ctx context.Context, cluster *clusterRecord, g *nodegroupRecord) (*ec2types.RequestLaunchTemplateData, error) {
+	var own *userTemplate
+	if spec := g.Nodegroup.LaunchTemplate; spec != nil {
+		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Id: spec.Id}, *spec.Version)
+		if err != nil {
+			return nil, err
+		}
+		own = &userTemplate{spec, v.LaunchTemplateData}
+	}
+	data, err := own.request()
+	if err != nil {
+		return nil, err
+	}
+	if data.UserData, err = groupUserData(cluster, g, own); err != nil {
+		return nil, err
+	}
+	fillTemplate(data, cluster, g)
+	return data, nil
 }
 
 func groupUserData(cluster *clusterRecord, g *nodegroupRecord, own *userTemplate) (*string, error) {

@@ -10,14 +10,17 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -34,6 +37,8 @@ type world struct {
 	account string
 	client  *awseks.Client
 	svc     *eks.Service
+	scaling *autoscaling.Service
+	asg     *awsautoscaling.Client
 	timing  clock.Timing
 	quotas  eks.Quotas
 	// principals says who signed with an access key; set before a login.
@@ -52,25 +57,28 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		w.svc = w.newService(st)
-		return []awsapi.Service{w.svc.AWS()}
+		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS()}
 	}})
 	w.account = w.server.Account(t)
 	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account), func(o *awseks.Options) { o.Retryer = aws.NopRetryer{} })
+	w.asg = awsautoscaling.NewFromConfig(w.server.AWSConfig(w.account))
 	w.iam.add(w.arn("role/cluster"), "AROACLUSTER", "eks.amazonaws.com")
 	w.iam.add(w.arn("role/node"), "AROANODE", "ec2.amazonaws.com")
 	w.iam.add(w.arn("role/path/dev"), "AROADEV")
 	w.iam.add(w.arn("user/jane"), "AIDAJANE")
 	w.iam.add(w.arn("root"), w.account)
 	w.ec2.launched = w.boot
-	w.start(w.svc)
+	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w
 }
 
 func (w *world) newService(st *store.Store) *eks.Service {
 	w.Helper()
+	w.ec2.store = st
+	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Log: slog.New(slog.DiscardHandler)})
 	svc, err := eks.New(eks.Config{
-		Store: st, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		NewClient: w.planes.client, Timing: w.timing, Quotas: w.quotas, Log: slog.New(slog.DiscardHandler),
 	})
@@ -80,13 +88,14 @@ func (w *world) newService(st *store.Store) *eks.Service {
 	return svc
 }
 
-func (w *world) start(svc *eks.Service) {
+func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- svc.Run(ctx) }()
+	var g errgroup.Group
+	g.Go(func() error { return w.svc.Run(ctx) })
+	g.Go(func() error { return w.scaling.Run(ctx) })
 	w.stop = func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := g.Wait(); err != nil {
 			w.Errorf("Run: %v", err)
 		}
 		w.stop = func() {}
@@ -97,7 +106,7 @@ func (w *world) start(svc *eks.Service) {
 func (w *world) restart() {
 	w.stop()
 	w.svc = w.newService(w.server.Store)
-	w.start(w.svc)
+	w.start()
 }
 
 // boot lets an instance join the cluster its tags name.
