@@ -14,7 +14,7 @@ var outside6 = netip.MustParseAddr("2001:db8::10")
 func (s *Snapshot) Check(f Flow) *Verdict { return s.check(f, nil) }
 
 func (s *Snapshot) check(f Flow, established *Verdict) *Verdict {
-	v := &Verdict{Flow: f, Forward: []Hop{}}
+	v := &Verdict{Flow: f, Forward: make([]Hop, 0, 12)}
 	w := &walk{s: s, v: v, established: established, passed: map[passage]bool{}}
 	w.both(f)
 	v.Reachable = len(v.Explanations) == 0

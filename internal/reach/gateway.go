@@ -19,7 +19,7 @@ func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 		w.deny(h, Explanation{Code: CodeNoRoute, Subnet: sn.ID, VPC: sn.VPC, Address: p.dst}, "%s of %s has no route to %s", h.ID, sn.ID, p.dst)
 		return
 	}
-	h.Route, h.Note = r, r.text()
+	h.Route = r
 	if r.Target == Local {
 		w.local(h, sn, p)
 		return

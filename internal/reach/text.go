@@ -127,8 +127,18 @@ func (h *Hop) line() string {
 	}
 	if h.Explanation != nil {
 		notes = append(notes, h.Explanation.Text)
-	} else if h.Note != "" {
-		notes = append(notes, h.Note)
+	} else {
+		switch {
+		case h.Rule != nil:
+			notes = append(notes, h.Rule.text())
+		case h.Entry != nil:
+			notes = append(notes, h.Entry.text())
+		case h.Route != nil:
+			notes = append(notes, h.Route.text())
+		}
+		if h.Note != "" {
+			notes = append(notes, h.Note)
+		}
 	}
 	line := fmt.Sprintf("  %s %-19s %s", mark, kindWords[h.Kind], what)
 	if len(notes) > 0 {

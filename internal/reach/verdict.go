@@ -61,7 +61,7 @@ type Hop struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
 	OK   bool   `json:"ok"`
-	// Note is what it did to the packet, for a reader.
+	// Note is what it did to the packet, for a reader, beyond Rule, Entry and Route.
 	Note string `json:"note,omitempty"`
 
 	Direction  string `json:"direction,omitempty"` // of groups and ACLs

@@ -139,7 +139,7 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	}
 	v := w.s.filter(e, egress, p, other)
 	if v.rule != nil {
-		h.ID, h.Rule, h.Tracked, h.Note = v.group, v.rule, v.tracked, v.rule.text()
+		h.ID, h.Rule, h.Tracked = v.group, v.rule, v.tracked
 		w.passed[passage{e.ID, egress}] = true
 		w.pass(h)
 		return
@@ -194,9 +194,9 @@ func (w *walk) acl(sn *Subnet, egress bool, p packet) packet {
 		w.deny(h, x, "%s of %s: %s, which stops %s %s %s", a.ID, sn.ID, v.denied.text(), p.what(), word, x.Address)
 		return p
 	}
-	h.Entry, h.Note = v.allowed, v.allowed.text()
+	h.Entry = v.allowed
 	if p.proto.ported() && !v.through.equal(p.dports) {
-		h.Note += ": only ports " + v.through.String()
+		h.Note = "only ports " + v.through.String() + " get through"
 		p.dports = v.through
 	}
 	w.pass(h)
