@@ -37,6 +37,16 @@ func ContextKeys(docs ...*Document) []string {
 	return out
 }
 
+// MissingKeys lists the condition keys that documents ask for and that values, by
+// keys in lower case, do not hold: the simulator's MissingContextValues.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_EvaluationResult.html
+func MissingKeys(values map[string][]string, docs ...*Document) []string {
+	return slices.DeleteFunc(ContextKeys(docs...), func(key string) bool {
+		_, ok := values[strings.ToLower(key)]
+		return ok
+	})
+}
+
 func (t *template) eachKey(visit func(key string)) {
 	for _, v := range t.vars {
 		visit(v.name)

@@ -10,7 +10,7 @@
 // allows, and denies if that is the statement's effect; the decision names it.
 //
 // Not evaluated: service and resource control policies of AWS Organizations,
-// ACLs, and the session policies that RAM or KMS grants amount to.
+// access control lists, KMS grants.
 package policy
 
 import (

@@ -51,6 +51,14 @@ type Context struct {
 	Unknown func(key string) bool
 }
 
+// Set gives a key its values; none say that it is absent.
+func (c *Context) Set(key string, values ...string) {
+	if c.Values == nil {
+		c.Values = map[string][]string{}
+	}
+	c.Values[strings.ToLower(key)] = values
+}
+
 // AnyKey is a Context.Unknown for which nothing is known beyond the values.
 func AnyKey(string) bool { return true }
 
