@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -193,6 +194,9 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 			out.Volumes = append(out.Volumes, name)
 		}
 	}
+	if out.Tags[groupTag] != "" && s.d.scaling != nil {
+		out.TargetState = func(ctx context.Context) (string, error) { return s.targetState(call(ctx, m), instanceID) }
+	}
 	if i.Placement != nil {
 		out.PlacementGroup, out.HostID = aws.ToString(i.Placement.GroupName), aws.ToString(i.Placement.HostId)
 	}
@@ -211,6 +215,28 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 		}
 	}
 	return out, nil
+}
+
+// groupTag names the Auto Scaling group of an instance.
+const groupTag = "aws:autoscaling:groupName"
+
+// targetState is where an Auto Scaling group takes the instance.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
+func (s *metadataSource) targetState(ctx context.Context, instanceID string) (string, error) {
+	out, err := s.d.scaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
+	if err != nil || len(out.AutoScalingInstances) == 0 {
+		return "Detached", err
+	}
+	switch state := aws.ToString(out.AutoScalingInstances[0].LifecycleState); {
+	case strings.HasPrefix(state, "Terminat"):
+		return "Terminated", nil
+	case strings.HasPrefix(state, "Detach"):
+		return "Detached", nil
+	case state == "Standby" || state == "EnteringStandby":
+		return "Standby", nil
+	default: // Pending and its waits, InService
+		return "InService", nil
+	}
 }
 
 // role returns the role of a profile as it is now; the zero Role if there is none.

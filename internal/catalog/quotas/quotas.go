@@ -82,7 +82,7 @@ vpc         L-FE5A380F     5 yes NAT gateways per Availability Zone
 vpc         L-B4A6D682   200 yes Network ACLs per VPC
 vpc         L-2AEEBF1A    20 yes Rules per network ACL
 vpc         L-589F43AA   200 yes Route tables per VPC
-vpc         L-93826ACB    50 yes Routes per route table
+vpc         L-93826ACB   500 yes Routes per route table
 vpc         L-7E9ECCDB    50 yes Active VPC peering connections per VPC
 vpc         L-DC9F7029    25 yes Outstanding VPC peering connection requests
 vpc         L-8312C5BB   168 no  VPC peering connection request expiry hours

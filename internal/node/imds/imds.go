@@ -101,8 +101,9 @@ type Instance struct {
 	SpotActionTime time.Time
 	// Rebalance is when EC2 recommended to replace a spot instance.
 	Rebalance time.Time
-	// LifecycleState is what an Auto Scaling group wants the instance to become.
-	LifecycleState string
+	// TargetState is what an Auto Scaling group wants the instance to become:
+	// InService, Standby, Terminated, Detached. nil: it is in no group.
+	TargetState func(ctx context.Context) (string, error)
 }
 
 // An Interface is a network interface of an instance.

@@ -214,7 +214,8 @@ func TestCategories(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	src.edit(func(in *imds.Instance) {
 		in.PublicIP = netip.MustParseAddr("203.0.113.5")
-		in.Spot, in.SpotAction, in.SpotActionTime, in.Rebalance, in.LifecycleState = true, "terminate", at, at, "InService"
+		in.Spot, in.SpotAction, in.SpotActionTime, in.Rebalance = true, "terminate", at, at
+		in.TargetState = func(context.Context) (string, error) { return "InService", nil }
 		src.nics[0].PublicIPs = map[netip.Addr]netip.Addr{in.PublicIP: in.PrivateIP}
 		in.Options.Tags, in.UserData = false, nil
 	})

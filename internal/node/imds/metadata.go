@@ -68,7 +68,12 @@ func (s *Service) metadata(in *Instance) tree {
 	s.keys(t, in)
 	s.iam(t, in)
 	spot(t, in)
-	t.set("autoscaling/target-lifecycle-state", in.LifecycleState)
+	if in.TargetState != nil {
+		t["autoscaling/target-lifecycle-state"] = func(ctx context.Context) ([]byte, error) {
+			state, err := in.TargetState(ctx)
+			return []byte(state), err
+		}
+	}
 	if in.Options.Tags {
 		for k, v := range in.Tags {
 			v := []byte(v) // an empty value is one
