@@ -197,7 +197,7 @@ func bash(ctx context.Context, m *machine, c *Call) (int, error) {
 			if len(args) == 0 {
 				return c.shellFail("bash", "-c: option requires an argument", statusUsage), nil
 			}
-			name := "bash"
+			name := path.Base(c.Args[0])
 			if len(args) > 1 {
 				name = args[1]
 			}
