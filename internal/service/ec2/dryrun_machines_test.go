@@ -20,19 +20,27 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 	configs := []ec2types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateId: template, Version: aws.String("1")}}}
 	target := &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: "on-demand"}
 	fleet := must(w.CreateFleet(ctx, &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(0)}}))(t).FleetId
-	sir := w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceMarketOptions = spot(nil) })[0].SpotInstanceRequestId
+	other := w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceMarketOptions = spot(nil) })[0]
+	sir := other.SpotInstanceRequestId
 	w.quiet(t)
 	return map[string]any{
-		"CreateVolume":               &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(8)},
-		"DeleteVolume":               &awsec2.DeleteVolumeInput{VolumeId: data2},
-		"AttachVolume":               &awsec2.AttachVolumeInput{VolumeId: data2, InstanceId: instance.InstanceId, Device: aws.String("/dev/sdg")},
-		"DetachVolume":               &awsec2.DetachVolumeInput{VolumeId: data1},
-		"ModifyVolume":               &awsec2.ModifyVolumeInput{VolumeId: data1, Size: aws.Int32(9)},
-		"CancelSpotInstanceRequests": &awsec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*sir}},
-		"CreateFleet":                &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: target},
-		"ModifyFleet":                &awsec2.ModifyFleetInput{FleetId: fleet, TargetCapacitySpecification: target},
-		"DeleteFleets":               &awsec2.DeleteFleetsInput{FleetIds: []string{*fleet}, TerminateInstances: aws.Bool(true)},
-		"DescribeFleetInstances":     &awsec2.DescribeFleetInstancesInput{FleetId: fleet},
+		"ModifyInstanceAttribute":       &awsec2.ModifyInstanceAttributeInput{InstanceId: instance.InstanceId, DisableApiStop: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}},
+		"ResetInstanceAttribute":        &awsec2.ResetInstanceAttributeInput{InstanceId: other.InstanceId, Attribute: "sourceDestCheck"},
+		"DescribeInstanceAttribute":     &awsec2.DescribeInstanceAttributeInput{InstanceId: instance.InstanceId, Attribute: "userData"},
+		"ModifyInstanceMetadataOptions": &awsec2.ModifyInstanceMetadataOptionsInput{InstanceId: instance.InstanceId, HttpTokens: "optional"},
+		"MonitorInstances":              &awsec2.MonitorInstancesInput{InstanceIds: []string{*instance.InstanceId}},
+		"UnmonitorInstances":            &awsec2.UnmonitorInstancesInput{InstanceIds: []string{*instance.InstanceId}},
+		"GetConsoleOutput":              &awsec2.GetConsoleOutputInput{InstanceId: instance.InstanceId},
+		"CreateVolume":                  &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(8)},
+		"DeleteVolume":                  &awsec2.DeleteVolumeInput{VolumeId: data2},
+		"AttachVolume":                  &awsec2.AttachVolumeInput{VolumeId: data2, InstanceId: instance.InstanceId, Device: aws.String("/dev/sdg")},
+		"DetachVolume":                  &awsec2.DetachVolumeInput{VolumeId: data1},
+		"ModifyVolume":                  &awsec2.ModifyVolumeInput{VolumeId: data1, Size: aws.Int32(9)},
+		"CancelSpotInstanceRequests":    &awsec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*sir}},
+		"CreateFleet":                   &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: target},
+		"ModifyFleet":                   &awsec2.ModifyFleetInput{FleetId: fleet, TargetCapacitySpecification: target},
+		"DeleteFleets":                  &awsec2.DeleteFleetsInput{FleetIds: []string{*fleet}, TerminateInstances: aws.Bool(true)},
+		"DescribeFleetInstances":        &awsec2.DescribeFleetInstancesInput{FleetId: fleet},
 		"GetInstanceTypesFromInstanceRequirements": &awsec2.GetInstanceTypesFromInstanceRequirementsInput{
 			ArchitectureTypes: []ec2types.ArchitectureType{"x86_64"}, VirtualizationTypes: []ec2types.VirtualizationType{"hvm"},
 			InstanceRequirements: &ec2types.InstanceRequirementsRequest{VCpuCount: &ec2types.VCpuCountRangeRequest{Min: aws.Int32(1)}, MemoryMiB: &ec2types.MemoryMiBRequest{Min: aws.Int32(1)}},

@@ -310,31 +310,26 @@ func (a *allocation) run(ctx context.Context, pools []fleetPool, units float64) 
 
 // launch launches up to count instances from a pool. A refusal becomes its fault.
 func (a *allocation) launch(ctx context.Context, p fleetPool, count int) (int, error) {
-	in := p.request(count, a.tags)
 	err := p.err
 	if err == nil && a.fleet.Type == fleetInstant { // others launch as EC2 Fleet's own role
-		err = a.s.authorizeLaunch(ctx, in)
+		err = a.s.authorizeLaunch(ctx, p.request(count, a.tags))
 	}
-	var ids []string
-	if err == nil {
-		ids, err = a.s.run(ctx, a.sc, in, launchOptions{internal: true, fleet: a.fleet.ID, weight: p.weight})
+	var launched []string
+	for err == nil && len(launched) < count {
+		// A pool that can serve some of them says at the next try why not all.
+		var ids []string
+		ids, err = a.s.run(ctx, a.sc, p.request(count-len(launched), a.tags), launchOptions{internal: true, fleet: a.fleet.ID, weight: p.weight})
+		launched = append(launched, ids...)
 	}
-	if len(ids) > 0 {
-		a.groups = append(a.groups, fleetGroup{Pool: p.origin, Instances: ids})
+	if len(launched) > 0 {
+		a.groups = append(a.groups, fleetGroup{Pool: p.origin, Instances: launched})
 	}
 	var api smithy.APIError
-	switch {
-	case errors.As(err, &api):
+	if errors.As(err, &api) {
 		a.faults = append(a.faults, fleetFault{Pool: p.origin, Code: api.ErrorCode(), Message: api.ErrorMessage()})
-	case err != nil:
-		return len(ids), err
-	case len(ids) < count:
-		fault := errNoFreeAddresses(p.subnet)
-		if errors.As(fault, &api) {
-			a.faults = append(a.faults, fleetFault{Pool: p.origin, Code: api.ErrorCode(), Message: api.ErrorMessage()})
-		}
+		err = nil
 	}
-	return len(ids), nil
+	return len(launched), err
 }
 
 // request is the RunInstances request of a pool.

@@ -159,6 +159,14 @@ func (i instanceRecord) interfaces(r store.Reader, sc scope) []networkInterfaceR
 	return out
 }
 
+func (i instanceRecord) metadataOptions() *ec2types.InstanceMetadataOptionsResponse {
+	return &ec2types.InstanceMetadataOptionsResponse{
+		State: ec2types.InstanceMetadataOptionsStateApplied, HttpTokens: ec2types.HttpTokensState(i.Tokens),
+		HttpPutResponseHopLimit: aws.Int32(i.HopLimit), HttpEndpoint: ec2types.InstanceMetadataEndpointState(i.MetadataEndpoint),
+		HttpProtocolIpv6: ec2types.InstanceMetadataProtocolState(i.MetadataIPv6), InstanceMetadataTags: ec2types.InstanceMetadataTagsState(i.MetadataTags),
+	}
+}
+
 func (s *Service) sdkInstance(sc scope, i instanceRecord) ec2types.Instance {
 	publicDNS := i.publicDNSName(s.store, sc)
 	out := ec2types.Instance{
@@ -184,11 +192,7 @@ func (s *Service) sdkInstance(sc scope, i instanceRecord) ec2types.Instance {
 		EnclaveOptions:     &ec2types.EnclaveOptions{Enabled: aws.Bool(false)},
 		HibernationOptions: &ec2types.HibernationOptions{Configured: aws.Bool(false)},
 		MaintenanceOptions: &ec2types.InstanceMaintenanceOptions{AutoRecovery: ec2types.InstanceAutoRecoveryState(or(i.AutoRecovery, "default"))},
-		MetadataOptions: &ec2types.InstanceMetadataOptionsResponse{
-			State: ec2types.InstanceMetadataOptionsStateApplied, HttpTokens: ec2types.HttpTokensState(i.Tokens),
-			HttpPutResponseHopLimit: aws.Int32(i.HopLimit), HttpEndpoint: ec2types.InstanceMetadataEndpointState(i.MetadataEndpoint),
-			HttpProtocolIpv6: ec2types.InstanceMetadataProtocolState(i.MetadataIPv6), InstanceMetadataTags: ec2types.InstanceMetadataTagsState(i.MetadataTags),
-		},
+		MetadataOptions:    i.metadataOptions(),
 		PrivateDnsNameOptions: &ec2types.PrivateDnsNameOptionsResponse{
 			HostnameType: ec2types.HostnameType(i.HostnameType), EnableResourceNameDnsARecord: aws.Bool(i.ResourceNameA),
 			EnableResourceNameDnsAAAARecord: aws.Bool(i.ResourceNameAAAA),

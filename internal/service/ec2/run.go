@@ -283,15 +283,22 @@ func (s *Service) planProfile(ctx context.Context, sc scope, l *launch) error {
 	if spec == nil || spec.Arn == nil && spec.Name == nil {
 		return nil
 	}
+	var err error
+	l.profile, err = s.findProfile(ctx, sc, spec)
+	return err
+}
+
+// findProfile returns the instance profile a request names, with its role.
+func (s *Service) findProfile(ctx context.Context, sc scope, spec *ec2types.IamInstanceProfileSpecification) (*instanceProfile, error) {
 	if spec.Arn != nil && spec.Name != nil {
-		return errCombination("The parameter iamInstanceProfile.name may not be used in combination with iamInstanceProfile.arn")
+		return nil, errCombination("The parameter iamInstanceProfile.name may not be used in combination with iamInstanceProfile.arn")
 	}
 	account, name := sc.account, aws.ToString(spec.Name)
 	if spec.Arn != nil {
 		a, err := arn.Parse(*spec.Arn)
 		path, ok := strings.CutPrefix(a.Resource, "instance-profile/")
 		if err != nil || !ok || a.Service != "iam" {
-			return errProfileARN(*spec.Arn)
+			return nil, errProfileARN(*spec.Arn)
 		}
 		account, name = a.Account, path[strings.LastIndexByte(path, '/')+1:]
 	}
@@ -302,20 +309,19 @@ func (s *Service) planProfile(ctx context.Context, sc scope, l *launch) error {
 		return errProfileName(name)
 	}
 	if s.profiles == nil || account != sc.account {
-		return invalid()
+		return nil, invalid()
 	}
 	p, ok, err := s.profiles.InstanceProfile(ctx, account, name)
 	if err != nil {
-		return fmt.Errorf("looking up instance profile %s: %w", name, err)
+		return nil, fmt.Errorf("looking up instance profile %s: %w", name, err)
 	}
 	if !ok || spec.Arn != nil && p.ARN != *spec.Arn {
-		return invalid()
+		return nil, invalid()
 	}
 	if p.RoleARN == "" {
-		return errProfileWithoutRole(name)
+		return nil, errProfileWithoutRole(name)
 	}
-	l.profile = &instanceProfile{ARN: p.ARN, ID: p.ID, RoleARN: p.RoleARN}
-	return nil
+	return &instanceProfile{ARN: p.ARN, ID: p.ID, RoleARN: p.RoleARN}, nil
 }
 
 // RunInstances launches instances. Many are launched in several transactions,

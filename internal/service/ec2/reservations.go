@@ -1,0 +1,52 @@
+package ec2
+
+import (
+	"context"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Capacity Reservations and placement groups cannot be made here, so there are
+// none. Karpenter and the load balancer controller ask all the same.
+
+// nothing is what the filters of a listing match that is always empty.
+type nothing struct{}
+
+func noFields(names ...string) fields[nothing] {
+	out := fields[nothing]{}
+	for _, n := range names {
+		out[n] = never[nothing]
+	}
+	return out
+}
+
+// DescribeCapacityReservations lists Capacity Reservations, of which there are none.
+func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.DescribeCapacityReservationsInput) (*awsec2.DescribeCapacityReservationsOutput, error) {
+	if _, err := s.scope(ctx); err != nil {
+		return nil, err
+	}
+	known := noFields("availability-zone", "availability-zone-id", "capacity-reservation-fleet-id", "commitment-info.commitment-end-date", "commitment-info.committed-instance-count",
+		"delivery-preference", "end-date", "end-date-type", "instance-match-criteria", "instance-platform", "instance-type", "interruptible", "owner-id", "placement-group-arn", "start-date", "state", "tenancy")
+	if _, err := compileFilters(in.Filters, known, func(nothing) Tags { return nil }); err != nil {
+		return nil, err
+	}
+	if len(in.CapacityReservationIds) > 0 {
+		return nil, errf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' was not found.", in.CapacityReservationIds[0])
+	}
+	return &awsec2.DescribeCapacityReservationsOutput{CapacityReservations: []ec2types.CapacityReservation{}}, checkDryRun(in.DryRun)
+}
+
+// DescribePlacementGroups lists placement groups, of which there are none.
+func (s *Service) DescribePlacementGroups(ctx context.Context, in *awsec2.DescribePlacementGroupsInput) (*awsec2.DescribePlacementGroupsOutput, error) {
+	if _, err := s.scope(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := compileFilters(in.Filters, noFields("group-name", "group-arn", "spread-level", "state", "strategy"), func(nothing) Tags { return nil }); err != nil {
+		return nil, err
+	}
+	for _, name := range append(in.GroupNames, in.GroupIds...) {
+		return nil, errf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", name)
+	}
+	return &awsec2.DescribePlacementGroupsOutput{PlacementGroups: []ec2types.PlacementGroup{}}, checkDryRun(in.DryRun)
+}
