@@ -344,7 +344,7 @@ func (x *exchange) respond(out any, err error) {
 	h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
 	x.w.WriteHeader(resp.Status)
 	_, _ = x.w.Write(resp.Body) // a client that is gone needs no answer
-	x.record(resp.Status, err)
+	x.record(resp.Status, out, err)
 }
 
 // encode renders a handler's answer. A panic there is the same bug as one in the
@@ -383,7 +383,7 @@ func (x *exchange) log(what string, err error) {
 		"region", x.call.Region, "requestId", x.call.RequestID, "err", err)
 }
 
-func (x *exchange) record(status int, err error) {
+func (x *exchange) record(status int, out any, err error) {
 	if x.s.cfg.Journal == nil {
 		return
 	}
@@ -396,6 +396,9 @@ func (x *exchange) record(status int, err error) {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
+	}
+	if e := x.trail(out, err); e != nil {
+		fields["event"] = e
 	}
 	x.s.cfg.Journal.Append(journal.Entry{
 		Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindCall,

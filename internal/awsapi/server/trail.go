@@ -1,0 +1,254 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/ids"
+)
+
+// A trailEvent is a call as CloudTrail records it.
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
+type trailEvent struct {
+	EventVersion       string        `json:"eventVersion"`
+	UserIdentity       trailIdentity `json:"userIdentity"`
+	EventTime          string        `json:"eventTime"`
+	EventSource        string        `json:"eventSource"`
+	EventName          string        `json:"eventName"`
+	AWSRegion          string        `json:"awsRegion"`
+	SourceIPAddress    string        `json:"sourceIPAddress"`
+	UserAgent          string        `json:"userAgent"`
+	ErrorCode          string        `json:"errorCode,omitempty"`
+	ErrorMessage       string        `json:"errorMessage,omitempty"`
+	RequestParameters  any           `json:"requestParameters"`
+	ResponseElements   any           `json:"responseElements"`
+	RequestID          string        `json:"requestID"`
+	EventID            string        `json:"eventID"`
+	ReadOnly           bool          `json:"readOnly"`
+	EventType          string        `json:"eventType"`
+	ManagementEvent    bool          `json:"managementEvent"`
+	RecipientAccountID string        `json:"recipientAccountId"`
+	VPCEndpointID      string        `json:"vpcEndpointId,omitempty"`
+	EventCategory      string        `json:"eventCategory"`
+}
+
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html
+type trailIdentity struct {
+	Type           string        `json:"type"`
+	PrincipalID    string        `json:"principalId,omitempty"`
+	ARN            string        `json:"arn,omitempty"`
+	AccountID      string        `json:"accountId,omitempty"`
+	AccessKeyID    string        `json:"accessKeyId,omitempty"`
+	UserName       string        `json:"userName,omitempty"`
+	SessionContext *trailSession `json:"sessionContext,omitempty"`
+}
+
+type trailSession struct {
+	SessionIssuer *trailIdentity  `json:"sessionIssuer,omitempty"`
+	Attributes    trailAttributes `json:"attributes"`
+}
+
+type trailAttributes struct {
+	CreationDate     string `json:"creationDate"`
+	MFAAuthenticated string `json:"mfaAuthenticated"`
+}
+
+// trail is the call as CloudTrail records it, or nil: reads that were allowed are
+// not recorded, nor is what nobody signed.
+func (x *exchange) trail(out any, err error) *trailEvent {
+	if x.handler == nil || x.call.Account == "" || x.handler.readOnly && x.denial == nil {
+		return nil
+	}
+	e := &trailEvent{
+		EventVersion: "1.11", UserIdentity: identityOf(&x.call.Principal),
+		EventTime: timeText(x.start), EventSource: x.service.SigningName + ".amazonaws.com", EventName: x.call.Operation,
+		AWSRegion: x.call.Region, SourceIPAddress: x.call.SourceIP.String(), UserAgent: x.call.UserAgent,
+		RequestParameters: bounded("requestParameters", plain(reflect.ValueOf(x.in), 0)),
+		RequestID:         x.call.RequestID, EventID: ids.UUID(), ReadOnly: x.handler.readOnly,
+		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: x.call.Account,
+		VPCEndpointID: x.call.VPCEndpointID, EventCategory: "Management",
+	}
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &api):
+		e.ErrorCode, e.ErrorMessage = api.ErrorCode(), api.ErrorMessage()
+		switch { // both as seen in records of EC2 and of other services
+		case x.service.Protocol == model.ProtocolEC2:
+			e.ErrorCode = "Client." + e.ErrorCode
+		case x.denial != nil:
+			e.ErrorCode = "AccessDenied"
+		}
+	case !e.ReadOnly && out != nil:
+		e.ResponseElements = bounded("responseElements", plain(reflect.ValueOf(out), 0))
+	}
+	return e
+}
+
+func identityOf(p *awsapi.Principal) trailIdentity {
+	id := trailIdentity{Type: string(p.Type), PrincipalID: p.UserID, ARN: p.ARN, AccountID: p.Account, AccessKeyID: p.AccessKeyID}
+	if p.Type == awsapi.IAMUser {
+		id.UserName = p.Name
+	}
+	if p.IssuedAt.IsZero() {
+		return id
+	}
+	id.SessionContext = &trailSession{Attributes: trailAttributes{CreationDate: timeText(p.IssuedAt), MFAAuthenticated: "false"}}
+	issuer := &trailIdentity{AccountID: p.Account, UserName: p.Name}
+	switch p.Type {
+	case awsapi.AssumedRole:
+		issuer.Type, issuer.ARN = "Role", p.RoleARN
+		issuer.PrincipalID, _, _ = strings.Cut(p.UserID, ":")
+		id.SessionContext.SessionIssuer = issuer
+	case awsapi.FederatedUser:
+		issuer.Type, issuer.ARN = "IAMUser", "arn:aws:iam::"+p.Account+":user/"+p.Name
+		if p.Name == "" {
+			issuer.Type, issuer.ARN = "Root", "arn:aws:iam::"+p.Account+":root"
+		}
+		id.SessionContext.SessionIssuer = issuer
+	}
+	return id
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// The bounds of what is recorded of one request or answer.
+const (
+	maxTrailDepth = 8
+	maxTrailItems = 50
+	maxTrailText  = 2 << 10
+	maxTrailBytes = 16 << 10
+)
+
+// bounded is v, or CloudTrail's words for what is too large.
+func bounded(what string, v any) any {
+	if v == nil {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	if len(b) > maxTrailBytes {
+		return map[string]any{"omitted": true, "originalSize": len(b), "reason": what + " too large"}
+	}
+	return json.RawMessage(b)
+}
+
+// plain is an SDK struct as JSON shows it: present members by their names with a
+// small first letter, secrets hidden.
+//
+// AWS deviation: CloudTrail shows EC2's lists as {"items": […]}.
+func plain(v reflect.Value, depth int) any {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return plain(v.Elem(), depth)
+	case reflect.String:
+		return clipped(v.String())
+	case reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64:
+		return v.Interface()
+	case reflect.Slice:
+		return plainList(v, depth)
+	case reflect.Map:
+		return plainMap(v, depth)
+	case reflect.Struct:
+		if t, ok := v.Interface().(time.Time); ok {
+			return timeText(t)
+		}
+		return plainStruct(v, depth)
+	}
+	return nil
+}
+
+func plainStruct(v reflect.Value, depth int) any {
+	if depth >= maxTrailDepth {
+		return nil
+	}
+	out := map[string]any{}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() || f.Name == "ResultMetadata" || v.Field(i).IsZero() {
+			continue
+		}
+		hidden := secret(f.Name)
+		if f.Name == "Value" && strings.Contains(v.Type().Name(), "Parameter") {
+			hidden = hiddenValue // of Systems Manager; a tag's is no secret
+		}
+		if hidden != "" {
+			out[lowerFirst(f.Name)] = hidden
+			continue
+		}
+		if p := plain(v.Field(i), depth+1); p != nil {
+			out[lowerFirst(f.Name)] = p
+		}
+	}
+	if len(out) == 0 && depth == 0 {
+		return nil
+	}
+	return out
+}
+
+func plainList(v reflect.Value, depth int) any {
+	if v.IsNil() || v.Type().Elem().Kind() == reflect.Uint8 {
+		return nil
+	}
+	out := []any{}
+	for i := range min(v.Len(), maxTrailItems) {
+		out = append(out, plain(v.Index(i), depth+1))
+	}
+	return out
+}
+
+func plainMap(v reflect.Value, depth int) any {
+	if v.IsNil() || v.Type().Key().Kind() != reflect.String {
+		return nil
+	}
+	out := map[string]any{}
+	for it := v.MapRange(); it.Next() && len(out) < maxTrailItems; {
+		out[it.Key().String()] = plain(it.Value(), depth+1)
+	}
+	return out
+}
+
+func clipped(s string) string {
+	if len(s) > maxTrailText {
+		return strings.ToValidUTF8(s[:maxTrailText], "") + "…"
+	}
+	return s
+}
+
+func lowerFirst(s string) string {
+	r := []rune(s)
+	r[0] = unicode.ToLower(r[0])
+	return string(r)
+}
+
+const (
+	hiddenValue = "HIDDEN_DUE_TO_SECURITY_REASONS" // as CloudTrail shows it
+	hiddenData  = "<sensitiveDataRemoved>"         // likewise, of user data
+)
+
+// secret is what stands in for a member that holds a secret; "" for others.
+func secret(member string) string {
+	name := strings.ToLower(member)
+	switch {
+	case name == "userdata":
+		return hiddenData
+	case name == "keymaterial", name == "plaintext", name == "webidentitytoken", name == "sessiontoken",
+		name == "secretbinary", name == "authorizationtoken", name == "token", name == "encodedmessage", name == "decodedmessage",
+		strings.Contains(name, "password"), strings.Contains(name, "privatekey"),
+		strings.Contains(name, "secretaccesskey"), strings.Contains(name, "secretstring"):
+		return hiddenValue
+	}
+	return ""
+}

@@ -1,0 +1,61 @@
+// Package cloudtrail answers for AWS CloudTrail's event history: the management
+// events that the front door writes into the journal, looked up by attribute and
+// time. The journal is bounded, and so is the history: the oldest events are
+// forgotten first, which on AWS takes 90 days.
+//
+// There are no trails: nothing is delivered anywhere. Only internal/app may import it.
+package cloudtrail
+
+import (
+	"context"
+
+	awscloudtrail "github.com/aws/aws-sdk-go-v2/service/cloudtrail"
+	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+// Config is what a Service is made of.
+type Config struct {
+	Journal *journal.Journal // nil: nothing has ever happened
+	Clock   clock.Clock      // nil is the real clock
+}
+
+// A Service is CloudTrail for every account of the journal.
+type Service struct {
+	journal *journal.Journal
+	clock   clock.Clock
+}
+
+// New returns the service.
+func New(cfg Config) *Service {
+	s := &Service{journal: cfg.Journal, clock: cfg.Clock}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	return s
+}
+
+// AWS declares the operations the service answers.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{Name: "cloudtrail", Handler: s, Operations: []awsapi.Operation{
+		{Name: "LookupEvents", ReadOnly: true, Members: "EndTime LookupAttributes MaxResults NextToken StartTime"},
+		{Name: "DescribeTrails", Members: "includeShadowTrails trailNameList"},
+		{Name: "ListTrails", Members: "NextToken"},
+	}}
+}
+
+// DescribeTrails lists the trails of the account: there are none.
+func (s *Service) DescribeTrails(context.Context, *awscloudtrail.DescribeTrailsInput) (*awscloudtrail.DescribeTrailsOutput, error) {
+	return &awscloudtrail.DescribeTrailsOutput{TrailList: []cloudtrailtypes.Trail{}}, nil
+}
+
+// ListTrails lists the trails of the account: there are none.
+func (s *Service) ListTrails(_ context.Context, in *awscloudtrail.ListTrailsInput) (*awscloudtrail.ListTrailsOutput, error) {
+	if in.NextToken != nil {
+		return nil, invalidNextToken()
+	}
+	return &awscloudtrail.ListTrailsOutput{Trails: []cloudtrailtypes.TrailInfo{}}, nil
+}

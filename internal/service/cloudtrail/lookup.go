@@ -1,0 +1,194 @@
+package cloudtrail
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudtrail "github.com/aws/aws-sdk-go-v2/service/cloudtrail"
+	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+const (
+	maxResults = 50
+	retention  = 90 * 24 * time.Hour
+)
+
+// LookupEvents returns events of the account and region, newest first.
+func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEventsInput) (*awscloudtrail.LookupEventsOutput, error) {
+	limit := maxResults
+	if in.MaxResults != nil {
+		if limit = int(*in.MaxResults); limit < 1 || limit > maxResults {
+			return nil, invalidMaxResults()
+		}
+	}
+	match, err := attribute(in.LookupAttributes)
+	if err != nil {
+		return nil, err
+	}
+	since, until := s.clock.Now().Add(-retention), time.Time{}
+	if in.StartTime != nil && in.StartTime.After(since) {
+		since = *in.StartTime
+	}
+	if in.EndTime != nil {
+		until = in.EndTime.Add(time.Second) // it is included, and has whole seconds
+		if until.Before(since) {
+			return nil, invalidTimeRange()
+		}
+	}
+	after, err := openToken(in)
+	if err != nil {
+		return nil, err
+	}
+	call := awsapi.CallFrom(ctx)
+	out := &awscloudtrail.LookupEventsOutput{Events: []cloudtrailtypes.Event{}}
+	seen := after == ""
+	filter := journal.Filter{Account: call.Account, Region: call.Region, Kind: journal.KindCall, Since: since, Until: until}
+	for entry, err := range s.journal.Query(filter) {
+		if err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e, ok := read(entry)
+		switch {
+		case !ok:
+			continue
+		case !seen:
+			seen = e.EventID == after
+			continue
+		case !match(e):
+			continue
+		case len(out.Events) == limit:
+			out.NextToken = token(in, *out.Events[limit-1].EventId)
+			return out, nil
+		}
+		out.Events = append(out.Events, e.sdk())
+	}
+	if !seen {
+		return nil, invalidNextToken() // forgotten meanwhile
+	}
+	return out, nil
+}
+
+// An event is a record of the journal, as far as it is looked at.
+type event struct {
+	EventID           string         `json:"eventID"`
+	EventName         string         `json:"eventName"`
+	EventSource       string         `json:"eventSource"`
+	EventTime         time.Time      `json:"eventTime"`
+	ReadOnly          bool           `json:"readOnly"`
+	RequestParameters map[string]any `json:"requestParameters"`
+	ResponseElements  map[string]any `json:"responseElements"`
+	UserIdentity      struct {
+		Type, ARN, AccessKeyID, UserName string
+	} `json:"userIdentity"`
+
+	text string
+}
+
+func read(entry journal.Entry) (*event, bool) {
+	raw, ok := entry.Fields["event"]
+	if !ok {
+		return nil, false
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return nil, false
+	}
+	e := &event{text: string(b)}
+	return e, json.Unmarshal(b, e) == nil && e.EventID != ""
+}
+
+// username is the user, the role session's name, or root.
+func (e *event) username() string {
+	switch id := e.UserIdentity; id.Type {
+	case "Root":
+		return "root"
+	case "IAMUser":
+		return id.UserName
+	default:
+		return id.ARN[strings.LastIndexByte(id.ARN, '/')+1:]
+	}
+}
+
+func (e *event) sdk() cloudtrailtypes.Event {
+	return cloudtrailtypes.Event{
+		AccessKeyId: aws.String(e.UserIdentity.AccessKeyID), CloudTrailEvent: aws.String(e.text),
+		EventId: aws.String(e.EventID), EventName: aws.String(e.EventName), EventSource: aws.String(e.EventSource),
+		EventTime: aws.Time(e.EventTime), ReadOnly: aws.String(strconv.FormatBool(e.ReadOnly)),
+		Resources: e.resources(), Username: aws.String(e.username()),
+	}
+}
+
+// attribute returns what events must be like. AWS takes one attribute at most.
+func attribute(list []cloudtrailtypes.LookupAttribute) (func(*event) bool, error) {
+	switch len(list) {
+	case 0:
+		return func(*event) bool { return true }, nil
+	case 1:
+	default:
+		return nil, invalidLookupAttributes("You can specify only one lookup attribute.")
+	}
+	want := aws.ToString(list[0].AttributeValue)
+	if want == "" {
+		return nil, invalidLookupAttributes("The lookup attribute has no value.")
+	}
+	key := list[0].AttributeKey
+	if !slices.Contains(key.Values(), key) {
+		return nil, invalidLookupAttributes(fmt.Sprintf("%q is no lookup attribute.", string(key)))
+	}
+	named := func(of func(cloudtrailtypes.Resource) *string) func(*event) bool {
+		return func(e *event) bool {
+			return slices.ContainsFunc(e.resources(), func(r cloudtrailtypes.Resource) bool { return aws.ToString(of(r)) == want })
+		}
+	}
+	return map[cloudtrailtypes.LookupAttributeKey]func(*event) bool{
+		cloudtrailtypes.LookupAttributeKeyEventId:      func(e *event) bool { return e.EventID == want },
+		cloudtrailtypes.LookupAttributeKeyEventName:    func(e *event) bool { return e.EventName == want },
+		cloudtrailtypes.LookupAttributeKeyEventSource:  func(e *event) bool { return e.EventSource == want },
+		cloudtrailtypes.LookupAttributeKeyReadOnly:     func(e *event) bool { return strconv.FormatBool(e.ReadOnly) == want },
+		cloudtrailtypes.LookupAttributeKeyUsername:     func(e *event) bool { return e.username() == want },
+		cloudtrailtypes.LookupAttributeKeyAccessKeyId:  func(e *event) bool { return e.UserIdentity.AccessKeyID == want },
+		cloudtrailtypes.LookupAttributeKeyResourceName: named(func(r cloudtrailtypes.Resource) *string { return r.ResourceName }),
+		cloudtrailtypes.LookupAttributeKeyResourceType: named(func(r cloudtrailtypes.Resource) *string { return r.ResourceType }),
+	}[key], nil
+}
+
+// A pageToken says after which event the next page begins, and for which request.
+type pageToken struct {
+	After   string
+	Request string
+}
+
+func requestOf(in *awscloudtrail.LookupEventsInput) string {
+	b, _ := json.Marshal([]any{in.LookupAttributes, in.StartTime, in.EndTime}) // plain values
+	return string(b)
+}
+
+func token(in *awscloudtrail.LookupEventsInput, after string) *string {
+	b, _ := json.Marshal(pageToken{after, requestOf(in)}) // plain values
+	return aws.String(base64.StdEncoding.EncodeToString(b))
+}
+
+func openToken(in *awscloudtrail.LookupEventsInput) (after string, err error) {
+	if in.NextToken == nil {
+		return "", nil
+	}
+	var t pageToken
+	b, err := base64.StdEncoding.DecodeString(*in.NextToken)
+	if err != nil || json.Unmarshal(b, &t) != nil || t.After == "" || t.Request != requestOf(in) {
+		return "", invalidNextToken()
+	}
+	return t.After, nil
+}
