@@ -14,10 +14,11 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 	return authz.New(authz.Config{
 		Policies: d.iam.PoliciesOf,
 		Resolvers: map[string]authz.Resolver{
-			"ec2": d.ec2.Authz(),
-			"eks": d.eks.Authz(),
-			"iam": d.iam.Authz(),
-			"ssm": d.ssm.Authz(),
+			"autoscaling": d.scaling.Authz(),
+			"ec2":         d.ec2.Authz(),
+			"eks":         d.eks.Authz(),
+			"iam":         d.iam.Authz(),
+			"ssm":         d.ssm.Authz(),
 		},
 		Store: d.store,
 	})

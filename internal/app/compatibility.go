@@ -5,6 +5,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -28,6 +29,6 @@ func WriteCompatibility(w io.Writer) error {
 func constantServices() *daemon {
 	return &daemon{
 		eks: new(eks.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
-		pricing: new(pricing.Service), quotas: new(servicequotas.Service),
+		pricing: new(pricing.Service), quotas: new(servicequotas.Service), trail: new(cloudtrail.Service),
 	}
 }

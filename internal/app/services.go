@@ -27,6 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -54,6 +55,7 @@ type daemon struct {
 	ssm      *ssm.Service
 	pricing  *pricing.Service
 	quotas   *servicequotas.Service
+	trail    *cloudtrail.Service
 	eks      *eks.Service
 	planes   *controlplane.Manager
 	machines *machines
@@ -69,7 +71,7 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
@@ -151,6 +153,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),

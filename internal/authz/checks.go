@@ -133,7 +133,7 @@ type plannedType struct {
 	name     string
 	required bool
 	// parts say, for each variable part of the ARN, which members name it, best
-	// first. A nil part is one that no member has: it becomes *.
+	// first; 'x is x itself.
 	parts [][]string
 }
 
@@ -178,9 +178,23 @@ func newPlan(op string, in any) *plan {
 		for _, v := range variables(rt.ARN) {
 			planned.parts = append(planned.parts, membersFor(ref.Prefix, v, in))
 		}
+		planned.settle()
 		p.types = append(p.types, planned)
 	}
 	return p
+}
+
+// settle makes parts that no member names * where others follow, and leaves them
+// out at the end.
+func (t *plannedType) settle() {
+	for len(t.parts) > 0 && t.parts[len(t.parts)-1] == nil {
+		t.parts = t.parts[:len(t.parts)-1]
+	}
+	for i := range t.parts {
+		if t.parts[i] == nil {
+			t.parts[i] = []string{"'*"}
+		}
+	}
 }
 
 // variables are those of an ARN pattern besides partition, region and account.
@@ -253,27 +267,22 @@ func (t *plannedType) ids(in any) (ids []string, complete bool) {
 	for n, part := range t.parts {
 		values := []string(nil)
 		for _, m := range part {
-			if lit, ok := strings.CutPrefix(m, "'"); ok { // a literal of the overlay
+			if lit, ok := strings.CutPrefix(m, "'"); ok { // a literal
 				values = []string{lit}
 				break
 			}
-			if values = texts(in, m); len(values) > 0 {
+			if values = unique(texts(in, m)); len(values) > 0 {
+				named++
 				break
 			}
 		}
-		switch {
-		case len(values) > 0:
-			named++
-			values = unique(values)
-		case part != nil:
+		if len(values) == 0 {
 			return fallback(ids, n), false
-		default:
-			continue // nobody can name it
 		}
 		var next []string
 		for _, id := range ids {
 			for _, v := range values {
-				if n > 0 && id != "" {
+				if n > 0 {
 					v = id + idSeparator + strings.TrimPrefix(v, idSeparator)
 				}
 				next = append(next, v)

@@ -20,6 +20,26 @@ const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Princi
 // owned are the tags that Karpenter gives everything it makes.
 var owned = []string{"kubernetes.io/cluster/demo", "owned", "eks:eks-cluster-name", "demo", "karpenter.sh/nodepool", "default"}
 
+// karpenter is a session of a role with that policy, and the user who assumed it.
+func (w *world) karpenter(t *testing.T, root caller, account, policy string) (helper, session caller) {
+	t.Helper()
+	ctx := t.Context()
+	helper = w.user(t, root, "helper", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:*","Resource":"*"}]}`)
+	must[*awsiam.CreateRoleOutput](t)(root.iam.CreateRole(ctx, &awsiam.CreateRoleInput{
+		RoleName:                 aws.String("karpenter"),
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":"sts:AssumeRole"}]}`),
+	}))
+	w.setPolicy(t, root, policy)
+	return helper, w.session(t, helper, "arn:aws:iam::"+account+":role/karpenter")
+}
+
+func (w *world) setPolicy(t *testing.T, root caller, policy string) {
+	t.Helper()
+	must[*awsiam.PutRolePolicyOutput](t)(root.iam.PutRolePolicy(t.Context(), &awsiam.PutRolePolicyInput{
+		RoleName: aws.String("karpenter"), PolicyName: aws.String("controller"), PolicyDocument: &policy,
+	}))
+}
+
 // TestKarpentersPolicy makes the calls of Karpenter's controller, as it does and
 // otherwise, with its published policy.
 func TestKarpentersPolicy(t *testing.T) {
@@ -27,23 +47,13 @@ func TestKarpentersPolicy(t *testing.T) {
 	ctx := t.Context()
 	root, account := w.root(t)
 
-	// The role is made as CloudFormation does, and assumed by a user.
-	roleARN := "arn:aws:iam::" + account + ":role/karpenter"
-	helper := w.user(t, root, "helper", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:*","Resource":"*"}]}`)
-	must[*awsiam.CreateRoleOutput](t)(root.iam.CreateRole(ctx, &awsiam.CreateRoleInput{
-		RoleName:                 aws.String("karpenter"),
-		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":"sts:AssumeRole"}]}`),
-	}))
-	must[*awsiam.PutRolePolicyOutput](t)(root.iam.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{
-		RoleName: aws.String("karpenter"), PolicyName: aws.String("controller"), PolicyDocument: aws.String(document(t, "karpenter.json", account)),
-	}))
+	helper, k := w.karpenter(t, root, account, document(t, "karpenter.json", account))
 	for _, name := range []string{"KarpenterNodeRole-demo", "Administrators"} {
 		must[*awsiam.CreateRoleOutput](t)(root.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(ec2Trust)}))
 	}
 	must[*awsiam.CreateInstanceProfileOutput](t)(root.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("admin")}))
 	must[*awsiam.AddRoleToInstanceProfileOutput](t)(root.iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("admin"), RoleName: aws.String("Administrators")}))
 	must[*awsiam.CreateInstanceProfileOutput](t)(root.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("untagged")}))
-	k := w.session(t, helper, roleARN)
 
 	image := must[*awsec2.DescribeImagesOutput](t)(k.ec2.DescribeImages(ctx, &awsec2.DescribeImagesInput{Owners: []string{"amazon"}})).Images[0]
 	arch := ec2types.InstanceTypeM5Large
@@ -240,4 +250,55 @@ func TestKarpentersPolicy(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAFleetReportsWhatItMayNotLaunch: CreateFleet itself is allowed; the launch
+// from a pool is not, and says so where Karpenter looks.
+func TestAFleetReportsWhatItMayNotLaunch(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	root, account := w.root(t)
+	policy := strings.Replace(document(t, "karpenter.json", account), `"Action": ["ec2:RunInstances", "ec2:CreateFleet"],
+      "Condition"`, `"Action": ["ec2:CreateFleet"],
+      "Condition"`, 1)
+	_, k := w.karpenter(t, root, account, policy)
+	image := must[*awsec2.DescribeImagesOutput](t)(k.ec2.DescribeImages(ctx, &awsec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{{Name: aws.String("architecture"), Values: []string{"x86_64"}}}})).Images[0]
+	subnet := must[*awsec2.DescribeSubnetsOutput](t)(k.ec2.DescribeSubnets(ctx, nil)).Subnets[0]
+	must[*awsec2.CreateLaunchTemplateOutput](t)(k.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String("mine"), TagSpecifications: []ec2types.TagSpecification{tagged(ec2types.ResourceTypeLaunchTemplate, owned...)},
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId:           image.ImageId,
+			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: tags(owned...)}},
+		},
+	}))
+	fleet := func(template string, kinds ...ec2types.ResourceType) (*awsec2.CreateFleetOutput, error) {
+		in := &awsec2.CreateFleetInput{
+			Type:                        ec2types.FleetTypeInstant,
+			TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand},
+			LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
+				LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &template, Version: aws.String("$Latest")},
+				Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: ec2types.InstanceTypeM5Large, SubnetId: subnet.SubnetId}},
+			}},
+		}
+		for _, kind := range kinds {
+			in.TagSpecifications = append(in.TagSpecifications, tagged(kind, owned...))
+		}
+		return k.ec2.CreateFleet(ctx, in)
+	}
+	all := []ec2types.ResourceType{ec2types.ResourceTypeFleet, ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume}
+
+	out := must[*awsec2.CreateFleetOutput](t)(fleet("mine", all...))
+	if len(out.Instances) != 0 || len(out.Errors) != 1 || aws.ToString(out.Errors[0].ErrorCode) != "UnauthorizedOperation" ||
+		!strings.Contains(aws.ToString(out.Errors[0].ErrorMessage), "is not authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:"+account+":launch-template/lt-") ||
+		!strings.Contains(aws.ToString(out.Errors[0].ErrorMessage), "Encoded authorization failure message: ") {
+		t.Errorf("%d instances, errors %+v", len(out.Instances), out.Errors)
+	}
+	if _, err := fleet("mine", ec2types.ResourceTypeInstance); code(err) != "UnauthorizedOperation" || !strings.Contains(message(err), "ec2:CreateFleet on resource: arn:aws:ec2:us-east-1:"+account+":fleet/*") {
+		t.Errorf("a fleet without tags: %v", err)
+	}
+	// With the published policy the same fleet launches.
+	w.setPolicy(t, root, document(t, "karpenter.json", account))
+	if out := must[*awsec2.CreateFleetOutput](t)(fleet("mine", all...)); len(out.Instances) != 1 || len(out.Errors) != 0 {
+		t.Errorf("allowed: %d instances, errors %+v", len(out.Instances), out.Errors)
+	}
 }

@@ -87,6 +87,10 @@ var targeted = map[string]targetRow{
 	"eks:UntagResource":                {"cluster=resourceArn", "SAR, as above"},
 	"eks:ListTagsForResource":          {"cluster=resourceArn", "SAR, as above"},
 
+	// Tags of Auto Scaling name their group themselves.
+	"autoscaling:CreateOrUpdateTags": {"autoScalingGroup='*+Tags.ResourceId", "SAR"},
+	"autoscaling:DeleteTags":         {"autoScalingGroup='*+Tags.ResourceId", "SAR"},
+
 	// EC2 asks only for what a request names of these.
 	"ec2:CreateRoute":                   {"route-table=RouteTableId", "SAR"},
 	"ec2:DeleteRoute":                   {"route-table=RouteTableId", "SAR"},
@@ -109,8 +113,7 @@ var targeted = map[string]targetRow{
 // aliases are what services call the variable parts of their ARNs, where the
 // members have other names: PREFIX VARIABLE → members, best first.
 var aliases = map[string]string{
-	"autoscaling GroupId":                  "AutoScalingGroupName AutoScalingGroupNames",
-	"cloudformation Id":                    "",
+	"autoscaling GroupFriendlyName":        "AutoScalingGroupName",
 	"ec2 FleetId":                          "FleetId FleetIds",
 	"ec2 KeyPairName":                      "KeyName KeyNames",
 	"ec2 LaunchTemplateId":                 "LaunchTemplateId LaunchTemplateName",

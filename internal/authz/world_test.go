@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -52,14 +53,15 @@ func newWorld(t testing.TB) *world {
 		Services: func(st *store.Store) []awsapi.Service {
 			w.iam = iam.New(iam.Config{Store: st})
 			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam})
-			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}})
+			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}, AuthorizeLaunch: w.authorizeLaunch})
 			w.ssm = ssm.New(ssm.Config{Store: st})
 			w.authorizer = authz.New(authz.Config{
 				Policies:  w.iam.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"ec2": w.ec2.Authz(), "iam": w.iam.Authz(), "ssm": w.ssm.Authz()},
 				Store:     st,
 			})
-			return []awsapi.Service{w.iam.AWS(), w.sts.AWS(), w.ec2.AWS(), w.ssm.AWS()}
+			trail := cloudtrail.New(cloudtrail.Config{Journal: w.journal})
+			return []awsapi.Service{w.iam.AWS(), w.sts.AWS(), w.ec2.AWS(), w.ssm.AWS(), trail.AWS()}
 		},
 		Lookup: w.lookup,
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {

@@ -135,7 +135,7 @@ func (x *exchange) findOperation() error {
 		target := x.req.Header.Get("X-Amz-Target")
 		prefix, op, _ := cutLast(target, ".")
 		name = op
-		if prefix == svc.TargetPrefix {
+		if isTarget(svc, prefix) {
 			x.op = svc.Operations[op]
 		}
 	default:
@@ -216,4 +216,11 @@ func (x *exchange) guessService() *model.Service {
 		panic(err) // the model is embedded
 	}
 	return svc
+}
+
+// isTarget reports whether prefix is that of X-Amz-Target for svc. Some SDKs send
+// no more than the last part of a name with dots (CloudTrail's).
+func isTarget(svc *model.Service, prefix string) bool {
+	_, last, _ := cutLast(svc.TargetPrefix, ".")
+	return prefix == svc.TargetPrefix || last != "" && prefix == last
 }
