@@ -69,8 +69,9 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// Patterns of many wildcards, wherever a pattern may stand, cost no more than their
-// length times the value's. Most would not end with a backtracking matcher.
+// Patterns of many wildcards, wherever a pattern may stand, are matched in linear
+// time, or with "?" in no more steps than their length times the value's. Most would
+// not end with a backtracking matcher.
 func TestWildcardBombsEnd(t *testing.T) {
 	bomb, value := repeat("a*", 20_000)+"b", repeat("a", 20_000)
 	for name, statement := range map[string]string{
@@ -80,7 +81,8 @@ func TestWildcardBombsEnd(t *testing.T) {
 		"variable":    `{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::${k:v}` + bomb + `"}`,
 		"StringLike":  `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringLike":{"k:v":"` + bomb + `"}}}`,
 		"ArnLike":     `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ArnLike":{"k:v":"arn:` + bomb + `"}}}`,
-		"many values": `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAnyValue:StringLike":{"k:many":"*` + repeat("?", 5_000) + `b"}}}`,
+		"one part":    `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringLike":{"k:v":"*` + repeat("a", 10_000) + `b*"}}}`,
+		"many values": `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAnyValue:StringLike":{"k:many":"*` + repeat("?", 1_000) + `b"}}}`,
 		"numbers":     `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"NumericEquals":{"k:v":"` + repeat("9", 20_000) + `"}}}`,
 		"question":    `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringLike":{"k:v":"` + repeat("*?", 10_000) + `b"}}}`,
 	} {
@@ -97,7 +99,7 @@ func TestWildcardBombsEnd(t *testing.T) {
 			if policy.Evaluate(req, policy.Policies{Identity: []policy.Source{{Name: "bomb", Document: doc}}}).Allowed {
 				t.Error("allowed by a pattern that does not match")
 			}
-			// 4·10⁸ steps at the very most; a second each is generous on a busy machine.
+			// 6·10⁷ steps at the very most: generous on a busy machine.
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("took %v", took)
 			}

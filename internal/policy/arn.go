@@ -1,0 +1,98 @@
+package policy
+
+// An arnTemplate is a pattern of ARNs. Each field is matched by itself: wildcards
+// do not cross the first five colons, and a pattern with fewer fields ends in
+// wildcards.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
+type arnTemplate struct {
+	template
+	all    bool // nothing but "*"
+	fields []arnField
+}
+
+// An arnField is one field of an arnTemplate. Its glob is made when the policy is read,
+// unless it has variables.
+type arnField struct {
+	template
+	glob glob
+}
+
+func newARNTemplate(text, version string) arnTemplate {
+	t := arnTemplate{template: newTemplate(text, version), all: isStars(text)}
+	at := 0
+	add := func(end int) {
+		f := arnField{template: newTemplate(text[at:end], version)}
+		if len(f.vars) == 0 {
+			f.glob = newGlob(f.text, nil)
+		}
+		t.fields = append(t.fields, f)
+		at = end + 1
+	}
+	vars := t.vars
+	for i := 0; i < len(text) && len(t.fields) < 5; i++ {
+		switch {
+		case len(vars) > 0 && i == vars[0].start: // the colon of a key is none of the ARN's
+			i, vars = vars[0].end-1, vars[1:]
+		case text[i] == ':':
+			add(i)
+		}
+	}
+	add(len(text))
+	return t
+}
+
+// match matches an ARN that was split into its n fields.
+func (t *arnTemplate) match(arn *[6]string, n int, ctx *Context) verdict {
+	if len(t.fields) > n {
+		return no
+	}
+	// From the end: that is where ARNs differ.
+	for i := len(t.fields) - 1; i >= 0; i-- {
+		if f := &t.fields[i]; len(f.vars) == 0 && !f.glob.match(arn[i]) {
+			return no
+		}
+	}
+	v := yes
+	for i := range t.fields {
+		f := &t.fields[i]
+		if len(f.vars) == 0 {
+			continue
+		}
+		text, literal, ok := f.resolve(ctx)
+		if ok == no {
+			return no
+		}
+		g := newGlob(text, literal)
+		v = both(v, both(ok, is(g.match(arn[i]))))
+	}
+	return v
+}
+
+func arnGlobs(text string, literal []bool) []glob {
+	var f [6]string
+	n := splitARN(text, &f)
+	out := make([]glob, n)
+	at := 0
+	for i := range n {
+		var lit []bool
+		if literal != nil {
+			lit = literal[at : at+len(f[i])]
+		}
+		out[i] = newGlob(f[i], lit)
+		at += len(f[i]) + 1
+	}
+	return out
+}
+
+func matchFields(globs []glob, arn *[6]string, n int) bool {
+	if len(globs) > n {
+		return false
+	}
+	// From the end: that is where ARNs differ.
+	for i := len(globs) - 1; i >= 0; i-- {
+		if !globs[i].match(arn[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,94 @@
+package policy
+
+import "strings"
+
+// A template is a string of a policy that may hold variables.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
+type template struct {
+	text string
+	vars []variable
+}
+
+// A variable is ${key}, ${key, 'default'}, or one of ${*}, ${?}, ${$}.
+type variable struct {
+	start, end int    // in the template's text
+	name       string // of the key, as written
+	key        string // in lower case; empty: the value is fixed
+	fallback   string // the default, or the fixed value
+	defaulted  bool   // there is a default, or a fixed value
+}
+
+// newTemplate finds the variables of text. The language of 2008 has none.
+func newTemplate(text, version string) template {
+	t := template{text: text}
+	if version != Version2012 {
+		return t
+	}
+	for at := 0; ; {
+		i := strings.Index(text[at:], "${")
+		if i < 0 {
+			return t
+		}
+		start := at + i
+		n := strings.IndexByte(text[start+2:], '}')
+		if n < 0 {
+			return t
+		}
+		at = start + 2 + n + 1
+		v := variable{start: start, end: at}
+		v.parse(text[start+2 : at-1])
+		t.vars = append(t.vars, v)
+	}
+}
+
+func (v *variable) parse(inner string) {
+	switch inner {
+	case "*", "?", "$":
+		v.fallback, v.defaulted = inner, true
+		return
+	}
+	key, rest, ok := strings.Cut(inner, ",")
+	v.name = strings.TrimSpace(key)
+	v.key = strings.ToLower(v.name)
+	if rest = strings.TrimSpace(rest); ok && len(rest) >= 2 && rest[0] == '\'' && rest[len(rest)-1] == '\'' {
+		v.fallback, v.defaulted = rest[1:len(rest)-1], true
+	}
+}
+
+// resolve puts in the values of the variables. A variable whose key has no value,
+// or several, and no default, has nothing that it could equal: ok is no. If a value
+// is not known, ok is unknown, and the text has "*" in its place.
+func (t *template) resolve(ctx *Context) (text string, literal []bool, ok verdict) {
+	ok, literal = yes, make([]bool, 0, 2*len(t.text))
+	var b strings.Builder
+	put := func(s string, wildcards bool) {
+		b.WriteString(s)
+		for range len(s) {
+			literal = append(literal, !wildcards)
+		}
+	}
+	at := 0
+	for _, v := range t.vars {
+		put(t.text[at:v.start], true)
+		at = v.end
+		value, defaulted := v.fallback, v.defaulted
+		if v.key != "" {
+			switch values, known := ctx.get(v.key); {
+			case !known:
+				ok = unknown
+				put("*", true)
+				continue
+			case len(values) == 1:
+				value, defaulted = values[0], true
+			case len(values) > 1:
+				defaulted = false
+			}
+		}
+		if !defaulted {
+			return "", nil, no
+		}
+		put(value, false)
+	}
+	put(t.text[at:], true)
+	return b.String(), literal, ok
+}
