@@ -313,7 +313,7 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 	own, ok := box.primary(p.src.Is6())
 	switch {
 	case w.reply:
-		w.deny(h, Explanation{Code: CodeNATReassign, Address: p.src}, "the reply would leave by %s with its address, not with that of %s", n.ID, p.src)
+		w.deny(h, Explanation{Code: CodeNATReassign, Address: p.src}, "the reply would leave by %s, with its address instead of %s", n.ID, p.src)
 		return
 	case !p.proto.ported() && p.proto != ICMP:
 		w.deny(h, Explanation{Code: CodeProtocol, Protocol: p.proto}, "%s carries TCP, UDP and ICMP over IPv4 only", n.ID)
