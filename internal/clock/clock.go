@@ -27,6 +27,20 @@ type Timing struct {
 	InstanceShuttingDown time.Duration
 	// InstanceTerminatedVisible is how long a terminated instance is still described.
 	InstanceTerminatedVisible time.Duration
+	// NATGatewayPending is how long a NAT gateway takes to become available.
+	NATGatewayPending time.Duration
+	// NATGatewayDeleting is how long a NAT gateway stays deleting.
+	NATGatewayDeleting time.Duration
+	// NATGatewayDeletedVisible is how long a deleted or failed NAT gateway is still described.
+	NATGatewayDeletedVisible time.Duration
+	// EndpointPending is how long an interface endpoint or an Instance Connect
+	// endpoint takes to be made.
+	EndpointPending time.Duration
+	// EndpointDeleting is how long either takes to be deleted.
+	EndpointDeleting time.Duration
+	// PeeringOverVisible is how long a peering connection that was deleted,
+	// rejected, failed or expired is still described.
+	PeeringOverVisible time.Duration
 }
 
 // Fast passes through states as quickly as they are true.
@@ -35,6 +49,8 @@ func Fast() Timing {
 		Name:                      "fast",
 		NodegroupTimeout:          2 * time.Minute,
 		InstanceTerminatedVisible: time.Hour,
+		NATGatewayDeletedVisible:  time.Hour,
+		PeeringOverVisible:        2 * time.Hour,
 	}
 }
 
@@ -50,5 +66,11 @@ func AWS() Timing {
 		InstancePending:           15 * time.Second,
 		InstanceShuttingDown:      30 * time.Second,
 		InstanceTerminatedVisible: time.Hour,
+		NATGatewayPending:         90 * time.Second,
+		NATGatewayDeleting:        45 * time.Second,
+		NATGatewayDeletedVisible:  time.Hour,
+		EndpointPending:           45 * time.Second,
+		EndpointDeleting:          30 * time.Second,
+		PeeringOverVisible:        2 * time.Hour,
 	}
 }

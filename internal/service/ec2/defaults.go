@@ -36,27 +36,28 @@ func (s *Service) ensureDefaults(ctx context.Context, sc scope) error {
 		if err := defaults.Create(tx, sc.key(defaultsID), defaultsRecord{DHCPOptionsID: dopt.ID}); err != nil {
 			return err
 		}
-		return s.makeDefaultVPC(tx, sc, dopt.ID)
+		_, err := s.makeDefaultVPC(tx, sc, dopt.ID)
+		return err
 	})
 }
 
-func (s *Service) makeDefaultVPC(tx *store.Tx, sc scope, dhcpOptionsID string) error {
+func (s *Service) makeDefaultVPC(tx *store.Tx, sc scope, dhcpOptionsID string) (vpcRecord, error) {
 	v, err := s.makeVPC(tx, sc, vpcRecord{
 		CIDR: defaultVPCCIDR, Default: true, DNSHostnames: true, DHCPOptionsID: dhcpOptionsID, Tenancy: "default",
 	})
 	if err != nil {
-		return err
+		return v, err
 	}
 	igw := internetGatewayRecord{ID: ids.Resource("igw"), VPCID: v.ID}
 	if err := internetGateways.Create(tx, sc.key(igw.ID), igw); err != nil {
-		return err
+		return v, err
 	}
 	err = routeTables.Update(tx, sc.key(v.MainRouteTableID), func(t *routeTableRecord) error {
 		t.Routes = append(t.Routes, route{Destination: "0.0.0.0/0", GatewayID: igw.ID, Origin: originCreateRoute})
 		return nil
 	})
 	if err != nil {
-		return err
+		return v, err
 	}
 	region, _ := regions.Lookup(sc.region)
 	for i, z := range region.Zones[:min(3, len(region.Zones))] {
@@ -66,8 +67,8 @@ func (s *Service) makeDefaultVPC(tx *store.Tx, sc scope, dhcpOptionsID string) e
 			DefaultForZone: true, MapPublicIP: true, HostnameType: "ip-name",
 		}
 		if err := s.makeSubnet(tx, sc, sn); err != nil {
-			return err
+			return v, err
 		}
 	}
-	return nil
+	return v, nil
 }

@@ -76,7 +76,7 @@ var (
 		"The routeTable ID '%s' does not exist", "The routeTable IDs '%s' do not exist"}
 	networkACLID = idKind{"acl", "", "InvalidNetworkAclID.NotFound",
 		"The networkAcl ID '%s' does not exist", "The networkAcl IDs '%s' do not exist"}
-	dhcpOptionsID = idKind{"dopt", "", "InvalidDhcpOptionsID.NotFound",
+	dhcpOptionsID = idKind{"dopt", "InvalidDhcpOptionsId.Malformed", "InvalidDhcpOptionID.NotFound",
 		"The dhcpOption ID '%s' does not exist", "The dhcpOption IDs '%s' do not exist"}
 	securityGroupID = idKind{"sg", "InvalidGroupId.Malformed", "InvalidGroup.NotFound",
 		"The security group '%s' does not exist", "The security groups '%s' do not exist"}

@@ -43,6 +43,13 @@ func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateIn
 	}
 	g := internetGatewayRecord{ID: ids.Resource("igw"), Tags: tags}
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		n, err := count(tx, internetGateways, sc, func(internetGatewayRecord) bool { return true })
+		if err != nil {
+			return err
+		}
+		if err := checkQuota(tx, sc, quotaInternetGateways, n+1, errLimit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
+			return err
+		}
 		return internetGateways.Create(tx, sc.key(g.ID), g)
 	})
 	if err != nil {
@@ -102,7 +109,9 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 		if g.VPCID != v.ID {
 			return errGatewayNotAttached(g.ID, v.ID)
 		}
-		public, err := exists(tx, networkInterfaces, sc, func(e networkInterfaceRecord) bool { return e.VPCID == v.ID && e.PublicIP != "" })
+		public, err := exists(tx, networkInterfaces, sc, func(e networkInterfaceRecord) bool {
+			return e.VPCID == v.ID && (e.PublicIP != "" || len(e.Elastic) > 0)
+		})
 		if err != nil {
 			return err
 		}

@@ -228,3 +228,79 @@ func (a addressPage) count() int {
 	}
 	return n
 }
+
+// prefixBits is the size of the IPv4 prefixes delegated to interfaces.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-prefix-eni.html
+const prefixBits = 28
+
+// takePrefixes takes the given prefixes and n free ones.
+func (p addressPool) takePrefixes(tx *store.Tx, given []string, n int) ([]string, error) {
+	var out []string
+	for _, g := range given {
+		q, ok := parseCIDR(g)
+		if !ok || q.Bits() != prefixBits || q.String() != g {
+			return nil, errInvalidParameter("invalid value for parameter prefix: %s", g) // from memory
+		}
+		if !within(p.prefix, q) || !p.usable(p.index(q.Addr())) || !p.usable(p.index(q.Addr())+15) {
+			return nil, errAddressNotInSubnet(g)
+		}
+		taken, err := p.takeBlock(tx, p.index(q.Addr()))
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			return nil, errAddressInUse(g)
+		}
+		out = append(out, g)
+	}
+	for i := 0; n > 0 && i < p.size(); i += 16 {
+		if !p.usable(i) || !p.usable(i+15) {
+			continue
+		}
+		taken, err := p.takeBlock(tx, i)
+		if err != nil {
+			return nil, err
+		}
+		if taken {
+			out = append(out, netip.PrefixFrom(p.addr(i), prefixBits).String())
+			n--
+		}
+	}
+	if n > 0 {
+		return nil, errNoFreePrefixes(p.id)
+	}
+	return out, nil
+}
+
+// takeBlock takes the 16 addresses from an index on, which is a multiple of 16,
+// if all are free.
+func (p addressPool) takeBlock(tx *store.Tx, i int) (bool, error) {
+	rec, err := p.load(tx, i/pageSize)
+	if err != nil {
+		return false, err
+	}
+	b := i % pageSize / 8
+	if rec.Used[b] != 0 || rec.Used[b+1] != 0 {
+		return false, nil
+	}
+	rec.Used[b], rec.Used[b+1] = 0xff, 0xff
+	return true, addressPages.Put(tx, p.pageKey(i/pageSize), rec)
+}
+
+// releasePrefixes frees delegated prefixes.
+func (p addressPool) releasePrefixes(tx *store.Tx, prefixes []string) error {
+	for _, s := range prefixes {
+		q, ok := parseCIDR(s)
+		if !ok {
+			continue
+		}
+		var addrs []netip.Addr
+		for i := range 16 {
+			addrs = append(addrs, p.addr(p.index(q.Addr())+i))
+		}
+		if err := p.release(tx, addrs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

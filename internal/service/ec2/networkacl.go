@@ -73,6 +73,20 @@ func (e networkACLEntry) action() ec2types.RuleAction {
 	return ec2types.RuleActionDeny
 }
 
+func (p *portRange) sdk() *ec2types.PortRange {
+	if p == nil {
+		return nil
+	}
+	return &ec2types.PortRange{From: aws.Int32(p.From), To: aws.Int32(p.To)}
+}
+
+func (t *icmpType) sdk() *ec2types.IcmpTypeCode {
+	if t == nil {
+		return nil
+	}
+	return &ec2types.IcmpTypeCode{Type: aws.Int32(t.Type), Code: aws.Int32(t.Code)}
+}
+
 func (a networkACLRecord) sdk(sc scope) ec2types.NetworkAcl {
 	out := ec2types.NetworkAcl{
 		NetworkAclId: aws.String(a.ID), VpcId: aws.String(a.VPCID), OwnerId: aws.String(sc.account),
@@ -86,7 +100,8 @@ func (a networkACLRecord) sdk(sc scope) ec2types.NetworkAcl {
 	for _, e := range a.Entries {
 		out.Entries = append(out.Entries, ec2types.NetworkAclEntry{
 			Egress: aws.Bool(e.Egress), RuleNumber: aws.Int32(e.Number), Protocol: aws.String(e.Protocol),
-			CidrBlock: aws.String(e.CIDR), RuleAction: e.action(),
+			CidrBlock: optional(e.CIDR), Ipv6CidrBlock: optional(e.CIDR6), RuleAction: e.action(),
+			PortRange: e.Ports.sdk(), IcmpTypeCode: e.ICMP.sdk(),
 		})
 	}
 	return out
@@ -107,9 +122,27 @@ func networkACLFields(sc scope) fields[networkACLRecord] {
 		return func(a v) []string {
 			var out []string
 			for _, e := range a.Entries {
-				out = append(out, get(e))
+				if s := get(e); s != "" {
+					out = append(out, s)
+				}
 			}
 			return out
+		}
+	}
+	icmp := func(get func(icmpType) int32) func(networkACLEntry) string {
+		return func(e networkACLEntry) string {
+			if e.ICMP == nil {
+				return ""
+			}
+			return text(get(*e.ICMP))
+		}
+	}
+	ports := func(get func(portRange) int32) func(networkACLEntry) string {
+		return func(e networkACLEntry) string {
+			if e.Ports == nil {
+				return ""
+			}
+			return text(get(*e.Ports))
 		}
 	}
 	return fields[v]{
@@ -118,11 +151,11 @@ func networkACLFields(sc scope) fields[networkACLRecord] {
 		"association.subnet-id":      assoc(func(_ v, as networkACLAssociation) string { return as.SubnetID }),
 		"default":                    flag(func(a v) bool { return a.Default }),
 		"entry.cidr":                 entry(func(e networkACLEntry) string { return e.CIDR }),
-		"entry.icmp.code":            never[v],
-		"entry.icmp.type":            never[v],
-		"entry.ipv6-cidr":            never[v],
-		"entry.port-range.from":      never[v],
-		"entry.port-range.to":        never[v],
+		"entry.icmp.code":            entry(icmp(func(t icmpType) int32 { return t.Code })),
+		"entry.icmp.type":            entry(icmp(func(t icmpType) int32 { return t.Type })),
+		"entry.ipv6-cidr":            entry(func(e networkACLEntry) string { return e.CIDR6 }),
+		"entry.port-range.from":      entry(ports(func(p portRange) int32 { return p.From })),
+		"entry.port-range.to":        entry(ports(func(p portRange) int32 { return p.To })),
 		"entry.protocol":             entry(func(e networkACLEntry) string { return e.Protocol }),
 		"entry.rule-action":          entry(func(e networkACLEntry) string { return string(e.action()) }),
 		"entry.egress":               entry(func(e networkACLEntry) string { return strconv.FormatBool(e.Egress) }),

@@ -37,7 +37,9 @@ type networkInterfaceRecord struct {
 	Groups []string
 	Type   string // interface, …
 	// RequesterID is the AWS service that made and manages the interface.
-	RequesterID       string `json:",omitempty"`
+	RequesterID string `json:",omitempty"`
+	// OwnerID is what a requester-managed interface belongs to: nat-…, vpce-…, eice-….
+	OwnerID           string `json:",omitempty"`
 	NoSourceDestCheck bool   `json:",omitempty"`
 	Attachment        interfaceAttachment
 	Tags              Tags `json:",omitempty"`
@@ -112,22 +114,22 @@ func (s *Service) sdkInterface(sc scope, e networkInterfaceRecord) ec2types.Netw
 		RequesterId:        optional(e.RequesterID),
 		Groups:             groupIdentifiers(s.store, sc, e.Groups),
 		Ipv6Addresses:      []ec2types.NetworkInterfaceIpv6Address{},
+		Association:        e.association(sc, e.Addresses[0]),
 		TagSet:             e.Tags.sdk(),
 	}
-	var association *ec2types.NetworkInterfaceAssociation
-	if e.PublicIP != "" {
-		association = &ec2types.NetworkInterfaceAssociation{
-			IpOwnerId: aws.String("amazon"), PublicIp: aws.String(e.PublicIP),
-			PublicDnsName: aws.String(publicDNSName(sc.region, e.PublicIP)),
+	for i, a := range e.IPv6 {
+		out.Ipv6Addresses = append(out.Ipv6Addresses, ec2types.NetworkInterfaceIpv6Address{Ipv6Address: aws.String(a), IsPrimaryIpv6: aws.Bool(false)})
+		if i == 0 {
+			out.Ipv6Address = aws.String(a)
 		}
-		out.Association = association
+	}
+	for _, p := range e.Prefixes {
+		out.Ipv4Prefixes = append(out.Ipv4Prefixes, ec2types.Ipv4PrefixSpecification{Ipv4Prefix: aws.String(p)})
 	}
 	for i, a := range e.Addresses {
 		addr := ec2types.NetworkInterfacePrivateIpAddress{
 			Primary: aws.Bool(i == 0), PrivateIpAddress: aws.String(a), PrivateDnsName: aws.String(privateDNSName(sc.region, a)),
-		}
-		if i == 0 {
-			addr.Association = association
+			Association: e.association(sc, a),
 		}
 		out.PrivateIpAddresses = append(out.PrivateIpAddresses, addr)
 	}
@@ -155,8 +157,14 @@ type interfaceSpec struct {
 	secondary   []string // given secondary addresses
 	extra       int      // number of further secondary addresses
 	groups      []string // empty: the VPC's default group
+	noGroups    bool     // none at all
+	ipv6        []string // given IPv6 addresses
+	extra6      int      // number of further IPv6 addresses
+	prefixes    []string // given IPv4 prefixes
+	extraPrefix int      // number of further IPv4 prefixes
 	kind        string
 	requester   string
+	owner       string // what a requester-managed interface belongs to
 	tags        Tags
 	hint        string // addresses are looked for in one place for equal hints
 }
@@ -177,12 +185,26 @@ func secondaryCount(n *int32) (int, error) {
 	return int(*n), nil
 }
 
+// addressCount is secondaryCount for other kinds of addresses.
+func addressCount(n *int32, param string) (int, error) {
+	if n == nil {
+		return 0, nil
+	}
+	if *n < 0 || *n >= maxPerInterface {
+		return 0, errInvalidValue(*n, param, fmt.Sprintf("Expecting a value between 0 and %d.", maxPerInterface-1))
+	}
+	return int(*n), nil
+}
+
 // makeInterface checks and writes a new interface; the caller attaches it.
 func (s *Service) makeInterface(tx *store.Tx, sc scope, spec interfaceSpec) (networkInterfaceRecord, error) {
 	var none networkInterfaceRecord
-	groups, err := resolveGroups(tx, sc, spec.subnet.VPCID, spec.groups)
-	if err != nil {
-		return none, err
+	var groups []string
+	var err error
+	if !spec.noGroups {
+		if groups, err = resolveGroups(tx, sc, spec.subnet.VPCID, spec.groups); err != nil {
+			return none, err
+		}
 	}
 	pool, err := sc.subnetPool(spec.subnet)
 	if err != nil {
@@ -216,6 +238,17 @@ func (s *Service) makeInterface(tx *store.Tx, sc scope, spec interfaceSpec) (net
 	} else {
 		addresses = append(addresses, spec.secondary...)
 	}
+	prefixes, err := pool.takePrefixes(tx, spec.prefixes, spec.extraPrefix)
+	if err != nil {
+		return none, err
+	}
+	if spec.subnet.AssignIPv6 && len(spec.ipv6) == 0 && spec.extra6 == 0 && spec.requester == "" {
+		spec.extra6 = 1
+	}
+	addresses6, err := takeAddresses6(tx, sc, spec.subnet, spec.id, spec.ipv6, spec.extra6)
+	if err != nil {
+		return none, err
+	}
 	kind := spec.kind
 	if kind == "" {
 		kind = "interface"
@@ -223,7 +256,7 @@ func (s *Service) makeInterface(tx *store.Tx, sc scope, spec interfaceSpec) (net
 	return networkInterfaceRecord{
 		ID: spec.id, SubnetID: spec.subnet.ID, VPCID: spec.subnet.VPCID, Zone: spec.subnet.Zone, ZoneID: spec.subnet.ZoneID,
 		Description: spec.description, MAC: newMAC(spec.id), Addresses: addresses, Groups: groups, Type: kind,
-		RequesterID: spec.requester, Tags: spec.tags,
+		IPv6: addresses6, Prefixes: prefixes, RequesterID: spec.requester, OwnerID: spec.owner, Tags: spec.tags,
 	}, nil
 }
 
@@ -232,6 +265,10 @@ func resolveGroups(r store.Reader, sc scope, vpc string, groups []string) ([]str
 	if len(groups) == 0 {
 		v, err := get(r, vpcs, sc, vpcID, vpc)
 		return []string{v.DefaultGroupID}, err
+	}
+	groups = sortedUnique(groups)
+	if err := checkQuota(r, sc, quotaGroupsPerENI, len(groups), errLimit("SecurityGroupsPerInterfaceLimitExceeded", "security groups per interface")); err != nil {
+		return nil, err
 	}
 	for _, id := range groups {
 		g, err := get(r, securityGroups, sc, securityGroupID, id)
@@ -242,7 +279,7 @@ func resolveGroups(r store.Reader, sc scope, vpc string, groups []string) ([]str
 			return nil, errInvalidParameter("Security group %s and subnet belong to different networks.", id)
 		}
 	}
-	return slices.Clone(groups), nil
+	return groups, nil
 }
 
 // removeInterface deletes an interface and frees its addresses.
@@ -265,6 +302,13 @@ func removeInterface(tx *store.Tx, sc scope, e networkInterfaceRecord) error {
 		if err := pool.release(tx, addrs...); err != nil {
 			return err
 		}
+		if err := pool.releasePrefixes(tx, e.Prefixes); err != nil {
+			return err
+		}
+		releaseAddresses6(tx, sc, sn.ID, e.IPv6)
+	}
+	if err := dropElastic(tx, sc, &e); err != nil {
+		return err
 	}
 	if err := releasePublic(tx, sc, e.PublicIP); err != nil {
 		return err
@@ -299,9 +343,23 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	if err != nil {
 		return nil, err
 	}
+	extra6, err := addressCount(in.Ipv6AddressCount, "ipv6AddressCount")
+	if err != nil {
+		return nil, err
+	}
+	extraPrefix, err := addressCount(in.Ipv4PrefixCount, "ipv4PrefixCount")
+	if err != nil {
+		return nil, err
+	}
 	spec := interfaceSpec{
 		id: ids.Resource("eni"), description: aws.ToString(in.Description), primary: aws.ToString(in.PrivateIpAddress),
-		extra: extra, groups: in.Groups, tags: tags,
+		extra: extra, extra6: extra6, extraPrefix: extraPrefix, groups: in.Groups, tags: tags,
+	}
+	for _, a := range in.Ipv6Addresses {
+		spec.ipv6 = append(spec.ipv6, aws.ToString(a.Ipv6Address))
+	}
+	for _, p := range in.Ipv4Prefixes {
+		spec.prefixes = append(spec.prefixes, aws.ToString(p.Ipv4Prefix))
 	}
 	switch in.InterfaceType {
 	case "", ec2types.NetworkInterfaceCreationType("interface"), ec2types.NetworkInterfaceCreationTypeEfa, ec2types.NetworkInterfaceCreationTypeBranch, ec2types.NetworkInterfaceCreationTypeTrunk:
@@ -394,51 +452,51 @@ func (s *Service) networkInterfaceFields(sc scope) fields[networkInterfaceRecord
 			return nil
 		}
 	}
-	publicDNS := func(e v) string {
-		if e.PublicIP == "" {
-			return ""
+	associations := func(get func(*ec2types.NetworkInterfaceAssociation) *string) func(v) []string {
+		return func(e v) []string {
+			var out []string
+			for _, a := range e.Addresses {
+				if as := e.association(sc, a); as != nil && get(as) != nil {
+					out = append(out, *get(as))
+				}
+			}
+			return out
 		}
-		return publicDNSName(sc.region, e.PublicIP)
 	}
 	return fields[v]{
-		"addresses.association.owner-id": one(func(e v) string {
-			if e.PublicIP == "" {
-				return ""
-			}
-			return "amazon"
-		}),
-		"addresses.association.public-ip":      one(func(e v) string { return e.PublicIP }),
+		"addresses.association.owner-id":       associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.IpOwnerId }),
+		"addresses.association.public-ip":      associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.PublicIp }),
 		"addresses.primary":                    func(e v) []string { return []string{"true", "false"}[:min(2, len(e.Addresses))] },
 		"addresses.private-ip-address":         func(e v) []string { return e.Addresses },
-		"association.allocation-id":            never[v],
-		"association.association-id":           never[v],
-		"addresses.association.allocation-id":  never[v],
-		"addresses.association.association-id": never[v],
-		"association.ip-owner-id": one(func(e v) string {
-			if e.PublicIP == "" {
-				return ""
-			}
-			return "amazon"
-		}),
-		"association.public-dns-name":      one(publicDNS),
-		"association.public-ip":            one(func(e v) string { return e.PublicIP }),
-		"attachment.attach-time":           attached(func(a interfaceAttachment) string { return a.Time.Format(time.RFC3339) }),
-		"attachment.attachment-id":         attached(func(a interfaceAttachment) string { return a.ID }),
-		"attachment.delete-on-termination": attached(func(a interfaceAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
-		"attachment.device-index":          attached(func(a interfaceAttachment) string { return strconv.Itoa(int(a.DeviceIndex)) }),
-		"attachment.instance-id":           attached(func(a interfaceAttachment) string { return a.InstanceID }),
+		"association.allocation-id":            associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.AllocationId }),
+		"association.association-id":           associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.AssociationId }),
+		"addresses.association.allocation-id":  associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.AllocationId }),
+		"addresses.association.association-id": associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.AssociationId }),
+		"association.ip-owner-id":              associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.IpOwnerId }),
+		"association.public-dns-name":          associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.PublicDnsName }),
+		"association.public-ip":                associations(func(a *ec2types.NetworkInterfaceAssociation) *string { return a.PublicIp }),
+		"attachment.attach-time":               attached(func(a interfaceAttachment) string { return a.Time.Format(time.RFC3339) }),
+		"attachment.attachment-id":             attached(func(a interfaceAttachment) string { return a.ID }),
+		"attachment.delete-on-termination":     attached(func(a interfaceAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
+		"attachment.device-index":              attached(func(a interfaceAttachment) string { return strconv.Itoa(int(a.DeviceIndex)) }),
+		"attachment.instance-id":               attached(func(a interfaceAttachment) string { return a.InstanceID }),
 		"attachment.instance-owner-id": attached(func(a interfaceAttachment) string {
 			if a.InstanceID == "" {
 				return "amazon-aws"
 			}
 			return sc.account
 		}),
-		"attachment.nat-gateway-id": never[v],
-		"attachment.status":         attached(func(interfaceAttachment) string { return "attached" }),
-		"availability-zone":         one(func(e v) string { return e.Zone }),
-		"availability-zone-id":      one(func(e v) string { return e.ZoneID }),
-		"description":               one(func(e v) string { return e.Description }),
-		"group-id":                  func(e v) []string { return e.Groups },
+		"attachment.nat-gateway-id": one(func(e v) string {
+			if strings.HasPrefix(e.OwnerID, "nat-") {
+				return e.OwnerID
+			}
+			return ""
+		}),
+		"attachment.status":    attached(func(interfaceAttachment) string { return "attached" }),
+		"availability-zone":    one(func(e v) string { return e.Zone }),
+		"availability-zone-id": one(func(e v) string { return e.ZoneID }),
+		"description":          one(func(e v) string { return e.Description }),
+		"group-id":             func(e v) []string { return e.Groups },
 		"group-name": func(e v) []string {
 			var out []string
 			for _, g := range groupIdentifiers(s.store, sc, e.Groups) {
@@ -447,7 +505,7 @@ func (s *Service) networkInterfaceFields(sc scope) fields[networkInterfaceRecord
 			return out
 		},
 		"interface-type":              one(func(e v) string { return e.Type }),
-		"ipv6-addresses.ipv6-address": never[v],
+		"ipv6-addresses.ipv6-address": func(e v) []string { return e.IPv6 },
 		"mac-address":                 one(func(e v) string { return e.MAC }),
 		"network-interface-id":        one(func(e v) string { return e.ID }),
 		"operator.managed":            flag(func(v) bool { return false }),
@@ -493,4 +551,12 @@ func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.Desc
 		out.NetworkInterfaces[i] = s.sdkInterface(sc, e)
 	}
 	return out, nil
+}
+
+// An elasticAssociation is an elastic address as its interface sees it.
+type elasticAssociation struct {
+	AllocationID  string
+	AssociationID string
+	PublicIP      string
+	PrivateIP     string
 }

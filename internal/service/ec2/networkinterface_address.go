@@ -24,14 +24,40 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 	if err != nil {
 		return nil, err
 	}
-	if n > 0 == (len(in.PrivateIpAddresses) > 0) {
-		return nil, errCombination("Exactly one of privateIpAddresses and secondaryPrivateIpAddressCount must be specified")
+	prefixes, err := addressCount(in.Ipv4PrefixCount, "ipv4PrefixCount")
+	if err != nil {
+		return nil, err
+	}
+	ways := 0
+	for _, given := range []bool{n > 0, len(in.PrivateIpAddresses) > 0, prefixes > 0, len(in.Ipv4Prefixes) > 0} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, errCombination("Exactly one of privateIpAddresses, secondaryPrivateIpAddressCount, ipv4Prefixes and ipv4PrefixCount must be specified")
 	}
 	out := &awsec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
+		}
+		if prefixes > 0 || len(in.Ipv4Prefixes) > 0 {
+			added, err := addPrefixes(tx, sc, &e, prefixes, in.Ipv4Prefixes)
+			if err != nil {
+				return err
+			}
+			out.AssignedIpv4Prefixes = nil
+			for _, p := range added {
+				out.AssignedIpv4Prefixes = append(out.AssignedIpv4Prefixes, ec2types.Ipv4PrefixSpecification{Ipv4Prefix: aws.String(p)})
+			}
+			return networkInterfaces.Put(tx, sc.key(e.ID), e)
+		}
+		if aws.ToBool(in.AllowReassignment) {
+			if err := takeOver(tx, sc, e, in.PrivateIpAddresses); err != nil {
+				return err
+			}
 		}
 		added, err := s.addAddresses(tx, sc, &e, n, in.PrivateIpAddresses)
 		if err != nil {
@@ -57,14 +83,8 @@ func (s *Service) addAddresses(tx *store.Tx, sc scope, e *networkInterfaceRecord
 	if err != nil {
 		return nil, err
 	}
-	if e.Attachment.InstanceID != "" {
-		i, err := get(tx, instances, sc, instanceID, e.Attachment.InstanceID)
-		if err != nil {
-			return nil, err
-		}
-		if typ, ok := instancetypes.Lookup(i.Type); ok && len(e.Addresses)+n+len(given) > typ.IPv4PerENI {
-			return nil, errTooManyAddresses(e.ID, i.Type, typ.IPv4PerENI)
-		}
+	if err := checkSlots(tx, sc, *e, n+len(given)); err != nil {
+		return nil, err
 	}
 	var added []netip.Addr
 	for _, a := range given {
@@ -89,6 +109,96 @@ func (s *Service) addAddresses(tx *store.Tx, sc scope, e *networkInterfaceRecord
 	return added, nil
 }
 
+// checkSlots refuses more addresses and prefixes, which count alike, than the
+// type of the instance that the interface is attached to allows.
+func checkSlots(r store.Reader, sc scope, e networkInterfaceRecord, n int) error {
+	if e.Attachment.InstanceID == "" {
+		return nil
+	}
+	i, err := get(r, instances, sc, instanceID, e.Attachment.InstanceID)
+	if err != nil {
+		return err
+	}
+	if typ, ok := instancetypes.Lookup(i.Type); ok && len(e.Addresses)+len(e.Prefixes)+n > typ.IPv4PerENI {
+		return errTooManyAddresses(e.ID, i.Type, typ.IPv4PerENI)
+	}
+	return nil
+}
+
+// addPrefixes takes n free prefixes and the given ones for e, which the caller
+// writes.
+func addPrefixes(tx *store.Tx, sc scope, e *networkInterfaceRecord, n int, given []string) ([]string, error) {
+	if err := checkSlots(tx, sc, *e, n+len(given)); err != nil {
+		return nil, err
+	}
+	sn, err := get(tx, subnets, sc, subnetID, e.SubnetID)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := sc.subnetPool(sn)
+	if err != nil {
+		return nil, err
+	}
+	added, err := pool.takePrefixes(tx, given, n)
+	e.Prefixes = append(slices.Clone(e.Prefixes), added...)
+	return added, err
+}
+
+// takeOver takes secondary addresses off the other interfaces of e's subnet.
+func takeOver(tx *store.Tx, sc scope, e networkInterfaceRecord, addrs []string) error {
+	holders, err := list(tx, networkInterfaces, sc, func(o networkInterfaceRecord) bool {
+		return o.ID != e.ID && o.SubnetID == e.SubnetID && slices.ContainsFunc(o.Addresses[1:], func(a string) bool { return slices.Contains(addrs, a) })
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range holders {
+		var moved []string
+		for _, a := range o.Addresses[1:] {
+			if slices.Contains(addrs, a) {
+				moved = append(moved, a)
+			}
+		}
+		if err := removeAddresses(tx, sc, &o, moved); err != nil {
+			return err
+		}
+		if err := networkInterfaces.Put(tx, sc.key(o.ID), o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAddresses frees secondary addresses of e, which the caller writes, and
+// lets go of elastic addresses that point to them.
+func removeAddresses(tx *store.Tx, sc scope, e *networkInterfaceRecord, addrs []string) error {
+	sn, err := get(tx, subnets, sc, subnetID, e.SubnetID)
+	if err != nil {
+		return err
+	}
+	pool, err := sc.subnetPool(sn)
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		i := slices.Index(e.Addresses, a)
+		if i <= 0 {
+			return errInvalidParameter("Some of the specified addresses are not assigned to interface %s", e.ID)
+		}
+		if el, ok := e.elastic(a); ok {
+			if err := unlinkElastic(tx, sc, e, el.AllocationID); err != nil {
+				return err
+			}
+		}
+		ip, _ := netip.ParseAddr(a)
+		if err := pool.release(tx, ip); err != nil {
+			return err
+		}
+		e.Addresses = slices.Delete(slices.Clone(e.Addresses), i, i+1)
+	}
+	return nil
+}
+
 // UnassignPrivateIpAddresses gives secondary addresses back.
 func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
 	sc, err := s.scope(ctx)
@@ -100,6 +210,16 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.Una
 		if err != nil {
 			return err
 		}
+		if err := removeAddresses(tx, sc, &e, in.PrivateIpAddresses); err != nil {
+			return err
+		}
+		for _, p := range in.Ipv4Prefixes {
+			i := slices.Index(e.Prefixes, p)
+			if i < 0 {
+				return errInvalidParameter("Some of the specified prefixes are not assigned to interface %s", e.ID)
+			}
+			e.Prefixes = slices.Delete(slices.Clone(e.Prefixes), i, i+1)
+		}
 		sn, err := get(tx, subnets, sc, subnetID, e.SubnetID)
 		if err != nil {
 			return err
@@ -108,16 +228,8 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.Una
 		if err != nil {
 			return err
 		}
-		for _, a := range in.PrivateIpAddresses {
-			i := slices.Index(e.Addresses, a)
-			if i <= 0 {
-				return errInvalidParameter("Some of the specified addresses are not assigned to interface %s", e.ID)
-			}
-			ip, _ := netip.ParseAddr(a)
-			if err := pool.release(tx, ip); err != nil {
-				return err
-			}
-			e.Addresses = slices.Delete(slices.Clone(e.Addresses), i, i+1)
+		if err := pool.releasePrefixes(tx, in.Ipv4Prefixes); err != nil {
+			return err
 		}
 		return networkInterfaces.Put(tx, sc.key(e.ID), e)
 	})

@@ -15,7 +15,6 @@ var (
 	networkInterfaces   = store.NewCollection[networkInterfaceRecord]("ec2", "network-interface")
 	addressPages        = store.NewCollection[addressPage]("ec2", "address-page")
 	addresses           = store.NewCollection[addressRecord]("ec2", "address")
-	addressOwners       = store.NewCollection[nameRecord]("ec2", "address-owner")
 	natGateways         = store.NewCollection[natGatewayRecord]("ec2", "nat-gateway")
 	egressGateways      = store.NewCollection[egressGatewayRecord]("ec2", "egress-only-internet-gateway")
 	peerings            = store.NewCollection[peeringRecord]("ec2", "vpc-peering-connection")

@@ -46,6 +46,19 @@ type route struct {
 	Origin              string
 }
 
+func localRoute(cidr string) route {
+	return route{Destination: cidr, GatewayID: "local", Origin: originCreateRouteTable}
+}
+
+// localRoutes are those that every route table of a VPC has.
+func localRoutes(v vpcRecord) []route {
+	var out []route
+	for _, b := range append(v.blocks(), v.IPv6...) {
+		out = append(out, localRoute(b.CIDR))
+	}
+	return out
+}
+
 func (t routeTableRecord) has(subnet string) bool {
 	return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.SubnetID == subnet })
 }
@@ -66,7 +79,11 @@ type routeTableView struct {
 	blackhole map[string]bool // targets
 }
 
-func (r route) target() string { return r.GatewayID + r.InstanceID + r.InterfaceID }
+func (r route) target() string {
+	return r.GatewayID + r.InstanceID + r.InterfaceID + r.NATGatewayID + r.PeeringID + r.EgressOnlyGatewayID
+}
+
+func (r route) isPrefixList() bool { return strings.HasPrefix(r.Destination, "pl-") }
 
 func (t routeTableView) state(r route) ec2types.RouteState {
 	if t.blackhole[r.target()] {
@@ -98,12 +115,18 @@ func (t routeTableView) sdk(sc scope) ec2types.RouteTable {
 	}
 	for _, r := range t.Routes {
 		sdk := ec2types.Route{Origin: ec2types.RouteOrigin(r.Origin), State: t.state(r)}
-		if strings.Contains(r.Destination, ":") {
+		switch {
+		case r.isPrefixList():
+			sdk.DestinationPrefixListId = aws.String(r.Destination)
+		case isIPv6(r.Destination):
 			sdk.DestinationIpv6CidrBlock = aws.String(r.Destination)
-		} else {
+		default:
 			sdk.DestinationCidrBlock = aws.String(r.Destination)
 		}
 		sdk.GatewayId = optional(r.GatewayID)
+		sdk.NatGatewayId = optional(r.NATGatewayID)
+		sdk.VpcPeeringConnectionId = optional(r.PeeringID)
+		sdk.EgressOnlyInternetGatewayId = optional(r.EgressOnlyGatewayID)
 		sdk.NetworkInterfaceId = optional(r.InterfaceID)
 		if r.InstanceID != "" {
 			sdk.InstanceId, sdk.InstanceOwnerId = aws.String(r.InstanceID), aws.String(sc.account)
@@ -124,25 +147,43 @@ func optional(s string) *string {
 func viewRouteTable(r store.Reader, sc scope, t routeTableRecord) (routeTableView, error) {
 	v := routeTableView{t, map[string]bool{}}
 	for _, rt := range t.Routes {
-		var err error
-		switch {
-		case strings.HasPrefix(rt.GatewayID, "igw-"):
-			var g internetGatewayRecord
-			g, err = internetGateways.Get(r, sc.key(rt.GatewayID))
-			if err == nil && g.VPCID != t.VPCID {
-				v.blackhole[rt.target()] = true
-			}
-		case rt.InterfaceID != "":
-			_, err = networkInterfaces.Get(r, sc.key(rt.InterfaceID))
-		}
-		switch {
-		case notFound(err):
-			v.blackhole[rt.target()] = true
-		case err != nil:
+		alive, err := rt.alive(r, sc, t.VPCID)
+		if err != nil && !notFound(err) {
 			return v, err
+		}
+		if err != nil || !alive {
+			v.blackhole[rt.target()] = true
 		}
 	}
 	return v, nil
+}
+
+// alive reports whether the target of a route is there and takes traffic.
+func (r route) alive(rd store.Reader, sc scope, vpc string) (bool, error) {
+	switch {
+	case strings.HasPrefix(r.GatewayID, "igw-"):
+		g, err := internetGateways.Get(rd, sc.key(r.GatewayID))
+		return g.VPCID == vpc, err
+	case strings.HasPrefix(r.GatewayID, "vpce-"):
+		_, err := vpcEndpoints.Get(rd, sc.key(r.GatewayID))
+		return true, err
+	case r.NATGatewayID != "":
+		n, err := natGateways.Get(rd, sc.key(r.NATGatewayID))
+		return n.State == natAvailable || n.State == natPending, err
+	case r.PeeringID != "":
+		p, err := peerings.Get(rd, sc.key(r.PeeringID))
+		return p.active(), err
+	case r.EgressOnlyGatewayID != "":
+		_, err := egressGateways.Get(rd, sc.key(r.EgressOnlyGatewayID))
+		return true, err
+	case r.InstanceID != "":
+		i, err := instances.Get(rd, sc.key(r.InstanceID))
+		return i.State == stateRunning || i.State == statePending, err
+	case r.InterfaceID != "":
+		e, err := networkInterfaces.Get(rd, sc.key(r.InterfaceID))
+		return e.Attachment.ID != "", err
+	}
+	return true, nil
 }
 
 // CreateRouteTable creates a route table with the local route.
@@ -170,9 +211,16 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 		if err != nil {
 			return err
 		}
+		n, err := count(tx, routeTables, sc, func(t routeTableRecord) bool { return t.VPCID == v.ID })
+		if err != nil {
+			return err
+		}
+		if err := checkQuota(tx, sc, quotaRouteTables, n+1, errLimit("RouteTableLimitExceeded", "route tables")); err != nil {
+			return err
+		}
 		t = routeTableRecord{
 			ID: ids.Resource("rtb"), VPCID: v.ID, Tags: tags,
-			Routes: []route{{Destination: v.CIDR, GatewayID: "local", Origin: originCreateRouteTable}},
+			Routes: localRoutes(v),
 		}
 		if err := routeTables.Create(tx, sc.key(t.ID), t); err != nil {
 			return err
@@ -200,201 +248,20 @@ func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTa
 		if len(t.Associations) > 0 {
 			return errDependency("The routeTable '%s' has dependencies and cannot be deleted.", t.ID)
 		}
+		eps, err := list(tx, vpcEndpoints, sc, func(e vpcEndpointRecord) bool { return slices.Contains(e.RouteTableIDs, t.ID) })
+		if err != nil {
+			return err
+		}
+		for _, e := range eps { // the endpoint lets go of the table
+			e.RouteTableIDs = without(e.RouteTableIDs, t.ID)
+			if err := vpcEndpoints.Put(tx, sc.key(e.ID), e); err != nil {
+				return err
+			}
+		}
 		routeTables.Delete(tx, sc.key(t.ID))
 		return nil
 	})
 	return &awsec2.DeleteRouteTableOutput{}, err
-}
-
-// AssociateRouteTable associates a subnet with a route table.
-func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateRouteTableInput) (*awsec2.AssociateRouteTableOutput, error) {
-	sc, err := s.scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if in.SubnetId == nil {
-		return nil, errMissing("subnetId")
-	}
-	var id string
-	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := get(tx, routeTables, sc, routeTableID, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
-		sn, err := get(tx, subnets, sc, subnetID, *in.SubnetId)
-		if err != nil {
-			return err
-		}
-		if sn.VPCID != t.VPCID {
-			return errInvalidParameter("Route table %s and network %s belong to different networks", t.ID, sn.ID)
-		}
-		for _, a := range t.Associations {
-			if a.SubnetID == sn.ID { // AWS answers with the association there is
-				id = a.ID
-				return nil
-			}
-		}
-		taken, err := exists(tx, routeTables, sc, func(o routeTableRecord) bool { return o.VPCID == t.VPCID && o.has(sn.ID) })
-		if err != nil {
-			return err
-		}
-		if taken {
-			return errAlreadyAssociated("the specified association for route table %s conflicts with an existing association", t.ID)
-		}
-		id = ids.Resource("rtbassoc")
-		t.Associations = append(slices.Clone(t.Associations), routeTableAssociation{ID: id, SubnetID: sn.ID})
-		return routeTables.Put(tx, sc.key(t.ID), t)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.AssociateRouteTableOutput{
-		AssociationId:    aws.String(id),
-		AssociationState: &ec2types.RouteTableAssociationState{State: ec2types.RouteTableAssociationStateCodeAssociated},
-	}, nil
-}
-
-// DisassociateRouteTable gives a subnet back to the main route table.
-func (s *Service) DisassociateRouteTable(ctx context.Context, in *awsec2.DisassociateRouteTableInput) (*awsec2.DisassociateRouteTableOutput, error) {
-	sc, err := s.scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	id := aws.ToString(in.AssociationId)
-	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		tables, err := list(tx, routeTables, sc, func(t routeTableRecord) bool {
-			return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.ID == id })
-		})
-		if err != nil {
-			return err
-		}
-		if len(tables) == 0 {
-			return errAssociationNotFound(id)
-		}
-		t := tables[0]
-		i := slices.IndexFunc(t.Associations, func(a routeTableAssociation) bool { return a.ID == id })
-		if t.Associations[i].Main {
-			return errInvalidParameter("cannot disassociate the main route table association %s", id)
-		}
-		t.Associations = slices.Delete(slices.Clone(t.Associations), i, i+1)
-		return routeTables.Put(tx, sc.key(t.ID), t)
-	})
-	return &awsec2.DisassociateRouteTableOutput{}, err
-}
-
-// routeDestination reads the one destination of a route request.
-func routeDestination(v4, v6 *string) (string, error) {
-	switch {
-	case v4 != nil && v6 != nil:
-		return "", errCombination("Only one of DestinationCidrBlock and DestinationIpv6CidrBlock can be specified.")
-	case v4 != nil:
-		p, ok := parseCIDR(*v4)
-		if !ok {
-			return "", errCIDR(*v4, "destinationCidrBlock")
-		}
-		return p.String(), nil
-	case v6 != nil:
-		p, ok := parseCIDR6(*v6)
-		if !ok {
-			return "", errCIDR(*v6, "destinationIpv6CidrBlock")
-		}
-		return p.String(), nil
-	}
-	return "", errMissing("destinationCidrBlock")
-}
-
-// CreateRoute adds a route.
-func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) (*awsec2.CreateRouteOutput, error) {
-	sc, err := s.scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock)
-	if err != nil {
-		return nil, err
-	}
-	targets := 0
-	for _, t := range []*string{in.GatewayId, in.NetworkInterfaceId, in.InstanceId} {
-		if t != nil {
-			targets++
-		}
-	}
-	if targets != 1 {
-		return nil, errCombination("The request must contain exactly one of gatewayId, natGatewayId, networkInterfaceId, vpcPeeringConnectionId, egressOnlyInternetGatewayId, transitGatewayId, localGatewayId, carrierGatewayId, vpcEndpointId, coreNetworkArn or instanceId")
-	}
-	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := get(tx, routeTables, sc, routeTableID, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
-		if t.find(destination) >= 0 {
-			return errRouteExists(destination)
-		}
-		r := route{Destination: destination, Origin: originCreateRoute}
-		switch {
-		case in.GatewayId != nil:
-			g, err := get(tx, internetGateways, sc, internetGatewayID, *in.GatewayId)
-			if err != nil {
-				return err
-			}
-			if g.VPCID != t.VPCID {
-				return errInvalidParameter("route table %s and network gateway %s belong to different networks", t.ID, g.ID)
-			}
-			r.GatewayID = g.ID
-		case in.NetworkInterfaceId != nil:
-			e, err := get(tx, networkInterfaces, sc, networkInterfaceID, *in.NetworkInterfaceId)
-			if err != nil {
-				return err
-			}
-			if e.VPCID != t.VPCID {
-				return errInvalidParameter("route table %s and interface %s belong to different networks", t.ID, e.ID)
-			}
-			r.InterfaceID, r.InstanceID = e.ID, e.Attachment.InstanceID
-		default:
-			i, err := get(tx, instances, sc, instanceID, *in.InstanceId)
-			if err != nil {
-				return err
-			}
-			if i.VPCID != t.VPCID {
-				return errInvalidParameter("route table %s and instance %s belong to different networks", t.ID, i.ID)
-			}
-			r.InstanceID, r.InterfaceID = i.ID, i.Interfaces[0]
-		}
-		t.Routes = append(slices.Clone(t.Routes), r)
-		return routeTables.Put(tx, sc.key(t.ID), t)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.CreateRouteOutput{Return: aws.Bool(true)}, nil
-}
-
-// DeleteRoute removes a route.
-func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) (*awsec2.DeleteRouteOutput, error) {
-	sc, err := s.scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock)
-	if err != nil {
-		return nil, err
-	}
-	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := get(tx, routeTables, sc, routeTableID, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
-		i := t.find(destination)
-		if i < 0 {
-			return errRouteNotFound(t.ID, destination)
-		}
-		if t.Routes[i].GatewayID == "local" {
-			return errInvalidParameter("cannot remove local route %s in route table %s", destination, t.ID)
-		}
-		t.Routes = slices.Delete(slices.Clone(t.Routes), i, i+1)
-		return routeTables.Put(tx, sc.key(t.ID), t)
-	})
-	return &awsec2.DeleteRouteOutput{}, err
 }
 
 func routeTableFields(sc scope) fields[routeTableView] {
@@ -432,27 +299,32 @@ func routeTableFields(sc scope) fields[routeTableView] {
 		"owner-id":                               one(func(v) string { return sc.account }),
 		"route-table-id":                         one(func(t v) string { return t.ID }),
 		"route.destination-cidr-block": routes(func(_ v, r route) string {
-			if strings.Contains(r.Destination, ":") {
+			if isIPv6(r.Destination) || r.isPrefixList() {
 				return ""
 			}
 			return r.Destination
 		}),
 		"route.destination-ipv6-cidr-block": routes(func(_ v, r route) string {
-			if strings.Contains(r.Destination, ":") {
+			if isIPv6(r.Destination) {
 				return r.Destination
 			}
 			return ""
 		}),
-		"route.destination-prefix-list-id":      never[v],
-		"route.egress-only-internet-gateway-id": never[v],
+		"route.destination-prefix-list-id": routes(func(_ v, r route) string {
+			if r.isPrefixList() {
+				return r.Destination
+			}
+			return ""
+		}),
+		"route.egress-only-internet-gateway-id": routes(func(_ v, r route) string { return r.EgressOnlyGatewayID }),
 		"route.gateway-id":                      routes(func(_ v, r route) string { return r.GatewayID }),
 		"route.instance-id":                     routes(func(_ v, r route) string { return r.InstanceID }),
-		"route.nat-gateway-id":                  never[v],
+		"route.nat-gateway-id":                  routes(func(_ v, r route) string { return r.NATGatewayID }),
 		"route.network-interface-id":            routes(func(_ v, r route) string { return r.InterfaceID }),
 		"route.origin":                          routes(func(_ v, r route) string { return r.Origin }),
 		"route.state":                           routes(func(t v, r route) string { return string(t.state(r)) }),
 		"route.transit-gateway-id":              never[v],
-		"route.vpc-peering-connection-id":       never[v],
+		"route.vpc-peering-connection-id":       routes(func(_ v, r route) string { return r.PeeringID }),
 		"vpc-id":                                one(func(t v) string { return t.VPCID }),
 	}
 }

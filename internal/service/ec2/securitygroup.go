@@ -97,12 +97,15 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 			}
 			g.VPCID = v.ID
 		}
-		taken, err := exists(tx, securityGroups, sc, func(o securityGroupRecord) bool { return o.VPCID == g.VPCID && o.Name == name })
+		all, err := list(tx, securityGroups, sc, func(securityGroupRecord) bool { return true })
 		if err != nil {
 			return err
 		}
-		if taken {
+		if slices.ContainsFunc(all, func(o securityGroupRecord) bool { return o.VPCID == g.VPCID && o.Name == name }) {
 			return errGroupDuplicate(name, g.VPCID)
+		}
+		if err := checkQuota(tx, sc, quotaGroups, len(all)+1, errLimit("SecurityGroupLimitExceeded", "security groups")); err != nil {
+			return err
 		}
 		return securityGroups.Create(tx, sc.key(g.ID), g)
 	})
@@ -167,7 +170,11 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *awsec2.DeleteSecu
 		if err != nil {
 			return err
 		}
-		if used || referred {
+		endpoint, err := exists(tx, vpcEndpoints, sc, func(e vpcEndpointRecord) bool { return slices.Contains(e.GroupIDs, id) })
+		if err != nil {
+			return err
+		}
+		if used || referred || endpoint {
 			return errDependency("resource %s has a dependent object", id)
 		}
 		securityGroups.Delete(tx, sc.key(id))

@@ -32,10 +32,6 @@ type securityGroupRule struct {
 	Tags        Tags   `json:",omitempty"`
 }
 
-// maxRulesPerGroup is the default quota, for each direction.
-// https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
-const maxRulesPerGroup = 60
-
 func (r securityGroupRule) peer() string { return r.CIDR + r.CIDR6 + r.PrefixListID + r.GroupID }
 
 // same reports whether two rules allow the same; descriptions and tags do not count.
@@ -86,9 +82,11 @@ func permissions(rules []securityGroupRule, egress bool) []ec2types.IpPermission
 		case r.PrefixListID != "":
 			p.PrefixListIds = append(p.PrefixListIds, ec2types.PrefixListId{PrefixListId: aws.String(r.PrefixListID), Description: description})
 		default: // no GroupName: groups in VPCs have none here, and Terraform minds
-			p.UserIdGroupPairs = append(p.UserIdGroupPairs, ec2types.UserIdGroupPair{
-				GroupId: aws.String(r.GroupID), UserId: aws.String(r.GroupAccount), Description: description,
-			})
+			pair := ec2types.UserIdGroupPair{GroupId: aws.String(r.GroupID), UserId: aws.String(r.GroupAccount), Description: description}
+			if r.PeeringID != "" {
+				pair.VpcId, pair.VpcPeeringConnectionId, pair.PeeringStatus = aws.String(r.GroupVPCID), aws.String(r.PeeringID), aws.String("active")
+			}
+			p.UserIdGroupPairs = append(p.UserIdGroupPairs, pair)
 		}
 	}
 	return out
@@ -111,7 +109,10 @@ func (r securityGroupRule) sdk(sc scope, group string) ec2types.SecurityGroupRul
 		Tags:                 r.Tags.sdk(),
 	}
 	if r.GroupID != "" {
-		out.ReferencedGroupInfo = &ec2types.ReferencedSecurityGroup{GroupId: aws.String(r.GroupID), UserId: aws.String(r.GroupAccount)}
+		out.ReferencedGroupInfo = &ec2types.ReferencedSecurityGroup{
+			GroupId: aws.String(r.GroupID), UserId: aws.String(r.GroupAccount),
+			VpcId: optional(r.GroupVPCID), VpcPeeringConnectionId: optional(r.PeeringID),
+		}
 	}
 	return out
 }
@@ -171,7 +172,7 @@ func expand(r store.Reader, sc scope, g securityGroupRecord, egress bool, perms 
 			rule := base
 			rule.Description = aws.ToString(description)
 			if len(rule.Description) > 255 || !groupText.MatchString(rule.Description) {
-				return errInvalidParameter("Invalid rule description. Valid descriptions are strings less than 256 characters from the following set:  a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
+				return errRuleDescription()
 			}
 			set(&rule)
 			out = append(out, rule)
@@ -196,22 +197,23 @@ func expand(r store.Reader, sc scope, g securityGroupRecord, egress bool, perms 
 			}
 		}
 		for _, x := range p.PrefixListIds {
-			// Managed prefix lists do not exist yet, so none can be found.
-			return nil, errf("InvalidPrefixListID.NotFound", "The prefix list ID '%s' does not exist", aws.ToString(x.PrefixListId))
-		}
-		for _, x := range p.UserIdGroupPairs {
-			if owner := aws.ToString(x.UserId); owner != "" && owner != sc.account {
-				// Groups of other accounts are reachable over peering only.
-				return nil, errf("InvalidGroup.NotFound", "You have specified two resources that belong to different networks.")
-			}
-			peer, err := findGroup(r, sc, x.GroupId, x.GroupName)
+			list, err := findPrefixList(r, sc, aws.ToString(x.PrefixListId))
 			if err != nil {
 				return nil, err
 			}
-			if peer.VPCID != g.VPCID {
-				return nil, errf("InvalidGroup.NotFound", "You have specified two resources that belong to different networks.")
+			if err := add(x.Description, func(r *securityGroupRule) { r.PrefixListID = list.ID }); err != nil {
+				return nil, err
 			}
-			if err := add(x.Description, func(r *securityGroupRule) { r.GroupID, r.GroupAccount = peer.ID, sc.account }); err != nil {
+		}
+		for _, x := range p.UserIdGroupPairs {
+			peer, err := findPeerGroup(r, sc, g, x)
+			if err != nil {
+				return nil, err
+			}
+			err = add(x.Description, func(r *securityGroupRule) {
+				r.GroupID, r.GroupAccount, r.GroupVPCID, r.PeeringID = peer.GroupID, peer.GroupAccount, peer.GroupVPCID, peer.PeeringID
+			})
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -278,14 +280,8 @@ func (s *Service) authorize(ctx context.Context, req ruleRequest) ([]ec2types.Se
 			rules = append(rules, r)
 			out = append(out, r.sdk(sc, g.ID))
 		}
-		n := 0
-		for _, r := range rules {
-			if r.Egress == req.egress {
-				n++
-			}
-		}
-		if n > maxRulesPerGroup {
-			return errRulesLimit()
+		if err := checkRules(tx, sc, rules, req.egress); err != nil {
+			return err
 		}
 		g.Rules = rules
 		return securityGroups.Put(tx, sc.key(g.ID), g)
@@ -412,107 +408,4 @@ func (s *Service) RevokeSecurityGroupEgress(ctx context.Context, in *awsec2.Revo
 		return nil, err
 	}
 	return &awsec2.RevokeSecurityGroupEgressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: rules}, nil
-}
-
-// A groupedRule is a rule with its group.
-type groupedRule struct {
-	securityGroupRule
-	group string
-}
-
-// DescribeSecurityGroupRules lists rules.
-func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.DescribeSecurityGroupRulesInput) (*awsec2.DescribeSecurityGroupRulesOutput, error) {
-	sc, err := s.scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	match, err := compileFilters(in.Filters, fields[groupedRule]{
-		"group-id":               one(func(r groupedRule) string { return r.group }),
-		"security-group-rule-id": one(func(r groupedRule) string { return r.ID }),
-	}, func(r groupedRule) Tags { return r.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := checkDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	wanted := map[string]bool{}
-	for _, id := range in.SecurityGroupRuleIds {
-		if err := securityGroupRuleID.check(id); err != nil {
-			return nil, err
-		}
-		wanted[id] = true
-	}
-	all := len(wanted) == 0
-	groups, err := list(s.store, securityGroups, sc, func(securityGroupRecord) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	var found []groupedRule
-	for _, g := range groups {
-		for _, r := range g.Rules {
-			gr := groupedRule{r, g.ID}
-			if !all && !wanted[r.ID] {
-				continue
-			}
-			delete(wanted, r.ID)
-			if match(gr) {
-				found = append(found, gr)
-			}
-		}
-	}
-	for id := range wanted {
-		return nil, securityGroupRuleID.notFound(id)
-	}
-	slices.SortFunc(found, func(a, b groupedRule) int { return strings.Compare(a.ID, b.ID) })
-	found, next, err := paginate(found, func(r groupedRule) string { return r.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeSecurityGroupRulesOutput{NextToken: next, SecurityGroupRules: []ec2types.SecurityGroupRule{}}
-	for _, r := range found {
-		out.SecurityGroupRules = append(out.SecurityGroupRules, r.sdk(sc, r.group))
-	}
-	return out, nil
-}
-
-// securityGroupRuleTags finds rules inside their groups.
-func securityGroupRuleTags() taggable {
-	return taggable{
-		id: securityGroupRuleID, kind: ec2types.ResourceTypeSecurityGroupRule,
-		edit: func(tx *store.Tx, sc scope, id string, fn func(Tags) (Tags, error)) error {
-			holds := func(g securityGroupRecord) bool {
-				return slices.ContainsFunc(g.Rules, func(r securityGroupRule) bool { return r.ID == id })
-			}
-			found, err := list(tx, securityGroups, sc, holds)
-			if err != nil {
-				return err
-			}
-			if len(found) == 0 {
-				return securityGroupRuleID.notFound(id)
-			}
-			return securityGroups.Update(tx, sc.key(found[0].ID), func(g *securityGroupRecord) error {
-				for i := range g.Rules {
-					if g.Rules[i].ID == id {
-						tags, err := fn(g.Rules[i].Tags)
-						g.Rules[i].Tags = tags
-						return err
-					}
-				}
-				return nil
-			})
-		},
-		list: func(r store.Reader, sc scope) ([]taggedResource, error) {
-			groups, err := list(r, securityGroups, sc, func(securityGroupRecord) bool { return true })
-			var out []taggedResource
-			for _, g := range groups {
-				for _, r := range g.Rules {
-					if len(r.Tags) > 0 {
-						out = append(out, taggedResource{r.ID, r.Tags})
-					}
-				}
-			}
-			return out, err
-		},
-	}
 }

@@ -3,6 +3,8 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,7 +40,7 @@ type subnetView struct {
 }
 
 func (sn subnetView) sdk(sc scope) ec2types.Subnet {
-	return ec2types.Subnet{
+	out := ec2types.Subnet{
 		SubnetId:                    aws.String(sn.ID),
 		SubnetArn:                   aws.String(sc.arn("subnet", sn.ID)),
 		VpcId:                       aws.String(sn.VPCID),
@@ -59,8 +61,13 @@ func (sn subnetView) sdk(sc scope) ec2types.Subnet {
 			EnableResourceNameDnsARecord:    aws.Bool(sn.ResourceNameA),
 			EnableResourceNameDnsAAAARecord: aws.Bool(sn.ResourceNameAAAA),
 		},
-		Tags: sn.Tags.sdk(),
+		Ipv6CidrBlockAssociationSet: []ec2types.SubnetIpv6CidrBlockAssociation{},
+		Tags:                        sn.Tags.sdk(),
 	}
+	for _, b := range sn.IPv6 {
+		out.Ipv6CidrBlockAssociationSet = append(out.Ipv6CidrBlockAssociationSet, sdkSubnetBlock(b, ec2types.SubnetCidrBlockStateCodeAssociated))
+	}
+	return out
 }
 
 // viewSubnet adds the free addresses.
@@ -105,6 +112,12 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 	if !ok {
 		return nil, errCIDR(*in.CidrBlock, "cidrBlock")
 	}
+	var p6 netip.Prefix
+	if in.Ipv6CidrBlock != nil {
+		if p6, err = parseSubnetBlock6(*in.Ipv6CidrBlock); err != nil {
+			return nil, err
+		}
+	}
 	zone, err := chooseZone(sc, aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId))
 	if err != nil {
 		return nil, err
@@ -130,15 +143,22 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 		if p.Bits() < 16 || p.Bits() > 28 || !inside {
 			return errSubnetRange(*in.CidrBlock)
 		}
-		overlap, err := exists(tx, subnets, sc, func(o subnetRecord) bool {
-			q, ok := parseCIDR(o.CIDR)
-			return ok && o.VPCID == v.ID && q.Overlaps(p)
-		})
+		others, err := list(tx, subnets, sc, func(o subnetRecord) bool { return o.VPCID == v.ID })
 		if err != nil {
 			return err
 		}
-		if overlap {
+		if err := checkQuota(tx, sc, quotaSubnets, len(others)+1, errLimit("SubnetLimitExceeded", "subnets")); err != nil {
+			return err
+		}
+		if overlapsAny(others, p) {
 			return errSubnetConflict(*in.CidrBlock)
+		}
+		sn.IPv6 = nil
+		if p6.IsValid() {
+			if err := checkSubnetBlock6(v, others, p6); err != nil {
+				return err
+			}
+			sn.IPv6 = []cidrAssociation{{ids.Resource("subnet-cidr-assoc"), p6.String()}}
 		}
 		if err := s.makeSubnet(tx, sc, sn); err != nil {
 			return err
@@ -174,6 +194,7 @@ func chooseZone(sc scope, name, id string) (regions.Zone, error) {
 
 func subnetFields(sc scope) fields[subnetView] {
 	type v = subnetView
+	blocks6 := func(s v) []cidrAssociation { return s.IPv6 }
 	return fields[v]{
 		"availability-zone":          one(func(s v) string { return s.Zone }),
 		"availabilityZone":           one(func(s v) string { return s.Zone }),
@@ -188,9 +209,9 @@ func subnetFields(sc scope) fields[subnetView] {
 		"defaultForAz":               flag(func(s v) bool { return s.DefaultForZone }),
 		"enable-dns64":               flag(func(s v) bool { return s.DNS64 }),
 		"enable-lni-at-device-index": never[v],
-		"ipv6-cidr-block-association.ipv6-cidr-block":      never[v],
-		"ipv6-cidr-block-association.association-id":       never[v],
-		"ipv6-cidr-block-association.state":                never[v],
+		"ipv6-cidr-block-association.ipv6-cidr-block":      each(blocks6, func(b cidrAssociation) string { return b.CIDR }),
+		"ipv6-cidr-block-association.association-id":       each(blocks6, func(b cidrAssociation) string { return b.ID }),
+		"ipv6-cidr-block-association.state":                each(blocks6, func(cidrAssociation) string { return "associated" }),
 		"ipv6-native":                                      flag(func(v) bool { return false }),
 		"map-customer-owned-ip-on-launch":                  flag(func(v) bool { return false }),
 		"map-public-ip-on-launch":                          flag(func(s v) bool { return s.MapPublicIP }),
@@ -266,6 +287,13 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 		if used > 0 {
 			return errSubnetHasDependencies(id)
 		}
+		dependent, err := exists(tx, vpcEndpoints, sc, func(e vpcEndpointRecord) bool { return slices.Contains(e.SubnetIDs, id) })
+		if err != nil {
+			return err
+		}
+		if dependent {
+			return errSubnetHasDependencies(id)
+		}
 		pool.drop(tx)
 		if err := dropSubnetAssociations(tx, sc, sn); err != nil {
 			return err
@@ -312,6 +340,8 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		}
 	}
 	set(in.MapPublicIpOnLaunch, func(sn *subnetRecord) *bool { return &sn.MapPublicIP })
+	set(in.AssignIpv6AddressOnCreation, func(sn *subnetRecord) *bool { return &sn.AssignIPv6 })
+	set(in.EnableDns64, func(sn *subnetRecord) *bool { return &sn.DNS64 })
 	set(in.EnableResourceNameDnsARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameA })
 	set(in.EnableResourceNameDnsAAAARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameAAAA })
 	switch t := in.PrivateDnsHostnameTypeOnLaunch; t {
@@ -331,6 +361,10 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 			return err
 		}
 		edits[0](&sn)
+		if len(sn.IPv6) == 0 && (sn.AssignIPv6 || sn.DNS64) {
+			// from memory
+			return errInvalidParameter("Invalid value 'true' for attribute. The subnet '%s' does not have an IPv6 CIDR block associated with it.", id)
+		}
 		return subnets.Put(tx, sc.key(id), sn)
 	})
 	return &awsec2.ModifySubnetAttributeOutput{}, err

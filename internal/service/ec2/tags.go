@@ -161,6 +161,10 @@ func tagsOf[T any](kind ec2types.ResourceType, id idKind, c store.Collection[T],
 	}
 }
 
+func kindTags[T any](kind ec2types.ResourceType, k kindOf[T]) taggable {
+	return tagsOf(kind, k.id, k.records, k.of)
+}
+
 // taggables lists every kind of resource with tags.
 func taggables() []taggable {
 	return []taggable{
@@ -171,7 +175,15 @@ func taggables() []taggable {
 		tagsOf(ec2types.ResourceTypeInternetGateway, internetGatewayID, internetGateways, func(v *internetGatewayRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		tagsOf(ec2types.ResourceTypeRouteTable, routeTableID, routeTables, func(v *routeTableRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		tagsOf(ec2types.ResourceTypeNetworkAcl, networkACLID, networkACLs, func(v *networkACLRecord) (string, *Tags) { return v.ID, &v.Tags }),
-		tagsOf(ec2types.ResourceTypeDhcpOptions, dhcpOptionsID, dhcpOptions, func(v *dhcpOptionsRecord) (string, *Tags) { return v.ID, &v.Tags }),
+		kindTags(ec2types.ResourceTypeDhcpOptions, dhcpKind()),
+		kindTags(ec2types.ResourceTypeElasticIp, addressKind()),
+		kindTags(ec2types.ResourceTypeNatgateway, natGatewayKind()),
+		kindTags(ec2types.ResourceTypeEgressOnlyInternetGateway, egressGatewayKind()),
+		kindTags(ec2types.ResourceTypeVpcPeeringConnection, peeringKind()),
+		kindTags(ec2types.ResourceTypeVpcEndpoint, vpcEndpointKind()),
+		kindTags(ec2types.ResourceTypeInstanceConnectEndpoint, connectEndpointKind()),
+		kindTags(ec2types.ResourceTypePrefixList, kindOf[prefixListRecord]{prefixLists, prefixListID, func(p *prefixListRecord) (string, *Tags) { return p.ID, &p.Tags }}),
+		kindTags(ec2types.ResourceTypeVpcFlowLog, flowLogKind()),
 		tagsOf(ec2types.ResourceTypeSecurityGroup, securityGroupID, securityGroups, func(v *securityGroupRecord) (string, *Tags) { return v.ID, &v.Tags }),
 		securityGroupRuleTags(),
 		tagsOf(ec2types.ResourceTypeNetworkInterface, networkInterfaceID, networkInterfaces, func(v *networkInterfaceRecord) (string, *Tags) { return v.ID, &v.Tags }),

@@ -59,7 +59,7 @@ func prefixesOf(blocks []cidrAssociation) []netip.Prefix {
 }
 
 func (v vpcRecord) sdk(sc scope) ec2types.Vpc {
-	return ec2types.Vpc{
+	out := ec2types.Vpc{
 		VpcId:           aws.String(v.ID),
 		OwnerId:         aws.String(sc.account),
 		State:           ec2types.VpcStateAvailable,
@@ -67,13 +67,15 @@ func (v vpcRecord) sdk(sc scope) ec2types.Vpc {
 		DhcpOptionsId:   aws.String(v.DHCPOptionsID),
 		InstanceTenancy: ec2types.Tenancy(v.Tenancy),
 		IsDefault:       aws.Bool(v.Default),
-		CidrBlockAssociationSet: []ec2types.VpcCidrBlockAssociation{{
-			AssociationId:  aws.String(v.AssociationID),
-			CidrBlock:      aws.String(v.CIDR),
-			CidrBlockState: &ec2types.VpcCidrBlockState{State: ec2types.VpcCidrBlockStateCodeAssociated},
-		}},
-		Tags: v.Tags.sdk(),
+		Tags:            v.Tags.sdk(),
 	}
+	for _, b := range v.blocks() {
+		out.CidrBlockAssociationSet = append(out.CidrBlockAssociationSet, sdkBlock(b, ec2types.VpcCidrBlockStateCodeAssociated))
+	}
+	for _, b := range v.IPv6 {
+		out.Ipv6CidrBlockAssociationSet = append(out.Ipv6CidrBlockAssociationSet, sdkBlock6(sc.region, b, ec2types.VpcCidrBlockStateCodeAssociated))
+	}
+	return out
 }
 
 // makeVPC writes a VPC with what every VPC is born with: main route table,
@@ -83,7 +85,7 @@ func (s *Service) makeVPC(tx *store.Tx, sc scope, v vpcRecord) (vpcRecord, error
 	rtb := routeTableRecord{
 		ID: ids.Resource("rtb"), VPCID: v.ID,
 		Associations: []routeTableAssociation{{ID: ids.Resource("rtbassoc"), Main: true}},
-		Routes:       []route{{Destination: v.CIDR, GatewayID: "local", Origin: originCreateRouteTable}},
+		Routes:       localRoutes(v),
 	}
 	group := newDefaultGroup(sc, v.ID)
 	acl := newDefaultACL(v.ID)
@@ -128,14 +130,30 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 	if err != nil {
 		return nil, err
 	}
+	if err := checkBorderGroup(sc, in.Ipv6CidrBlockNetworkBorderGroup); err != nil {
+		return nil, err
+	}
 	var v vpcRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if err := checkVPCQuota(tx, sc); err != nil {
+			return err
+		}
 		def, err := defaults.Get(tx, sc.key(defaultsID))
 		if err != nil {
 			return err
 		}
 		v, err = s.makeVPC(tx, sc, vpcRecord{CIDR: p.String(), Tenancy: string(tenancy), DHCPOptionsID: def.DHCPOptionsID, Tags: tags})
-		return err
+		if err != nil || !aws.ToBool(in.AmazonProvidedIpv6CidrBlock) {
+			return err
+		}
+		b, err := addBlock6(tx, sc, &v)
+		if err != nil {
+			return err
+		}
+		if err := setLocalRoute(tx, sc, v.ID, b.CIDR, true); err != nil {
+			return err
+		}
+		return vpcs.Put(tx, sc.key(v.ID), v)
 	})
 	if err != nil {
 		return nil, err
@@ -145,22 +163,36 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 	return &awsec2.CreateVpcOutput{Vpc: &out}, nil
 }
 
+// checkVPCQuota refuses one more VPC than the quota allows; the default one counts.
+func checkVPCQuota(tx *store.Tx, sc scope) error {
+	n, err := count(tx, vpcs, sc, func(vpcRecord) bool { return true })
+	if err != nil {
+		return err
+	}
+	return checkQuota(tx, sc, quotaVPCs, n+1, errLimit("VpcLimitExceeded", "VPCs"))
+}
+
 func vpcFields(sc scope) fields[vpcRecord] {
-	return fields[vpcRecord]{
-		"owner-id":                                    one(func(vpcRecord) string { return sc.account }),
-		"cidr":                                        one(func(v vpcRecord) string { return v.CIDR }),
-		"cidr-block-association.cidr-block":           one(func(v vpcRecord) string { return v.CIDR }),
-		"cidr-block-association.association-id":       one(func(v vpcRecord) string { return v.AssociationID }),
-		"cidr-block-association.state":                one(func(vpcRecord) string { return "associated" }),
-		"dhcp-options-id":                             one(func(v vpcRecord) string { return v.DHCPOptionsID }),
-		"ipv6-cidr-block-association.ipv6-cidr-block": never[vpcRecord],
-		"ipv6-cidr-block-association.ipv6-pool":       never[vpcRecord],
-		"ipv6-cidr-block-association.association-id":  never[vpcRecord],
-		"ipv6-cidr-block-association.state":           never[vpcRecord],
-		"is-default":                                  flag(func(v vpcRecord) bool { return v.Default }),
-		"isDefault":                                   flag(func(v vpcRecord) bool { return v.Default }),
-		"state":                                       one(func(vpcRecord) string { return "available" }),
-		"vpc-id":                                      one(func(v vpcRecord) string { return v.ID }),
+	type v = vpcRecord
+	cidr := func(b cidrAssociation) string { return b.CIDR }
+	id := func(b cidrAssociation) string { return b.ID }
+	constant := func(s string) func(cidrAssociation) string { return func(cidrAssociation) string { return s } }
+	blocks6 := func(v v) []cidrAssociation { return v.IPv6 }
+	return fields[v]{
+		"owner-id":                                    one(func(v) string { return sc.account }),
+		"cidr":                                        one(func(v v) string { return v.CIDR }),
+		"cidr-block-association.cidr-block":           each(v.blocks, cidr),
+		"cidr-block-association.association-id":       each(v.blocks, id),
+		"cidr-block-association.state":                each(v.blocks, constant("associated")),
+		"dhcp-options-id":                             one(func(v v) string { return v.DHCPOptionsID }),
+		"ipv6-cidr-block-association.ipv6-cidr-block": each(blocks6, cidr),
+		"ipv6-cidr-block-association.ipv6-pool":       each(blocks6, constant("Amazon")),
+		"ipv6-cidr-block-association.association-id":  each(blocks6, id),
+		"ipv6-cidr-block-association.state":           each(blocks6, constant("associated")),
+		"is-default":                                  flag(func(v v) bool { return v.Default }),
+		"isDefault":                                   flag(func(v v) bool { return v.Default }),
+		"state":                                       one(func(v) string { return "available" }),
+		"vpc-id":                                      one(func(v v) string { return v.ID }),
 	}
 }
 
@@ -231,6 +263,15 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 			func() (bool, error) {
 				return exists(tx, networkACLs, sc, func(a networkACLRecord) bool { return a.VPCID == id && a.ID != v.DefaultACLID })
 			},
+			func() (bool, error) {
+				return exists(tx, egressGateways, sc, func(g egressGatewayRecord) bool { return g.VPCID == id })
+			},
+			func() (bool, error) {
+				return exists(tx, vpcEndpoints, sc, func(e vpcEndpointRecord) bool { return e.VPCID == id })
+			},
+			func() (bool, error) {
+				return exists(tx, peerings, sc, func(p peeringRecord) bool { return p.live() && p.side(sc, id) != nil })
+			},
 		} {
 			if yes, err := used(); err != nil {
 				return err
@@ -241,6 +282,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 		routeTables.Delete(tx, sc.key(v.MainRouteTableID))
 		securityGroups.Delete(tx, sc.key(v.DefaultGroupID))
 		networkACLs.Delete(tx, sc.key(v.DefaultACLID))
+		releaseBlocks6(tx, sc.region, v.IPv6)
 		vpcs.Delete(tx, sc.key(id))
 		return nil
 	})

@@ -1,0 +1,303 @@
+package ec2
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxRuleNumber is the highest number a user may give an entry.
+const maxRuleNumber = 32766
+
+// deniesAll are the two entries that every ACL ends in.
+func deniesAll() []networkACLEntry {
+	return []networkACLEntry{
+		{Egress: true, Number: lastRule, Protocol: "-1", CIDR: "0.0.0.0/0"},
+		{Number: lastRule, Protocol: "-1", CIDR: "0.0.0.0/0"},
+	}
+}
+
+func sortACLEntries(e []networkACLEntry) {
+	slices.SortStableFunc(e, func(a, b networkACLEntry) int {
+		if a.Egress != b.Egress {
+			if a.Egress {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Number, b.Number)
+	})
+}
+
+// CreateNetworkAcl creates an ACL that denies everything.
+func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetworkAclInput) (*awsec2.CreateNetworkAclOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.VpcId == nil {
+		return nil, errMissing("vpcId")
+	}
+	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeNetworkAcl)
+	if err != nil {
+		return nil, err
+	}
+	var a networkACLRecord
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := s.recall(tx, sc, "CreateNetworkAcl", in.ClientToken, in); err != nil {
+			return err
+		} else if done != nil {
+			a, err = get(tx, networkACLs, sc, networkACLID, done.IDs[0])
+			return err
+		}
+		v, err := get(tx, vpcs, sc, vpcID, *in.VpcId)
+		if err != nil {
+			return err
+		}
+		n, err := count(tx, networkACLs, sc, func(o networkACLRecord) bool { return o.VPCID == v.ID })
+		if err != nil {
+			return err
+		}
+		if err := checkQuota(tx, sc, quotaACLs, n+1, errLimit("NetworkAclLimitExceeded", "network ACLs")); err != nil {
+			return err
+		}
+		a = networkACLRecord{ID: ids.Resource("acl"), VPCID: v.ID, Entries: deniesAll(), Tags: tags}
+		if err := networkACLs.Create(tx, sc.key(a.ID), a); err != nil {
+			return err
+		}
+		return s.remember(tx, sc, "CreateNetworkAcl", in.ClientToken, in, false, a.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := a.sdk(sc)
+	return &awsec2.CreateNetworkAclOutput{NetworkAcl: &out, ClientToken: in.ClientToken}, nil
+}
+
+// DeleteNetworkAcl deletes an ACL that no subnet uses; the default one stays.
+func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetworkAclInput) (*awsec2.DeleteNetworkAclOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		a, err := get(tx, networkACLs, sc, networkACLID, aws.ToString(in.NetworkAclId))
+		if err != nil {
+			return err
+		}
+		if a.Default {
+			return errInvalidParameter("cannot delete default network ACL %s", a.ID)
+		}
+		if len(a.Associations) > 0 {
+			return errHasDependencies("networkAcl", a.ID)
+		}
+		networkACLs.Delete(tx, sc.key(a.ID))
+		return nil
+	})
+	return &awsec2.DeleteNetworkAclOutput{}, err
+}
+
+// An entryRequest is what CreateNetworkAclEntry and ReplaceNetworkAclEntry have in common.
+type entryRequest struct {
+	egress      *bool
+	number      *int32
+	protocol    *string
+	action      ec2types.RuleAction
+	cidr, cidr6 *string
+	ports       *ec2types.PortRange
+	icmp        *ec2types.IcmpTypeCode
+}
+
+func (q entryRequest) parse() (networkACLEntry, error) {
+	e := networkACLEntry{Egress: aws.ToBool(q.egress), Allow: q.action == ec2types.RuleActionAllow}
+	switch {
+	case q.number == nil:
+		return e, errMissing("ruleNumber")
+	case *q.number < 1 || *q.number > maxRuleNumber:
+		return e, errInvalidValue(*q.number, "ruleNumber", "Expecting a value between 1 and 32766.") // from memory
+	case q.action != ec2types.RuleActionAllow && q.action != ec2types.RuleActionDeny:
+		return e, errInvalidValue(q.action, "ruleAction", "")
+	case (q.cidr == nil) == (q.cidr6 == nil):
+		return e, errCombination("Exactly one of cidrBlock and ipv6CidrBlock must be specified") // from memory
+	}
+	e.Number = *q.number
+	if q.cidr != nil {
+		p, ok := parseCIDR(*q.cidr)
+		if !ok {
+			return e, errCIDR(*q.cidr, "cidrBlock")
+		}
+		e.CIDR = p.String()
+	} else {
+		p, ok := parseCIDR6(*q.cidr6)
+		if !ok {
+			return e, errCIDR(*q.cidr6, "ipv6CidrBlock")
+		}
+		e.CIDR6 = p.String()
+	}
+	protocol, err := normalProtocol(aws.ToString(q.protocol))
+	if err != nil {
+		return e, err
+	}
+	// ACLs speak in numbers where security groups have names.
+	e.Protocol = strings.NewReplacer("icmpv6", "58", "icmp", "1", "tcp", "6", "udp", "17").Replace(protocol)
+	switch e.Protocol {
+	case "6", "17":
+		if q.ports == nil || q.ports.From == nil || q.ports.To == nil {
+			return e, errMissing("portRange.from")
+		}
+		e.Ports = &portRange{*q.ports.From, *q.ports.To}
+		if e.Ports.From < 0 || e.Ports.To > 65535 || e.Ports.From > e.Ports.To {
+			return e, errInvalidParameter("Invalid TCP/UDP port range (%d:%d)", e.Ports.From, e.Ports.To)
+		}
+	case "1", "58":
+		if q.icmp == nil || q.icmp.Type == nil || q.icmp.Code == nil {
+			return e, errMissing("icmpTypeCode.type")
+		}
+		e.ICMP = &icmpType{*q.icmp.Type, *q.icmp.Code}
+	}
+	return e, nil
+}
+
+func (a networkACLRecord) find(egress bool, number int32) int {
+	return slices.IndexFunc(a.Entries, func(e networkACLEntry) bool { return e.Egress == egress && e.Number == number })
+}
+
+// editACL changes the entries of an ACL.
+func (s *Service) editACL(ctx context.Context, dryRun *bool, id *string, edit func(*store.Tx, scope, *networkACLRecord) error) error {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return err
+	}
+	return s.update(ctx, dryRun, func(tx *store.Tx) error {
+		a, err := get(tx, networkACLs, sc, networkACLID, aws.ToString(id))
+		if err != nil {
+			return err
+		}
+		a.Entries = slices.Clone(a.Entries)
+		if err := edit(tx, sc, &a); err != nil {
+			return err
+		}
+		sortACLEntries(a.Entries)
+		return networkACLs.Put(tx, sc.key(a.ID), a)
+	})
+}
+
+func errACLEntryNotFound(id string, egress bool, number int32) error {
+	direction := "ingress"
+	if egress {
+		direction = "egress"
+	}
+	return errf("InvalidNetworkAclEntry.NotFound", "The network acl entry identified by %s rule number %d in network ACL %s does not exist", direction, number, id) // from memory
+}
+
+// CreateNetworkAclEntry adds an entry.
+func (s *Service) CreateNetworkAclEntry(ctx context.Context, in *awsec2.CreateNetworkAclEntryInput) (*awsec2.CreateNetworkAclEntryOutput, error) {
+	e, err := entryRequest{in.Egress, in.RuleNumber, in.Protocol, in.RuleAction, in.CidrBlock, in.Ipv6CidrBlock, in.PortRange, in.IcmpTypeCode}.parse()
+	if err != nil {
+		return nil, err
+	}
+	err = s.editACL(ctx, in.DryRun, in.NetworkAclId, func(tx *store.Tx, sc scope, a *networkACLRecord) error {
+		if a.find(e.Egress, e.Number) >= 0 {
+			return errf("NetworkAclEntryAlreadyExists", "The network acl entry identified by %d already exists.", e.Number)
+		}
+		n := 0
+		for _, o := range a.Entries {
+			if o.Egress == e.Egress && o.Number != lastRule {
+				n++
+			}
+		}
+		a.Entries = append(a.Entries, e)
+		return checkQuota(tx, sc, quotaACLEntries, n+1, errLimit("NetworkAclEntryLimitExceeded", "network ACL entries"))
+	})
+	return &awsec2.CreateNetworkAclEntryOutput{}, err
+}
+
+// ReplaceNetworkAclEntry changes an entry.
+func (s *Service) ReplaceNetworkAclEntry(ctx context.Context, in *awsec2.ReplaceNetworkAclEntryInput) (*awsec2.ReplaceNetworkAclEntryOutput, error) {
+	e, err := entryRequest{in.Egress, in.RuleNumber, in.Protocol, in.RuleAction, in.CidrBlock, in.Ipv6CidrBlock, in.PortRange, in.IcmpTypeCode}.parse()
+	if err != nil {
+		return nil, err
+	}
+	err = s.editACL(ctx, in.DryRun, in.NetworkAclId, func(_ *store.Tx, _ scope, a *networkACLRecord) error {
+		i := a.find(e.Egress, e.Number)
+		if i < 0 {
+			return errACLEntryNotFound(a.ID, e.Egress, e.Number)
+		}
+		a.Entries[i] = e
+		return nil
+	})
+	return &awsec2.ReplaceNetworkAclEntryOutput{}, err
+}
+
+// DeleteNetworkAclEntry removes an entry.
+func (s *Service) DeleteNetworkAclEntry(ctx context.Context, in *awsec2.DeleteNetworkAclEntryInput) (*awsec2.DeleteNetworkAclEntryOutput, error) {
+	if in.RuleNumber == nil {
+		return nil, errMissing("ruleNumber")
+	}
+	number, egress := *in.RuleNumber, aws.ToBool(in.Egress)
+	if number < 1 || number > maxRuleNumber {
+		return nil, errInvalidValue(number, "ruleNumber", "Expecting a value between 1 and 32766.")
+	}
+	err := s.editACL(ctx, in.DryRun, in.NetworkAclId, func(_ *store.Tx, _ scope, a *networkACLRecord) error {
+		i := a.find(egress, number)
+		if i < 0 {
+			return errACLEntryNotFound(a.ID, egress, number)
+		}
+		a.Entries = slices.Delete(a.Entries, i, i+1)
+		return nil
+	})
+	return &awsec2.DeleteNetworkAclEntryOutput{}, err
+}
+
+// ReplaceNetworkAclAssociation gives a subnet another ACL.
+func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.ReplaceNetworkAclAssociationInput) (*awsec2.ReplaceNetworkAclAssociationOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.AssociationId)
+	is := func(as networkACLAssociation) bool { return as.ID == id }
+	next := ids.Resource("aclassoc")
+	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		holders, err := list(tx, networkACLs, sc, func(a networkACLRecord) bool { return slices.ContainsFunc(a.Associations, is) })
+		if err != nil {
+			return err
+		}
+		if len(holders) == 0 {
+			return errAssociationNotFound(id)
+		}
+		a, err := get(tx, networkACLs, sc, networkACLID, aws.ToString(in.NetworkAclId))
+		if err != nil {
+			return err
+		}
+		old := holders[0]
+		if a.VPCID != old.VPCID {
+			return errInvalidParameter("Network ACL %s and network %s belong to different networks", a.ID, old.VPCID) // from memory
+		}
+		subnet := old.Associations[slices.IndexFunc(old.Associations, is)].SubnetID
+		old = old.without(subnet)
+		if a.ID == old.ID {
+			a = old
+		} else if err := networkACLs.Put(tx, sc.key(old.ID), old); err != nil {
+			return err
+		}
+		a.Associations = append(slices.Clone(a.Associations), networkACLAssociation{ID: next, SubnetID: subnet})
+		return networkACLs.Put(tx, sc.key(a.ID), a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.ReplaceNetworkAclAssociationOutput{NewAssociationId: aws.String(next)}, nil
+}
+
+// text is a number as filters see it.
+func text(n int32) string { return strconv.Itoa(int(n)) }

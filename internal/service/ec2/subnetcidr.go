@@ -1,0 +1,136 @@
+package ec2
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// prefixes returns the subnet's IPv4 block and its IPv6 block.
+func (sn subnetRecord) prefixes() []netip.Prefix {
+	return prefixesOf(append([]cidrAssociation{{CIDR: sn.CIDR}}, sn.IPv6...))
+}
+
+func overlapsAny(others []subnetRecord, p netip.Prefix) bool {
+	return slices.ContainsFunc(others, func(o subnetRecord) bool {
+		return slices.ContainsFunc(o.prefixes(), p.Overlaps)
+	})
+}
+
+func sdkSubnetBlock(b cidrAssociation, state ec2types.SubnetCidrBlockStateCode) ec2types.SubnetIpv6CidrBlockAssociation {
+	return ec2types.SubnetIpv6CidrBlockAssociation{
+		AssociationId: aws.String(b.ID), Ipv6CidrBlock: aws.String(b.CIDR), IpSource: ec2types.IpSourceAmazon,
+		Ipv6AddressAttribute: ec2types.Ipv6AddressAttributePublic,
+		Ipv6CidrBlockState:   &ec2types.SubnetCidrBlockState{State: state},
+	}
+}
+
+func parseSubnetBlock6(cidr string) (netip.Prefix, error) {
+	p, ok := parseCIDR6(cidr)
+	if !ok {
+		return p, errCIDR(cidr, "ipv6CidrBlock")
+	}
+	if p.Bits() != subnetBits6 {
+		return p, errSubnetRange(cidr)
+	}
+	return p, nil
+}
+
+// checkSubnetBlock6 refuses a block that is outside the VPC or taken.
+func checkSubnetBlock6(v vpcRecord, others []subnetRecord, p netip.Prefix) error {
+	if !slices.ContainsFunc(v.prefixes6(), func(q netip.Prefix) bool { return within(q, p) }) {
+		return errSubnetRange(p.String())
+	}
+	if overlapsAny(others, p) {
+		return errSubnetConflict(p.String())
+	}
+	return nil
+}
+
+// AssociateSubnetCidrBlock gives a subnet its IPv6 block.
+func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.AssociateSubnetCidrBlockInput) (*awsec2.AssociateSubnetCidrBlockOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.Ipv6CidrBlock == nil {
+		return nil, errMissing("ipv6CidrBlock")
+	}
+	p, err := parseSubnetBlock6(*in.Ipv6CidrBlock)
+	if err != nil {
+		return nil, err
+	}
+	b := cidrAssociation{ids.Resource("subnet-cidr-assoc"), p.String()}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		sn, err := get(tx, subnets, sc, subnetID, aws.ToString(in.SubnetId))
+		if err != nil {
+			return err
+		}
+		if len(sn.IPv6) > 0 {
+			return errInvalidParameter("The subnet '%s' already has an IPv6 CIDR block associated with it.", sn.ID) // from memory
+		}
+		v, err := get(tx, vpcs, sc, vpcID, sn.VPCID)
+		if err != nil {
+			return err
+		}
+		others, err := list(tx, subnets, sc, func(o subnetRecord) bool { return o.VPCID == v.ID })
+		if err != nil {
+			return err
+		}
+		if err := checkSubnetBlock6(v, others, p); err != nil {
+			return err
+		}
+		sn.IPv6 = []cidrAssociation{b}
+		return subnets.Put(tx, sc.key(sn.ID), sn)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := sdkSubnetBlock(b, ec2types.SubnetCidrBlockStateCodeAssociating)
+	return &awsec2.AssociateSubnetCidrBlockOutput{SubnetId: in.SubnetId, Ipv6CidrBlockAssociation: &out}, nil
+}
+
+// DisassociateSubnetCidrBlock takes the IPv6 block off a subnet without IPv6 addresses in use.
+func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.DisassociateSubnetCidrBlockInput) (*awsec2.DisassociateSubnetCidrBlockOutput, error) {
+	sc, err := s.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.AssociationId)
+	out := &awsec2.DisassociateSubnetCidrBlockOutput{}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		found, err := list(tx, subnets, sc, func(sn subnetRecord) bool {
+			return slices.ContainsFunc(sn.IPv6, func(b cidrAssociation) bool { return b.ID == id })
+		})
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return errSubnetCIDRAssociationNotFound(id)
+		}
+		sn := found[0]
+		used, err := ipv6Addresses.List(tx, store.Scope{Account: sc.account, Region: sc.region, Prefix: sn.ID + "/"})
+		if err != nil {
+			return err
+		}
+		if len(used) > 0 {
+			// from memory
+			return errf("InvalidCidrBlock.InUse", "The subnet CIDR block with association ID %s is currently in use", id)
+		}
+		a := sdkSubnetBlock(sn.IPv6[0], ec2types.SubnetCidrBlockStateCodeDisassociating)
+		out.SubnetId, out.Ipv6CidrBlockAssociation = aws.String(sn.ID), &a
+		sn.IPv6, sn.AssignIPv6, sn.DNS64 = nil, false, false
+		return subnets.Put(tx, sc.key(sn.ID), sn)
+	})
+	return out, err
+}
+
+func isIPv6(cidr string) bool { return strings.Contains(cidr, ":") }
