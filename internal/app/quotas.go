@@ -28,7 +28,7 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 	d.quotas = servicequotas.New(servicequotas.Config{
 		Store: d.store,
 		Providers: []servicequotas.Provider{
-			servicequotas.Fixed("autoscaling"), d.ec2Quotas, table, servicequotas.Fixed("vpc"),
+			servicequotas.Fixed("autoscaling"), networkQuotas{d.ec2Quotas, d}, table, networkQuotas{servicequotas.Fixed("vpc"), d},
 		},
 	})
 	return func(account, region string) (eks.Quotas, error) {

@@ -156,6 +156,19 @@ func (e networkInterfaceRecord) association(sc scope, private string) *ec2types.
 	}
 }
 
+// instanceAssociation is association as DescribeInstances has it. dns is the
+// public name, which is empty in a VPC without host names.
+func (e networkInterfaceRecord) instanceAssociation(sc scope, private, dns string) *ec2types.InstanceNetworkInterfaceAssociation {
+	a := e.association(sc, private)
+	if a == nil {
+		return nil
+	}
+	if dns != "" {
+		dns = *a.PublicDnsName
+	}
+	return &ec2types.InstanceNetworkInterfaceAssociation{IpOwnerId: a.IpOwnerId, PublicIp: a.PublicIp, PublicDnsName: aws.String(dns)}
+}
+
 // link associates a free address with a private one of e that has no elastic
 // address; the caller writes e.
 func (a addressRecord) link(tx *store.Tx, sc scope, e *networkInterfaceRecord, private string) (addressRecord, error) {

@@ -240,24 +240,23 @@ func (s *Service) sdkInstanceInterface(sc scope, e networkInterfaceRecord, publi
 		Description: aws.String(e.Description), MacAddress: aws.String(e.MAC), InterfaceType: aws.String(e.Type),
 		Status: e.status(), SourceDestCheck: aws.Bool(!e.NoSourceDestCheck), Groups: groupIdentifiers(s.store, sc, e.Groups),
 		PrivateIpAddress: aws.String(e.Addresses[0]), PrivateDnsName: aws.String(privateDNSName(sc.region, e.Addresses[0])),
-		Ipv6Addresses: []ec2types.InstanceIpv6Address{},
+		Ipv6Addresses: []ec2types.InstanceIpv6Address{}, Association: e.instanceAssociation(sc, e.Addresses[0], publicDNS),
 		Attachment: &ec2types.InstanceNetworkInterfaceAttachment{
 			AttachmentId: aws.String(at.ID), AttachTime: aws.Time(at.Time), DeviceIndex: aws.Int32(at.DeviceIndex),
 			NetworkCardIndex: aws.Int32(at.CardIndex), DeleteOnTermination: aws.Bool(at.DeleteOnTermination), Status: ec2types.AttachmentStatusAttached,
 		},
 		PrivateIpAddresses: make([]ec2types.InstancePrivateIpAddress, 0, len(e.Addresses)),
 	}
-	if e.PublicIP != "" {
-		out.Association = &ec2types.InstanceNetworkInterfaceAssociation{
-			IpOwnerId: aws.String("amazon"), PublicIp: aws.String(e.PublicIP), PublicDnsName: aws.String(publicDNS),
-		}
+	for _, a := range e.IPv6 {
+		out.Ipv6Addresses = append(out.Ipv6Addresses, ec2types.InstanceIpv6Address{Ipv6Address: aws.String(a)})
+	}
+	for _, p := range e.Prefixes {
+		out.Ipv4Prefixes = append(out.Ipv4Prefixes, ec2types.InstanceIpv4Prefix{Ipv4Prefix: aws.String(p)})
 	}
 	for n, a := range e.Addresses {
 		addr := ec2types.InstancePrivateIpAddress{
 			PrivateIpAddress: aws.String(a), PrivateDnsName: aws.String(privateDNSName(sc.region, a)), Primary: aws.Bool(n == 0),
-		}
-		if n == 0 {
-			addr.Association = out.Association
+			Association: e.instanceAssociation(sc, a, publicDNS),
 		}
 		out.PrivateIpAddresses = append(out.PrivateIpAddresses, addr)
 	}

@@ -141,7 +141,7 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			if err != nil {
 				return err
 			}
-			if !i.AutoPublic {
+			if !i.AutoPublic || i.PublicIP != "" { // an elastic address stays
 				return nil
 			}
 			public, err := publicPool(sc.region).take(tx, 1, i.ID)

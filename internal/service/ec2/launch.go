@@ -229,8 +229,11 @@ func (s *Service) launchOne(tx *store.Tx, sc scope, l launch, id, reservation st
 					return fmt.Errorf("public addresses: %w", err)
 				}
 				e.PublicIP = public[0].String()
-				i.PublicIP = e.PublicIP
 			}
+			i.PublicIP = e.PublicIP // also an elastic one of an interface that was there
+		}
+		if err := e.noteInstance(tx, sc); err != nil {
+			return err
 		}
 		if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
 			return err

@@ -48,6 +48,7 @@ func (b *bootedSet) remove(k store.Key) {
 // Run makes instances live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	s.runNetwork(ctx, g)
 	g.Go(func() error {
 		return reconcile.Run(ctx, reconcile.Config{
 			Name: "ec2/instance", Watcher: instances.Watch(s.store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32, Log: s.log,
@@ -163,18 +164,8 @@ func (s *Service) advance(ctx context.Context, k store.Key, from string, fn func
 
 // finishStop gives back the public address, which lasts no longer.
 func (s *Service) finishStop(tx *store.Tx, sc scope, i *instanceRecord) error {
-	if i.PublicIP != "" {
-		if err := releasePublic(tx, sc, i.PublicIP); err != nil {
-			return err
-		}
-		err := networkInterfaces.Update(tx, sc.key(i.Interfaces[0]), func(e *networkInterfaceRecord) error {
-			e.PublicIP = ""
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("primary interface of %s: %w", i.ID, err)
-		}
-		i.PublicIP = ""
+	if err := dropPublic(tx, sc, i); err != nil {
+		return fmt.Errorf("public address of %s: %w", i.ID, err)
 	}
 	s.enter(i, stateStopped)
 	return nil
@@ -196,10 +187,9 @@ func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) e
 			}
 			continue
 		}
-		if err := releasePublic(tx, sc, e.PublicIP); err != nil {
+		if err := e.detach(tx, sc); err != nil {
 			return err
 		}
-		e.PublicIP, e.Attachment = "", interfaceAttachment{}
 		if err := networkInterfaces.Put(tx, sc.key(id), e); err != nil {
 			return err
 		}

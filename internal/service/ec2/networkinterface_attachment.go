@@ -53,6 +53,9 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachN
 		}
 		at = interfaceAttachment{ID: ids.Resource("eni-attach"), InstanceID: i.ID, DeviceIndex: *in.DeviceIndex, CardIndex: aws.ToInt32(in.NetworkCardIndex), Time: s.now()}
 		e.Attachment = at
+		if err := e.noteInstance(tx, sc); err != nil {
+			return err
+		}
 		i.Interfaces = append(slices.Clone(i.Interfaces), e.ID)
 		if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
 			return err
@@ -104,7 +107,9 @@ func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachN
 			return err
 		}
 		i.Interfaces = slices.DeleteFunc(slices.Clone(i.Interfaces), func(x string) bool { return x == e.ID })
-		e.Attachment = interfaceAttachment{}
+		if err := e.detach(tx, sc); err != nil {
+			return err
+		}
 		if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
 			return err
 		}

@@ -3,24 +3,18 @@ package ec2
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	catalog "github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Quota bounds what an account may have in a region.
-type Quota struct {
-	Code        string // L-F678F1CE
-	Name        string
-	Default     float64
-	Adjustable  bool
-	ServiceCode string // vpc or ec2
-}
+type Quota = catalog.Quota
 
 // A quotaRecord is a quota of an account and region that is not the default.
 type quotaRecord struct{ Value float64 }
 
-// The codes of the quotas that the network enforces.
+// The codes of the quotas that the network enforces; the catalogue has their defaults.
 const (
 	quotaVPCs             = "L-F678F1CE"
 	quotaSubnets          = "L-407747CB"
@@ -43,65 +37,65 @@ const (
 	quotaAddresses        = "L-0263D0A3"
 )
 
-// networkQuotas are AWS's defaults. Codes as service-quotas returns them;
-// values: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
-func networkQuotas() []Quota {
-	return []Quota{
-		{quotaVPCs, "VPCs per Region", 5, true, "vpc"},
-		{quotaSubnets, "Subnets per VPC", 200, true, "vpc"},
-		{quotaCIDRs, "IPv4 CIDR blocks per VPC", 5, true, "vpc"},
-		{quotaCIDRs6, "IPv6 CIDR blocks per VPC", 5, true, "vpc"},
-		{quotaRouteTables, "Route tables per VPC", 200, true, "vpc"},
-		{quotaRoutes, "Routes per route table", 500, true, "vpc"},
-		{quotaInternetGateways, "Internet gateways per Region", 5, true, "vpc"},
-		{quotaEgressGateways, "Egress-only internet gateways per Region", 5, true, "vpc"},
-		{quotaNATGateways, "NAT gateways per Availability Zone", 5, true, "vpc"},
-		{quotaACLs, "Network ACLs per VPC", 200, true, "vpc"},
-		{quotaACLEntries, "Rules per network ACL", 20, true, "vpc"},
-		{quotaGroups, "VPC security groups per Region", 2500, true, "vpc"},
-		{quotaRules, "Inbound or outbound rules per security group", 60, true, "vpc"},
-		{quotaGroupsPerENI, "Security groups per network interface", 5, true, "vpc"},
-		{quotaPeerings, "Active VPC peering connections per VPC", 50, true, "vpc"},
-		{quotaPeeringRequests, "Outstanding VPC peering connection requests", 25, true, "vpc"},
-		{quotaGatewayEndpoints, "Gateway VPC endpoints per Region", 20, true, "vpc"},
-		{quotaEndpoints, "Interface VPC endpoints per VPC", 50, true, "vpc"},
-		{quotaAddresses, "EC2-VPC Elastic IPs", 5, true, "ec2"},
+// A quotaName names a quota of the catalogue.
+type quotaName struct{ service, code string }
+
+func quotaNames() []quotaName {
+	var out []quotaName
+	for _, code := range []string{
+		quotaVPCs, quotaSubnets, quotaCIDRs, quotaCIDRs6, quotaRouteTables, quotaRoutes, quotaInternetGateways, quotaEgressGateways,
+		quotaNATGateways, quotaACLs, quotaACLEntries, quotaGroups, quotaRules, quotaGroupsPerENI, quotaPeerings, quotaPeeringRequests,
+		quotaGatewayEndpoints, quotaEndpoints,
+	} {
+		out = append(out, quotaName{"vpc", code})
 	}
+	return append(out, quotaName{"ec2", quotaAddresses})
 }
 
 // Quotas lists the quotas that the service enforces on networks.
-func (s *Service) Quotas() []Quota { return networkQuotas() }
+func (s *Service) Quotas() []Quota {
+	var out []Quota
+	for _, n := range quotaNames() {
+		if q, ok := catalog.Lookup(n.service, n.code); ok {
+			out = append(out, q)
+		}
+	}
+	return out
+}
 
 func lookupQuota(code string) (Quota, bool) {
-	all := networkQuotas()
-	i := slices.IndexFunc(all, func(q Quota) bool { return q.Code == code })
-	if i < 0 {
-		return Quota{}, false
+	for _, n := range quotaNames() {
+		if n.code == code {
+			return catalog.Lookup(n.service, code)
+		}
 	}
-	return all[i], true
+	return Quota{}, false
 }
 
 // QuotaValue returns what holds in an account and region; false for a code that
 // the service does not know.
-func (s *Service) QuotaValue(account, region, code string) (float64, bool, error) {
+func (s *Service) QuotaValue(r store.Reader, account, region, code string) (float64, bool, error) {
 	if _, ok := lookupQuota(code); !ok {
 		return 0, false, nil
 	}
-	v, err := quota(s.store, scope{account, region}, code)
+	v, err := quota(r, scope{account, region}, code)
 	return v, true, err
+}
+
+// PutQuota changes a quota of an account and region within a transaction.
+func (s *Service) PutQuota(tx *store.Tx, account, region, code string, value float64) error {
+	if _, ok := lookupQuota(code); !ok {
+		return fmt.Errorf("no quota has the code %s", code)
+	}
+	if !(value >= 0) {
+		return fmt.Errorf("a quota cannot be %v", value)
+	}
+	return quotas.Put(tx, scope{account, region}.key(code), quotaRecord{value})
 }
 
 // SetQuota changes a quota of an account and region.
 func (s *Service) SetQuota(ctx context.Context, account, region, code string, value float64) error {
-	if _, ok := lookupQuota(code); !ok {
-		return fmt.Errorf("no quota has the code %s", code)
-	}
-	if value < 0 {
-		return fmt.Errorf("a quota cannot be %v", value)
-	}
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return quotas.Put(tx, scope{account, region}.key(code), quotaRecord{value})
-	})
+	return s.store.Update(ctx, func(tx *store.Tx) error { return s.PutQuota(tx, account, region, code, value) })
 }
 
 func quota(r store.Reader, sc scope, code string) (float64, error) {

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// networkQuotas are a service's quotas, of which EC2 keeps those it enforces on
+// networks.
+type networkQuotas struct {
+	servicequotas.Provider // the others
+
+	d *daemon
+}
+
+// Quotas returns the other provider's with EC2's values.
+func (n networkQuotas) Quotas(r store.Reader, account, region string) ([]quotas.Quota, error) {
+	all, err := n.Provider.Quotas(r, account, region)
+	if err != nil {
+		return nil, err
+	}
+	for i, q := range all {
+		if !n.keeps(q.Code) {
+			continue
+		}
+		if all[i].Value, _, err = n.d.ec2.QuotaValue(r, account, region, q.Code); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Set changes a value.
+func (n networkQuotas) Set(tx *store.Tx, account, region, code string, value float64) error {
+	if n.keeps(code) {
+		return n.d.ec2.PutQuota(tx, account, region, code, value)
+	}
+	return n.Provider.Set(tx, account, region, code, value)
+}
+
+func (n networkQuotas) keeps(code string) bool {
+	for _, q := range n.d.ec2.Quotas() {
+		if q.Code == code && q.Service == n.ServiceCode() {
+			return true
+		}
+	}
+	return false
+}
