@@ -24,6 +24,7 @@ import (
 func TestDryRunsChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	valid := dryRunRequests(t, w)
+	maps.Copy(valid, networkDryRuns(t, w))
 	ctx := awsapi.WithCall(t.Context(), &awsapi.Call{
 		Service: "ec2", Account: w.account, Region: testkit.Region,
 		Principal: awsapi.Principal{Type: awsapi.Root, Account: w.account, ARN: "arn:aws:iam::" + w.account + ":root"},
@@ -41,7 +42,9 @@ func TestDryRunsChangeNothing(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			changed := w.server.Store.Changed()
 			err := dryRun(ctx, handler, in)
-			if request, ok := valid[op.Name]; ok {
+			if request, ok := valid[op.Name]; ok && request == nil {
+				return // has no valid request here; its own test has one
+			} else if ok {
 				if err == nil {
 					t.Error("a dry run of an empty request is done")
 				}

@@ -24,13 +24,18 @@ type prefixListRecord struct {
 	Name       string
 	IPv6       bool `json:",omitempty"`
 	MaxEntries int32
-	// Versions holds the entries of every version; version 1 is the first.
+	Version    int64 // the current one; the first is 1
+	// Versions holds the entries of the latest versions, the current one last.
 	Versions [][]prefixListEntry
 	State    string // create-complete, modify-complete, …
 	Tags     Tags   `json:",omitempty"`
 	// managed marks AWS's own lists, which are not stored.
 	managed bool
 }
+
+// keptVersions is how many versions of a list are kept: AWS keeps 1,000, which
+// would make records of megabytes.
+const keptVersions = 20
 
 type prefixListEntry struct {
 	CIDR        string
@@ -77,7 +82,7 @@ func (p prefixListRecord) sdk(sc scope) ec2types.ManagedPrefixList {
 		State: ec2types.PrefixListState(p.State), Tags: p.Tags.sdk(),
 	}
 	if !p.managed {
-		out.MaxEntries, out.Version = aws.Int32(p.MaxEntries), aws.Int64(int64(len(p.Versions)))
+		out.MaxEntries, out.Version = aws.Int32(p.MaxEntries), aws.Int64(p.Version)
 	}
 	return out
 }
@@ -115,7 +120,7 @@ func managedPrefixLists(region string) []prefixListRecord {
 		}
 		base := [][4]byte{{3, 5, byte(4 * n), 0}, {52, 94, byte(4 * n), 0}}[i]
 		out = append(out, prefixListRecord{
-			ID: id, Name: name, State: "create-complete", managed: true,
+			ID: id, Name: name, State: "create-complete", managed: true, Version: 1,
 			Versions: [][]prefixListEntry{{{CIDR: netip.PrefixFrom(netip.AddrFrom4(base), 22).String()}}},
 		})
 	}
@@ -225,10 +230,11 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *awsec2.Ge
 	}
 	entries := p.entries()
 	if v := in.TargetVersion; v != nil {
-		if *v < 1 || *v > int64(len(p.Versions)) {
+		i := int64(len(p.Versions)) - 1 - (p.Version - *v)
+		if i < 0 || i >= int64(len(p.Versions)) {
 			return nil, errPrefixListVersion(*v)
 		}
-		entries = p.Versions[*v-1]
+		entries = p.Versions[i]
 	}
 	page, next, err := paginate(entries, func(e prefixListEntry) string { return e.CIDR }, in.MaxResults, in.NextToken, limits{1, 100})
 	out := &awsec2.GetManagedPrefixListEntriesOutput{NextToken: next, Entries: []ec2types.PrefixListEntry{}}
@@ -317,7 +323,7 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 		}
 		p = prefixListRecord{
 			ID: ids.Resource("pl"), Name: name, IPv6: family == "IPv6", MaxEntries: *in.MaxEntries,
-			Versions: [][]prefixListEntry{entries}, State: "create-complete", Tags: tags,
+			Version: 1, Versions: [][]prefixListEntry{entries}, State: "create-complete", Tags: tags,
 		}
 		if err := prefixLists.Create(tx, sc.key(p.ID), p); err != nil {
 			return err
@@ -355,7 +361,7 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 			if in.CurrentVersion == nil {
 				return errMissing("currentVersion")
 			}
-			if *in.CurrentVersion != int64(len(p.Versions)) {
+			if *in.CurrentVersion != p.Version {
 				return errPrefixListVersion(*in.CurrentVersion)
 			}
 			next := slices.Clone(p.entries())
@@ -375,7 +381,8 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 				next = append(next, e)
 			}
 			sortEntries(next)
-			p.Versions = append(slices.Clone(p.Versions), next)
+			p.Version++
+			p.Versions = append(slices.Clone(p.Versions[max(0, len(p.Versions)-keptVersions+1):]), next)
 		}
 		if in.MaxEntries != nil {
 			p.MaxEntries = *in.MaxEntries
