@@ -32,12 +32,7 @@ func (s *Service) CreateGroup(ctx context.Context, in *awsiam.CreateGroupInput) 
 		return nil, err
 	}
 	g := group{identity: id}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := groups.Get(tx, nameKey(acct, g.Name)); err == nil {
-			return groupExists(g.Name)
-		}
-		return groups.Create(tx, nameKey(acct, g.Name), g)
-	})
+	err = groupKind.create(ctx, s, &g, func(*store.Tx) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -91,32 +86,8 @@ func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsFo
 
 // UpdateGroup renames or moves a group; its users stay in it.
 func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) (*awsiam.UpdateGroupOutput, error) {
-	var c checks
-	groupKind.name(&c, *in.GroupName)
-	if in.NewGroupName != nil {
-		c.name("newGroupName", *in.NewGroupName, maxGroupName)
-	}
-	c.path("newPath", in.NewPath)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
-	return done[awsiam.UpdateGroupOutput](s.store.Update(ctx, func(tx *store.Tx) error {
-		old := nameKey(acct, *in.GroupName)
-		g, err := groups.Get(tx, old)
-		if err != nil {
-			return orElse(err, noSuchGroup(*in.GroupName))
-		}
-		if in.NewPath != nil {
-			g.Path = *in.NewPath
-		}
-		if in.NewGroupName == nil || *in.NewGroupName == g.Name {
-			return groups.Put(tx, old, g)
-		}
-		key := nameKey(acct, *in.NewGroupName)
-		if _, err := groups.Get(tx, key); err == nil && key != old {
-			return groupExists(*in.NewGroupName)
-		}
+	return done[awsiam.UpdateGroupOutput](groupKind.rename(ctx, s, *in.GroupName, in.NewGroupName, in.NewPath, func(tx *store.Tx, g *group) error {
 		members, err := groupMembers(tx, acct, g.Name)
 		if err != nil {
 			return err
@@ -131,9 +102,7 @@ func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) 
 				return err
 			}
 		}
-		g.Name = *in.NewGroupName
-		groups.Delete(tx, old)
-		return groups.Put(tx, key, g)
+		return nil
 	}))
 }
 

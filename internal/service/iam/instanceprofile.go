@@ -31,6 +31,9 @@ func (s *Service) CreateInstanceProfile(ctx context.Context, in *awsiam.CreateIn
 	}
 	acct := awsapi.CallFrom(ctx).Account
 	p := instanceProfile{Name: *in.InstanceProfileName, Path: pathOr(in.Path), ID: ids.IAM("AIPA"), Created: s.now(), Tags: tags}
+	if err := belowQuota(s, profiles, acct, "InstanceProfiles", 1000); err != nil {
+		return nil, err
+	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := profiles.Get(tx, nameKey(acct, p.Name)); err == nil {
 			return instanceProfileExists(p.Name)

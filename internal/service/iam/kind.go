@@ -2,6 +2,7 @@ package iam
 
 import (
 	"context"
+	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
@@ -15,22 +16,31 @@ type kind[T any] struct {
 	ownerKind
 	records  store.Collection[T]
 	identity func(*T) *identity
-	longest  int // name
+	longest  int    // name in a request
+	newest   int    // name that one may be given
+	plural   string // as in UsersPerAccount
+	most     int    // in an account
 	missing  func(name string) error
+	taken    func(name string) error
 	locked   func(*T) error // refuses changes; nil: never
 }
 
+// The quotas are AWS's defaults.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entities
 var (
 	userKind = kind[user]{
-		ownerKind: ofUser, records: users, longest: maxNameGiven, missing: noSuchUser,
+		ownerKind: ofUser, records: users, longest: maxNameGiven, newest: maxUserName, missing: noSuchUser, taken: userExists,
+		plural: "Users", most: 5000,
 		identity: func(u *user) *identity { return &u.identity },
 	}
 	groupKind = kind[group]{
-		ownerKind: ofGroup, records: groups, longest: maxGroupName, missing: noSuchGroup,
+		ownerKind: ofGroup, records: groups, longest: maxGroupName, newest: maxGroupName, missing: noSuchGroup, taken: groupExists,
+		plural: "Groups", most: 300,
 		identity: func(g *group) *identity { return &g.identity },
 	}
 	roleKind = kind[role]{
-		ownerKind: ofRole, records: roles, longest: maxRoleName, missing: noSuchRole,
+		ownerKind: ofRole, records: roles, longest: maxRoleName, newest: maxRoleName, missing: noSuchRole, taken: roleExists,
+		plural: "Roles", most: 1000,
 		identity: func(r *role) *identity { return &r.identity },
 		locked: func(r *role) error {
 			if r.ServiceLinked != "" {
@@ -54,6 +64,75 @@ func (k kind[T]) read(ctx context.Context, r store.Reader, name string) (T, erro
 	}
 	v, err := k.records.Get(r, nameKey(awsapi.CallFrom(ctx).Account, name))
 	return v, orElse(err, k.missing(name))
+}
+
+// create makes v, which complete may fill in.
+func (k kind[T]) create(ctx context.Context, s *Service, v *T, complete func(*store.Tx) error) error {
+	acct := awsapi.CallFrom(ctx).Account
+	if err := belowQuota(s, k.records, acct, k.plural, k.most); err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		if err := complete(tx); err != nil {
+			return err
+		}
+		id := k.identity(v)
+		if _, err := k.records.Get(tx, nameKey(acct, id.Name)); err == nil {
+			return k.taken(id.Name)
+		}
+		return k.records.Create(tx, nameKey(acct, id.Name), *v)
+	})
+}
+
+// belowQuota fails if the account has as many records as it may. It looks before
+// the transaction, as counting in it would make every two creations conflict: those
+// that run at once may exceed the quota by their number.
+func belowQuota[T any](s *Service, records store.Collection[T], account, plural string, most int) error {
+	have, err := records.List(s.store, within(account))
+	if err == nil && len(have) >= most {
+		err = quotaExceeded(plural+"PerAccount", most)
+	}
+	return err
+}
+
+// rename gives what a request names another name and path, unless they are nil.
+// follow takes along what refers to it by its name.
+func (k kind[T]) rename(ctx context.Context, s *Service, name string, newName, newPath *string, follow func(tx *store.Tx, v *T) error) error {
+	title := strings.ToUpper(k.word[:1]) + k.word[1:]
+	var c checks
+	k.name(&c, name)
+	if newName != nil {
+		c.name("new"+title+"Name", *newName, k.newest)
+	}
+	c.path("newPath", newPath)
+	if err := c.err(); err != nil {
+		return err
+	}
+	acct := awsapi.CallFrom(ctx).Account
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		old := nameKey(acct, name)
+		v, err := k.records.Get(tx, old)
+		if err != nil {
+			return orElse(err, k.missing(name))
+		}
+		id := k.identity(&v)
+		if newPath != nil {
+			id.Path = *newPath
+		}
+		if newName == nil || *newName == id.Name {
+			return k.records.Put(tx, old, v)
+		}
+		key := nameKey(acct, *newName)
+		if _, err := k.records.Get(tx, key); err == nil && key != old {
+			return k.taken(*newName)
+		}
+		if err := follow(tx, &v); err != nil {
+			return err
+		}
+		id.Name = *newName
+		k.records.Delete(tx, old)
+		return k.records.Put(tx, key, v)
+	})
 }
 
 // change changes what a request names, in a transaction of its own.

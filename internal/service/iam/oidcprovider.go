@@ -50,6 +50,9 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *awsiam.Cr
 		URL:       strings.ToLower(u.Hostname()) + strings.TrimSuffix(u.Path, "/"), // the ARN has no port either
 		ClientIDs: slices.Clone(in.ClientIDList), Thumbprints: slices.Clone(in.ThumbprintList), Created: s.now(), Tags: tags,
 	}
+	if err := belowQuota(s, providers, acct, "OpenIdConnectProviders", 100); err != nil {
+		return nil, err
+	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		key := store.Key{Account: acct, ID: p.URL}
 		if _, err := providers.Get(tx, key); err == nil {

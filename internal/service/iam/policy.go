@@ -47,6 +47,9 @@ func (s *Service) CreatePolicy(ctx context.Context, in *awsiam.CreatePolicyInput
 		Name: *in.PolicyName, Path: pathOr(in.Path), ID: ids.IAM("ANPA"), Description: str(in.Description), Created: now, Updated: now, Tags: tags,
 		Versions: []policyVersion{{ID: "v1", Document: *in.PolicyDocument, Created: now}}, Default: "v1", LastVersion: 1,
 	}
+	if err := belowQuota(s, policies, acct, "Policies", 1500); err != nil {
+		return nil, err
+	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := policies.Get(tx, nameKey(acct, p.Name)); err == nil {
 			return policyExists(p.Name)

@@ -37,19 +37,11 @@ func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*
 	if in.MaxSessionDuration != nil {
 		r.MaxSession = *in.MaxSessionDuration
 	}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if err := checkTrust(tx, r.Trust); err != nil {
+	err = roleKind.create(ctx, s, &r, func(tx *store.Tx) error {
+		if err := checkTrust(tx, r.Trust); err != nil || in.PermissionsBoundary == nil {
 			return err
 		}
-		if in.PermissionsBoundary != nil {
-			if err := r.setBoundary(tx, acct, *in.PermissionsBoundary); err != nil {
-				return err
-			}
-		}
-		if _, err := roles.Get(tx, nameKey(acct, r.Name)); err == nil {
-			return roleExists(r.Name)
-		}
-		return roles.Create(tx, nameKey(acct, r.Name), r)
+		return r.setBoundary(tx, acct, *in.PermissionsBoundary)
 	})
 	if err != nil {
 		return nil, err

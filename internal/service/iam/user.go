@@ -31,16 +31,11 @@ func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*
 		return nil, err
 	}
 	u := user{identity: id}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if in.PermissionsBoundary != nil {
-			if err := u.setBoundary(tx, acct, *in.PermissionsBoundary); err != nil {
-				return err
-			}
+	err = userKind.create(ctx, s, &u, func(tx *store.Tx) error {
+		if in.PermissionsBoundary == nil {
+			return nil
 		}
-		if _, err := users.Get(tx, nameKey(acct, u.Name)); err == nil {
-			return userExists(u.Name)
-		}
-		return users.Create(tx, nameKey(acct, u.Name), u)
+		return u.setBoundary(tx, acct, *in.PermissionsBoundary)
 	})
 	if err != nil {
 		return nil, err
@@ -110,33 +105,9 @@ func (s *Service) ListUsers(ctx context.Context, in *awsiam.ListUsersInput) (*aw
 
 // UpdateUser renames or moves a user; its keys and groups follow.
 func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*awsiam.UpdateUserOutput, error) {
-	var c checks
-	c.name("userName", *in.UserName, maxNameGiven)
-	if in.NewUserName != nil {
-		c.name("newUserName", *in.NewUserName, maxUserName)
-	}
-	c.path("newPath", in.NewPath)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		old := nameKey(acct, *in.UserName)
-		u, err := users.Get(tx, old)
-		if err != nil {
-			return orElse(err, noSuchUser(*in.UserName))
-		}
-		if in.NewPath != nil {
-			u.Path = *in.NewPath
-		}
-		if in.NewUserName == nil || *in.NewUserName == u.Name {
-			return users.Put(tx, old, u)
-		}
-		key := nameKey(acct, *in.NewUserName)
-		if _, err := users.Get(tx, key); err == nil && key != old {
-			return userExists(*in.NewUserName)
-		}
-		owned, err := userKeys(tx, acct, &u)
+	return done[awsiam.UpdateUserOutput](userKind.rename(ctx, s, *in.UserName, in.NewUserName, in.NewPath, func(tx *store.Tx, u *user) error {
+		owned, err := userKeys(tx, acct, u)
 		if err != nil {
 			return err
 		}
@@ -146,14 +117,8 @@ func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*
 				return err
 			}
 		}
-		u.Name = *in.NewUserName
-		users.Delete(tx, old)
-		return users.Put(tx, key, u)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UpdateUserOutput{}, nil
+		return nil
+	}))
 }
 
 // DeleteUser removes a user that owns nothing any more.
