@@ -146,7 +146,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	} else if r != nil && g.runs("InstanceRefresh") {
 		return w.refresh(ctx, *r, all)
 	}
-	return 0, w.rebalance(ctx, all, c)
+	return w.rebalance(ctx, all, c)
 }
 
 // A count is what balance needs to know of a group's instances.
@@ -330,10 +330,10 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 // rebalance launches where there are too few when zones differ by two or more;
 // once those serve, scaleIn ends as many where there are too many.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
-func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) error {
+func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time.Duration, error) {
 	g := &w.g
-	if c.moving || c.active == 0 || !g.runs("AZRebalance") || !g.runs("Launch") || !g.runs("Terminate") || g.RetryAt.After(w.s.now()) {
-		return nil
+	if c.moving || c.active == 0 || !g.runs("AZRebalance") || !g.runs("Launch") || !g.runs("Terminate") {
+		return 0, nil
 	}
 	zones := map[string]int{}
 	strangers := 0
@@ -356,10 +356,13 @@ func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) error
 		n += (most - fewest) / 2
 	}
 	if n == 0 {
-		return nil
+		return 0, nil
+	}
+	if wait := g.RetryAt.Sub(w.s.now()); wait > 0 {
+		return wait, nil
 	}
 	n = min(n, max(1, int(*g.Group.MaxSize)/10)) // AWS exceeds the maximum by ten percent at most, or by one
-	return w.plan(ctx, all, n, rebalanceOwed)
+	return 0, w.plan(ctx, all, n, rebalanceOwed)
 }
 
 // forget removes what is left of a group without instances. Its activities stay.

@@ -215,7 +215,7 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 		m.State, m.Waits = autoscalingtypes.LifecycleStatePendingWait, g.waits(hookLaunching, now)
 		return progress(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 40)
 	case serve:
-		m.State, m.InService, m.Waits = autoscalingtypes.LifecycleStateInService, now, nil
+		m.State, m.InService, m.Waits, m.Surplus = autoscalingtypes.LifecycleStateInService, now, nil, false
 		activity := m.Activity
 		m.Activity = ""
 		return end(tx, w.key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now)

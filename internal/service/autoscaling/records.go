@@ -86,8 +86,8 @@ type memberRecord struct {
 	// ByUser says that SetInstanceHealth called it unhealthy.
 	ByUser    bool `json:",omitempty"`
 	Protected bool `json:",omitempty"`
-	// Surplus was launched beyond the desired capacity; somebody leaves for it once
-	// it is in service.
+	// Surplus is launched beyond the desired capacity; somebody leaves once it is in
+	// service, and nobody before.
 	Surplus  bool       `json:",omitempty"`
 	Activity string     `json:",omitempty"` // the one under way
 	Waits    []hookWait `json:",omitempty"`

@@ -227,7 +227,6 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 	warmup := time.Duration(*p.InstanceWarmup) * time.Second
 	var left []memberRecord
 	healthy := 0
-	surplus := false
 	var again time.Duration
 	for _, m := range all {
 		switch {
@@ -246,7 +245,6 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 			}
 			healthy++
 		}
-		surplus = surplus || m.Surplus
 	}
 	want := w.g.desired()
 	done := len(left) == 0 && healthy >= want
@@ -255,7 +253,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 	}
 	allowed := want - (want*int(*p.MinHealthyPercentage)+99)/100
 	if *p.MinHealthyPercentage == 100 {
-		if surplus || healthy < want || !w.g.runs("Launch") {
+		if healthy < want || !w.g.runs("Launch") {
 			return again, nil
 		}
 		extra := max(1, want*int(aws.ToInt32(p.MaxHealthyPercentage)-100)/100)

@@ -249,7 +249,7 @@ func states(n int, state autoscalingtypes.LifecycleState) func(autoscalingtypes.
 			bad = bad || i.LifecycleState != state
 		}
 		if bad {
-			return fmt.Errorf("want %d %s, have %v", n, state, is)
+			return fmt.Errorf("want %d %s, have %d: %v", n, state, len(is), is[:min(len(is), 12)])
 		}
 		return nil
 	}

@@ -1,0 +1,303 @@
+package autoscaling_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+const (
+	launching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
+	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
+)
+
+func (w *world) hook(group, name, transition, result string, seconds int32) {
+	w.Helper()
+	must(w.PutLifecycleHook(w.Context(), &awsautoscaling.PutLifecycleHookInput{
+		AutoScalingGroupName: &group, LifecycleHookName: &name, LifecycleTransition: &transition, DefaultResult: &result, HeartbeatTimeout: &seconds,
+	}))(w)
+}
+
+func (w *world) complete(group, hook, id, result string) error {
+	_, err := w.CompleteLifecycleAction(w.Context(), &awsautoscaling.CompleteLifecycleActionInput{
+		AutoScalingGroupName: &group, LifecycleHookName: &hook, InstanceId: &id, LifecycleActionResult: &result,
+	})
+	return err
+}
+
+func (w *world) desire(group string, n int32) {
+	w.Helper()
+	must(w.SetDesiredCapacity(w.Context(), &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: &group, DesiredCapacity: &n}))(w)
+}
+
+// An instance waits for its hook until somebody decides, or the heartbeat is
+// missed; heartbeats lengthen the wait.
+func TestLifecycleHookTimeline(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.group("web", 0)
+	w.hook("web", "start", launching, "ABANDON", 60)
+	w.hook("web", "stop", terminating, "CONTINUE", 90)
+	w.desire("web", 1)
+	g := w.await("web", states(1, "Pending:Wait"))
+	id := *g.Instances[0].InstanceId
+	if a := w.activities("web")[0]; a.StatusCode != "MidLifecycleAction" || *a.Progress != 40 {
+		t.Errorf("%+v", a)
+	}
+	for range 3 { // 3 × 50 s pass with a heartbeat each
+		w.clock.Step(50 * time.Second)
+		must(w.RecordLifecycleActionHeartbeat(ctx, &awsautoscaling.RecordLifecycleActionHeartbeatInput{
+			AutoScalingGroupName: aws.String("web"), LifecycleHookName: aws.String("start"), InstanceId: &id,
+		}))(t)
+	}
+	w.await("web", states(1, "Pending:Wait"))
+	if err := w.complete("web", "start", id, "CONTINUE"); err != nil {
+		t.Fatal(err)
+	}
+	w.await("web", serving(1))
+	wantError(t, w.complete("web", "start", id, "CONTINUE"), "ValidationError", "No active Lifecycle Action found with instance ID "+id)
+
+	// Nobody answers: the terminating hook's default result goes on after its time.
+	w.desire("web", 0)
+	w.await("web", states(1, "Terminating:Wait"))
+	w.clock.Step(89 * time.Second)
+	w.await("web", states(1, "Terminating:Wait"))
+	if n := len(w.alive("web")); n != 1 {
+		t.Errorf("%d instances live while a hook waits", n)
+	}
+	w.later(time.Second, func() error { g, _ := w.describe("web"); return serving(0)(g) })
+
+	// Nobody answers a launching hook: the instance is abandoned, and another launched.
+	w.desire("web", 1)
+	first := *w.await("web", states(1, "Pending:Wait")).Instances[0].InstanceId
+	w.clock.Step(60 * time.Second)
+	w.await("web", func(g autoscalingtypes.AutoScalingGroup) error {
+		if slices.ContainsFunc(g.Instances, func(i autoscalingtypes.Instance) bool {
+			return *i.InstanceId != first && i.LifecycleState == "Pending:Wait"
+		}) {
+			return nil
+		}
+		return errors.New("no successor")
+	})
+	for _, a := range w.activities("web") {
+		if strings.HasPrefix(*a.Description, "Launching a new EC2 instance: "+first) {
+			if a.StatusCode != "Cancelled" || !strings.Contains(*a.StatusMessage, "was abandoned: Heartbeat Timeout") {
+				t.Errorf("%s: %+v", a.StatusCode, *a.StatusMessage)
+			}
+		}
+	}
+}
+
+func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	name := aws.String("web")
+	g := w.group("web", 2)
+	first, second := *g.Instances[0].InstanceId, *g.Instances[1].InstanceId
+
+	w.clock.Step(time.Second)
+	must(w.EnterStandby(ctx, &awsautoscaling.EnterStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
+	w.await("web", counts(map[autoscalingtypes.LifecycleState]int{"Standby": 1, "InService": 1}))
+	a := w.activities("web")[0]
+	wantCause(t, a, `At … instance `+first+` was moved to standby in response to a user request, shrinking the capacity from 2 to 1\.`)
+	must(w.ExitStandby(ctx, &awsautoscaling.ExitStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}}))(t)
+	w.await("web", serving(2))
+
+	out := must(w.TerminateInstanceInAutoScalingGroup(ctx, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &first, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
+	wantCause(t, *out.Activity, `At … an instance was taken out of service in response to a user request, shrinking the capacity from 2 to 1\.`)
+	w.await("web", serving(1))
+	_, err := w.TerminateInstanceInAutoScalingGroup(ctx, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: aws.String("i-0123456789abcdef0"), ShouldDecrementDesiredCapacity: aws.Bool(true)})
+	wantError(t, err, "ValidationError", "Instance Id not found - No managed instance found for instance ID: i-0123456789abcdef0")
+
+	must(w.SetInstanceProtection(ctx, &awsautoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ProtectedFromScaleIn: aws.Bool(true)}))(t)
+	w.desire("web", 0)
+	for range 10 {
+		w.clock.Step(time.Minute)
+		w.await("web", serving(1))
+	}
+	must(w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ShouldDecrementDesiredCapacity: aws.Bool(false)}))(t)
+	w.await("web", serving(0))
+	if n := len(w.alive("web")); n != 0 { // no longer tagged
+		t.Errorf("%d instances carry the tag", n)
+	}
+	must(w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}}))(t)
+	g = w.await("web", serving(1))
+	if *g.DesiredCapacity != 1 || *g.Instances[0].InstanceId != second || len(w.alive("web")) != 1 {
+		t.Errorf("attached: %d desired, %v", *g.DesiredCapacity, instanceIDs(g))
+	}
+	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}})
+	wantError(t, err, "ValidationError", "The Instance: "+second+" is already part of AutoScalingGroup:web")
+	details := must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
+	if len(details) != 1 || *details[0].HealthStatus != "HEALTHY" || *details[0].LifecycleState != "InService" {
+		t.Errorf("%+v", details)
+	}
+}
+
+func TestInstanceRefresh(t *testing.T) {
+	for _, percent := range []int32{50, 100} {
+		t.Run(fmt.Sprint(percent, "% healthy"), func(t *testing.T) {
+			w := newWorld(t)
+			ctx := t.Context()
+			name := aws.String("web")
+			g := w.group("web", 4)
+			old := instanceIDs(g)
+			must(w.ec2.CreateLaunchTemplateVersion(ctx, &awsec2.CreateLaunchTemplateVersionInput{
+				LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName, SourceVersion: aws.String("1"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "t3.medium"},
+			}))(t)
+			w.clock.Step(time.Second)
+			prefs := &autoscalingtypes.RefreshPreferences{MinHealthyPercentage: &percent, InstanceWarmup: aws.Int32(0), SkipMatching: aws.Bool(true)}
+			started := must(w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name, Preferences: prefs}))(t)
+			_, err := w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name})
+			if err != nil {
+				wantError(t, err, "InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
+			}
+			fewest := 4
+			testkit.Eventually(t, 20*time.Second, func() error {
+				g, _ := w.describe("web")
+				n := 0
+				for _, i := range g.Instances {
+					if i.LifecycleState == "InService" {
+						n++
+					}
+				}
+				fewest = min(fewest, n)
+				r := must(w.DescribeInstanceRefreshes(ctx, &awsautoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: name, InstanceRefreshIds: []string{*started.InstanceRefreshId}}))(t).InstanceRefreshes[0]
+				if r.Status != "Successful" {
+					return fmt.Errorf("%s, %d%%", r.Status, *r.PercentageComplete)
+				}
+				return nil
+			})
+			if fewest < int(percent)*4/100 {
+				t.Errorf("only %d served at a time", fewest)
+			}
+			g = w.await("web", serving(4))
+			for _, i := range g.Instances {
+				if slices.Contains(old, *i.InstanceId) || *i.LaunchTemplate.Version != "2" || *i.InstanceType != "t3.medium" {
+					t.Errorf("%s of version %s", *i.InstanceId, *i.LaunchTemplate.Version)
+				}
+			}
+			_, err = w.CancelInstanceRefresh(ctx, &awsautoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: name})
+			wantError(t, err, "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group web")
+		})
+	}
+}
+
+// A zone that was lost and came back gets its share again, before the surplus of
+// the others leaves.
+func TestRebalancing(t *testing.T) {
+	w := newWorld(t)
+	lost := *w.subnets[1].SubnetId
+	w.faults.set(nil, func(in *awsec2.RunInstancesInput) error {
+		if !aws.ToBool(in.DryRun) && aws.ToString(in.SubnetId) == lost {
+			return capacity("zone")
+		}
+		return nil
+	})
+	w.group("web", 4)
+	zones := func() map[string]int {
+		out := map[string]int{}
+		for _, i := range w.alive("web") {
+			out[*i.SubnetId]++
+		}
+		return out
+	}
+	if z := zones(); z[lost] != 0 {
+		t.Fatalf("%v", z)
+	}
+	w.faults.set(nil, nil)
+	w.later(time.Second, func() error {
+		if z := zones(); z[lost] != 2 || len(w.alive("web")) != 4 {
+			return fmt.Errorf("%v", z)
+		}
+		return nil
+	})
+}
+
+// A group of fifty grows, shrinks and goes while EC2's calls fail before or after
+// they took effect and the reconciler starts anew at any moment. No launch is
+// doubled and none is lost.
+func TestCrashesDoubleAndLoseNothing(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := newWorld(t)
+			r := rand.New(rand.NewPCG(seed, 1))
+			left := 0
+			strike := func(string, bool) error {
+				if left == 0 || r.IntN(2) == 0 {
+					return nil
+				}
+				left--
+				return errors.New("injected fault")
+			}
+			w.group("web", 0, func(in *awsautoscaling.CreateAutoScalingGroupInput) { in.MaxSize = aws.Int32(100) })
+			for _, size := range []int32{70, 20, 50} {
+				w.faults.mu.Lock()
+				w.faults.strike, left = strike, 6
+				w.faults.mu.Unlock()
+				w.desire("web", size)
+				for range r.IntN(4) {
+					w.clock.Step(10 * time.Millisecond)
+					w.restart()
+				}
+				w.later(50*time.Millisecond, func() error {
+					g, _ := w.describe("web")
+					return serving(int(size))(g)
+				})
+				if n := len(w.alive("web")); n != int(size) {
+					t.Fatalf("%d instances live, want %d", n, size)
+				}
+			}
+			must(w.DeleteAutoScalingGroup(t.Context(), &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
+			w.restart()
+			w.later(50*time.Millisecond, func() error {
+				if _, there := w.describe("web"); there {
+					return errors.New("still there")
+				}
+				return nil
+			})
+			if n := len(w.alive("web")); n != 0 {
+				t.Errorf("%d instances live", n)
+			}
+			launched := 0
+			for _, a := range w.activities("web") {
+				if strings.HasPrefix(*a.Description, "Launching") && a.StatusCode == "Failed" {
+					t.Errorf("%s", *a.Description)
+				}
+				launched++
+			}
+			if launched == 0 {
+				t.Error("nothing is told")
+			}
+		})
+	}
+}
+
+func TestAThousandInstances(t *testing.T) {
+	w := newWorld(t)
+	begin := time.Now()
+	w.group("big", 1000, func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+		in.MaxSize, in.LaunchTemplate = aws.Int32(1000), nil
+		in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
+			LaunchTemplateSpecification: w.template("small"), Overrides: []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("t2.micro")}}, // one vCPU: the quota is 1,152
+		}}
+	})
+	launched := time.Since(begin)
+	w.desire("big", 0)
+	w.await("big", serving(0))
+	t.Logf("1,000 instances in service after %v, gone after another %v", launched, time.Since(begin)-launched)
+	if launched > 15*time.Second {
+		t.Errorf("launching took %v", launched)
+	}
+}

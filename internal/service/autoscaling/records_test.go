@@ -1,0 +1,119 @@
+package autoscaling_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+func groupTag(group, key, value string) autoscalingtypes.Tag {
+	return autoscalingtypes.Tag{ResourceId: &group, ResourceType: aws.String("auto-scaling-group"), Key: &key, Value: &value, PropagateAtLaunch: aws.Bool(true)}
+}
+
+func TestTags(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.group("one", 0)
+	w.group("two", 0)
+	must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{
+		groupTag("one", "env", "dev"), groupTag("one", "team", "a"), groupTag("two", "env", "prod"),
+	}}))(t)
+	must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "test")}}))(t)
+	find := func(filters ...autoscalingtypes.Filter) []string {
+		t.Helper()
+		var out []string
+		for _, tag := range must(w.DescribeTags(ctx, &awsautoscaling.DescribeTagsInput{Filters: filters, MaxRecords: aws.Int32(100)}))(t).Tags {
+			out = append(out, *tag.ResourceId+" "+*tag.Key+"="+*tag.Value)
+		}
+		return out
+	}
+	filter := func(name string, values ...string) autoscalingtypes.Filter {
+		return autoscalingtypes.Filter{Name: &name, Values: values}
+	}
+	for _, tt := range []struct {
+		name    string
+		filters []autoscalingtypes.Filter
+		want    []string
+	}{
+		{"all", nil, []string{"one env=test", "one team=a", "two env=prod"}},
+		{"by group", []autoscalingtypes.Filter{filter("auto-scaling-group", "one")}, []string{"one env=test", "one team=a"}},
+		{"by key and value", []autoscalingtypes.Filter{filter("key", "env"), filter("value", "prod", "stage")}, []string{"two env=prod"}},
+		{"by propagation", []autoscalingtypes.Filter{filter("propagate-at-launch", "false")}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, find(tt.filters...)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	groups := must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{Filters: []autoscalingtypes.Filter{filter("tag:env", "prod")}}))(t).AutoScalingGroups
+	if len(groups) != 1 || *groups[0].AutoScalingGroupName != "two" {
+		t.Errorf("%d groups", len(groups))
+	}
+	must(w.DeleteTags(ctx, &awsautoscaling.DeleteTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "")}}))(t)
+	if diff := cmp.Diff([]string{"one team=a", "two env=prod"}, find()); diff != "" {
+		t.Error(diff)
+	}
+	_, err := w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("nobody", "a", "b")}})
+	wantError(t, err, "ValidationError", "AutoScalingGroup not found - AutoScaling Group nobody not found")
+}
+
+func TestPoliciesNotificationsAndMetrics(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.group("web", 0)
+	name := aws.String("web")
+	put := func(policy string, edit func(*awsautoscaling.PutScalingPolicyInput)) *awsautoscaling.PutScalingPolicyOutput {
+		t.Helper()
+		in := &awsautoscaling.PutScalingPolicyInput{AutoScalingGroupName: name, PolicyName: &policy}
+		edit(in)
+		return must(w.PutScalingPolicy(ctx, in))(t)
+	}
+	put("up", func(in *awsautoscaling.PutScalingPolicyInput) {
+		in.AdjustmentType, in.ScalingAdjustment = aws.String("ChangeInCapacity"), aws.Int32(1)
+	})
+	cpu := put("cpu", func(in *awsautoscaling.PutScalingPolicyInput) {
+		in.PolicyType = aws.String("TargetTrackingScaling")
+		in.TargetTrackingConfiguration = &autoscalingtypes.TargetTrackingConfiguration{
+			TargetValue: aws.Float64(50), PredefinedMetricSpecification: &autoscalingtypes.PredefinedMetricSpecification{PredefinedMetricType: "ASGAverageCPUUtilization"},
+		}
+	})
+	listed := must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: name, PolicyTypes: []string{"TargetTrackingScaling"}}))(t).ScalingPolicies
+	if len(listed) != 1 || *listed[0].PolicyARN != *cpu.PolicyARN || *listed[0].TargetTrackingConfiguration.TargetValue != 50 {
+		t.Errorf("%+v", listed)
+	}
+	must(w.DeletePolicy(ctx, &awsautoscaling.DeletePolicyInput{PolicyName: cpu.PolicyARN}))(t)
+	if left := must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{}))(t).ScalingPolicies; len(left) != 1 || *left[0].PolicyName != "up" {
+		t.Errorf("%+v", left)
+	}
+
+	topic := aws.String("arn:aws:sns:us-east-1:123456789012:t")
+	types := must(w.DescribeAutoScalingNotificationTypes(ctx, &awsautoscaling.DescribeAutoScalingNotificationTypesInput{}))(t).AutoScalingNotificationTypes
+	must(w.PutNotificationConfiguration(ctx, &awsautoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic, NotificationTypes: types[:2]}))(t)
+	if n := must(w.DescribeNotificationConfigurations(ctx, &awsautoscaling.DescribeNotificationConfigurationsInput{}))(t).NotificationConfigurations; len(n) != 2 {
+		t.Errorf("%+v", n)
+	}
+	must(w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic}))(t)
+
+	must(w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Minute"), Metrics: []string{"GroupMinSize", "GroupMaxSize"}}))(t)
+	must(w.DisableMetricsCollection(ctx, &awsautoscaling.DisableMetricsCollectionInput{AutoScalingGroupName: name, Metrics: []string{"GroupMaxSize"}}))(t)
+	must(w.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{"arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}}))(t)
+	g, _ := w.describe("web")
+	if len(g.EnabledMetrics) != 1 || *g.EnabledMetrics[0].Metric != "GroupMinSize" || len(g.TargetGroupARNs) != 1 || len(g.TrafficSources) != 1 {
+		t.Errorf("%+v %v %+v", g.EnabledMetrics, g.TargetGroupARNs, g.TrafficSources)
+	}
+	limits := must(w.DescribeAccountLimits(ctx, &awsautoscaling.DescribeAccountLimitsInput{}))(t)
+	if *limits.NumberOfAutoScalingGroups != 1 || *limits.MaxNumberOfAutoScalingGroups != 500 {
+		t.Errorf("%+v", limits)
+	}
+	if p := must(w.DescribeScalingProcessTypes(ctx, &awsautoscaling.DescribeScalingProcessTypesInput{}))(t).Processes; len(p) != 9 {
+		t.Errorf("%d processes", len(p))
+	}
+	if p := must(w.DescribeTerminationPolicyTypes(ctx, &awsautoscaling.DescribeTerminationPolicyTypesInput{}))(t).TerminationPolicyTypes; !slices.Contains(p, "OldestLaunchTemplate") {
+		t.Errorf("%v", p)
+	}
+}
