@@ -1,9 +1,10 @@
 package app
 
 import (
+	"context"
+
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // networkQuotas are a service's quotas, of which EC2 keeps those it enforces on
@@ -15,8 +16,8 @@ type networkQuotas struct {
 }
 
 // Quotas returns the other provider's with EC2's values.
-func (n networkQuotas) Quotas(r store.Reader, account, region string) ([]quotas.Quota, error) {
-	all, err := n.Provider.Quotas(r, account, region)
+func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error) {
+	all, err := n.Provider.Quotas(ctx, account, region)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +25,7 @@ func (n networkQuotas) Quotas(r store.Reader, account, region string) ([]quotas.
 		if !n.keeps(q.Code) {
 			continue
 		}
-		if all[i].Value, _, err = n.d.ec2.QuotaValue(r, account, region, q.Code); err != nil {
+		if all[i].Value, _, err = n.d.ec2.QuotaValue(account, region, q.Code); err != nil {
 			return nil, err
 		}
 	}
@@ -32,11 +33,11 @@ func (n networkQuotas) Quotas(r store.Reader, account, region string) ([]quotas.
 }
 
 // Set changes a value.
-func (n networkQuotas) Set(tx *store.Tx, account, region, code string, value float64) error {
+func (n networkQuotas) Set(ctx context.Context, account, region, code string, value float64) error {
 	if n.keeps(code) {
-		return n.d.ec2.PutQuota(tx, account, region, code, value)
+		return n.d.ec2.SetQuota(ctx, account, region, code, value)
 	}
-	return n.Provider.Set(tx, account, region, code, value)
+	return n.Provider.Set(ctx, account, region, code, value)
 }
 
 func (n networkQuotas) keeps(code string) bool {

@@ -74,28 +74,25 @@ func lookupQuota(code string) (Quota, bool) {
 
 // QuotaValue returns what holds in an account and region; false for a code that
 // the service does not know.
-func (s *Service) QuotaValue(r store.Reader, account, region, code string) (float64, bool, error) {
+func (s *Service) QuotaValue(account, region, code string) (float64, bool, error) {
 	if _, ok := lookupQuota(code); !ok {
 		return 0, false, nil
 	}
-	v, err := quota(r, scope{account, region}, code)
+	v, err := quota(s.store, scope{account, region}, code)
 	return v, true, err
 }
 
-// PutQuota changes a quota of an account and region within a transaction.
-func (s *Service) PutQuota(tx *store.Tx, account, region, code string, value float64) error {
+// SetQuota changes a quota of an account and region.
+func (s *Service) SetQuota(ctx context.Context, account, region, code string, value float64) error {
 	if _, ok := lookupQuota(code); !ok {
 		return fmt.Errorf("no quota has the code %s", code)
 	}
 	if !(value >= 0) {
 		return fmt.Errorf("a quota cannot be %v", value)
 	}
-	return quotas.Put(tx, scope{account, region}.key(code), quotaRecord{value})
-}
-
-// SetQuota changes a quota of an account and region.
-func (s *Service) SetQuota(ctx context.Context, account, region, code string, value float64) error {
-	return s.store.Update(ctx, func(tx *store.Tx) error { return s.PutQuota(tx, account, region, code, value) })
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		return quotas.Put(tx, scope{account, region}.key(code), quotaRecord{value})
+	})
 }
 
 func quota(r store.Reader, sc scope, code string) (float64, error) {
