@@ -357,6 +357,9 @@ func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
 		if v.Reachable {
 			return v
 		}
+		if c := s.fixName(f.From, name, v); c != "" {
+			v.Fixes = append([]string{c}, v.Fixes...)
+		}
 		if first == nil {
 			first = v
 		}

@@ -161,7 +161,9 @@ func (s *Snapshot) fixRoute(v *Verdict, x *Explanation) string {
 	if x.Component == "" {
 		return ""
 	}
-	target := s.target(x, v)
+	if c := s.fixStore(x); c != "" {
+		return c
+	}
 	if here := s.vpc(x.VPC); here != nil {
 		for _, p := range here.peerings {
 			_, there := p.sides(x.VPC)
@@ -180,7 +182,66 @@ func (s *Snapshot) fixRoute(v *Verdict, x *Explanation) string {
 	if !public(x.Address) {
 		return ""
 	}
-	return fmt.Sprintf("aws ec2 create-route --route-table-id %s %s %s", x.Component, routeDestination(Route{Destination: everything}), target)
+	return fmt.Sprintf("aws ec2 create-route --route-table-id %s %s %s", x.Component, routeDestination(Route{Destination: everything}), s.target(x, v))
+}
+
+// fixName is the way to a service of AWS's that is called by its public address:
+// an interface endpoint, or what keeps the one there is from answering.
+func (s *Snapshot) fixName(from Endpoint, name string, v *Verdict) string {
+	here, _ := s.view(from)
+	n := strings.ToLower(strings.TrimSuffix(name, "."))
+	domain, ok := strings.CutSuffix(n, "."+s.region+".amazonaws.com")
+	if here == nil || !ok || v.Resolution.Private || storeName.MatchString(n) || s.Get(n) != nil {
+		return ""
+	}
+	for _, e := range s.topology.endpoints {
+		if e.VPC != here.ID || !here.DNSSupport || here.DNSHostnames {
+			continue
+		}
+		for _, p := range e.PrivateNames {
+			if matchName(p, n) {
+				return fmt.Sprintf("aws ec2 modify-vpc-attribute --vpc-id %s --enable-dns-hostnames", here.ID)
+			}
+		}
+	}
+	if strings.HasSuffix(domain, ".dkr.ecr") { // of a registry
+		domain = "dkr.ecr"
+	}
+	parts := strings.Split(domain, ".")
+	if len(parts) > 2 {
+		return ""
+	}
+	service := parts[len(parts)-1]
+	if len(parts) == 2 {
+		service += "." + parts[0]
+	}
+	subnet := "SUBNET"
+	for i := range v.Forward {
+		if h := &v.Forward[i]; h.Kind == KindInterface {
+			subnet = h.Subnet
+			break
+		}
+	}
+	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --private-dns-enabled --vpc-id %s --service-name com.amazonaws.%s.%s --subnet-ids %s",
+		here.ID, s.region, service, subnet)
+}
+
+// fixStore is a gateway endpoint's route to S3 or DynamoDB.
+func (s *Snapshot) fixStore(x *Explanation) string {
+	for _, service := range []string{"s3", "dynamodb"} {
+		name := "com.amazonaws." + s.region + "." + service
+		pl := s.prefixList(name)
+		if pl == nil || !inAny(pl.CIDRs, x.Address) {
+			continue
+		}
+		for _, e := range s.topology.endpoints {
+			if e.VPC == x.VPC && e.PrefixList == pl.ID {
+				return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID, x.Component)
+			}
+		}
+		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --service-name %s --route-table-ids %s", x.VPC, name, x.Component)
+	}
+	return ""
 }
 
 // target is where a route out of a VPC could lead: to its NAT gateway for
