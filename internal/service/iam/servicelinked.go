@@ -25,6 +25,7 @@ var serviceRoles = map[string]serviceRole{
 	"eks-fargate.amazonaws.com":          {"AWSServiceRoleForAmazonEKSForFargate", "AmazonEKSForFargateServiceRolePolicy", "This policy grants necessary permissions to Amazon EKS to run fargate tasks"},
 	"autoscaling.amazonaws.com":          {"AWSServiceRoleForAutoScaling", "AutoScalingServiceRolePolicy", "Default Service-Linked Role enables access to AWS Services and Resources used or managed by Auto Scaling"},
 	"spot.amazonaws.com":                 {"AWSServiceRoleForEC2Spot", "AWSEC2SpotServiceRolePolicy", "Default EC2 Spot Service Linked Role"},
+	"spotfleet.amazonaws.com":            {"AWSServiceRoleForEC2SpotFleet", "AWSEC2SpotFleetServiceRolePolicy", "Default EC2 Spot Fleet Service Linked Role"},
 	"ec2fleet.amazonaws.com":             {"AWSServiceRoleForEC2Fleet", "AWSEC2FleetServiceRolePolicy", "Default EC2 Fleet Service Linked Role"},
 	"elasticloadbalancing.amazonaws.com": {"AWSServiceRoleForElasticLoadBalancing", "AWSElasticLoadBalancingServiceRolePolicy", "Allows ELB to call AWS services on your behalf."},
 }

@@ -100,3 +100,21 @@ func TestSourceIdentity(t *testing.T) {
 	_, err = first.assume(roleARN(account, "second"), from("bob"))
 	wantError(t, err, "AccessDenied", "")
 }
+
+// A federated user's tags need a permission of their own, and policies see them.
+func TestTagsOfFederatedUsers(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	ask := func() error {
+		_, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{
+			Name: aws.String("guest"), Tags: []ststypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}},
+		})
+		return err
+	}
+	w.allow(t, root, "ann", "sts:GetFederationToken", "*")
+	wantError(t, ask(), "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: arn:aws:sts::"+account+":federated-user/guest")
+	w.allow(t, root, "ann", "sts:*", "*")
+	must(t, ask())
+}
