@@ -20,7 +20,8 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 			"iam":         d.iam.Authz(),
 			"ssm":         d.ssm.Authz(),
 		},
-		Store: d.store,
+		Store:   d.store,
+		Journal: d.journal,
 	})
 }
 

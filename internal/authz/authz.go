@@ -24,6 +24,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -86,6 +87,8 @@ type Config struct {
 	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (policy.Source, bool)
 	// Store keeps the key that seals encoded messages. Nil: there are none.
 	Store *store.Store
+	// Journal records the denials of AuthorizeAs; others the front door records.
+	Journal *journal.Journal
 }
 
 // An Authorizer decides about calls. Its methods may be called concurrently.
@@ -181,6 +184,9 @@ func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string,
 	call.Service, call.Operation = service, operation
 	err := a.Authorize(ctx, &call, in)
 	if denial := (*Denial)(nil); errors.As(err, &denial) {
+		a.cfg.Journal.Append(journal.Entry{
+			Time: call.Time, Account: call.Account, Region: call.Region, Kind: journal.KindDecision, Fields: denial.Record(call.RequestID),
+		})
 		return denial.Render()
 	}
 	return err

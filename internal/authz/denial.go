@@ -3,6 +3,7 @@ package authz
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -140,12 +141,14 @@ func (d *Denial) Render() *awserr.Error {
 // later: policies change.
 type Explanation struct {
 	RequestID string `json:"requestId"`
-	Principal string `json:"principal"`
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
-	// Explanation leaves out statements of other actions; Others counts them.
+	// Principal is who called, with what is needed to find its policies again.
+	Principal awsapi.Principal `json:"principal"`
+	// Explanation has no details of statements of other actions. Omitted counts the
+	// statements that were too many to keep.
 	Explanation policy.Explanation `json:"explanation"`
-	Others      int                `json:"otherStatements,omitempty"`
+	Omitted     int                `json:"omittedStatements,omitempty"`
 	// Keys are the condition keys of the request, as AWS writes them.
 	Keys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
@@ -153,8 +156,10 @@ type Explanation struct {
 }
 
 const (
-	// maxStatements bounds the statements of an explanation.
-	maxStatements = 50
+	// maxStatements and maxOthers bound the statements of a layer: those of the
+	// action, and those of others.
+	maxStatements = 40
+	maxOthers     = 200
 	// maxExplanation bounds an explanation in the journal, in bytes.
 	maxExplanation = 64 << 10
 )
@@ -163,28 +168,15 @@ const (
 // not what is in force.
 func (d *Denial) Explain(requestID string) Explanation {
 	out := Explanation{
-		RequestID: requestID, Principal: d.Principal.ARN, Service: d.Service, Operation: d.Operation,
+		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation,
 		Explanation: policy.Explanation{Decision: d.Decision}, Keys: map[string][]string{},
-	}
-	if d.Policies.Identity == nil && d.Decision.Action == "" {
-		return out
 	}
 	if !narrow(d.Principal, d.Request.Action) {
 		out.Explanation = policy.Explain(d.Request, d.Policies)
 		out.Suggestions = policy.Suggest(d.Request, d.Policies)
 	}
 	for i := range out.Explanation.Layers {
-		l := &out.Explanation.Layers[i]
-		var kept []policy.StatementExplanation
-		for _, s := range l.Statements {
-			other := len(s.Mismatches) > 0 && (s.Mismatches[0].Element == policy.ActionElement || s.Mismatches[0].Element == policy.NotActionElement)
-			if other || len(kept) >= maxStatements {
-				out.Others++
-				continue
-			}
-			kept = append(kept, s)
-		}
-		l.Statements = kept
+		out.trim(&out.Explanation.Layers[i])
 	}
 	for k, v := range d.Request.Context.Values {
 		if len(v) > 0 {
@@ -192,6 +184,47 @@ func (d *Denial) Explain(requestID string) Explanation {
 		}
 	}
 	return out
+}
+
+// trim leaves of the statements of other actions only that they are there.
+func (e *Explanation) trim(l *policy.LayerExplanation) {
+	var kept []policy.StatementExplanation
+	detailed, others := 0, 0
+	for _, s := range l.Statements {
+		if len(s.Mismatches) > 0 && (s.Mismatches[0].Element == policy.ActionElement || s.Mismatches[0].Element == policy.NotActionElement) {
+			s = policy.StatementExplanation{Match: s.Match, Outcome: s.Outcome, Mismatches: []policy.Mismatch{{Element: policy.ActionElement}}}
+			others++
+		} else {
+			detailed++
+		}
+		if detailed > maxStatements || others > maxOthers {
+			e.Omitted++
+			continue
+		}
+		kept = append(kept, s)
+	}
+	l.Statements = kept
+}
+
+// Reconsider decides a denied request as it was by the policies that are in force
+// now.
+func (a *Authorizer) Reconsider(e Explanation) policy.Decision {
+	d := e.Explanation.Decision
+	policies, root := a.cfg.Policies(e.Principal)
+	if root {
+		policies.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
+	}
+	if narrow(e.Principal, d.Action) {
+		return d
+	}
+	values := make(map[string][]string, len(e.Keys))
+	for k, v := range e.Keys {
+		values[strings.ToLower(k)] = v
+	}
+	return policy.Evaluate(policy.Request{
+		Action: d.Action, Resource: d.Resource, Principal: PrincipalOf(e.Principal),
+		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
+	}, policies)
 }
 
 // Record is the denial as a journal entry's fields.
@@ -205,8 +238,14 @@ func (d *Denial) Record(requestID string) map[string]any {
 		"action": d.Decision.Action, "resource": d.Decision.Resource, "allowed": false, "explicitDeny": d.Decision.ExplicitDeny,
 		"reason": d.Decision.Reason, "matched": matched, "unknownKeys": d.Decision.UnknownKeys,
 	}
-	if why, err := json.Marshal(d.Explain(requestID)); err == nil && len(why) <= maxExplanation {
-		fields["why"] = json.RawMessage(why)
+	why := d.Explain(requestID)
+	b, err := json.Marshal(why)
+	if err == nil && len(b) > maxExplanation {
+		why.Explanation.Layers, why.Suggestions, why.Principal.SessionPolicies = nil, nil, nil
+		b, err = json.Marshal(why)
+	}
+	if err == nil && len(b) <= maxExplanation {
+		fields["why"] = json.RawMessage(b)
 	}
 	return fields
 }

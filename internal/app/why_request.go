@@ -1,0 +1,84 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+// getWhyRequest answers why a request was refused: that with ?id=, or the last one,
+// of ?account= or of any.
+func (d *daemon) getWhyRequest(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	account, id := q.Get("account"), q.Get("id")
+	if account != "" && !accountNumber.MatchString(account) {
+		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+		return
+	}
+	out, ok, err := d.explainRequest(account, id)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case !ok && id != "":
+		http.Error(w, "no request "+id+" is in the journal", http.StatusNotFound)
+	case !ok:
+		http.Error(w, "no request has been refused", http.StatusNotFound)
+	default:
+		answer(w, out)
+	}
+}
+
+func (d *daemon) explainRequest(account, id string) (cli.RequestExplanation, bool, error) {
+	filter := journal.Filter{Account: account, Kind: journal.KindDecision}
+	if id != "" {
+		filter.Fields = map[string]string{"requestId": id}
+	}
+	for e, err := range d.journal.Query(filter) {
+		if err != nil {
+			return cli.RequestExplanation{}, false, err
+		}
+		if why, ok := kept(e); ok {
+			now := d.authorizer.Reconsider(why)
+			return cli.RequestExplanation{
+				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
+				Principal: why.Principal.ARN, Service: why.Service, Operation: why.Operation, Refused: true,
+				Explanation: why.Explanation, OmittedStatements: why.Omitted, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
+			}, true, nil
+		}
+	}
+	if id == "" {
+		return cli.RequestExplanation{}, false, nil
+	}
+	filter.Kind = journal.KindCall
+	for e, err := range d.journal.Query(filter) {
+		if err != nil {
+			return cli.RequestExplanation{}, false, err
+		}
+		text := func(field string) string {
+			s, _ := e.Fields[field].(string)
+			return s
+		}
+		return cli.RequestExplanation{
+			RequestID: id, Time: e.Time, Account: e.Account, Region: e.Region,
+			Principal: text("principal"), Service: text("service"), Operation: text("operation"),
+		}, true, nil
+	}
+	return cli.RequestExplanation{}, false, nil
+}
+
+// kept is the explanation in a decision of the journal.
+func kept(e journal.Entry) (authz.Explanation, bool) {
+	raw, ok := e.Fields["why"]
+	if !ok {
+		return authz.Explanation{}, false
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return authz.Explanation{}, false
+	}
+	var why authz.Explanation
+	return why, json.Unmarshal(b, &why) == nil
+}
