@@ -96,6 +96,8 @@ var setSayings = []saying{
 	{page: setPage, says: "sets with wildcards use StringLike", who: ann, identity: when(`"ForAllValues:StringLike":{"aws:TagKeys":["team-*","Name"]}`), context: "aws:TagKeys=team-a|Name", want: allowed},
 	{page: setPage, says: "ForAllValues:StringNotEquals: no value is one of the policy's", who: ann, identity: when(`"ForAllValues:StringNotEquals":{"aws:TagKeys":["a","b"]}`), context: "aws:TagKeys=c|b", want: implicit},
 	{page: setPage, says: "ForAnyValue:StringNotEquals: some value is none of the policy's", who: ann, identity: when(`"ForAnyValue:StringNotEquals":{"aws:TagKeys":["a","b"]}`), context: "aws:TagKeys=c|b", want: allowed},
+	{page: setPage, says: "ForAnyValue:StringNotEquals: false without the key, as any ForAnyValue", who: ann, identity: when(`"ForAnyValue:StringNotEquals":{"aws:TagKeys":["a"]}`), want: implicit},
+	{page: setPage, says: "ForAllValues:StringNotEquals: true without the key", who: ann, identity: when(`"ForAllValues:StringNotEquals":{"aws:TagKeys":["a"]}`), want: allowed},
 	{page: setPage, says: "set operators take IfExists too", who: ann, identity: when(`"ForAnyValue:StringEqualsIfExists":{"aws:TagKeys":["a"]}`), want: allowed},
 }
 

@@ -61,6 +61,8 @@ func TestMatchResource(t *testing.T) {
 		{"arn:aws:eks:*:*:cluster/*", "*", false}, // an action without resources
 		{"*", "*", true},
 		{"arn:aws:eks:*:*:cluster/DEV", cluster, false}, // resources compare with case
+		{"arn:*:*:*:*:*", "arn:aws", false},             // what is shorter has fewer fields
+		{"arn:aws:*", "arn:aws", false},
 	} {
 		t.Run(tt.pattern+" on "+tt.resource, func(t *testing.T) {
 			doc, err := policy.Parse(policy.Identity, fmt.Sprintf(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":%q}}`, tt.pattern))
@@ -73,6 +75,38 @@ func TestMatchResource(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWildcards compares with regular expressions, over all short patterns of
+// letters and wildcards.
+func TestWildcards(t *testing.T) {
+	values := words("ab", 4)
+	for _, pattern := range words("ab*?", 4) {
+		s := saying{}
+		p := policy.Policies{Identity: s.sources(t, "p", policy.Identity, when(`"StringLike":{"k:k":"`+pattern+`"}`))}
+		re := wildcard(pattern, false, nil)
+		for _, v := range values {
+			d := policy.Evaluate(policy.Request{Action: "s3:GetObject", Resource: "*", Context: policy.Context{Values: map[string][]string{"k:k": {v}}}}, p)
+			if want := re.MatchString(v); d.Allowed != want {
+				t.Errorf("%q is like %q: %v, want %v", v, pattern, d.Allowed, want)
+			}
+		}
+	}
+}
+
+// words are those of an alphabet up to a length.
+func words(alphabet string, most int) []string {
+	out := []string{""}
+	for start := 0; most > 0; most-- {
+		end := len(out)
+		for _, w := range out[start:end] {
+			for _, c := range alphabet {
+				out = append(out, w+string(c))
+			}
+		}
+		start = end
+	}
+	return out
 }
 
 // A position is where IAM's simulator puts it: a statement starts where what
