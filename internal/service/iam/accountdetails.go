@@ -158,7 +158,7 @@ func groupDetail(account string, g *group) iamtypes.GroupDetail {
 func (s *Service) roleDetail(account string, r *role) (iamtypes.RoleDetail, error) {
 	out := iamtypes.RoleDetail{
 		Arn: aws.String(r.arn(account)), RoleId: &r.ID, RoleName: &r.Name, Path: &r.Path, CreateDate: &r.Created,
-		AssumeRolePolicyDocument: escaped(r.Trust), RolePolicyList: r.inlineDetails(), AttachedManagedPolicies: r.attached(nil),
+		AssumeRolePolicyDocument: escaped(s.shownTrust(r)), RolePolicyList: r.inlineDetails(), AttachedManagedPolicies: r.attached(nil),
 		PermissionsBoundary: r.boundary(), Tags: outTags(r.Tags), InstanceProfileList: []iamtypes.InstanceProfile{},
 		RoleLastUsed: s.roleLastUsed(account, r),
 	}

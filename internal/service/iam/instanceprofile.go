@@ -198,7 +198,7 @@ func (s *Service) outProfile(account string, p *instanceProfile) (*iamtypes.Inst
 		if err != nil {
 			return nil, err // DeleteRole refuses roles in use
 		}
-		out.Roles = append(out.Roles, *outRole(account, &r))
+		out.Roles = append(out.Roles, *s.outRole(account, &r))
 	}
 	return out, nil
 }

@@ -2,15 +2,12 @@ package iam
 
 import (
 	"context"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
-	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -38,7 +35,8 @@ func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*
 		r.MaxSession = *in.MaxSessionDuration
 	}
 	err = roleKind.create(ctx, s, &r, func(tx *store.Tx) error {
-		if err := checkTrust(tx, r.Trust); err != nil || in.PermissionsBoundary == nil {
+		var err error
+		if r.Trusted, err = checkTrust(tx, r.Trust); err != nil || in.PermissionsBoundary == nil {
 			return err
 		}
 		return r.setBoundary(tx, acct, *in.PermissionsBoundary)
@@ -46,70 +44,10 @@ func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*
 	if err != nil {
 		return nil, err
 	}
-	out := outRole(acct, &r)
+	out := s.outRole(acct, &r)
 	out.PermissionsBoundary, out.Tags = r.boundary(), outTags(r.Tags)
 	return &awsiam.CreateRoleOutput{Role: out}, nil
 }
-
-// checkTrust judges a trust policy. As IAM does, it refuses principals that do
-// not exist; of accounts that nobody has used yet nothing is known.
-func checkTrust(r store.Reader, document string) error {
-	if policyBytes(document) > maxTrustBytes {
-		return quotaExceeded("ACLSizePerRole", maxTrustBytes)
-	}
-	doc, err := policy.Parse(policy.Trust, document)
-	if err != nil {
-		return malformedDocument(err)
-	}
-	for _, st := range doc.Statements {
-		for _, ps := range []*policy.Principals{st.Principals, st.NotPrincipals} {
-			if ps == nil {
-				continue
-			}
-			for _, name := range ps.Service {
-				if !strings.HasSuffix(name, ".amazonaws.com") && !strings.HasSuffix(name, ".amazon.com") {
-					return invalidPrincipal("SERVICE", name)
-				}
-			}
-			for _, name := range ps.AWS {
-				if !principalExists(r, name) {
-					return invalidPrincipal("AWS", name)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func principalExists(r store.Reader, name string) bool {
-	if isAccount(name) || strings.HasPrefix(name, "AIDA") || strings.HasPrefix(name, "AROA") {
-		return true
-	}
-	a, err := arn.Parse(name)
-	if err != nil || a.Partition != awsapi.Partition || a.Region != "" || !isAccount(a.Account) {
-		return false
-	}
-	typ, _, _ := strings.Cut(a.Resource, "/")
-	switch a.Service + " " + typ {
-	case "iam root", "sts assumed-role", "sts federated-user":
-		return true
-	case "iam user", "iam role":
-	default:
-		return false
-	}
-	if _, err := accounts.Get(r, store.Key{Account: a.Account, ID: accountID}); err != nil {
-		return true
-	}
-	_, path, n, _ := arnName(name, typ)
-	if typ == "user" {
-		u, err := users.Get(r, nameKey(a.Account, n))
-		return err == nil && u.Path == path
-	}
-	role, err := roles.Get(r, nameKey(a.Account, n))
-	return err == nil && role.Path == path
-}
-
-func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
 // GetRole describes a role.
 func (s *Service) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam.GetRoleOutput, error) {
@@ -118,7 +56,7 @@ func (s *Service) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam
 	if err != nil {
 		return nil, err
 	}
-	out := outRole(acct, &r)
+	out := s.outRole(acct, &r)
 	out.PermissionsBoundary, out.Tags, out.RoleLastUsed = r.boundary(), outTags(r.Tags), s.roleLastUsed(acct, &r)
 	return &awsiam.GetRoleOutput{Role: out}, nil
 }
@@ -136,7 +74,7 @@ func (s *Service) role(account, name string) (role, error) {
 
 // ListRoles lists the account's roles, without tags and boundaries, as IAM does.
 func (s *Service) ListRoles(ctx context.Context, in *awsiam.ListRolesInput) (*awsiam.ListRolesOutput, error) {
-	p, err := list(ctx, s, roles, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil, outRole)
+	p, err := list(ctx, s, roles, wants{in.PathPrefix, in.Marker, in.MaxItems}, nil, s.outRole)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +121,7 @@ func (s *Service) UpdateRoleDescription(ctx context.Context, in *awsiam.UpdateRo
 	if err != nil {
 		return nil, err
 	}
-	return &awsiam.UpdateRoleDescriptionOutput{Role: outRole(acct, &r)}, nil
+	return &awsiam.UpdateRoleDescriptionOutput{Role: s.outRole(acct, &r)}, nil
 }
 
 // UpdateAssumeRolePolicy replaces a role's trust policy.
@@ -195,8 +133,10 @@ func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *awsiam.UpdateA
 		return nil, err
 	}
 	err := roleKind.change(ctx, s, *in.RoleName, func(tx *store.Tx, r *role) error {
+		var err error
 		r.Trust = *in.PolicyDocument
-		return checkTrust(tx, r.Trust)
+		r.Trusted, err = checkTrust(tx, r.Trust)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -237,10 +177,10 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 	return &awsiam.DeleteRoleOutput{}, nil
 }
 
-func outRole(account string, r *role) *iamtypes.Role {
+func (s *Service) outRole(account string, r *role) *iamtypes.Role {
 	out := &iamtypes.Role{
 		Arn: aws.String(r.arn(account)), RoleId: aws.String(r.ID), RoleName: aws.String(r.Name), Path: aws.String(r.Path),
-		CreateDate: aws.Time(r.Created), AssumeRolePolicyDocument: escaped(r.Trust), MaxSessionDuration: aws.Int32(r.MaxSession),
+		CreateDate: aws.Time(r.Created), AssumeRolePolicyDocument: escaped(s.shownTrust(r)), MaxSessionDuration: aws.Int32(r.MaxSession),
 	}
 	if r.Description != "" {
 		out.Description = aws.String(r.Description)

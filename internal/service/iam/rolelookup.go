@@ -56,12 +56,16 @@ func (s *Service) RoleByName(_ context.Context, account, name string) (Role, err
 
 // RoleTrust returns a role's unique ID, trust policy and longest session. It is
 // what service/sts needs.
-func (s *Service) RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool) {
-	r, err := s.RoleByARN(ctx, roleARN)
-	if err != nil {
+func (s *Service) RoleTrust(_ context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool) {
+	account, _, name, ok := arnName(roleARN, "role")
+	if !ok {
 		return "", nil, 0, false
 	}
-	return r.ID, s.parsed.get(policy.Trust, r.Trust), r.MaxSession, true
+	r, err := roles.Get(s.store, nameKey(account, name))
+	if err != nil || r.arn(account) != roleARN {
+		return "", nil, 0, false
+	}
+	return r.ID, s.trust(&r), time.Duration(r.MaxSession) * time.Second, true
 }
 
 // UserExists reports whether the account's user of that name has that unique ID.

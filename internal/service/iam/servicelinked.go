@@ -46,7 +46,7 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.Create
 	if err != nil {
 		return nil, err
 	}
-	return &awsiam.CreateServiceLinkedRoleOutput{Role: outRole(acct, &r)}, nil
+	return &awsiam.CreateServiceLinkedRoleOutput{Role: s.outRole(acct, &r)}, nil
 }
 
 // EnsureServiceLinkedRole makes an AWS service's role in account unless it is

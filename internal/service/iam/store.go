@@ -62,7 +62,10 @@ func (g *group) arn(account string) string { return arn.IAM(account, "group"+g.P
 
 type role struct {
 	identity
-	Trust         string // document
+	Trust string // document
+	// Trusted holds the unique IDs of the users and roles that Trust names by their
+	// ARNs, as they were when it was set: one made again under the name is another.
+	Trusted       map[string]string
 	Description   string
 	MaxSession    int32  // seconds
 	ServiceLinked string // the service that owns the role, or empty

@@ -426,6 +426,36 @@ func TestFederationToken(t *testing.T) {
 	}
 }
 
+// Nobody inherits trust with a name: IAM keeps principals by their unique IDs.
+func TestTrustEndsWithItsUser(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	by := `{"AWS":["arn:aws:iam::` + account + `:user/ann"]}`
+	w.role(t, root, "r", by, "")
+	must(t, second(ann.assume(roleARN(account, "r"))))
+	user := aws.String("ann")
+	keys, err := root.iam.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: user})
+	must(t, err)
+	must(t, second(root.iam.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{UserName: user, AccessKeyId: keys.AccessKeyMetadata[0].AccessKeyId})))
+	was, err := root.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: user})
+	must(t, err)
+	must(t, second(root.iam.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: user})))
+	ann = w.user(t, root, "ann")
+	_, err = ann.assume(roleARN(account, "r"))
+	wantError(t, err, "AccessDenied", "")
+	role, err := root.iam.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("r")})
+	must(t, err)
+	if doc := *role.Role.AssumeRolePolicyDocument; !strings.Contains(doc, *was.User.UserId) || strings.Contains(doc, "user%2Fann") {
+		t.Errorf("the trust policy is shown as %s", doc)
+	}
+	// Setting the policy again means the new user.
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + by + `,"Action":"sts:AssumeRole"}]}`
+	must(t, second(root.iam.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("r"), PolicyDocument: &trust})))
+	must(t, second(ann.assume(roleARN(account, "r"))))
+}
+
 // Nobody inherits the sessions of a deleted user: not even a new user of its name.
 func TestSessionsEndWithTheirUser(t *testing.T) {
 	w := newWorld(t)
