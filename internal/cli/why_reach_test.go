@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// The command asks the daemon, shows its verdict and exits with it.
+func TestWhyReach(t *testing.T) {
+	var asked string
+	reachable := true
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/_drydock/ping":
+			_ = json.NewEncoder(w).Encode(Ping{PID: os.Getpid()})
+		case "/_drydock/why/reach":
+			asked = r.URL.Query().Encode()
+			v := reach.Verdict{Reachable: reachable, Source: netip.MustParseAddr("10.0.0.1"), Forward: []reach.Hop{{Kind: reach.KindInstance, ID: "i-1", OK: true}}}
+			if !reachable {
+				v.Explanations = []reach.Explanation{{Code: reach.CodeNoRoute, Text: "no way"}}
+			}
+			_ = json.NewEncoder(w).Encode(v)
+		}
+	}))
+	defer daemon.Close()
+	dir := t.TempDir()
+	record, err := json.Marshal(DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(infoFile(dir), record, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name      string
+		args      []string
+		reachable bool
+		code      int
+		out       string // in either stream
+		asked     string
+	}{
+		{"reachable", []string{"--from", "i-1", "--to", "example.com:443"}, true, 0, "reachable", "account=&from=i-1&port=443&protocol=tcp&region=us-east-1&to=example.com"},
+		{"not reachable", []string{"--from", "laptop", "--to", "i-1:22"}, false, 1, "because: NO_ROUTE_TO_DESTINATION", "account=&from=laptop&port=22&protocol=tcp&region=us-east-1&to=i-1"},
+		{"IPv6", []string{"--from", "i-1", "--to", "[2001:db8::1]:22"}, true, 0, "reachable", "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=2001%3Adb8%3A%3A1"},
+		{"without a port", []string{"--from", "i-1", "--to", "i-2", "--protocol", "icmp"}, true, 0, "reachable", "account=&from=i-1&port=&protocol=icmp&region=us-east-1&to=i-2"},
+		{"json", []string{"--from", "i-1", "--to", "i-2:22", "-o", "json"}, false, 1, `"reachable": false`, "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=i-2"},
+		{"dot", []string{"--from", "i-1", "--to", "i-2:22", "-o", "dot"}, true, 0, "digraph", "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=i-2"},
+		{"a port is missing", []string{"--from", "i-1", "--to", "i-2"}, true, 2, "has no port", ""},
+		{"a source is missing", []string{"--to", "i-2:22"}, true, 2, "--from is missing", ""},
+		{"an output nobody knows", []string{"--from", "i-1", "--to", "i-2:22", "-o", "svg"}, true, 2, "none of text, json and dot", ""},
+		{"an account that is none", []string{"--from", "i-1", "--to", "i-2:22", "--account", "1"}, true, 2, "12-digit", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("AWS_REGION", "")
+			t.Setenv("AWS_DEFAULT_REGION", "")
+			asked, reachable = "", tt.reachable
+			code, stdout, stderr := run(t, dir, append([]string{"why", "reach"}, tt.args...)...)
+			if code != tt.code || !strings.Contains(stdout+stderr, tt.out) || asked != tt.asked {
+				t.Errorf("exit code %d, asked %q\n%s%s", code, asked, stdout, stderr)
+			}
+		})
+	}
+}
