@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 )
 
@@ -100,6 +101,27 @@ func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
 		out = append(out, Item[T]{Key: e.key(), Value: v, Revision: e.rev})
 	}
 	return out, nil
+}
+
+// Scan calls fn for the records in scope whose IDs come after after, in the order
+// of List, until fn returns false. The scope must name an account and a region
+// (or Global). Unlike List it decodes and copies only what fn sees: a page of many.
+func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) bool) error {
+	entries := r.list(c.name(), c.prefix(s))
+	if after != "" {
+		from := path(Key{s.Account, s.Region, after})
+		entries = entries[sort.Search(len(entries), func(i int) bool { return entries[i].path > from }):]
+	}
+	for _, e := range entries {
+		v, err := decode[T](c, e)
+		if err != nil {
+			return err
+		}
+		if !fn(e.key(), v) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // Create writes a new record; ErrExists if k is taken.

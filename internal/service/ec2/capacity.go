@@ -240,14 +240,13 @@ func (h *vcpuHold) release(left int) {
 
 // runningVCPUs counts the vCPUs of a bucket's pending and running instances.
 func (s *Service) runningVCPUs(sc scope, code string) (int, error) {
-	items, err := instances.List(s.store, sc.all())
 	n := 0
-	for _, it := range items {
-		i := it.Value
+	err := instances.Scan(s.store, sc.all(), "", func(_ store.Key, i instanceRecord) bool {
 		if (i.State == statePending || i.State == stateRunning) && VCPUQuotaCode(i.Type, i.SpotRequestID != "") == code {
 			n += i.vcpus()
 		}
-	}
+		return true
+	})
 	return n, err
 }
 

@@ -150,6 +150,15 @@ func wantError(t testing.TB, err error, code, message string) {
 	}
 }
 
+// code is an AWS error's code.
+func code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
 func filter(name string, values ...string) []ec2types.Filter {
 	return []ec2types.Filter{{Name: aws.String(name), Values: values}}
 }

@@ -297,11 +297,13 @@ func (s *Service) DescribeInstances(ctx context.Context, in *awsec2.DescribeInst
 	if err := checkPageOfIDs(in.InstanceIds, "instancesSet", in.MaxResults); err != nil {
 		return nil, err
 	}
-	found, err := choose(s.store, instances, sc, instanceID, in.InstanceIds, match)
-	if err != nil {
-		return nil, err
+	var found []instanceRecord
+	var next *string
+	if len(in.InstanceIds) > 0 {
+		found, err = choose(s.store, instances, sc, instanceID, in.InstanceIds, match)
+	} else {
+		found, next, err = page(s.store, instances, sc, match, in.MaxResults, in.NextToken, limits{5, 1000})
 	}
-	found, next, err := paginate(found, func(i instanceRecord) string { return i.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,10 @@ type fleetCount struct {
 
 func (s *Service) countFleet(r store.Reader, sc scope, id string) (fleetCount, error) {
 	var c fleetCount
-	all, err := list(r, instances, sc, func(i instanceRecord) bool { return i.FleetID == id })
-	for _, i := range all {
+	err := instances.Scan(r, sc.all(), "", func(_ store.Key, i instanceRecord) bool {
+		if i.FleetID != id {
+			return true
+		}
 		isSpot := i.SpotRequestID != ""
 		*c.launched.of(isSpot) += max(i.FleetWeight, 0)
 		switch i.State {
@@ -35,7 +37,8 @@ func (s *Service) countFleet(r store.Reader, sc scope, id string) (fleetCount, e
 			c.live = append(c.live, i)
 			*c.fulfilled.of(isSpot) += i.FleetWeight
 		}
-	}
+		return true
+	})
 	return c, err
 }
 

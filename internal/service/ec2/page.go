@@ -2,10 +2,13 @@ package ec2
 
 import (
 	"encoding/base64"
+	"math"
 	"sort"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // limits are the bounds of an operation's MaxResults.
@@ -17,30 +20,78 @@ const tokenPrefix = "drydock/1/"
 // of the next. Tokens name the last item returned, so that a listing survives
 // changes between its pages. Without MaxResults and token everything is one page.
 func paginate[T any](items []T, id func(T) string, maxResults *int32, nextToken *string, lim limits) ([]T, *string, error) {
-	if t := aws.ToString(nextToken); t != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(t)
-		last, ok := strings.CutPrefix(string(raw), tokenPrefix)
-		if err != nil || !ok {
-			return nil, nil, errInvalidNextToken(t)
-		}
+	last, err := tokenID(nextToken)
+	if err != nil {
+		return nil, nil, err
+	}
+	if last != "" {
 		items = items[sort.Search(len(items), func(i int) bool { return id(items[i]) > last }):]
 	}
-	if maxResults == nil || *maxResults == 0 {
-		return items, nil, nil
+	n, err := lim.pageSize(maxResults)
+	if err != nil || len(items) <= n {
+		return items, nil, err
 	}
-	n := *maxResults
+	return items[:n], pageToken(id(items[n-1])), nil
+}
+
+// page returns one page of the resources of a scope that match, in the order of
+// their IDs, and the token of the next. It looks no further than the page goes.
+func page[T any](r store.Reader, c store.Collection[T], sc scope, match func(T) bool, maxResults *int32, nextToken *string, lim limits) ([]T, *string, error) {
+	after, err := tokenID(nextToken)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := lim.pageSize(maxResults)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]T, 0, min(n, 1000))
+	var last string
+	more := false
+	err = c.Scan(r, sc.all(), after, func(k store.Key, v T) bool {
+		if !match(v) {
+			return true
+		}
+		if len(out) == n {
+			more = true
+			return false
+		}
+		out, last = append(out, v), k.ID
+		return true
+	})
+	if err != nil || !more {
+		return out, nil, err
+	}
+	return out, pageToken(last), nil
+}
+
+// tokenID is the ID of the last resource of the page before; empty without a token.
+func tokenID(nextToken *string) (string, error) {
+	t := aws.ToString(nextToken)
+	if t == "" {
+		return "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(t)
+	last, ok := strings.CutPrefix(string(raw), tokenPrefix)
+	if err != nil || !ok {
+		return "", errInvalidNextToken(t)
+	}
+	return last, nil
+}
+
+func pageToken(last string) *string {
+	return aws.String(base64.RawURLEncoding.EncodeToString([]byte(tokenPrefix + last)))
+}
+
+// pageSize is how many results a page has; without MaxResults there is one page.
+func (lim limits) pageSize(maxResults *int32) (int, error) {
 	switch {
-	case n < lim.min:
-		return nil, nil, errMaxResultsTooSmall(n, lim.min)
-	case n > lim.max:
-		n = lim.max // EC2 caps silently
+	case maxResults == nil || *maxResults == 0:
+		return math.MaxInt, nil
+	case *maxResults < lim.min:
+		return 0, errMaxResultsTooSmall(*maxResults, lim.min)
 	}
-	if len(items) <= int(n) {
-		return items, nil, nil
-	}
-	items = items[:n]
-	token := base64.RawURLEncoding.EncodeToString([]byte(tokenPrefix + id(items[n-1])))
-	return items, &token, nil
+	return int(min(*maxResults, lim.max)), nil // EC2 caps silently
 }
 
 // checkPageOfIDs refuses MaxResults together with a list of IDs.
