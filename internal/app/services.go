@@ -120,17 +120,24 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Log:                d.log,
 	}))
 	d.ec2 = ec2.New(ec2.Config{
-		Store:           d.store,
-		Timing:          d.timing,
-		Profiles:        identities,
-		Machines:        d.machines,
-		VCPUQuota:       d.vcpuQuota,
+		Store:     d.store,
+		Timing:    d.timing,
+		Profiles:  identities,
+		Machines:  d.machines,
+		VCPUQuota: d.vcpuQuota,
+		Parameter: func(account, region, name string) (string, bool) {
+			return d.ssm.ImageParameter(account, region, name)
+		},
 		AuthorizeLaunch: d.authorizeLaunch,
 		Log:             d.log,
 	})
 	d.machines.ec2 = d.ec2
 	d.scaling = d.newAutoScaling()
-	d.ssm = ssm.New(ssm.Config{Store: d.store, Log: d.log})
+	d.ssm = ssm.New(ssm.Config{
+		Store: d.store,
+		Image: func(region, id string) bool { _, ok := d.ec2.ResolveImage(region, id); return ok },
+		Log:   d.log,
+	})
 	d.pricing = pricing.New()
 	eksQuotas := d.connectQuotas()
 	if err := d.quotas.Resume(ctx); err != nil {

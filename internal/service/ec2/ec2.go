@@ -110,6 +110,10 @@ type Config struct {
 	// pools, whose RunInstances request it is given; its error becomes that pool's.
 	// nil means every launch is allowed.
 	AuthorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	// Parameter returns the image ID that a parameter of SSM holds, named as in
+	// resolve:ssm:NAME; false if there is no such parameter of an image. nil knows
+	// the public ones only.
+	Parameter func(account, region, name string) (imageID string, ok bool)
 	// VCPUQuota is how many vCPUs an account may run of the bucket with a Service
 	// Quotas code (VCPUQuotaCode); nil means DefaultVCPUQuota of each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
@@ -131,6 +135,7 @@ type Service struct {
 	underWay fleetsUnderWay
 
 	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	parameter       func(account, region, name string) (string, bool)
 	vcpuQuota       func(ctx context.Context, account, region, code string) int
 }
 
@@ -139,7 +144,7 @@ func New(cfg Config) *Service {
 	s := &Service{
 		store: cfg.Store, clock: cfg.Clock, timing: cfg.Timing,
 		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
-		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota,
+		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota, parameter: cfg.Parameter,
 	}
 	if s.authorizeLaunch == nil {
 		s.authorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }

@@ -70,10 +70,15 @@ func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
 	return img, ok
 }
 
-// resolveImage also knows resolve:ssm:PARAMETER.
+// resolveImage also knows resolve:ssm:PARAMETER, an account's own or a public one.
 func (s *Service) resolveImage(sc scope, id string) (images.Image, bool) {
 	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
-		return images.ByName(sc.region, parameter)
+		if s.parameter == nil {
+			return images.ByName(sc.region, parameter)
+		}
+		if id, ok = s.parameter(sc.account, sc.region, parameter); !ok {
+			return images.Image{}, false
+		}
 	}
 	return s.ResolveImage(sc.region, id)
 }

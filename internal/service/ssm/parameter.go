@@ -97,6 +97,15 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 	return p, selector, err
 }
 
+// ImageParameter returns the image ID that a parameter holds, named by NAME,
+// NAME:VERSION, NAME:LABEL or its ARN; false if there is no such parameter of the
+// data type aws:ec2:image. It is what EC2 does with resolve:ssm:NAME.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ec2-aliases.html
+func (s *Service) ImageParameter(account, region, name string) (imageID string, ok bool) {
+	p, _, err := s.find(scope{account, region}, name)
+	return p.Value, err == nil && p.DataType == imageType
+}
+
 // GetParameter returns one parameter.
 func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput) (*awsssm.GetParameterOutput, error) {
 	sc := scopeOf(ctx)

@@ -12,9 +12,11 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// imageType is the data type of parameters that hold image IDs.
+const imageType = "aws:ec2:image"
 
 // maxParameters is how many parameters an account has in a region at most.
 // https://docs.aws.amazon.com/general/latest/gr/ssm.html#limits_ssm
@@ -87,9 +89,9 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if dataType == "" {
 		dataType = "text"
 	}
-	if dataType == "aws:ec2:image" {
+	if dataType == imageType {
 		// AWS deviation: AWS accepts and checks afterwards, with an event as the only sign.
-		if _, ok := images.ByID(sc.region, value); !ok {
+		if !s.image(sc.region, value) {
 			return nil, errValidation("The AMI ID %s does not exist in region %s.", value, sc.region)
 		}
 	} else if dataType != "text" {

@@ -15,12 +15,16 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
+	// Image reports whether a region has an image, for parameters of the data type
+	// aws:ec2:image; nil knows the public ones.
+	Image func(region, id string) bool
 	Clock clock.Clock // nil means the real one
 	Log   *slog.Logger
 }
@@ -28,12 +32,16 @@ type Config struct {
 // Service is the Systems Manager service.
 type Service struct {
 	store *store.Store
+	image func(region, id string) bool
 	clock clock.Clock
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, clock: cfg.Clock}
+	s := &Service{store: cfg.Store, image: cfg.Image, clock: cfg.Clock}
+	if s.image == nil {
+		s.image = func(region, id string) bool { _, ok := images.ByID(region, id); return ok }
+	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}

@@ -81,6 +81,32 @@ func TestPublicParameters(t *testing.T) {
 	}
 }
 
+func TestImageParameter(t *testing.T) {
+	var s *ssm.Service
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		s = ssm.New(ssm.Config{Store: st})
+		return []awsapi.Service{s.AWS()}
+	}})
+	account := srv.Account(t)
+	c := awsssm.NewFromConfig(srv.AWSConfig(account))
+	img, _ := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	for name, dataType := range map[string]string{"/golden": "aws:ec2:image", "/plain": "text"} {
+		if _, err := c.PutParameter(t.Context(), &awsssm.PutParameterInput{Name: &name, Value: &img.ID, Type: "String", DataType: &dataType}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const public = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
+	for name, want := range map[string]bool{
+		"/golden": true, "/golden:1": true, "/golden:2": false, "/plain": false, "/none": false, public: true,
+		"arn:aws:ssm:us-east-1:" + account + ":parameter/golden": true,
+	} {
+		got, ok := s.ImageParameter(account, testkit.Region, name)
+		if ok != want || ok && got != img.ID {
+			t.Errorf("%s: %s %v", name, got, ok)
+		}
+	}
+}
+
 func TestOwnParameters(t *testing.T) {
 	c := client(t)
 	ctx := t.Context()
