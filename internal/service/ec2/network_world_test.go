@@ -2,12 +2,14 @@ package ec2_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -85,4 +87,9 @@ func (w *world) setQuota(t testing.TB, code string, value float64) {
 	if err := w.service.SetQuota(t.Context(), w.account, testkit.Region, code, value); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func hasCode(err error, code string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == code
 }
