@@ -80,7 +80,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
 		return nil, err
 	}
-	d.iam = iam.New(iam.Config{Store: d.store, Log: d.log})
+	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@
 package iam
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -30,7 +31,10 @@ var ErrNoSuchInstanceProfile = errors.New("no such instance profile")
 type Config struct {
 	Store *store.Store     // required
 	Clock clock.WithTicker // nil is the real clock
-	Log   *slog.Logger     // nil is slog.Default()
+	// RoleUsage returns the ARNs of the resources for which a service, named as in
+	// eks.amazonaws.com, needs its role in an account, by region. Nil: there are none.
+	RoleUsage func(ctx context.Context, account, service string) map[string][]string
+	Log       *slog.Logger // nil is slog.Default()
 }
 
 // A Service is IAM for every account of the store.
@@ -39,11 +43,13 @@ type Service struct {
 	clock  clock.WithTicker
 	parsed documentCache
 	used   usageLog
+	// roleUsage may be nil.
+	roleUsage func(ctx context.Context, account, service string) map[string][]string
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, clock: cfg.Clock, parsed: documentCache{log: cfg.Log}}
+	s := &Service{store: cfg.Store, clock: cfg.Clock, roleUsage: cfg.RoleUsage, parsed: documentCache{log: cfg.Log}}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}

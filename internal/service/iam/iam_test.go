@@ -25,6 +25,8 @@ import (
 type world struct {
 	*testkit.Server
 	iam *iam.Service
+	// usage is what needs the roles of services, by region.
+	usage map[string][]string
 }
 
 func newWorld(t *testing.T) *world {
@@ -32,7 +34,8 @@ func newWorld(t *testing.T) *world {
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
 	check(t, err)
 	t.Cleanup(func() { check(t, st.Close()) })
-	w := &world{iam: iam.New(iam.Config{Store: st})}
+	w := &world{}
+	w.iam = iam.New(iam.Config{Store: st, RoleUsage: func(context.Context, string, string) map[string][]string { return w.usage }})
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,
 		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS()} },

@@ -303,6 +303,18 @@ func TestServiceLinkedRoles(t *testing.T) {
 		check(t, err)
 		must[*awsiam.GetPolicyOutput](t)(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: &r.AttachedPolicies[0]}))
 	}
+	// While the service needs it, it stays, and the status says for what.
+	cluster := "arn:aws:eks:us-east-1:" + account + ":cluster/dev"
+	w.usage = map[string][]string{"us-east-1": {cluster}}
+	kept := must[*awsiam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName})).DeletionTaskId
+	failed := must[*awsiam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: kept}))
+	if failed.Status != iamtypes.DeletionTaskStatusTypeFailed || failed.Reason.RoleUsageList[0].Resources[0] != cluster {
+		t.Errorf("%+v", failed)
+	}
+	_, err = c.GetRole(ctx, &awsiam.GetRoleInput{RoleName: made.RoleName})
+	check(t, err)
+	w.usage = nil
+
 	task := must[*awsiam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName})).DeletionTaskId
 	status := must[*awsiam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: task}))
 	if status.Status != iamtypes.DeletionTaskStatusTypeSucceeded {

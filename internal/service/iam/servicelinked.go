@@ -3,8 +3,11 @@ package iam
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
@@ -95,33 +98,64 @@ func (s *Service) createServiceRole(ctx context.Context, account, service, suffi
 	})
 }
 
-// DeleteServiceLinkedRole removes a service's role at once. AWS asks the service
-// first; services here make the role again when they need it.
+// deletions are the last attempts to delete the roles of services that failed, by
+// the roles' names.
+var deletions = store.NewCollection[deletion]("iam", "service-role-deletion")
+
+type deletion struct {
+	Task  string
+	Usage map[string][]string // ARNs of what needs the role, by region
+}
+
+// DeleteServiceLinkedRole removes a service's role at once, unless the service
+// still has resources that need it: then the deletion fails, as its status says.
 func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.DeleteServiceLinkedRoleInput) (*awsiam.DeleteServiceLinkedRoleOutput, error) {
+	r, err := roleKind.read(ctx, s.store, *in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	if r.ServiceLinked == "" {
+		return nil, noSuchRole(*in.RoleName)
+	}
 	acct := awsapi.CallFrom(ctx).Account
-	task := ""
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		r, err := roles.Get(tx, nameKey(acct, *in.RoleName))
-		if err == nil && r.ServiceLinked == "" {
-			err = store.ErrNotFound
-		}
-		if err != nil {
+	failed := deletion{Task: "task" + r.Path + r.Name + "/" + ids.UUID()}
+	if s.roleUsage != nil {
+		failed.Usage = s.roleUsage(ctx, acct, r.ServiceLinked)
+	}
+	key := nameKey(acct, r.Name)
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := roles.Get(tx, key); err != nil {
 			return orElse(err, noSuchRole(*in.RoleName))
 		}
-		roles.Delete(tx, nameKey(acct, r.Name))
-		task = "task" + r.Path + r.Name + "/" + ids.UUID()
+		if len(failed.Usage) > 0 {
+			return deletions.Put(tx, key, failed)
+		}
+		roles.Delete(tx, key)
+		deletions.Delete(tx, key)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &awsiam.DeleteServiceLinkedRoleOutput{DeletionTaskId: &task}, nil
+	return &awsiam.DeleteServiceLinkedRoleOutput{DeletionTaskId: &failed.Task}, nil
 }
 
-// GetServiceLinkedRoleDeletionStatus tells that the deletion is done.
-func (s *Service) GetServiceLinkedRoleDeletionStatus(_ context.Context, in *awsiam.GetServiceLinkedRoleDeletionStatusInput) (*awsiam.GetServiceLinkedRoleDeletionStatusOutput, error) {
-	if !strings.HasPrefix(*in.DeletionTaskId, "task/aws-service-role/") {
+// GetServiceLinkedRoleDeletionStatus tells how a deletion ended.
+func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context, in *awsiam.GetServiceLinkedRoleDeletionStatusInput) (*awsiam.GetServiceLinkedRoleDeletionStatusOutput, error) {
+	path := strings.Split(*in.DeletionTaskId, "/")
+	if len(path) != 5 || path[0] != "task" || path[1] != "aws-service-role" {
 		return nil, invalidInput("The deletion task id is invalid.") // no source
+	}
+	key := nameKey(awsapi.CallFrom(ctx).Account, path[3])
+	if d, err := deletions.Get(s.store, key); err == nil && d.Task == *in.DeletionTaskId {
+		out := &iamtypes.DeletionTaskFailureReasonType{Reason: aws.String("The role is used by resources of the service.")} // from memory
+		for _, region := range slices.Sorted(maps.Keys(d.Usage)) {
+			out.RoleUsageList = append(out.RoleUsageList, iamtypes.RoleUsageType{Region: &region, Resources: d.Usage[region]})
+		}
+		return &awsiam.GetServiceLinkedRoleDeletionStatusOutput{Status: iamtypes.DeletionTaskStatusTypeFailed, Reason: out}, nil
+	}
+	if _, err := roles.Get(s.store, key); err == nil {
+		return nil, noSuchEntity("The deletion task %s cannot be found.", *in.DeletionTaskId) // from memory
 	}
 	return &awsiam.GetServiceLinkedRoleDeletionStatusOutput{Status: iamtypes.DeletionTaskStatusTypeSucceeded}, nil
 }
