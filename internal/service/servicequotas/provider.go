@@ -3,7 +3,6 @@ package servicequotas
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
@@ -92,81 +91,4 @@ func (f Fixed) Quotas(context.Context, string, string) ([]quotas.Quota, error) {
 // Set refuses.
 func (f Fixed) Set(context.Context, string, string, string, float64) error {
 	return awserr.NotImplemented("increasing quotas of " + string(f))
-}
-
-// Own is a provider for a service that keeps the values of its quotas itself.
-type Own struct {
-	Service string
-	// All are its quotas; their values do not matter.
-	All []quotas.Quota
-	// Value and Change read and write what holds.
-	Value  func(account, region, code string) (float64, error)
-	Change func(ctx context.Context, account, region, code string, value float64) error
-}
-
-var _ Provider = Own{}
-
-// ServiceCode is the service's code.
-func (o Own) ServiceCode() string { return o.Service }
-
-// Quotas returns All with the account's values.
-func (o Own) Quotas(_ context.Context, account, region string) ([]quotas.Quota, error) {
-	all := slices.Clone(o.All)
-	for i, q := range all {
-		value, err := o.Value(account, region, q.Code)
-		if err != nil {
-			return nil, err
-		}
-		all[i].Value = value
-	}
-	return all, nil
-}
-
-// Set changes what holds.
-func (o Own) Set(ctx context.Context, account, region, code string, value float64) error {
-	return o.Change(ctx, account, region, code, value)
-}
-
-// Joined is a provider of one service whose quotas several keep. The first that
-// has a quota speaks for it.
-type Joined []Provider
-
-var _ Provider = Joined{}
-
-// ServiceCode is the service's code.
-func (j Joined) ServiceCode() string { return j[0].ServiceCode() }
-
-// Quotas returns all quotas of all.
-func (j Joined) Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error) {
-	var out []quotas.Quota
-	for _, p := range j {
-		all, err := p.Quotas(ctx, account, region)
-		if err != nil {
-			return nil, err
-		}
-		for _, q := range all {
-			if !has(out, q.Code) {
-				out = append(out, q)
-			}
-		}
-	}
-	return out, nil
-}
-
-func has(all []quotas.Quota, code string) bool {
-	return slices.ContainsFunc(all, func(q quotas.Quota) bool { return q.Code == code })
-}
-
-// Set changes a quota where it is kept.
-func (j Joined) Set(ctx context.Context, account, region, code string, value float64) error {
-	for _, p := range j {
-		all, err := p.Quotas(ctx, account, region)
-		if err != nil {
-			return err
-		}
-		if has(all, code) {
-			return p.Set(ctx, account, region, code, value)
-		}
-	}
-	return errNoQuota()
 }
