@@ -219,3 +219,35 @@ func TestUsersHaveNoOtherCredentials(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+func TestPoliciesGrantingServiceAccess(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	c, account := w.root(t)
+	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann"), Path: aws.String("/a/")})
+	check(t, err)
+	_, err = c.CreateGroup(ctx, &awsiam.CreateGroupInput{GroupName: aws.String("devs")})
+	check(t, err)
+	_, err = c.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("devs"), UserName: aws.String("ann")})
+	check(t, err)
+	_, err = c.PutGroupPolicy(ctx, &awsiam.PutGroupPolicyInput{GroupName: aws.String("devs"), PolicyName: aws.String("read"), PolicyDocument: aws.String(readerDoc)})
+	check(t, err)
+	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: aws.String("ann"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")})
+	check(t, err)
+	out := must[*awsiam.ListPoliciesGrantingServiceAccessOutput](t)(c.ListPoliciesGrantingServiceAccess(ctx, &awsiam.ListPoliciesGrantingServiceAccessInput{
+		Arn: aws.String("arn:aws:iam::" + account + ":user/a/ann"), ServiceNamespaces: []string{"iam", "ec2", "sqs"},
+	}))
+	var got []string
+	for _, e := range out.PoliciesGrantingServiceAccess {
+		for _, p := range e.Policies {
+			got = append(got, *e.ServiceNamespace+": "+string(p.PolicyType)+" "+*p.PolicyName+" "+aws.ToString(p.EntityName)+string(p.EntityType)+aws.ToString(p.PolicyArn))
+		}
+	}
+	want := []string{
+		"ec2: MANAGED AmazonEKSClusterPolicy arn:aws:iam::aws:policy/AmazonEKSClusterPolicy",
+		"iam: MANAGED AmazonEKSClusterPolicy arn:aws:iam::aws:policy/AmazonEKSClusterPolicy", "iam: INLINE read devsGROUP",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
@@ -75,7 +74,7 @@ func (id *identity) putInline(k ownerKind, name, document string) error {
 	id.Inline[name] = document
 	total := 0
 	for _, d := range id.Inline {
-		total += policyBytes(d)
+		total += policy.Size(d)
 	}
 	if total > k.inlineBytes {
 		return inlinePoliciesTooLarge(k.inlineBytes, k.word, id.Name)
@@ -180,17 +179,6 @@ func (id *identity) attached(pathPrefix *string) []iamtypes.AttachedPolicy {
 		}
 	}
 	return out
-}
-
-// policyBytes is a document's size as IAM's quotas count it.
-func policyBytes(document string) int {
-	n := 0
-	for _, r := range document {
-		if !unicode.IsSpace(r) {
-			n++
-		}
-	}
-	return n
 }
 
 // escaped is how IAM answers documents: percent-encoded by RFC 3986.

@@ -104,6 +104,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "GetPolicy", Members: "PolicyArn"},
 		{Name: "ListPolicies", Members: "Scope OnlyAttached PathPrefix PolicyUsageFilter Marker MaxItems"},
 		{Name: "ListEntitiesForPolicy", Members: "PolicyArn EntityFilter PathPrefix PolicyUsageFilter Marker MaxItems"},
+		{Name: "ListPoliciesGrantingServiceAccess", Members: "Arn ServiceNamespaces Marker"},
 		{Name: "DeletePolicy", Members: "PolicyArn"},
 		{Name: "CreatePolicyVersion", Members: "PolicyArn PolicyDocument SetAsDefault"},
 		{Name: "GetPolicyVersion", Members: "PolicyArn VersionId"},

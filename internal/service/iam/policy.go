@@ -73,7 +73,7 @@ func checkManagedDocument(document string) error {
 		return malformedDocument(err)
 	case doc.Version != policy.Version2012:
 		return malformedDocument(&policy.MalformedError{Message: "Policy document must be version 2012-10-17 or greater."})
-	case policyBytes(document) > maxPolicyBytes:
+	case policy.Size(document) > maxPolicyBytes:
 		return quotaExceeded("PolicySize", maxPolicyBytes)
 	}
 	return nil

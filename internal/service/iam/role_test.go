@@ -298,7 +298,7 @@ func TestServiceLinkedRoles(t *testing.T) {
 	wantError(t, err, "UnmodifiableEntity", "Cannot perform the operation on the protected role 'AWSServiceRoleForAmazonEKSNodegroup' - this role is only modifiable by AWS")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("lex.amazonaws.com")})
 	wantError(t, err, "NotImplemented", "")
-	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com"} {
+	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com"} {
 		r, err := w.iam.EnsureServiceLinkedRole(ctx, account, s)
 		check(t, err)
 		must[*awsiam.GetPolicyOutput](t)(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: &r.AttachedPolicies[0]}))

@@ -15,7 +15,7 @@ import (
 // not exist; of accounts that nobody has used yet nothing is known. It returns the
 // unique IDs of those that exist, by ARN.
 func checkTrust(r store.Reader, document string) (map[string]string, error) {
-	if policyBytes(document) > maxTrustBytes {
+	if policy.Size(document) > maxTrustBytes {
 		return nil, quotaExceeded("ACLSizePerRole", maxTrustBytes)
 	}
 	doc, err := policy.Parse(policy.Trust, document)

@@ -1,0 +1,74 @@
+package iam
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// An entity is a user, group or role with the policies that bind it.
+type entity struct {
+	policies  policy.Policies
+	principal policy.Principal
+	keys      map[string][]string // that every request of it has, in lower case
+}
+
+// entity finds the user, group or role of account that a request names by its ARN.
+func (s *Service) entity(account, entityARN string) (entity, error) {
+	a, err := arn.Parse(entityARN)
+	typ, _, _ := strings.Cut(a.Resource, "/")
+	if err != nil || a.Service != "iam" || !slices.Contains([]string{"user", "group", "role"}, typ) {
+		// https://github.com/aws/aws-cli/issues/4032
+		return entity{}, invalidInput("Invalid Entity Arn: %s does not clearly define entity type and name.", entityARN)
+	}
+	_, _, name, _ := arnName(entityARN, typ)
+	if a.Account != account {
+		return entity{}, noSuchEntity("The %s with name %s cannot be found.", typ, name)
+	}
+	e := entity{principal: policy.Principal{Account: account, ARN: entityARN}}
+	p := awsapi.Principal{Account: account, ARN: entityARN, Name: name}
+	var missing error
+	switch typ {
+	case "user":
+		u, err := users.Get(s.store, nameKey(account, name))
+		if err != nil || u.arn(account) != entityARN {
+			missing = noSuchUser(name)
+		}
+		p.Type, p.UserID, p.Tags = awsapi.IAMUser, u.ID, tagMap(u.Tags)
+	case "role":
+		r, err := roles.Get(s.store, nameKey(account, name))
+		if err != nil || r.arn(account) != entityARN {
+			missing = noSuchRole(name)
+		}
+		p.Type, p.UserID, p.RoleARN, p.Tags = awsapi.AssumedRole, r.ID+":simulated", entityARN, tagMap(r.Tags)
+		e.principal.RoleARN = entityARN
+	case "group":
+		g, err := groups.Get(s.store, nameKey(account, name))
+		if err != nil || g.arn(account) != entityARN {
+			return e, noSuchGroup(name)
+		}
+		s.addIdentity(&e.policies, account, entityARN, &g.identity)
+		e.keys = map[string][]string{"aws:principalaccount": {account}}
+		return e, nil
+	}
+	if missing != nil {
+		return e, missing
+	}
+	e.policies, _ = s.PoliciesOf(p)
+	e.principal.ID = p.UserID
+	e.keys = map[string][]string{
+		"aws:principalaccount": {account}, "aws:principalarn": {entityARN}, "aws:userid": {p.UserID}, "aws:principaltype": {"User"},
+	}
+	if p.Type == awsapi.IAMUser {
+		e.keys["aws:username"] = []string{name}
+	} else {
+		e.keys["aws:principaltype"] = []string{"AssumedRole"}
+	}
+	for k, v := range p.Tags {
+		e.keys["aws:principaltag/"+strings.ToLower(k)] = []string{v}
+	}
+	return e, nil
+}

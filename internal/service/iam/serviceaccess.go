@@ -1,0 +1,95 @@
+package iam
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// ListPoliciesGrantingServiceAccess lists, for each service, the policies of a
+// user, group or role that allow any of its actions; of a user also those of the
+// groups. Boundaries and denies do not count.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListPoliciesGrantingServiceAccess.html
+func (s *Service) ListPoliciesGrantingServiceAccess(ctx context.Context, in *awsiam.ListPoliciesGrantingServiceAccessInput) (*awsiam.ListPoliciesGrantingServiceAccessOutput, error) {
+	var c checks
+	c.arn("arn", *in.Arn)
+	if n := len(in.ServiceNamespaces); n < 1 || n > 200 {
+		c.fail("["+strconv.Itoa(n)+" namespaces]", "serviceNamespaces", "Member must have length between 1 and 200, inclusive")
+	}
+	for _, ns := range in.ServiceNamespaces {
+		c.length("serviceNamespaces", ns, 1, 64)
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.Arn)
+	if err != nil {
+		return nil, err
+	}
+	var list []iamtypes.ListPoliciesGrantingServiceAccessEntry
+	for _, ns := range slices.Compact(slices.Sorted(slices.Values(in.ServiceNamespaces))) {
+		entry := iamtypes.ListPoliciesGrantingServiceAccessEntry{ServiceNamespace: &ns, Policies: []iamtypes.PolicyGrantingServiceAccess{}}
+		for _, src := range e.policies.Identity {
+			if allowsService(src.Document, ns) {
+				entry.Policies = append(entry.Policies, outGranting(src.Name))
+			}
+		}
+		list = append(list, entry)
+	}
+	p, err := paginate(list, func(e iamtypes.ListPoliciesGrantingServiceAccessEntry) string { return *e.ServiceNamespace }, in.Marker, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListPoliciesGrantingServiceAccessOutput{PoliciesGrantingServiceAccess: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
+// outGranting describes a policy by its source's name: the ARN of a managed one,
+// or that of the owner and the name of an inline one.
+func outGranting(source string) iamtypes.PolicyGrantingServiceAccess {
+	name := source[strings.LastIndexByte(source, '/')+1:]
+	out := iamtypes.PolicyGrantingServiceAccess{PolicyName: &name}
+	if strings.Contains(source, ":policy/") {
+		out.PolicyType, out.PolicyArn = iamtypes.PolicyTypeManaged, &source
+		return out
+	}
+	owner := source[:len(source)-len(name)-1]
+	entity := owner[strings.LastIndexByte(owner, '/')+1:]
+	out.PolicyType, out.EntityName = iamtypes.PolicyTypeInline, &entity
+	for _, t := range []struct {
+		mark string
+		typ  iamtypes.PolicyOwnerEntityType
+	}{{":user/", iamtypes.PolicyOwnerEntityTypeUser}, {":group/", iamtypes.PolicyOwnerEntityTypeGroup}, {":role/", iamtypes.PolicyOwnerEntityTypeRole}} {
+		if strings.Contains(owner, t.mark) {
+			out.EntityType = t.typ
+		}
+	}
+	return out
+}
+
+// allowsService says that a statement of doc allows an action of the service.
+func allowsService(doc *policy.Document, namespace string) bool {
+	covers := func(action string) bool {
+		vendor, _, _ := strings.Cut(action, ":")
+		return vendor == "*" || strings.EqualFold(vendor, namespace)
+	}
+	for i := range doc.Statements {
+		st := &doc.Statements[i]
+		switch {
+		case st.Deny:
+		case slices.ContainsFunc(st.Actions, covers):
+			return true
+		case st.NotActions != nil && !slices.ContainsFunc(st.NotActions, func(a string) bool {
+			return a == "*" || covers(a) && strings.HasSuffix(a, ":*")
+		}):
+			return true
+		}
+	}
+	return false
+}
