@@ -196,15 +196,13 @@ func reachEndpoint(r store.Reader, sc scope, v vpcEndpointRecord) reach.Resource
 		Interfaces: v.InterfaceIDs, Policy: v.Policy,
 	}
 	if v.Gateway {
-		out.Type = reach.GatewayEndpoint
-		for _, p := range reachPrefixLists(sc.region) {
-			if p.Name == v.ServiceName {
-				out.PrefixList = p.ID
-			}
-		}
+		out.Type, out.PrefixList = reach.GatewayEndpoint, v.prefixList(sc.region)
 		return out
 	}
-	out.Names, out.PrivateNames = v.reachNames(r, sc)
+	out.Names = v.dnsNames(r, sc)
+	if v.PrivateDNS {
+		out.PrivateNames = v.service(sc.region).privateDNSNames()
+	}
 	return out
 }
 

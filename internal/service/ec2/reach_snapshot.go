@@ -91,7 +91,7 @@ func (r *reachRegion) stop() {
 func (s *Service) updateReach(r *reachRegion, sc scope) (*reach.Snapshot, error) {
 	if r.snapshot == nil {
 		d := reach.New(sc.region).Edit()
-		for _, p := range reachPrefixLists(sc.region) {
+		for _, p := range managedPrefixLists(sc.region) {
 			d.Put(reachPrefixList(p))
 		}
 		r.snapshot = d.Snapshot()
