@@ -457,30 +457,35 @@ func TestBenchThroughput(t *testing.T) {
 		t.Logf("drydock: GetCallerIdentity %.0f/s, DescribeInstances of 100 %.0f/s (no moto_server to compare with)", ours[0], ours[1])
 		return
 	}
+	cfg := startMoto(t, moto, d.config())
+	theirs := throughput(t, ctx, cfg)
+	t.Logf("GetCallerIdentity: %.0f/s, moto %.0f/s: %.0f times", ours[0], theirs[0], ours[0]/theirs[0])
+	t.Logf("DescribeInstances of 100: %.0f/s, moto %.0f/s: %.0f times", ours[1], theirs[1], ours[1]/theirs[1])
+}
+
+// startMoto runs moto_server until the test ends and returns a configuration for it.
+func startMoto(t *testing.T, moto string, cfg aws.Config) aws.Config {
+	t.Helper()
 	cmd := exec.Command(moto, "-H", "127.0.0.1", "-p", "45321")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-	}()
-	cfg := d.config()
+	})
 	cfg.BaseEndpoint = aws.String("http://127.0.0.1:45321")
 	deadline := time.Now().Add(time.Minute)
 	for {
-		_, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+		_, err := awssts.NewFromConfig(cfg).GetCallerIdentity(t.Context(), &awssts.GetCallerIdentityInput{})
 		if err == nil {
-			break
+			return cfg
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
 		<-time.After(200 * time.Millisecond)
 	}
-	theirs := throughput(t, ctx, cfg)
-	t.Logf("GetCallerIdentity: %.0f/s, moto %.0f/s: %.0f times", ours[0], theirs[0], ours[0]/theirs[0])
-	t.Logf("DescribeInstances of 100: %.0f/s, moto %.0f/s: %.0f times", ours[1], theirs[1], ours[1]/theirs[1])
 }
 
 func throughput(t *testing.T, ctx context.Context, cfg aws.Config) [2]float64 {

@@ -227,6 +227,9 @@ func (s *Service) sdkInstance(sc scope, i instanceRecord) ec2types.Instance {
 		nic := s.sdkInstanceInterface(sc, e, publicDNS)
 		if n == 0 {
 			out.SecurityGroups, out.SourceDestCheck = nic.Groups, nic.SourceDestCheck
+			if len(e.IPv6) > 0 {
+				out.Ipv6Address = aws.String(e.IPv6[0])
+			}
 		}
 		out.NetworkInterfaces = append(out.NetworkInterfaces, nic)
 	}
@@ -496,7 +499,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"instance.group-id":                            primary(groups),
 		"instance.group-name":                          primary(names),
 		"ip-address":                                   one(func(i v) string { return i.PublicIP }),
-		"ipv6-address":                                 never[v],
+		"ipv6-address":                                 nics(func(e networkInterfaceRecord) []string { return e.IPv6 }),
 		"kernel-id":                                    never[v],
 		"key-name":                                     one(func(i v) string { return i.KeyName }),
 		"launch-index":                                 func(i v) []string { return []string{strconv.Itoa(int(i.LaunchIndex))} },
@@ -531,7 +534,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"network-interface.description":                                 nic(func(e networkInterfaceRecord) string { return e.Description }),
 		"network-interface.group-id":                                    nics(groups),
 		"network-interface.group-name":                                  nics(names),
-		"network-interface.ipv6-addresses.ipv6-address":                 never[v],
+		"network-interface.ipv6-addresses.ipv6-address":                 nics(func(e networkInterfaceRecord) []string { return e.IPv6 }),
 		"network-interface.mac-address":                                 nic(func(e networkInterfaceRecord) string { return e.MAC }),
 		"network-interface.network-interface-id":                        nic(func(e networkInterfaceRecord) string { return e.ID }),
 		"network-interface.owner-id":                                    nic(func(networkInterfaceRecord) string { return sc.account }),

@@ -263,3 +263,34 @@ func TestParallelLaunchesAndTerminations(t *testing.T) {
 		t.Errorf("%d machines run", n)
 	}
 }
+
+func TestLaunchWithPrefixesAndIPv6(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	vpc := must(w.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(true)}))(t).Vpc
+	block := must(w.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{*vpc.VpcId}}))(t).Vpcs[0].Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock
+	sn := must(w.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: vpc.VpcId, CidrBlock: aws.String("10.0.0.0/24"), Ipv6CidrBlock: aws.String((*block)[:len(*block)-2] + "64")}))(t).Subnet.SubnetId
+	got := w.launch(t, 2, func(in *awsec2.RunInstancesInput) {
+		in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{
+			{DeviceIndex: aws.Int32(0), SubnetId: sn, Ipv4PrefixCount: aws.Int32(2), Ipv6AddressCount: aws.Int32(1)},
+			{DeviceIndex: aws.Int32(1), SubnetId: sn, SecondaryPrivateIpAddressCount: aws.Int32(3)},
+		}
+	})
+	seen := map[string]bool{}
+	for _, i := range got {
+		if i.Ipv6Address == nil || len(i.NetworkInterfaces) != 2 || len(i.NetworkInterfaces[0].Ipv4Prefixes) != 2 || len(i.NetworkInterfaces[1].PrivateIpAddresses) != 4 {
+			t.Fatalf("got %+v", i.NetworkInterfaces)
+		}
+		for _, a := range []string{*i.Ipv6Address, *i.NetworkInterfaces[0].Ipv4Prefixes[0].Ipv4Prefix, *i.NetworkInterfaces[0].Ipv4Prefixes[1].Ipv4Prefix} {
+			if seen[a] {
+				t.Errorf("%s is there twice", a)
+			}
+			seen[a] = true
+		}
+	}
+	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{*got[0].InstanceId, *got[1].InstanceId}}))(t)
+	w.await(t, "terminated", *got[0].InstanceId, *got[1].InstanceId)
+	if free := *must(w.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{*sn}}))(t).Subnets[0].AvailableIpAddressCount; free != 251 {
+		t.Errorf("%d addresses are free", free)
+	}
+}

@@ -25,6 +25,12 @@ func (l launch) chunkSize() int {
 	if l.spot != nil {
 		each++
 	}
+	for _, nic := range l.nics { // each IPv6 address is a record
+		each += len(nic.spec.ipv6) + nic.spec.extra6
+		if nic.spec.subnet.AssignIPv6 {
+			each++
+		}
+	}
 	n := min(chunkInstances, (chunkWrites-8)/each)
 	if size := len(aws.ToString(l.in.UserData)); size > 0 {
 		n = min(n, max(1, 700_000/(size+4096)))
@@ -109,7 +115,7 @@ func (s *Service) affordable(sc scope, l launch) (int, error) {
 			return 0, err
 		}
 		pools[sn.ID] = pool
-		perSubnet[sn.ID] += 1 + len(nic.spec.secondary) + nic.spec.extra
+		perSubnet[sn.ID] += 1 + len(nic.spec.secondary) + nic.spec.extra + 16*(len(nic.spec.prefixes)+nic.spec.extraPrefix)
 	}
 	count := l.max
 	for id, each := range perSubnet {

@@ -21,6 +21,8 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 			return errCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
 		case in.PrivateIpAddress != nil:
 			return errCombination("Network interfaces and an instance-level private address may not be specified on the same request")
+		case in.Ipv6AddressCount != nil || len(in.Ipv6Addresses) > 0:
+			return errCombination("Network interfaces and an instance-level IPv6 addresses may not be specified on the same request") // from memory
 		}
 	}
 	for _, name := range in.SecurityGroups {
@@ -34,6 +36,7 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 	if len(specs) == 0 {
 		specs = []ec2types.InstanceNetworkInterfaceSpecification{{
 			DeviceIndex: aws.Int32(0), SubnetId: in.SubnetId, Groups: groups, PrivateIpAddress: in.PrivateIpAddress, DeleteOnTermination: aws.Bool(true),
+			Ipv6AddressCount: in.Ipv6AddressCount, Ipv6Addresses: in.Ipv6Addresses,
 		}}
 	}
 	seen := map[[2]int32]bool{}
@@ -62,10 +65,11 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 		if nic.spec.subnet.Zone != l.subnet.Zone {
 			return errInvalidParameter("All network interfaces of an instance must be in the same Availability Zone.")
 		}
-		if n := 1 + len(nic.spec.secondary) + nic.spec.extra; n > l.typ.IPv4PerENI {
+		// A prefix takes the place of an address.
+		if n := 1 + len(nic.spec.secondary) + nic.spec.extra + len(nic.spec.prefixes) + nic.spec.extraPrefix; n > l.typ.IPv4PerENI {
 			return errTooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
-		if l.max > 1 && (nic.existing != "" || nic.spec.primary != "" || len(nic.spec.secondary) > 0) {
+		if l.max > 1 && (nic.existing != "" || nic.spec.primary != "" || len(nic.spec.secondary)+len(nic.spec.prefixes)+len(nic.spec.ipv6) > 0) {
 			return errCombination("Network interfaces and private addresses can be specified only when launching a single instance.")
 		}
 	}
@@ -107,6 +111,18 @@ func (s *Service) planInterface(sc scope, l *launch, in ec2types.InstanceNetwork
 		} else {
 			nic.spec.secondary = append(nic.spec.secondary, aws.ToString(a.PrivateIpAddress))
 		}
+	}
+	if nic.spec.extra6, err = addressCount(in.Ipv6AddressCount, "ipv6AddressCount"); err != nil {
+		return nic, err
+	}
+	if nic.spec.extraPrefix, err = addressCount(in.Ipv4PrefixCount, "ipv4PrefixCount"); err != nil {
+		return nic, err
+	}
+	for _, a := range in.Ipv6Addresses {
+		nic.spec.ipv6 = append(nic.spec.ipv6, aws.ToString(a.Ipv6Address))
+	}
+	for _, p := range in.Ipv4Prefixes {
+		nic.spec.prefixes = append(nic.spec.prefixes, aws.ToString(p.Ipv4Prefix))
 	}
 	_, err = resolveGroups(s.store, sc, sn.VPCID, in.Groups)
 	return nic, err
