@@ -25,6 +25,7 @@ import (
 	"github.com/aws/smithy-go"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -199,7 +200,12 @@ func (x *exchange) run() (out any, err error) {
 	if x.handler.isDryRun(x.in) {
 		return nil, x.dryRun(ctx)
 	}
-	return x.answer(ctx)
+	out, err = x.answer(ctx)
+	// Handlers that decide for themselves (sts:AssumeRole) add why to their errors.
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		x.noteDenial(denial)
+	}
+	return out, err
 }
 
 func (x *exchange) readAuthorization() error {
@@ -300,13 +306,24 @@ func (x *exchange) authorize(ctx context.Context) error {
 	}
 	err := x.s.cfg.Authorize(ctx, &x.call, x.in)
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
-		x.denial = denial
-		x.s.cfg.Journal.Append(journal.Entry{
-			Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision, Fields: denial.Record(x.call.RequestID),
-		})
+		x.noteDenial(denial)
 		return denial.Render()
 	}
 	return err
+}
+
+// noteDenial remembers why the call is denied, for explanations.
+func (x *exchange) noteDenial(denial *authz.Denial) {
+	x.denial = denial
+	account := x.call.Account
+	if account == "" { // nobody signed: it is about somebody's role
+		if a, err := arn.Parse(denial.Request.Resource); err == nil {
+			account = a.Account
+		}
+	}
+	x.s.cfg.Journal.Append(journal.Entry{
+		Time: x.start, Account: account, Region: x.call.Region, Kind: journal.KindDecision, Fields: denial.Record(x.call.RequestID),
+	})
 }
 
 // dryRun answers EC2's DryRun: the caller may do it, and nothing was done.

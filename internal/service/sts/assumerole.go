@@ -2,6 +2,7 @@ package sts
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -49,8 +50,8 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 		keys["sts:externalid"] = []string{*in.ExternalId}
 	}
 	for _, action := range opts.actions("sts:AssumeRole") {
-		if d := s.mayAssume(ctx, action, *in.RoleArn, trust, keys); !d.Allowed {
-			return nil, accessDenied(caller, d)
+		if err := s.mayAssume(ctx, action, *in.RoleArn, trust, keys); err != nil {
+			return nil, err
 		}
 	}
 	if caller.SourceIdentity != "" && opts.SourceIdentity != caller.SourceIdentity {
@@ -78,16 +79,36 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	return out, nil
 }
 
-// mayAssume asks the caller's policies and the role's trust policy.
-func (s *Service) mayAssume(ctx context.Context, action, role string, trust *policy.Document, keys map[string][]string) policy.Decision {
+// mayAssume asks the caller's policies and the role's trust policy. It returns
+// AWS's error and, for explanations, why.
+func (s *Service) mayAssume(ctx context.Context, action, role string, trust *policy.Document, keys map[string][]string) error {
 	call := awsapi.CallFrom(ctx)
 	policies, _ := s.dir.PoliciesOf(call.Principal) // root does not come here
-	policies.Trust = &policy.Source{Name: "trust policy of " + role, Document: trust}
+	policies.Trust = trustSource(role, trust)
 	values := authz.Global(call)
 	maps.Copy(values, keys)
-	return policy.Evaluate(policy.Request{
+	denial := decide(call, policy.Request{
 		Action: action, Resource: role, Principal: authz.PrincipalOf(call.Principal), Context: policy.Context{Values: values},
 	}, policies)
+	if denial == nil {
+		return nil
+	}
+	return errors.Join(accessDenied(call.Principal, denial.Decision), denial)
+}
+
+func trustSource(role string, trust *policy.Document) *policy.Source {
+	return &policy.Source{Name: "trust policy of " + role, Document: trust}
+}
+
+// decide asks policies and returns why they refuse, or nil.
+func decide(call *awsapi.Call, req policy.Request, policies policy.Policies) *authz.Denial {
+	d := policy.Evaluate(req, policies)
+	if d.Allowed {
+		return nil
+	}
+	denial := authz.Denied(call, d)
+	denial.Request, denial.Policies = req, policies
+	return denial
 }
 
 // sessionDuration is how long a role session is asked to last.

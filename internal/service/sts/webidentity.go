@@ -2,6 +2,7 @@ package sts
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"regexp"
 
@@ -49,12 +50,12 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	maps.Copy(keys, token.keys())
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
 	for _, action := range opts.actions(withWebIdentity) {
-		d := policy.Evaluate(policy.Request{
+		denial := decide(awsapi.CallFrom(ctx), policy.Request{
 			Action: action, Resource: *in.RoleArn, Context: policy.Context{Values: keys},
 			Principal: policy.Principal{Federated: token.providerARN},
-		}, policy.Policies{Trust: &policy.Source{Name: "trust policy of " + *in.RoleArn, Document: trust}})
-		if !d.Allowed {
-			return nil, notByWebIdentity()
+		}, policy.Policies{Trust: trustSource(*in.RoleArn, trust)})
+		if denial != nil {
+			return nil, errors.Join(notByWebIdentity(), denial)
 		}
 	}
 	duration, err := sessionDuration(in.DurationSeconds, longest)
