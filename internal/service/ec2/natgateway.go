@@ -9,6 +9,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -89,6 +90,9 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 	}
 	if in.SubnetId == nil {
 		return nil, errMissing("subnetId")
+	}
+	if in.AvailabilityMode == ec2types.AvailabilityModeRegional {
+		return nil, awserr.NotImplemented("regional NAT gateways")
 	}
 	private := in.ConnectivityType == ec2types.ConnectivityTypePrivate
 	switch {

@@ -42,7 +42,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "CreateEgressOnlyInternetGateway", Members: "ClientToken DryRun TagSpecifications VpcId"},
 		{Name: "DescribeEgressOnlyInternetGateways", Members: "EgressOnlyInternetGatewayIds" + paged},
 		{Name: "DeleteEgressOnlyInternetGateway", Members: "DryRun EgressOnlyInternetGatewayId"},
-		{Name: "CreateNatGateway", Members: "AllocationId ClientToken ConnectivityType DryRun PrivateIpAddress SubnetId TagSpecifications"},
+		{Name: "CreateNatGateway", Members: "AllocationId AvailabilityMode ClientToken ConnectivityType DryRun PrivateIpAddress SubnetId TagSpecifications", Except: "regional NAT gateways"},
 		{Name: "DescribeNatGateways", Members: "DryRun Filter MaxResults NatGatewayIds NextToken", Settled: awsapi.SettledWhen(natGatewaysSettled)},
 		{Name: "DeleteNatGateway", Members: "DryRun NatGatewayId"},
 		{Name: "CreateRouteTable", Members: "ClientToken DryRun TagSpecifications VpcId"},
