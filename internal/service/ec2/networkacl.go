@@ -10,6 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 type networkACLRecord struct {
@@ -55,6 +56,30 @@ func newDefaultACL(vpc string) networkACLRecord {
 			{Number: lastRule, Protocol: "-1", CIDR: "0.0.0.0/0"},
 		},
 	}
+}
+
+// openDefaultACL6 allows all IPv6 traffic in the default ACL of a VPC that gets its
+// first IPv6 block, in each direction whose entries nobody has changed.
+// https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html
+func openDefaultACL6(tx *store.Tx, sc scope, v vpcRecord) error {
+	return networkACLs.Update(tx, sc.key(v.DefaultACLID), func(a *networkACLRecord) error {
+		for _, egress := range []bool{true, false} {
+			own, changed := 0, false
+			for _, e := range a.Entries {
+				if e.Egress == egress {
+					own++
+					changed = changed || e.CIDR6 != "" || e.Number != 100 && e.Number != lastRule
+				}
+			}
+			if changed || own != 2 {
+				continue
+			}
+			a.Entries = append(a.Entries,
+				networkACLEntry{Egress: egress, Number: 101, Protocol: "-1", CIDR6: "::/0", Allow: true},
+				networkACLEntry{Egress: egress, Number: lastRule + 1, Protocol: "-1", CIDR6: "::/0"})
+		}
+		return nil
+	})
 }
 
 func (a networkACLRecord) has(subnet string) bool {

@@ -49,6 +49,11 @@ func addBlock6(tx *store.Tx, sc scope, v *vpcRecord) (cidrAssociation, error) {
 		return cidrAssociation{}, err
 	}
 	b := cidrAssociation{ids.Resource("vpc-cidr-assoc"), p.String()}
+	if len(v.IPv6) == 0 {
+		if err := openDefaultACL6(tx, sc, *v); err != nil {
+			return b, err
+		}
+	}
 	v.IPv6 = append(slices.Clone(v.IPv6), b)
 	return b, nil
 }
