@@ -1,0 +1,191 @@
+// Package ami is what an EKS-optimised image has beyond a shell: its files, its
+// services, and the programs that user data calls — bootstrap.sh or nodeadm,
+// systemctl, journalctl, curl, imds.
+//
+// It runs nothing itself: scripts come from cloud-init through a sandbox, and what
+// the kubelet's files say is for the runtime to act upon (Kubelet). The network is
+// the instance's own, given by World. May be imported by packages under
+// internal/node.
+package ami
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+// A Cluster is what eks:DescribeCluster tells a node.
+type Cluster struct {
+	Endpoint    string
+	CA          []byte // PEM
+	ServiceCIDR string
+	IPFamily    string // ipv4 or ipv6
+}
+
+// World is what the machine reaches beyond itself.
+type World struct {
+	// Metadata is the way to the instance metadata service.
+	Metadata http.RoundTripper
+	// HTTP goes out by the instance's network: its errors are those of names that
+	// do not resolve (*net.DNSError) and of connections that time out.
+	HTTP http.RoundTripper
+	// DescribeCluster asks EKS as the instance's role, through its network. The error
+	// is AWS's or the network's, as the AWS CLI prints it after its own prefix.
+	DescribeCluster func(ctx context.Context, region, name string) (Cluster, error)
+	Clock           clock.Clock
+	// Patience divides the waits between the attempts of programs; 1 waits as AWS's
+	// programs do.
+	Patience int
+}
+
+// A Machine is one instance with its image.
+type Machine struct {
+	In    node.Instance
+	FS    *vfs.FS
+	world World
+
+	mu       sync.Mutex
+	services map[string]*service
+	journal  []entry
+	kubelet  chan struct{} // signalled when kubelet is to be (re)started or stopped
+}
+
+// CloudInitVersion is the version that an image of that family has.
+func CloudInitVersion(f node.AMIFamily) string {
+	if f == node.AL2 {
+		return "19.3-46.amzn2.0.4"
+	}
+	return "22.2.2"
+}
+
+// New makes the machine's file system as its image has it.
+func New(in node.Instance, world World) (*Machine, error) {
+	if world.Clock == nil {
+		world.Clock = clock.RealClock{}
+	}
+	if world.Patience < 1 {
+		world.Patience = 1
+	}
+	m := &Machine{
+		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world,
+		services: map[string]*service{}, kubelet: make(chan struct{}, 1),
+	}
+	for _, name := range services(in.AMIFamily) {
+		m.services[name] = &service{state: inactive}
+	}
+	for _, dir := range []string{
+		"/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/pki", "/etc/systemd/system", "/etc/containerd", "/etc/cni/net.d", "/home/ec2-user", "/opt/aws/bin",
+		"/proc/sys/kernel", "/root", "/run", "/tmp", "/usr/local/bin", "/var/lib/cloud/instance", "/var/lib/kubelet", "/var/log/pods",
+	} {
+		if err := m.FS.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range m.files() {
+		if err := m.FS.WriteFile(f.name, []byte(f.text), f.mode); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
+}
+
+// programs are what the image has beyond the shell's own. Full paths are those of
+// programs outside of the usual folders.
+func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
+	switch name {
+	case "/etc/eks/bootstrap.sh":
+		if m.In.AMIFamily == node.AL2 {
+			return m.bootstrap
+		}
+		return noBootstrap
+	case "systemctl":
+		return m.systemctl
+	case "service":
+		return m.serviceCommand
+	case "journalctl":
+		return m.journalctl
+	case "curl":
+		return m.curl
+	case "imds":
+		return m.imds
+	case "nodeadm":
+		if m.In.AMIFamily == node.AL2023 {
+			return m.nodeadm
+		}
+	case "kubelet":
+		return m.kubeletCommand
+	case "/opt/aws/bin/cfn-signal", "cfn-signal":
+		return m.cfnSignal
+	}
+	return nil
+}
+
+// Outside runs the image's programs for shell.Job.
+func (m *Machine) Outside(ctx context.Context, c *shell.Call) (int, bool) {
+	name := c.Args[0]
+	if path.IsAbs(name) {
+		switch dir := path.Dir(name); dir {
+		case "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin":
+			name = path.Base(name)
+		default:
+			// bootstrap.sh may have been replaced by the user's own.
+			if i, err := c.FS.Stat(name); err == nil && name == "/etc/eks/bootstrap.sh" && i.Size() != int64(len(bootstrapStub)) {
+				return 0, false
+			}
+		}
+	}
+	p := m.program(name)
+	if p == nil {
+		return 0, false
+	}
+	return p(ctx, c), true
+}
+
+// ErrNotStarted says that nothing started the kubelet.
+var ErrNotStarted = errors.New("the kubelet was not started")
+
+// KubeletChanged is signalled when something on the machine started, restarted or
+// stopped the kubelet.
+func (m *Machine) KubeletChanged() <-chan struct{} { return m.kubelet }
+
+// Kubelet returns how the kubelet is configured to join, ErrNotStarted when nothing
+// started it, or what its log says of a configuration it cannot start with.
+func (m *Machine) Kubelet() (*guest.Config, error) {
+	m.mu.Lock()
+	s := m.services["kubelet"]
+	m.mu.Unlock()
+	if s == nil || s.state == inactive {
+		return nil, ErrNotStarted
+	}
+	cfg, err := guest.FromKubeletFiles(m.FS.ReadFile)
+	if err != nil {
+		m.Log("kubelet", fmt.Sprintf("E%s run.go:74] \"command failed\" err=%q", m.klogTime(), err))
+		m.setState("kubelet", restarting)
+	}
+	return cfg, err
+}
+
+func (m *Machine) klogTime() string { return m.world.Clock.Now().UTC().Format("0102 15:04:05.000000") }
+
+// wait sleeps between the attempts of a program.
+func (m *Machine) wait(ctx context.Context, d time.Duration) bool {
+	t := m.world.Clock.NewTimer(d / time.Duration(m.world.Patience))
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,90 @@
+package ami
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
+)
+
+type imageFile struct {
+	name string
+	mode fs.FileMode
+	text string
+}
+
+// bootstrapStub stands where the image has its bootstrap.sh, so that scripts that
+// look for it find it; the program itself is in bootstrap.go.
+const bootstrapStub = "#!/usr/bin/env bash\n# /etc/eks/bootstrap.sh of a simulated node\n"
+
+// files are the image's, as far as scripts look at them.
+func (m *Machine) files() []imageFile {
+	in := m.In
+	arch := in.Architecture
+	if arch == "arm64" {
+		arch = "aarch64"
+	}
+	out := []imageFile{
+		{"/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nnobody:x:99:99:Nobody:/:/sbin/nologin\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\n"},
+		{"/etc/group", 0o644, "root:x:0:\nwheel:x:10:ec2-user\nnobody:x:99:\nec2-user:x:1000:\n"},
+		{"/etc/hostname", 0o644, in.PrivateDNSName + "\n"},
+		{"/etc/hosts", 0o644, "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 localhost6.localdomain6\n"},
+		{"/etc/resolv.conf", 0o644, "nameserver 169.254.169.253\n"},
+		{"/etc/os-release", 0o644, osRelease(in.AMIFamily)},
+		{"/etc/ssh/sshd_config", 0o600, "AuthorizedKeysFile .ssh/authorized_keys\nPasswordAuthentication no\n"},
+		{"/proc/sys/kernel/arch", 0o444, arch + "\n"},
+		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.VCPU)},
+		{"/proc/sys/kernel/osrelease", 0o444, kernel(in.AMIFamily, arch) + "\n"},
+		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %d kB\n", in.MemoryMiB*1024)},
+	}
+	if in.KubeletVersion != "" {
+		out = append(out, imageFile{"/etc/eks/bootstrap.sh", 0o755, bootstrapStub})
+	}
+	if in.AMIFamily == node.AL2 {
+		out = append(out,
+			imageFile{guest.KubeconfigFile, 0o644, kubeconfigTemplate},
+			imageFile{guest.KubeletConfigFile, 0o644, `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}` + "\n"},
+			imageFile{"/etc/eks/containerd/containerd-config.toml", 0o644, "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"SANDBOX_IMAGE\"\n"},
+		)
+	}
+	for i := range out {
+		if out[i].name == "/etc/ssh/sshd_config" {
+			_ = m.FS.MkdirAll("/etc/ssh", 0o755) // WriteFile says what is wrong
+		}
+	}
+	return out
+}
+
+// kubeconfigTemplate has the placeholders that bootstrap.sh replaces.
+const kubeconfigTemplate = `apiVersion: v1
+kind: Config
+clusters:
+- cluster: {certificate-authority: /etc/kubernetes/pki/ca.crt, server: MASTER_ENDPOINT}
+  name: kubernetes
+contexts:
+- context: {cluster: kubernetes, user: kubelet}
+  name: kubelet
+current-context: kubelet
+users:
+- name: kubelet
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: /usr/bin/aws-iam-authenticator
+      args: [token, -i, CLUSTER_NAME, --region, AWS_REGION]
+`
+
+func osRelease(f node.AMIFamily) string {
+	if f == node.AL2 {
+		return "NAME=\"Amazon Linux\"\nVERSION=\"2\"\nID=\"amzn\"\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2\"\nPRETTY_NAME=\"Amazon Linux 2\"\n"
+	}
+	return "NAME=\"Amazon Linux\"\nVERSION=\"2023\"\nID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\nPLATFORM_ID=\"platform:al2023\"\nPRETTY_NAME=\"Amazon Linux 2023\"\n"
+}
+
+func kernel(f node.AMIFamily, arch string) string {
+	if f == node.AL2 {
+		return "5.10.240-238.959.amzn2." + arch
+	}
+	return "6.12.46-66.121.amzn2023." + arch
+}
