@@ -25,6 +25,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
 // Runtime runs instances. All methods may be called concurrently, and for
@@ -129,6 +131,18 @@ type Config struct {
 	// itself: user data is read there, as cloud-init does. nil takes it from
 	// Instance.UserData.
 	Metadata func(instanceID string) http.RoundTripper
+	// RunScript runs a script of user data: sandbox.Pool.Run. nil runs none, and says
+	// so in a step.
+	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
+	// HTTP is an instance's way to AWS and to everything else by HTTP. An error says
+	// why its network would not let it there. nil: it has no network.
+	HTTP func(in Instance) http.RoundTripper
+	// DescribeCluster asks EKS as the instance's role, through its network, for what
+	// a node must know of a cluster. nil: EKS cannot be reached.
+	DescribeCluster func(ctx context.Context, in Instance, region, name string) (ClusterInfo, error)
+	// Disks keeps what instances have written, over restarts of the daemon and stops
+	// of the instance. nil: what a script wrote is forgotten then, and it runs again.
+	Disks Disks
 	// DialEndpoint connects an instance with a host and port outside of it, such as
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.
@@ -150,6 +164,21 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// ClusterInfo is what eks:DescribeCluster tells a node.
+type ClusterInfo struct {
+	Endpoint    string
+	CA          []byte // PEM
+	ServiceCIDR string
+	IPFamily    string // ipv4 or ipv6
+}
+
+// Disks keeps the root volumes of instances.
+type Disks interface {
+	// Load returns what Save saved last, and false if it saved nothing.
+	Load(instanceID string) ([]byte, bool, error)
+	Save(instanceID string, data []byte) error
+}
+
 // Step is one step of an instance's way into its cluster.
 type Step struct {
 	Account, Region string
@@ -168,7 +197,7 @@ type Step struct {
 const (
 	StepBoot        = "boot"        // the machine is on
 	StepUserData    = "user-data"   // user data read and understood
-	StepScript      = "script"      // a script in user data: not executed here
+	StepScript      = "script"      // a script in user data
 	StepBootstrap   = "bootstrap"   // the node's configuration is complete
 	StepCredentials = "credentials" // instance role credentials
 	StepEndpoint    = "endpoint"    // the API endpoint can be reached, TLS included

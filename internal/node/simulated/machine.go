@@ -29,6 +29,8 @@ type machine struct {
 	in     node.Instance
 	cancel context.CancelFunc
 	done   chan struct{}
+	// console is what the machine prints while it boots.
+	console console
 
 	mu   sync.Mutex
 	info node.Info
@@ -111,10 +113,24 @@ func (m *machine) run(ctx context.Context) {
 		m.phase(node.PhaseRunning, err.Error())
 		return
 	}
-	cfg, err := guest.Parse(m.in.AMIFamily, userData)
-	for _, s := range cfg.Scripts {
-		m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
+	os, err := m.bootSystem(ctx, userData)
+	if err != nil {
+		m.step(ctx, node.StepUserData, err, "")
+		m.phase(node.PhaseRunning, err.Error())
+		return
 	}
+	for ctx.Err() == nil {
+		m.live(ctx, os, userData)
+		if !os.awaitKubelet(ctx) {
+			return
+		}
+	}
+}
+
+// live is the life of one kubelet: from its configuration until something on the
+// machine restarts it, or ctx ends. It returns early when the kubelet cannot start.
+func (m *machine) live(ctx context.Context, os *system, userData []byte) {
+	cfg, err := os.configuration(m.in.AMIFamily, userData)
 	if err != nil {
 		m.step(ctx, node.StepUserData, err, "")
 		m.phase(node.PhaseRunning, err.Error())
@@ -142,10 +158,11 @@ func (m *machine) run(ctx context.Context) {
 	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.KubeletVersion))
 	m.phase(node.PhaseJoining, "")
 
-	if !m.join(ctx, k) {
-		return
+	ctx, stop := os.untilRestart(ctx)
+	defer stop()
+	if m.join(ctx, os, k) {
+		k.run(ctx)
 	}
-	k.run(ctx)
 }
 
 // userData reads the instance's user data where cloud-init does. An instance whose
@@ -203,7 +220,7 @@ func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
 
 // join registers the node, trying again as the kubelet does, and says whether it
 // did before ctx ended.
-func (m *machine) join(ctx context.Context, k *kubelet) bool {
+func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
 	delay := 100 * time.Millisecond
 	for {
 		err := k.register(ctx)
@@ -224,6 +241,7 @@ func (m *machine) join(ctx context.Context, k *kubelet) bool {
 		}
 		m.step(ctx, name, err, "")
 		m.phase(node.PhaseJoining, err.Error())
+		os.logFailure(k, err)
 		if !m.sleep(ctx, delay+rand.N(delay)) {
 			return false
 		}

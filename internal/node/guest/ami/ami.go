@@ -25,14 +25,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
 
-// A Cluster is what eks:DescribeCluster tells a node.
-type Cluster struct {
-	Endpoint    string
-	CA          []byte // PEM
-	ServiceCIDR string
-	IPFamily    string // ipv4 or ipv6
-}
-
 // World is what the machine reaches beyond itself.
 type World struct {
 	// Metadata is the way to the instance metadata service.
@@ -42,7 +34,7 @@ type World struct {
 	HTTP http.RoundTripper
 	// DescribeCluster asks EKS as the instance's role, through its network. The error
 	// is AWS's or the network's, as the AWS CLI prints it after its own prefix.
-	DescribeCluster func(ctx context.Context, region, name string) (Cluster, error)
+	DescribeCluster func(ctx context.Context, region, name string) (node.ClusterInfo, error)
 	Clock           clock.Clock
 	// Patience divides the waits between the attempts of programs; 1 waits as AWS's
 	// programs do.

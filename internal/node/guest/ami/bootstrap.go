@@ -154,16 +154,16 @@ func (m *Machine) apply(c *shell.Call) {
 }
 
 // cluster is what the options say of the cluster, or EKS.
-func (r *bootstrapRun) cluster(ctx context.Context) (Cluster, int) {
+func (r *bootstrapRun) cluster(ctx context.Context) (node.ClusterInfo, int) {
 	endpoint, ca := r.flag("--apiserver-endpoint", ""), r.flag("--b64-cluster-ca", "")
 	if endpoint != "" && ca != "" {
 		pem, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(ca), ""))
 		if err != nil {
 			fmt.Fprintln(r.c.Stderr, "base64: invalid input")
 			fmt.Fprintln(r.c.Stdout, "Exited with error on line 375")
-			return Cluster{}, 1
+			return node.ClusterInfo{}, 1
 		}
-		return Cluster{Endpoint: endpoint, CA: pem}, 0
+		return node.ClusterInfo{Endpoint: endpoint, CA: pem}, 0
 	}
 	r.log("INFO: --b64-cluster-ca or --apiserver-endpoint is not defined, describing cluster...")
 	attempts, err := strconv.Atoi(r.flag("--aws-api-retry-attempts", "3"))
@@ -181,10 +181,10 @@ func (r *bootstrapRun) cluster(ctx context.Context) (Cluster, int) {
 		fmt.Fprintf(r.c.Stderr, "\n%s\n", err)
 		if n == attempts || ctx.Err() != nil {
 			r.log("ERROR: Exhausted retries while describing cluster!")
-			return Cluster{}, 255
+			return node.ClusterInfo{}, 255
 		}
 		if !r.m.wait(ctx, time.Duration(5<<(1+n))*time.Second) {
-			return Cluster{}, 255
+			return node.ClusterInfo{}, 255
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (r *bootstrapRun) dns(ctx context.Context, family, serviceCIDR string) (str
 }
 
 // write writes the kubelet's files.
-func (r *bootstrapRun) write(cluster Cluster, dns string) error {
+func (r *bootstrapRun) write(cluster node.ClusterInfo, dns string) error {
 	m, files := r.m, r.c.FS
 	kubeconfig, err := files.ReadFile(guest.KubeconfigFile)
 	if err != nil {

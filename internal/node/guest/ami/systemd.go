@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -72,6 +73,14 @@ func (m *Machine) setState(unit string, s state) {
 func (m *Machine) StartServices() {
 	for _, name := range []string{"containerd", "sshd", "chronyd", "amazon-ssm-agent"} {
 		m.start(name)
+	}
+}
+
+// ResumeKubelet marks the kubelet as running if its files say that something
+// started it before the daemon was restarted.
+func (m *Machine) ResumeKubelet() {
+	if _, err := m.FS.Stat(guest.KubeletArgsFile); err == nil {
+		m.start("kubelet")
 	}
 }
 
