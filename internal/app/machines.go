@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -21,6 +24,10 @@ type machines struct {
 	metadata *imds.Service
 	ec2      *ec2.Service
 	planes   planes
+
+	// console returns what an instance has printed.
+	console func(instanceID string) ([]byte, bool)
+	disks   disks
 
 	mu      sync.Mutex
 	running map[string]ec2.Machine // by instance ID
@@ -72,7 +79,19 @@ func (m *machines) Stop(ctx context.Context, account, region, instanceID string)
 	delete(m.running, instanceID)
 	m.mu.Unlock()
 	m.metadata.Forget(instanceID)
+	if !m.keepsDisk(account, region, instanceID) {
+		return m.disks.remove(instanceID)
+	}
 	return nil
+}
+
+// keepsDisk says whether an instance that is off may boot again.
+func (m *machines) keepsDisk(account, region, instanceID string) bool {
+	i, ok := m.ec2.InstanceByID(account, region, instanceID)
+	if !ok || i.State == nil {
+		return false
+	}
+	return i.State.Name != ec2types.InstanceStateNameTerminated && i.State.Name != ec2types.InstanceStateNameShuttingDown
 }
 
 // stopAccount stops the machines of an account, or of all if account is empty,
@@ -126,7 +145,11 @@ func amiFamily(f images.Family) node.AMIFamily {
 // dialEndpoint connects an instance with a cluster's endpoint by its AWS name.
 func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
 	p, ok := m.planes.byHost(host)
-	if !ok || port != 443 {
+	ok = ok && port == 443
+	if !ok {
+		p, ok = m.planes.byEndpoint("https://" + net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	if !ok {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	return m.planes.m.Dial(ctx, p.ID)

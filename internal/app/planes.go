@@ -60,3 +60,14 @@ func (p planes) byHost(host string) (controlplane.Plane, bool) {
 	}
 	return controlplane.Plane{}, false
 }
+
+// byEndpoint finds a plane by where users of this machine reach it, which is also
+// what DescribeCluster tells, and so what people write into user data.
+func (p planes) byEndpoint(endpoint string) (controlplane.Plane, bool) {
+	for _, pl := range p.m.Planes() {
+		if pl.Endpoint == endpoint {
+			return pl, true
+		}
+	}
+	return controlplane.Plane{}, false
+}

@@ -59,6 +59,7 @@ type daemon struct {
 	eks      *eks.Service
 	planes   *controlplane.Manager
 	machines *machines
+	guests   *guests
 	server   *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
@@ -110,15 +111,23 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
 	}
-	d.machines.runtime = node.NewManager(nil, simulated.New(node.Config{
+	if d.guests, err = newGuests(d); err != nil {
+		return nil, err
+	}
+	runtime := simulated.New(node.Config{
 		Credentials:        d.machines.credentials,
 		Metadata:           d.machines.metadataOf,
+		RunScript:          d.guests.scripts.Run,
+		HTTP:               d.guests.http,
+		DescribeCluster:    d.guests.describeCluster,
+		Disks:              d.guests.disks,
 		DialEndpoint:       d.machines.dialEndpoint,
 		PodAddresses:       d.machines.podAddresses,
 		AssignPodAddresses: d.machines.assignPodAddresses,
 		Step:               d.recordStep,
 		Log:                d.log,
-	}))
+	})
+	d.machines.runtime, d.machines.console = node.NewManager(nil, runtime), runtime.Console
 	d.ec2 = ec2.New(ec2.Config{
 		Store:     d.store,
 		Timing:    d.timing,
@@ -192,6 +201,9 @@ func (d *daemon) close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		errs = append(errs, d.machines.runtime.Shutdown(ctx))
+	}
+	if d.guests != nil {
+		d.guests.scripts.Close()
 	}
 	if d.planes != nil {
 		errs = append(errs, d.planes.Close())

@@ -150,6 +150,10 @@ func nodeInfo(in node.Instance) corev1.NodeSystemInfo {
 		OperatingSystem:         "linux",
 		Architecture:            goArch(in.Architecture),
 	}
+	if in.AMIFamily == node.AL2 {
+		info.OSImage, info.KernelVersion = "Amazon Linux 2", "5.10.240-238.959.amzn2."+kernelArch(in.Architecture)
+		info.ContainerRuntimeVersion = "containerd://1.7.27"
+	}
 	if in.AMIFamily == node.Bottlerocket {
 		minor := strings.Join(strings.SplitN(in.KubeletVersion, ".", 3)[:min(2, strings.Count(in.KubeletVersion, ".")+1)], ".")
 		info.OSImage = "Bottlerocket OS 1.50.0 (aws-k8s-" + minor + ")"

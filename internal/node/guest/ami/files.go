@@ -86,5 +86,5 @@ func kernel(f node.AMIFamily, arch string) string {
 	if f == node.AL2 {
 		return "5.10.240-238.959.amzn2." + arch
 	}
-	return "6.12.46-66.121.amzn2023." + arch
+	return "6.12.55-74.119.amzn2023." + arch
 }

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
+)
+
+// guests are what simulated machines have around them: a place for their scripts,
+// their disks, and the network as they see it.
+type guests struct {
+	machines *machines
+	scripts  *sandbox.Pool
+	disks    disks
+	endpoint string // host:port of the AWS endpoint, on this machine
+	trusted  *x509.CertPool
+}
+
+func newGuests(d *daemon) (*guests, error) {
+	u, err := url.Parse(d.info.URL)
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(d.info.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	g := &guests{
+		machines: d.machines, scripts: sandbox.NewPool(sandbox.Config{}), disks: disks{dir: filepath.Join(d.cfg.DataDir, "disks")},
+		endpoint: u.Host, trusted: x509.NewCertPool(),
+	}
+	g.machines.disks = g.disks
+	g.trusted.AppendCertsFromPEM(pem)
+	return g, os.MkdirAll(g.disks.dir, 0o700)
+}
+
+// dial connects an instance with a name and port outside of it.
+func (g *guests) dial(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+	if c, err := g.machines.dialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
+		return c, err
+	}
+	if strings.HasSuffix(host, ".amazonaws.com") && (port == 443 || port == 80) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.endpoint)
+	}
+	// No simulated machine reaches anything but AWS, and its clusters.
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+func unknownName(err error) bool {
+	de, ok := errors.AsType[*net.DNSError](err)
+	return ok && de.IsNotFound
+}
+
+// http is an instance's way out by HTTP.
+func (g *guests) http(in node.Instance) http.RoundTripper {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			host, p, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			port, err := strconv.Atoi(p)
+			if err != nil {
+				return nil, err
+			}
+			return g.dial(ctx, in, host, port)
+		},
+		TLSClientConfig:       &tls.Config{RootCAs: g.trusted, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives:     true, // a machine calls rarely, and there are thousands
+		ResponseHeaderTimeout: 30 * time.Second,
+	}
+}
+
+// describeCluster asks EKS as the instance's role. Its errors are worded as the AWS
+// CLI's.
+func (g *guests) describeCluster(ctx context.Context, in node.Instance, region, name string) (node.ClusterInfo, error) {
+	creds, err := g.machines.credentials(ctx, in.ID)
+	if err != nil {
+		return node.ClusterInfo{}, errors.New(`Unable to locate credentials. You can configure credentials by running "aws configure".`) //nolint:staticcheck // the AWS CLI's text
+	}
+	client := awseks.New(awseks.Options{
+		Region: region, HTTPClient: &http.Client{Transport: g.http(in), Timeout: 30 * time.Second}, RetryMaxAttempts: 1,
+		Credentials:  credentials.StaticCredentialsProvider{Value: creds},
+		BaseEndpoint: aws.String("https://eks." + region + ".amazonaws.com"),
+	})
+	out, err := client.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &name})
+	if err != nil {
+		return node.ClusterInfo{}, cliError(err, "DescribeCluster", "https://eks."+region+".amazonaws.com/clusters/"+name)
+	}
+	c := out.Cluster
+	if c.Status != ekstypes.ClusterStatusActive && c.Status != ekstypes.ClusterStatusUpdating || c.CertificateAuthority == nil {
+		return node.ClusterInfo{}, fmt.Errorf("Waiter ClusterActive failed: the cluster is %s", c.Status) //nolint:staticcheck // the AWS CLI's text
+	}
+	info := node.ClusterInfo{Endpoint: aws.ToString(c.Endpoint)}
+	if info.CA, err = base64.StdEncoding.DecodeString(aws.ToString(c.CertificateAuthority.Data)); err != nil {
+		return node.ClusterInfo{}, err
+	}
+	if p, ok := g.machines.planes.byEndpoint(info.Endpoint); ok {
+		// The address that the API tells is this machine's; a guest uses AWS's name.
+		info.Endpoint = "https://" + p.AWSHost
+	}
+	if n := c.KubernetesNetworkConfig; n != nil {
+		info.ServiceCIDR, info.IPFamily = aws.ToString(n.ServiceIpv4Cidr), string(n.IpFamily)
+	}
+	return info, nil
+}
+
+// cliError words an error as the AWS CLI does.
+func cliError(err error, operation, target string) error {
+	var ae smithy.APIError
+	var ne net.Error
+	switch {
+	case errors.As(err, &ae):
+		return fmt.Errorf("An error occurred (%s) when calling the %s operation: %s", ae.ErrorCode(), operation, ae.ErrorMessage()) //nolint:staticcheck // the AWS CLI's text
+	case errors.As(err, &ne) && ne.Timeout():
+		return fmt.Errorf("Connect timeout on endpoint URL: %q", target) //nolint:staticcheck // the AWS CLI's text
+	}
+	return fmt.Errorf("Could not connect to the endpoint URL: %q", target) //nolint:staticcheck // the AWS CLI's text
+}
+
+// disks keeps the root volumes of instances as files.
+type disks struct{ dir string }
+
+func (d disks) file(instanceID string) (string, error) {
+	if !strings.HasPrefix(instanceID, "i-") || strings.ContainsAny(instanceID, "/\\.") {
+		return "", fmt.Errorf("bad instance ID %q", instanceID)
+	}
+	return filepath.Join(d.dir, instanceID), nil
+}
+
+// Load implements node.Disks.
+func (d disks) Load(instanceID string) ([]byte, bool, error) {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return nil, false, err
+	}
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return data, err == nil, err
+}
+
+// Save implements node.Disks.
+func (d disks) Save(instanceID string, data []byte) error {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return err
+	}
+	return writeFile(name, data, 0o600)
+}
+
+// sweep removes the disks of instances that are no more.
+func (d disks) sweep(exists func(instanceID string) bool) error {
+	list, err := os.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range list {
+		if !exists(e.Name()) {
+			errs = append(errs, os.Remove(filepath.Join(d.dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes an instance's disk, if it has one.
+func (d disks) remove(instanceID string) error {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// ConsoleOutput implements ec2.ConsoleReader.
+func (m *machines) ConsoleOutput(_ context.Context, instanceID string) ([]byte, bool) {
+	return m.console(instanceID)
+}
