@@ -20,6 +20,8 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 			"iam":         d.iam.Authz(),
 			"ssm":         d.ssm.Authz(),
 		},
+		EndpointPolicy: d.ec2.EndpointPolicy,
+
 		Store:   d.store,
 		Journal: d.journal,
 	})

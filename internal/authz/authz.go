@@ -73,6 +73,8 @@ type Target struct {
 	// Keys are values of condition keys that the request says, in lower case. A
 	// key without values is known to be absent.
 	Keys map[string][]string
+
+	launch string // the launch template of a launcher's check, or empty
 }
 
 // Config is what an Authorizer is made of.
@@ -82,9 +84,9 @@ type Config struct {
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
 	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, …
 	Resolvers map[string]Resolver
-	// EndpointPolicy returns the policy of a VPC endpoint, for calls that came
-	// through one. Nil: endpoints have no policies.
-	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (policy.Source, bool)
+	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that
+	// came through one; empty: it allows everything. Nil: endpoints have no policies.
+	EndpointPolicy func(ctx context.Context, account, region, endpointID string) string
 	// Store keeps the key that seals encoded messages. Nil: there are none.
 	Store *store.Store
 	// Journal records the denials of AuthorizeAs; others the front door records.
@@ -93,8 +95,9 @@ type Config struct {
 
 // An Authorizer decides about calls. Its methods may be called concurrently.
 type Authorizer struct {
-	cfg   Config
-	plans planCache
+	cfg       Config
+	plans     planCache
+	endpoints endpointPolicies
 }
 
 // New returns an Authorizer.
@@ -114,8 +117,8 @@ func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) e
 		policies.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
 	}
 	if a.cfg.EndpointPolicy != nil && call.VPCEndpointID != "" {
-		if src, ok := a.cfg.EndpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID); ok {
-			policies.Endpoint = append(policies.Endpoint, src)
+		if text := a.cfg.EndpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID); text != "" {
+			policies.Endpoint = append(policies.Endpoint, policy.Source{Name: call.VPCEndpointID, Document: a.endpoints.get(text)})
 		}
 	}
 	var first *Denial

@@ -35,6 +35,7 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 	if !special {
 		targets = a.targets(call, in)
 		targets = append(targets, a.dependents(ctx, call, in)...)
+		targets = append(targets, a.launches(ctx, call, in)...)
 	}
 	out := make([]Check, 0, len(targets))
 	for _, t := range targets {

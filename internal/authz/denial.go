@@ -93,7 +93,7 @@ func (d *Denial) message() string {
 	b.WriteString("User: " + d.Principal.ARN + " is not authorized to perform: " + dec.Action)
 	// EC2 leaves the resource out where the action knows none.
 	if dec.Resource != "" && (dec.Resource != "*" || !ec2) {
-		b.WriteString(" on resource: " + display(dec.Action, dec.Resource))
+		b.WriteString(" on resource: " + d.display())
 	}
 	switch {
 	case strings.HasPrefix(dec.Reason, "with "):
@@ -109,14 +109,23 @@ func (d *Denial) message() string {
 	return b.String()
 }
 
-// display is a resource as messages show it: IAM calls policies by a word more.
-// https://github.com/hashicorp/terraform-provider-aws/issues/20328 (iam:GetPolicy on resource: policy arn:aws:iam::…)
-func display(action, resource string) string {
-	if strings.HasPrefix(action, "iam:") && strings.Contains(resource, ":policy/") {
-		if i := strings.Index(resource, ":policy/"); action == "iam:ListPolicies" {
-			return "policy path " + resource[i+len(":policy"):]
-		}
-		return "policy " + resource
+// display is the resource as messages show it. IAM calls what is not there by its
+// kind and name, policies by their kind too, and lists of them by their path.
+// https://github.com/aws/aws-cdk/issues/27067 (on resource: role cdk-…),
+// https://github.com/aws/aws-sam-cli/issues/394 (on resource: policy path /)
+func (d *Denial) display() string {
+	resource := d.Decision.Resource
+	if !strings.HasPrefix(d.Decision.Action, "iam:") {
+		return resource
+	}
+	t := &d.check.target
+	switch _, path, policy := strings.Cut(resource, ":policy"); {
+	case policy && d.Decision.Action == "iam:ListPolicies":
+		return "policy path " + path
+	case policy:
+		return "policy " + resource // from memory
+	case t.ID != "" && !t.New && d.check.stored.ARN == "" && !strings.ContainsAny(t.ID, "/:"):
+		return t.Type + " " + t.ID
 	}
 	return resource
 }
@@ -124,6 +133,11 @@ func display(action, resource string) string {
 // Render is the denial as a client sees it: in the code, the status and the text
 // of the service that was called.
 func (d *Denial) Render() *awserr.Error {
+	if d.check.target.launch != "" {
+		if err := d.deniedLaunch(); err != nil {
+			return err
+		}
+	}
 	text := d.message()
 	switch protocolOf(d.Service) {
 	case model.ProtocolEC2:

@@ -39,8 +39,8 @@ type targetRow struct {
 }
 
 var targeted = map[string]targetRow{
-	// IAM names the path of a list as the resource of the list's kind; SAR has none.
-	// https://github.com/hashicorp/terraform-provider-aws/issues/14710 (iam:ListRoles on resource: arn:aws:iam::…:role/)
+	// IAM names the path of a list as the resource of the list's kind; SAR has none
+	// (from memory of its messages: iam:ListRoles on resource: arn:aws:iam::…:role/).
 	"iam:ListUsers":            {"user=PathPrefix|'/", "messages of IAM"},
 	"iam:ListGroups":           {"group=PathPrefix|'/", "messages of IAM"},
 	"iam:ListRoles":            {"role=PathPrefix|'/", "messages of IAM"},

@@ -144,7 +144,7 @@ func (d *Denial) statement(match policy.Match) *matchedStatement {
 
 // seal gives EC2's denials their encoded message.
 func (a *Authorizer) seal(ctx context.Context, d *Denial) error {
-	if a.cfg.Store == nil || protocolOf(d.Service) != model.ProtocolEC2 {
+	if a.cfg.Store == nil || protocolOf(d.Service) != model.ProtocolEC2 && d.check.target.launch == "" {
 		return d
 	}
 	plain, err := d.Message()

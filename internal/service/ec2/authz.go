@@ -43,6 +43,16 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return find(r.s, sc, id)
 }
 
+// EndpointPolicy returns the policy document of a VPC endpoint; empty: there is no
+// such endpoint, or it allows everything.
+func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) string {
+	e, err := vpcEndpoints.Get(s.store, scope{account, region}.key(id))
+	if err != nil {
+		return ""
+	}
+	return e.Policy
+}
+
 type authzKind func(s *Service, sc scope, id string) (authz.Resource, bool)
 
 // stored finds the records of a collection by their IDs.

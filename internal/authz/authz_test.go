@@ -1,0 +1,175 @@
+package authz_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// decide is the answer to one call of a user with a policy, which must parse.
+func decide(t *testing.T, call awsapi.Call, in any, document, endpoint string) error {
+	t.Helper()
+	doc, err := policy.Parse(policy.Identity, document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := authz.New(authz.Config{
+		Policies: func(awsapi.Principal) (policy.Policies, bool) {
+			return policy.Policies{Identity: []policy.Source{{Name: "inline", Document: doc}}}, false
+		},
+		EndpointPolicy: func(context.Context, string, string, string) string { return endpoint },
+	})
+	call.Account, call.Region, call.Time = "111122223333", "us-east-1", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	call.SourceIP = netip.MustParseAddr("203.0.113.10")
+	call.Principal = awsapi.Principal{
+		Type: awsapi.IAMUser, Account: "111122223333", Name: "me", ARN: "arn:aws:iam::111122223333:user/me", UserID: "AIDAEXAMPLE",
+		Tags: map[string]string{"team": "blue"},
+	}
+	return a.Authorize(t.Context(), &call, in)
+}
+
+func allow(action, resource, condition string) string {
+	if condition != "" {
+		condition = `,"Condition":` + condition
+	}
+	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"` + action + `","Resource":"` + resource + `"` + condition + `}]}`
+}
+
+// TestConditionKeys: a call each for the keys that requests carry.
+func TestConditionKeys(t *testing.T) {
+	describe, vpcs := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", UserAgent: "aws-cli/2"}, &awsec2.DescribeVpcsInput{}
+	tag := func(key, value string) *awsec2.CreateVpcInput {
+		return &awsec2.CreateVpcInput{TagSpecifications: []ec2types.TagSpecification{tagged(ec2types.ResourceTypeVpc, key, value)}}
+	}
+	create := awsapi.Call{Service: "ec2", Operation: "CreateVpc"}
+	secure := describe
+	secure.TLS = true
+	through := describe
+	through.VPCEndpointID, through.VPCID = "vpce-1", "vpc-1"
+	for _, tt := range []struct {
+		condition string
+		call      awsapi.Call
+		in        any
+		allowed   bool
+	}{
+		{`{"StringEquals":{"aws:RequestedRegion":"us-east-1"}}`, describe, vpcs, true},
+		{`{"StringEquals":{"aws:RequestedRegion":"eu-west-1"}}`, describe, vpcs, false},
+		{`{"IpAddress":{"aws:SourceIp":"203.0.113.0/24"}}`, describe, vpcs, true},
+		{`{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}`, describe, vpcs, false},
+		{`{"IpAddress":{"aws:SourceIp":"203.0.113.0/24"}}`, through, vpcs, false},
+		{`{"StringEquals":{"aws:SourceVpce":"vpce-1","aws:SourceVpc":"vpc-1"}}`, through, vpcs, true},
+		{`{"StringEquals":{"aws:SourceVpce":"vpce-1"}}`, describe, vpcs, false},
+		{`{"Bool":{"aws:SecureTransport":"true"}}`, secure, vpcs, true},
+		{`{"Bool":{"aws:SecureTransport":"true"}}`, describe, vpcs, false},
+		{`{"StringLike":{"aws:UserAgent":"aws-cli/*"}}`, describe, vpcs, true},
+		{`{"DateLessThan":{"aws:CurrentTime":"2026-04-01T00:00:00Z"}}`, describe, vpcs, true},
+		{`{"NumericLessThan":{"aws:EpochTime":"1"}}`, describe, vpcs, false},
+		{`{"StringEquals":{"aws:PrincipalTag/Team":"blue","aws:username":"me","aws:PrincipalType":"User","aws:userid":"AIDAEXAMPLE"}}`, describe, vpcs, true},
+		{`{"ArnLike":{"aws:PrincipalArn":"arn:aws:iam::*:user/me"}}`, describe, vpcs, true},
+		{`{"Null":{"aws:MultiFactorAuthPresent":"true"}}`, describe, vpcs, true},
+		{`{"Bool":{"aws:MultiFactorAuthPresent":"true"}}`, describe, vpcs, false},
+		{`{"StringEquals":{"aws:PrincipalOrgID":"o-1"}}`, describe, vpcs, false},
+		{`{"StringEquals":{"ec2:Region":"us-east-1"}}`, describe, vpcs, true},
+		{`{"StringEquals":{"aws:RequestTag/Team":"blue"}}`, create, tag("team", "blue"), true},
+		{`{"StringEquals":{"aws:RequestTag/team":"blue"}}`, create, tag("team", "red"), false},
+		{`{"ForAllValues:StringEquals":{"aws:TagKeys":["team"]}}`, create, tag("cost", "1"), false},
+		{`{"StringEquals":{"aws:ResourceAccount":"111122223333"}}`, create, &awsec2.CreateVpcInput{}, true},
+	} {
+		t.Run(tt.condition, func(t *testing.T) {
+			err := decide(t, tt.call, tt.in, allow("ec2:*", "*", tt.condition), "")
+			if (err == nil) != tt.allowed {
+				t.Errorf("allowed %v, want %v: %v", err == nil, tt.allowed, err)
+			}
+		})
+	}
+}
+
+// TestUnknownKeysFailClosed: a key that the action has and nobody resolves allows
+// nothing, denies, and is named.
+func TestUnknownKeysFailClosed(t *testing.T) {
+	modify := awsapi.Call{Service: "ec2", Operation: "ModifyVpcAttribute"}
+	in := &awsec2.ModifyVpcAttributeInput{VpcId: aws.String("vpc-1")}
+	for name, document := range map[string]string{
+		"allow": allow("ec2:*", "*", `{"StringEquals":{"ec2:Attribute":"EnableDnsSupport"}}`),
+		"deny":  `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"ec2:Attribute":"x"}}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d *authz.Denial
+			if err := decide(t, modify, in, document, ""); !errors.As(err, &d) || len(d.Decision.UnknownKeys) != 1 || d.Decision.UnknownKeys[0] != "ec2:attribute" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestEndpointPolicies: what an endpoint's policy does not allow, nobody does
+// through it.
+func TestEndpointPolicies(t *testing.T) {
+	call := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", VPCEndpointID: "vpce-1", VPCID: "vpc-1"}
+	all := allow("*", "*", "")
+	endpoint := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"ec2:DescribeVpcs","Resource":"*"}]}`
+	if err := decide(t, call, &awsec2.DescribeVpcsInput{}, all, endpoint); err != nil {
+		t.Error(err)
+	}
+	call.Operation = "DescribeSubnets"
+	if err := decide(t, call, &awsec2.DescribeSubnetsInput{}, all, endpoint); err == nil || !strings.Contains(err.Error(), "because no VPC endpoint policy allows the ec2:DescribeSubnets action") {
+		t.Error(err)
+	}
+}
+
+// TestLaunchersNeedTheLaunch: an Auto Scaling group launches for its maker, who may
+// not pass on more than its own launches could.
+func TestLaunchersNeedTheLaunch(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	root, account := w.root(t)
+	must[*awsiam.CreateRoleOutput](t)(root.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("power"), AssumeRolePolicyDocument: aws.String(ec2Trust)}))
+	must[*awsiam.CreateInstanceProfileOutput](t)(root.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("power")}))
+	must[*awsiam.AddRoleToInstanceProfileOutput](t)(root.iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("power"), RoleName: aws.String("power")}))
+	must[*awsec2.CreateLaunchTemplateOutput](t)(root.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String("power-lt"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId: aws.String("ami-0123456789abcdef0"), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("power")},
+		},
+	}))
+	u := w.user(t, root, "u", allow("autoscaling:*", "*", ""))
+	creds := must[aws.Credentials](t)(u.cfg.Credentials.Retrieve(ctx))
+	_, p, err := w.iam.LookupAccessKey(ctx, creds.AccessKeyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &awsapi.Call{Service: "autoscaling", Operation: "CreateAutoScalingGroup", Account: account, Region: "us-east-1", Principal: p, Time: time.Now()}
+	in := &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("g"),
+		LaunchTemplate:       &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("power-lt")},
+	}
+	for _, tt := range []struct{ policy, action string }{
+		{allow("autoscaling:*", "*", ""), "ec2:RunInstances"},
+		{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["autoscaling:*","ec2:*"],"Resource":"*"}]}`, "iam:PassRole"},
+		{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["autoscaling:*","ec2:*","iam:PassRole"],"Resource":"*"}]}`, ""},
+	} {
+		must[*awsiam.PutUserPolicyOutput](t)(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("u"), PolicyName: aws.String("inline"), PolicyDocument: aws.String(tt.policy)}))
+		err := w.authorizer.Authorize(ctx, call, in)
+		var d *authz.Denial
+		switch {
+		case tt.action == "" && err != nil:
+			t.Error(err)
+		case tt.action != "" && (!errors.As(err, &d) || d.Decision.Action != tt.action || d.Render().Message != "You are not authorized to use launch template: power-lt"):
+			t.Errorf("%v, want %s refused", err, tt.action)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package authz
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// A launcher is an operation that has AWS launch instances for its caller later:
+// the caller must be allowed to launch from the launch template itself, roles that
+// it passes included.
+type launcher struct {
+	// templates are the members that hold a launch template: its ID, name and version
+	// below them.
+	templates []string
+	subnets   string // the member with subnets, a list or separated by commas
+	source    string
+}
+
+var launchers = map[string]launcher{
+	"autoscaling:CreateAutoScalingGroup": {
+		[]string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, "VPCZoneIdentifier",
+		"https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html",
+	},
+	"autoscaling:UpdateAutoScalingGroup": {
+		[]string{"LaunchTemplate", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification"}, "VPCZoneIdentifier",
+		"as above",
+	},
+	"eks:CreateNodegroup": {
+		[]string{"launchTemplate"}, "subnets",
+		"https://github.com/scylladb/scylla-cluster-tests/issues/12172",
+	},
+	"eks:UpdateNodegroupVersion": {[]string{"launchTemplate"}, "", "as above"},
+}
+
+// launches are what a launcher's instances will touch, as if the caller launched
+// one itself.
+func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []Target {
+	l, ok := launchers[Prefix(call.Service)+":"+call.Operation]
+	if !ok {
+		return nil
+	}
+	ec2, ok := a.cfg.Resolvers["ec2"].(Targeter)
+	if !ok {
+		return nil
+	}
+	var out []Target
+	for _, path := range l.templates {
+		id, name := first(in, path+".LaunchTemplateId", path+".Id"), first(in, path+".LaunchTemplateName", path+".Name")
+		if id == "" && name == "" {
+			continue
+		}
+		launch := &awsec2.RunInstancesInput{
+			MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+			LaunchTemplate: &ec2types.LaunchTemplateSpecification{},
+		}
+		if name != "" {
+			launch.LaunchTemplate.LaunchTemplateName = &name
+		} else {
+			launch.LaunchTemplate.LaunchTemplateId = &id
+		}
+		if version := first(in, path+".Version"); version != "" {
+			launch.LaunchTemplate.Version = &version
+		}
+		if subnet, _, _ := strings.Cut(first(in, l.subnets), ","); subnet != "" {
+			launch.SubnetId = aws.String(strings.TrimSpace(subnet))
+		}
+		targets, _ := ec2.Targets(ctx, call, launch)
+		for _, t := range targets {
+			// Instance type and image may be the launcher's own choice.
+			if t.Action == "" {
+				t.Action = "ec2:RunInstances"
+			}
+			if t.Type == "image" && t.ID == "" {
+				continue
+			}
+			t.launch = id + name
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// deniedLaunch words a launch template that the caller may not launch from, for the
+// service that would have launched from it; nil: EC2's own words will do.
+func (d *Denial) deniedLaunch() *awserr.Error {
+	switch d.Service {
+	case "eks":
+		// https://github.com/scylladb/scylla-cluster-tests/issues/12172
+		text := "You are not authorized to launch instances with this launch template."
+		if d.Encoded != "" {
+			text += " Encoded authorization failure message: " + d.Encoded
+		}
+		return awserr.New("InvalidRequestException", text)
+	case "autoscaling":
+		// https://github.com/eksctl-io/eksctl/issues/834; the code is from memory
+		return awserr.New("AccessDenied", "You are not authorized to use launch template: "+d.check.target.launch).WithStatus(http.StatusForbidden)
+	}
+	return nil
+}
