@@ -80,6 +80,10 @@ func (c *reachCache) region(sc scope, now time.Time) *reachRegion {
 
 func (r *reachRegion) stop() {
 	r.stopped = true
+	r.unwatch()
+}
+
+func (r *reachRegion) unwatch() {
 	for _, feeds := range r.feeds {
 		for _, f := range feeds {
 			f.watcher.Stop()
@@ -124,8 +128,8 @@ func (r *reachRegion) pull() error {
 					d = r.snapshot.Edit()
 				}
 				if err := f.apply(d, k); err != nil {
-					r.feeds = map[scope][]reachFeed{} // what was taken is lost: begin anew
-					r.snapshot = nil
+					r.unwatch() // what was taken is lost: begin anew
+					r.feeds, r.snapshot = map[scope][]reachFeed{}, nil
 					return err
 				}
 			}
