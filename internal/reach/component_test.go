@@ -167,6 +167,8 @@ func TestPeering(t *testing.T) {
 		{"no way to the internet", third, flow(reach.At("eni-3"), reach.Addr(reach.Outside), 443), "PCX_REQUIRES_ADDRESS_IN_VPC_CIDR"},
 		{"no way to a gateway endpoint", s, flow(bastion, reach.At("vpce-s3"), 443), "NO_POSSIBLE_DESTINATION"},
 		{"nothing there", s, flow(bastion, reach.Addr(ip("10.0.9.9")), 22), "NO_POSSIBLE_DESTINATION"},
+		{"a source from elsewhere", with(t, s, "eni-bastion", func(e *reach.Interface) { e.NoSourceDestCheck = true }),
+			flow(reach.Endpoint{ID: "eni-bastion", Address: ip("10.3.0.1")}, reach.Addr(ip("10.0.2.20")), 22), "PCX_REQUIRES_ADDRESS_IN_VPC_CIDR"},
 		{"unknown peer", edit(s, "vpc-k8s"), flow(bastion, reach.Addr(ip("10.0.2.20")), 22), "PCX_REQUIRES_ADDRESS_IN_VPC_CIDR"},
 		{"disconnected", edit(s, "pcx-1"), flow(bastion, operator, 22), "DISCONNECTED_VPCS"},
 		{"deleted", with(t, s, "pcx-1", func(p *reach.Peering) { p.State = "deleted" }), flow(bastion, operator, 22), "BAD_STATE_ROUTE"},
@@ -178,6 +180,11 @@ func TestPeering(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	s := closed()
 	worker := reach.At("i-worker")
+	before := func(c string) *reach.Snapshot { // a route to nowhere, before that of the prefix list
+		return with(t, s, "rtb-k8s", func(r *reach.RouteTable) {
+			r.Routes = append([]reach.Route{{Destination: cidr(c), Target: "igw-9"}}, r.Routes...)
+		})
+	}
 	if v := s.Check(flow(worker, reach.At("vpce-ec2"), 443)); !v.Reachable || v.Endpoint != "vpce-ec2" {
 		t.Error(v.Text())
 	}
@@ -196,6 +203,9 @@ func TestEndpoints(t *testing.T) {
 		{"gateway endpoint not ready", with(t, s, "vpce-s3", func(e *reach.VPCEndpoint) { e.State = "pending" }), flow(worker, reach.At("vpce-s3"), 443), "BAD_STATE"},
 		{"gateway endpoints are for TCP", s, reach.Flow{From: worker, To: reach.At("vpce-s3"), Protocol: reach.UDP, Port: 443}, "VPCE_GATEWAY_PROTOCOL_RESTRICTION"},
 		{"replies of S3 denied", addEntries(t, s, "acl-k8s", entry(1, false, false, 1024, 65535)), flow(worker, reach.At("vpce-s3"), 443), "SUBNET_ACL_RESTRICTION"},
+		{"a longer prefix than the list's wins", before("54.231.0.0/24"), flow(worker, reach.At("vpce-s3"), 443), "BAD_STATE_ROUTE"},
+		{"of equal prefixes the list's loses", before("54.231.0.0/16"), flow(worker, reach.At("vpce-s3"), 443), "BAD_STATE_ROUTE"},
+		{"a shorter prefix than the list's loses", before("54.0.0.0/8"), flow(worker, reach.At("vpce-s3"), 443), ""},
 		{"endpoints make no connections", s, flow(reach.At("vpce-ec2"), worker, 22), "VPCE_INTRA_VPC_TRAFFIC"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantCode(t, tt.net.Check(tt.f), tt.code) })
