@@ -171,15 +171,16 @@ func (d disks) Save(instanceID string, data []byte) error {
 	return writeFile(name, data, 0o600)
 }
 
-// sweep removes the disks of instances that are no more.
-func (d disks) sweep(exists func(instanceID string) bool) error {
+// sweep removes the disks of instances that are no more: a crash may come between
+// the end of one and the removal of its disk.
+func (d disks) sweep(known map[string]bool) error {
 	list, err := os.ReadDir(d.dir)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range list {
-		if !exists(e.Name()) {
+		if !known[e.Name()] {
 			errs = append(errs, os.Remove(filepath.Join(d.dir, e.Name())))
 		}
 	}

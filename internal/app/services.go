@@ -141,6 +141,13 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Log:             d.log,
 	})
 	d.machines.ec2 = d.ec2
+	known, err := d.ec2.InstanceIDs()
+	if err == nil {
+		err = d.guests.disks.sweep(known)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("removing the disks of ended instances: %w", err)
+	}
 	d.scaling = d.newAutoScaling()
 	d.ssm = ssm.New(ssm.Config{
 		Store: d.store,

@@ -151,6 +151,22 @@ func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, b
 	return s.sdkInstance(sc, i), true
 }
 
+// InstanceIDs returns the instances of all accounts and regions that may still
+// boot: not those that have ended.
+func (s *Service) InstanceIDs() (map[string]bool, error) {
+	all, err := instances.List(s.store, store.Scope{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]bool, len(all))
+	for _, i := range all {
+		if i.Value.State != stateTerminated {
+			out[i.Value.ID] = true
+		}
+	}
+	return out, nil
+}
+
 // PrivateDNSName returns the private DNS name of an instance: what
 // {{EC2PrivateDNSName}} stands for in aws-auth. False if there is no such instance
 // or it has no address any more.

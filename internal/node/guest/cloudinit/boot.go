@@ -60,10 +60,9 @@ type Result struct {
 
 type boot struct {
 	Host
-	out     io.Writer
-	log     io.WriteCloser
-	result  Result
-	instant time.Time
+	out    io.Writer
+	log    io.WriteCloser
+	result Result
 }
 
 // Boot does what cloud-init does with user data at boot. First says that this is
