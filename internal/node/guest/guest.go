@@ -2,9 +2,9 @@
 // EKS node which cluster to join and how.
 //
 // It understands what boots without running a program: nodeadm's NodeConfig on
-// Amazon Linux 2023 and Bottlerocket's TOML settings. Scripts in user data are
-// noted and not executed; running them is the business of a later runtime, which
-// will find its way to a [Config] through the same package.
+// Amazon Linux 2023 and Bottlerocket's TOML settings; and the files of a kubelet
+// that a script configured. The packages below it run scripts: cloudinit in the
+// order of cloud-init, shell and sandbox safely, ami with what EKS images have.
 //
 // User data comes from users and is not trusted: its size, its decompressed size,
 // its nesting and its number of parts are bounded. May be imported by the node
