@@ -35,6 +35,7 @@ type guests struct {
 	disks    disks
 	endpoint string // host:port of the AWS endpoint, on this machine
 	trusted  *x509.CertPool
+	origins  *origins // of their connections to the AWS endpoint
 }
 
 func newGuests(d *daemon) (*guests, error) {
@@ -48,28 +49,38 @@ func newGuests(d *daemon) (*guests, error) {
 	}
 	g := &guests{
 		machines: d.machines, scripts: sandbox.NewPool(sandbox.Config{}), disks: disks{dir: filepath.Join(d.cfg.DataDir, "disks")},
-		endpoint: u.Host, trusted: x509.NewCertPool(),
+		endpoint: u.Host, trusted: x509.NewCertPool(), origins: &d.origins,
 	}
 	g.machines.disks = g.disks
 	g.trusted.AppendCertsFromPEM(pem)
 	return g, os.MkdirAll(g.disks.dir, 0o700)
 }
 
-// dial connects an instance with a name and port outside of it.
+// dial connects an instance with a name and port outside of it, if its network
+// lets it.
 func (g *guests) dial(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
 	if c, err := g.machines.dialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
 		return c, err
 	}
-	if strings.HasSuffix(host, ".amazonaws.com") && (port == 443 || port == 80) {
-		return new(net.Dialer).DialContext(ctx, "tcp", g.endpoint)
+	v, err := g.machines.network.allow(ctx, in, host, port)
+	if err != nil {
+		return nil, err
 	}
-	// No simulated machine reaches anything but AWS, and its clusters.
-	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
+		// No simulated machine reaches anything but AWS, and its clusters: names of the
+		// second kind are those of clusters that are gone.
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", g.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	c := &guestConn{Conn: conn, n: g.machines.network, in: in, name: host, verdict: v}
+	return g.origins.add(conn, c.origin()), nil // for one call: too short to be cut
 }
 
 func unknownName(err error) bool {
-	de, ok := errors.AsType[*net.DNSError](err)
-	return ok && de.IsNotFound
+	return errors.Is(err, errNoEndpoint)
 }
 
 // http is an instance's way out by HTTP.
@@ -130,13 +141,19 @@ func (g *guests) describeCluster(ctx context.Context, in node.Instance, region, 
 func cliError(err error, operation, target string) error {
 	var ae smithy.APIError
 	var ne net.Error
+	keep := func(text string) error {
+		if why := node.DecisionOf(err); why != nil {
+			return &node.Refusal{Err: errors.New(text), Decision: *why}
+		}
+		return errors.New(text)
+	}
 	switch {
 	case errors.As(err, &ae):
 		return fmt.Errorf("An error occurred (%s) when calling the %s operation: %s", ae.ErrorCode(), operation, ae.ErrorMessage()) //nolint:staticcheck // the AWS CLI's text
 	case errors.As(err, &ne) && ne.Timeout():
-		return fmt.Errorf("Connect timeout on endpoint URL: %q", target) //nolint:staticcheck // the AWS CLI's text
+		return keep(fmt.Sprintf("Connect timeout on endpoint URL: %q", target)) // the AWS CLI's text
 	}
-	return fmt.Errorf("Could not connect to the endpoint URL: %q", target) //nolint:staticcheck // the AWS CLI's text
+	return keep(fmt.Sprintf("Could not connect to the endpoint URL: %q", target)) // the AWS CLI's text
 }
 
 // disks keeps the root volumes of instances as files.

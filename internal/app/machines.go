@@ -24,6 +24,7 @@ type machines struct {
 	metadata *imds.Service
 	ec2      *ec2.Service
 	planes   planes
+	network  *guestNetwork
 
 	// console returns what an instance has printed.
 	console func(instanceID string) ([]byte, bool)
@@ -142,7 +143,12 @@ func amiFamily(f images.Family) node.AMIFamily {
 	}
 }
 
-// dialEndpoint connects an instance with a cluster's endpoint by its AWS name.
+// errNoEndpoint says that a name is no cluster's.
+var errNoEndpoint = errors.New("no cluster has this endpoint")
+
+// dialEndpoint connects an instance with a cluster's endpoint, by its AWS name or
+// by the address of this machine that DescribeCluster tells, which is what people
+// write into user data. Either way, it is the network of the AWS name that decides.
 func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
 	p, ok := m.planes.byHost(host)
 	ok = ok && port == 443
@@ -150,9 +156,18 @@ func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host stri
 		p, ok = m.planes.byEndpoint("https://" + net.JoinHostPort(host, strconv.Itoa(port)))
 	}
 	if !ok {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		// The name of a cluster that is gone resolves no more.
+		return nil, fmt.Errorf("%w: %w", errNoEndpoint, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
 	}
-	return m.planes.m.Dial(ctx, p.ID)
+	v, err := m.network.allow(ctx, in, p.AWSHost, 443)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.planes.m.Dial(ctx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return m.network.track(c, in, p.AWSHost, v), nil
 }
 
 func (m *machines) podAddresses(ctx context.Context, instanceID string) ([]netip.Addr, error) {

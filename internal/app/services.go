@@ -60,6 +60,7 @@ type daemon struct {
 	planes   *controlplane.Manager
 	machines *machines
 	guests   *guests
+	origins  origins
 	server   *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
@@ -107,7 +108,11 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}}
+	patience := 500 * time.Millisecond
+	if d.timing.Name == "aws" {
+		patience = 30 * time.Second // the kubelet's
+	}
+	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, patience)}
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
 	}
@@ -183,6 +188,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Lookup:    keys.lookup,
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
+		Origin:    d.origins.of,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),
@@ -197,6 +203,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		"ec2":            d.ec2.Run,
 		"autoscaling":    d.scaling.Run,
 		"eks":            d.eks.Run,
+		"guest network":  func(ctx context.Context) error { return d.machines.network.run(ctx, d.store.Changed) },
 		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
 	}, nil
 }
@@ -281,10 +288,11 @@ func (d *daemon) handler() http.Handler {
 }
 
 func (d *daemon) recordStep(_ context.Context, s node.Step) {
-	d.journal.Append(journal.Entry{
-		Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep,
-		Fields: map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence},
-	})
+	fields := map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence}
+	if s.Decision != nil {
+		fields["decision"] = s.Decision
+	}
+	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
 }
 
 // makeCredentials gives the default user an access key that only readers of the

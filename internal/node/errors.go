@@ -11,3 +11,44 @@ var (
 	// ErrShutdown says that the runtime has ended.
 	ErrShutdown = errors.New("node runtime has shut down")
 )
+
+// A Decision is what stands behind something that an instance was refused.
+type Decision struct {
+	// By says who decided: one of the By… constants.
+	By string `json:"by"`
+	// Code names the kind of refusal: ENI_SG_RULES_MISMATCH, AccessDenied, …
+	Code string `json:"code,omitempty"`
+	// Component is what refused, or is missing: sg-…, a policy's action, a role's ARN.
+	Component string `json:"component,omitempty"`
+	// Text says it in a sentence, with the values seen and wanted.
+	Text string `json:"text"`
+	// Fixes are commands of which each would remove the reason.
+	Fixes []string `json:"fixes,omitempty"`
+}
+
+// Who decides.
+const (
+	ByNetwork    = "network"
+	ByIAM        = "IAM"
+	ByCluster    = "cluster"    // access entries and aws-auth
+	ByKubernetes = "Kubernetes" // its authorizers, admission and rules
+	ByImage      = "image"      // what the AMI has, or has not
+)
+
+// A Refusal is an error as a program on the instance sees it, with the decision
+// behind it, which no program there sees.
+type Refusal struct {
+	Err      error
+	Decision Decision
+}
+
+func (e *Refusal) Error() string { return e.Err.Error() }
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// DecisionOf returns the decision behind an error, or nil.
+func DecisionOf(err error) *Decision {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return &r.Decision
+	}
+	return nil
+}

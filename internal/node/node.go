@@ -164,6 +164,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// A Route is how a connection came about.
+type Route struct {
+	Name    string
+	Address netip.Addr // that the name resolved to
+	By      string     // whose answer that was: "public DNS"
+}
+
+// Routed is a connection that knows its route. DialEndpoint may return one.
+type Routed interface {
+	net.Conn
+	Route() Route
+}
+
 // ClusterInfo is what eks:DescribeCluster tells a node.
 type ClusterInfo struct {
 	Endpoint    string
@@ -190,6 +203,8 @@ type Step struct {
 	Cluster string
 	// Evidence says what was seen, for people: an error's text, a version, a count.
 	Evidence string
+	// Decision is what stands behind a step that failed, if it is known.
+	Decision *Decision
 	Time     time.Time
 }
 
@@ -200,6 +215,7 @@ const (
 	StepScript      = "script"      // a script in user data
 	StepBootstrap   = "bootstrap"   // the node's configuration is complete
 	StepCredentials = "credentials" // instance role credentials
+	StepDNS         = "dns"         // the API endpoint's name resolves
 	StepEndpoint    = "endpoint"    // the API endpoint can be reached, TLS included
 	StepIdentity    = "identity"    // the cluster knows the node's role
 	StepRegister    = "register"    // the Node object exists

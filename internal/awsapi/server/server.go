@@ -57,6 +57,10 @@ type Config struct {
 	// Used is told of every call whose signature is right. It must be quick. Nil:
 	// nobody wants to know.
 	Used func(call *awsapi.Call)
+	// Origin tells of a connection, by its remote address, that it is a guest's: the
+	// VPC endpoint that it came through and that one's VPC, if any, and the address
+	// AWS sees. An invalid address means that it is no guest's. Nil: there are none.
+	Origin func(remote string) (endpointID, vpcID string, address netip.Addr)
 	// Changed returns a channel that the next change of any state closes
 	// (store.Store.Changed). Nil: waiters are not held.
 	Changed func() <-chan struct{}
@@ -162,6 +166,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Host:      r.Host,
 			TLS:       r.TLS != nil,
 		},
+	}
+	if s.cfg.Origin != nil {
+		if endpoint, vpc, address := s.cfg.Origin(r.RemoteAddr); address.IsValid() {
+			x.call.VPCEndpointID, x.call.VPCID, x.call.SourceIP = endpoint, vpc, address
+		}
 	}
 	out, err := x.run()
 	x.respond(out, err)

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -28,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
 const (
@@ -120,6 +123,7 @@ type client struct {
 	transport *http.Transport
 	rest      *rest.RESTClient
 	agent     string
+	route     atomic.Pointer[node.Route] // of the last connection, if it is known
 }
 
 // dialError says that the endpoint could not be reached, which is the network's
@@ -130,6 +134,7 @@ func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
 func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial func(ctx context.Context, host string, port int) (net.Conn, error)) (*client, error) {
+	out := &client{cluster: c, identity: id, agent: agent}
 	transport := &http.Transport{
 		TLSClientConfig:     c.tls,
 		TLSHandshakeTimeout: callTimeout,
@@ -150,6 +155,10 @@ func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial f
 			if err != nil {
 				return nil, &dialError{err}
 			}
+			if r, ok := conn.(node.Routed); ok {
+				route := r.Route()
+				out.route.Store(&route)
+			}
 			return conn, nil
 		},
 	}
@@ -165,7 +174,8 @@ func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial f
 	if err != nil {
 		return nil, fmt.Errorf("preparing the node's API client: %w", err)
 	}
-	return &client{cluster: c, identity: id, transport: transport, rest: rc, agent: agent}, nil
+	out.transport, out.rest = transport, rc
+	return out, nil
 }
 
 func (c *client) close() { c.transport.CloseIdleConnections() }

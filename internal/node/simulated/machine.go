@@ -87,7 +87,7 @@ func (m *machine) step(ctx context.Context, name string, err error, evidence str
 	}
 	m.rt.cfg.Step(ctx, node.Step{
 		Account: m.in.Account, Region: m.in.Region, InstanceID: m.in.ID, Cluster: cluster,
-		Name: name, OK: err == nil, Evidence: evidence, Time: m.rt.clock.Now(),
+		Name: name, OK: err == nil, Evidence: evidence, Decision: node.DecisionOf(err), Time: m.rt.clock.Now(),
 	})
 }
 
@@ -228,6 +228,9 @@ func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
 			return false
 		}
 		if err == nil {
+			if r := k.client.route.Load(); r != nil {
+				m.step(ctx, node.StepDNS, nil, fmt.Sprintf("%s is %s, by %s", r.Name, r.Address, r.By))
+			}
 			m.step(ctx, node.StepEndpoint, nil, k.endpoint)
 			m.step(ctx, node.StepIdentity, nil, "role "+m.in.RoleARN)
 			m.step(ctx, node.StepRegister, nil, "node "+k.name)
@@ -261,6 +264,9 @@ func explain(err error, in node.Instance) error {
 		return failed(node.StepCredentials, ce)
 	}
 	if de, ok := errors.AsType[*dialError](err); ok {
+		if _, ok := errors.AsType[*net.DNSError](err); ok {
+			return failed(node.StepDNS, fmt.Errorf("resolving the API endpoint: %w", de))
+		}
 		return failed(node.StepEndpoint, fmt.Errorf("connecting to the API endpoint: %w", de))
 	}
 	if ua, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

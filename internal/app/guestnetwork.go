@@ -1,0 +1,276 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// recentEnough is for how long a snapshot of the network may let connections
+// through without being looked at again. A refusal is always of now. AWS takes
+// longer to bring a changed rule to where it counts.
+const recentEnough = 100 * time.Millisecond
+
+// guestNetwork decides what instances may connect with, by the network of their
+// account and region.
+type guestNetwork struct {
+	// network is the network of an account and region as it is now.
+	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
+	// patience is how long a program waits for an answer to its first packet.
+	patience time.Duration
+
+	mu     sync.Mutex
+	recent map[[2]string]*recentNetwork // by account and region
+	conns  map[*guestConn]struct{}
+}
+
+// recentNetwork is the last known network of a region. Making the next one costs
+// more than deciding by one, and a thousand instances may ask at once.
+type recentNetwork struct {
+	mu       sync.Mutex
+	at       time.Time
+	snapshot *reach.Snapshot
+}
+
+func newGuestNetwork(network func(ctx context.Context, account, region string) (*reach.Snapshot, error), patience time.Duration) *guestNetwork {
+	return &guestNetwork{network: network, patience: patience, recent: map[[2]string]*recentNetwork{}, conns: map[*guestConn]struct{}{}}
+}
+
+// since returns the network as it was at that time or later.
+func (n *guestNetwork) since(ctx context.Context, account, region string, t time.Time) (*reach.Snapshot, error) {
+	n.mu.Lock()
+	r := n.recent[[2]string{account, region}]
+	if r == nil {
+		r = &recentNetwork{}
+		n.recent[[2]string{account, region}] = r
+	}
+	n.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.snapshot != nil && !r.at.Before(t) {
+		return r.snapshot, nil
+	}
+	began := time.Now()
+	s, err := n.network(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	r.snapshot, r.at = s, began
+	return s, nil
+}
+
+// check decides a TCP connection of an instance to a host name or address.
+func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}
+	now := time.Now()
+	for _, t := range []time.Time{now.Add(-recentEnough), now} {
+		s, err := n.since(ctx, in.Account, in.Region, t)
+		if err != nil {
+			return nil, err
+		}
+		v := s.CheckName(flow, host)
+		if v.Reachable || t == now {
+			return v, nil
+		}
+	}
+	return nil, errors.ErrUnsupported // not reached
+}
+
+// allow returns the verdict that lets an instance connect, or a *node.Refusal, after
+// the time in which a program would have given up.
+func (n *guestNetwork) allow(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+	v, err := n.check(ctx, in, host, port)
+	if err != nil || v.Reachable {
+		return v, err
+	}
+	refused := refusal(v, host, port)
+	var ne net.Error
+	if errors.As(refused, &ne) && ne.Timeout() {
+		t := time.NewTimer(n.patience)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, refused
+}
+
+// refusal is how a Go program on the instance sees a verdict: a name that does not
+// resolve, or packets that nobody answers. Security groups, network ACLs and routes
+// all drop what they do not let through.
+func refusal(v *reach.Verdict, host string, port int) *node.Refusal {
+	out := &node.Refusal{Decision: node.Decision{By: node.ByNetwork, Text: "there is no way to " + host, Fixes: v.Fixes}}
+	if len(v.Explanations) > 0 {
+		x := v.Explanations[0]
+		out.Decision.Code, out.Decision.Component, out.Decision.Text = x.Code, x.Component, x.Text
+	}
+	if v.Resolution != nil && len(v.Resolution.Addresses) == 0 {
+		de := &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		if out.Decision.Code == reach.CodeName && strings.Contains(out.Decision.Text, "enableDnsSupport") {
+			de = &net.DNSError{Err: "i/o timeout", Name: host, IsTimeout: true} // the VPC's server does not answer
+		}
+		out.Err = &net.OpError{Op: "dial", Net: "tcp", Err: de}
+		return out
+	}
+	out.Err = &net.OpError{
+		Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(v.Destination, uint16(port))), Err: os.ErrDeadlineExceeded,
+	}
+	return out
+}
+
+// A guestConn is a connection of an instance, with the verdict that let it through.
+type guestConn struct {
+	net.Conn
+	n       *guestNetwork
+	in      node.Instance
+	name    string
+	verdict *reach.Verdict
+}
+
+// Route implements node.Routed.
+func (c *guestConn) Route() node.Route {
+	r := node.Route{Name: c.name, Address: c.verdict.Destination}
+	if c.verdict.Resolution != nil {
+		r.By = c.verdict.Resolution.By
+	}
+	return r
+}
+
+// Close implements net.Conn.
+func (c *guestConn) Close() error {
+	c.n.mu.Lock()
+	delete(c.n.conns, c)
+	c.n.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// track keeps an eye on a connection for as long as it is open.
+func (n *guestNetwork) track(conn net.Conn, in node.Instance, name string, v *reach.Verdict) net.Conn {
+	c := &guestConn{Conn: conn, n: n, in: in, name: name, verdict: v}
+	n.mu.Lock()
+	n.conns[c] = struct{}{}
+	n.mu.Unlock()
+	return c
+}
+
+// cut closes the connections that do not live on in the network of now, and says
+// how many these were. Security groups let established ones live on, network ACLs
+// and routes do not.
+func (n *guestNetwork) cut(ctx context.Context) (int, error) {
+	n.mu.Lock()
+	open := map[[2]string][]*guestConn{}
+	for c := range n.conns {
+		k := [2]string{c.in.Account, c.in.Region}
+		open[k] = append(open[k], c)
+	}
+	n.mu.Unlock()
+	var closed int
+	for k, conns := range open {
+		s, err := n.since(ctx, k[0], k[1], time.Now())
+		if err != nil {
+			return closed, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
+		}
+		for _, c := range conns {
+			made, ok := c.verdict.Established()
+			if ok && !s.Continues(made).Reachable {
+				_ = c.Close() // its programs see it
+				closed++
+			}
+		}
+	}
+	return closed, nil
+}
+
+// run cuts connections when the network has changed, until ctx ends. It takes no
+// more than a twentieth of the time.
+func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) error {
+	for {
+		wake := changed()
+		began := time.Now()
+		if _, err := n.cut(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		rest := time.NewTimer(max(500*time.Millisecond, 20*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			rest.Stop()
+			return nil
+		case <-rest.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		}
+	}
+}
+
+// origin says how the calls of an instance reached the front door: with which
+// address, and through which VPC endpoint if any.
+func (c *guestConn) origin() guestOrigin {
+	o := guestOrigin{address: c.verdict.Source}
+	if c.verdict.Endpoint != "" {
+		o.endpoint, o.vpc = c.verdict.Endpoint, c.in.VPCID
+	}
+	for _, h := range c.verdict.Forward {
+		if h.Out != nil {
+			o.address = h.Out.Source // a public address, behind a gateway
+		}
+	}
+	return o
+}
+
+// A guestOrigin is where a call of a guest comes from.
+type guestOrigin struct {
+	endpoint, vpc string
+	address       netip.Addr
+}
+
+// origins are those of the open connections of guests to the front door, by their
+// remote address as the front door sees it.
+type origins struct {
+	mu  sync.Mutex
+	all map[string]guestOrigin
+}
+
+// of returns the origin of a connection of a guest.
+func (o *origins) of(remote string) (endpoint, vpc string, address netip.Addr) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	g := o.all[remote]
+	return g.endpoint, g.vpc, g.address
+}
+
+// add remembers a connection until it is closed.
+func (o *origins) add(c net.Conn, g guestOrigin) net.Conn {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = map[string]guestOrigin{}
+	}
+	o.all[c.LocalAddr().String()] = g
+	return &originConn{Conn: c, o: o}
+}
+
+type originConn struct {
+	net.Conn
+	o *origins
+}
+
+func (c *originConn) Close() error {
+	c.o.mu.Lock()
+	delete(c.o.all, c.Conn.LocalAddr().String())
+	c.o.mu.Unlock()
+	return c.Conn.Close()
+}
