@@ -90,7 +90,8 @@ func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInsta
 					return s.remember(tx, sc, "RunInstances", token, request, false, planned...)
 				})
 			}
-			return nil, errors.Join(err, s.takeBack(context.WithoutCancel(ctx), sc, token, planned[:written]))
+			// All of them: a commit that was cancelled may have taken effect.
+			return nil, errors.Join(err, s.takeBack(context.WithoutCancel(ctx), sc, token, planned))
 		}
 		if resumed != nil {
 			return s.resume(ctx, sc, request, l, resumed)
@@ -163,9 +164,9 @@ func (s *Service) resume(ctx context.Context, sc scope, request *awsec2.RunInsta
 	return planned, nil
 }
 
-// takeBack terminates what a failed launch had already written.
-func (s *Service) takeBack(ctx context.Context, sc scope, token *string, launched []string) error {
-	for chunk := range slices.Chunk(launched, chunkInstances) {
+// takeBack terminates what a failed launch has written of its planned instances.
+func (s *Service) takeBack(ctx context.Context, sc scope, token *string, planned []string) error {
+	for chunk := range slices.Chunk(planned, chunkInstances) {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			if aws.ToString(token) != "" {
 				clientTokens.Delete(tx, tokenKey(sc, "RunInstances", *token))
