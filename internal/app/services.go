@@ -16,6 +16,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -103,6 +104,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		WarmSpares:    d.cfg.WarmSpares,
 		Authenticate:  d.authenticate,
 		Authorize:     d.authorize,
+		MutatePod:     d.mutatePod,
 		Log:           d.log,
 	})
 	if err != nil {
@@ -174,6 +176,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		AutoScaling:      d.scaling,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
+		EndpointURL:      d.info.URL,
 		QuotasOf:         eksQuotas,
 		Timing:           d.timing,
 		Log:              d.log,
@@ -251,6 +254,16 @@ func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.Su
 		return false, false, ""
 	}
 	return ok, false, reason
+}
+
+// mutatePod is a control plane's pod identity webhook.
+func (d *daemon) mutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+	select {
+	case <-d.connected:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return d.eks.MutatePod(ctx, planeID, namespace, pod)
 }
 
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {

@@ -17,6 +17,7 @@ import (
 
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/store"
@@ -39,6 +40,10 @@ type Config struct {
 	Authenticate func(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
 	// Authorize is asked after RBAC has had no opinion. nil: no opinion.
 	Authorize func(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string)
+	// MutatePod returns the JSON patch of a new pod, or nil, as the pod identity
+	// webhook of EKS does. A pod that cannot be judged is let in as it is. nil
+	// changes no pod.
+	MutatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
 	// DialCluster connects a control plane to a node's or pod's HOST:PORT for
 	// logs, exec, port-forward, webhooks and aggregated APIs. An error's text is
 	// shown to the user. nil refuses everything, saying that pods run nothing.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -69,6 +70,7 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	})
 	mux.HandleFunc("POST /token-review", forward(files.TokenWebhook()))
 	mux.HandleFunc("POST /access-review", forward(files.AuthorizationWebhook()))
+	mux.HandleFunc("POST /admission-review", admit(files))
 	mux.HandleFunc("/dial", func(w http.ResponseWriter, r *http.Request) {
 		_, socket, _ := strings.Cut(string(mustRead(files.Egress())), `udsName: "`)
 		socket, _, _ = strings.Cut(socket, `"`)
@@ -106,6 +108,47 @@ func forward(kubeconfig string) http.HandlerFunc {
 		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: cas}}}
 		defer client.CloseIdleConnections()
 		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, cfg.Host+cfg.APIPath, r.Body)
+		resp, err := client.Do(req)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(w, resp.Body)
+	}
+}
+
+// admit posts a request on to the webhook of the cluster's configuration object,
+// with the certificate that the admission configuration has for it.
+func admit(files launch.Files) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var object admissionregistrationv1.MutatingWebhookConfiguration
+		if err := json.Unmarshal(mustRead(files.PodIdentityWebhook()), &object); err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		hook := object.Webhooks[0].ClientConfig
+		users, err := clientcmd.LoadFromFile(files.AdmissionWebhook())
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		host := strings.TrimSuffix(strings.TrimPrefix(*hook.URL, "https://"), "/mutate")
+		user := users.AuthInfos[host]
+		if user == nil || !strings.Contains(string(mustRead(files.Admission())), files.AdmissionWebhook()) {
+			fmt.Fprint(w, "no credentials for ", host)
+			return
+		}
+		pair, err := tls.LoadX509KeyPair(user.ClientCertificate, user.ClientKey)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		cas := x509.NewCertPool()
+		cas.AppendCertsFromPEM(hook.CABundle)
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: cas}}}
+		defer client.CloseIdleConnections()
+		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, *hook.URL, r.Body)
 		resp, err := client.Do(req)
 		if err != nil {
 			fmt.Fprint(w, err)

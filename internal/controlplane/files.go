@@ -75,6 +75,9 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 		writeFile(dir.AuthorizationWebhook(), webhookKubeconfig(dir, webhookURL+authorizePath)),
 		writeFile(dir.Authentication(), []byte(authenticationConfig)),
 		writeFile(dir.Authorization(), fmt.Appendf(nil, authorizationConfig, dir.AuthorizationWebhook())),
+		writeFile(dir.Admission(), fmt.Appendf(nil, admissionConfig, dir.AdmissionWebhook())),
+		writeFile(dir.AdmissionWebhook(), admissionKubeconfig(dir, webhookURL)),
+		writeFile(dir.PodIdentityWebhook(), podIdentityWebhook(webhookURL+mutatePath, webhooks.CertPEM)),
 		writeFile(dir.Egress(), fmt.Appendf(nil, egressConfig, egressSocket)),
 	)
 }

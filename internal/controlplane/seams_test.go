@@ -21,8 +21,10 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -74,6 +76,45 @@ func TestTheAuthorizationWebhookHasThreeAnswers(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got.Status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The pod identity webhook lets every pod in, changed or, whatever happens, as it is.
+func TestTheAdmissionWebhookRefusesNothing(t *testing.T) {
+	w := newWorld(t, func(cfg *controlplane.Config) {
+		cfg.MutatePod = func(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+			switch pod.Name {
+			case "cart":
+				return []byte(planeID + " " + namespace), nil
+			case "broken":
+				return nil, errors.New("no luck")
+			}
+			return nil, nil
+		}
+	})
+	p := w.claim("o", account)
+	jsonPatch := admissionv1.PatchTypeJSONPatch
+	for _, tc := range []struct {
+		name, request string
+		want          admissionv1.AdmissionResponse
+	}{
+		{"changed", `{"uid":"1","namespace":"shop","object":{"metadata":{"name":"cart"}}}`,
+			admissionv1.AdmissionResponse{UID: "1", Allowed: true, Patch: []byte(p.ID + " shop"), PatchType: &jsonPatch}},
+		{"unchanged", `{"uid":"2","namespace":"shop","object":{"metadata":{"name":"plain"}}}`, admissionv1.AdmissionResponse{UID: "2", Allowed: true}},
+		{"an error", `{"uid":"3","object":{"metadata":{"name":"broken"}}}`, admissionv1.AdmissionResponse{UID: "3", Allowed: true}},
+		{"no pod", `{"uid":"4","object":[]}`, admissionv1.AdmissionResponse{UID: "4", Allowed: true}},
+		{"no request", `null`, admissionv1.AdmissionResponse{Allowed: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			answer := w.review(p.ID, "/admission-review", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`+tc.request+`}`)
+			var got admissionv1.AdmissionReview
+			if err := json.Unmarshal([]byte(answer), &got); err != nil {
+				t.Fatalf("%v: %s", err, answer)
+			}
+			if diff := cmp.Diff(&tc.want, got.Response); diff != "" || got.Kind != "AdmissionReview" {
+				t.Errorf("kind %q, response (-want +got):\n%s", got.Kind, diff)
 			}
 		})
 	}

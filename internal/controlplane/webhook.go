@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
 )
@@ -16,10 +17,11 @@ import (
 const (
 	authenticatePath = "/authenticate"
 	authorizePath    = "/authorize"
+	mutatePath       = "/mutate"
 	maxReview        = 3 << 20
 )
 
-// webhooks is the server of the children's token and authorization webhooks. It
+// webhooks is the server of the children's token, authorization and admission webhooks. It
 // lets in only clients with a certificate of its own authority, whose name is
 // the ID of the plane that asks. The authority lives as long as the daemon:
 // children never live longer.
@@ -59,6 +61,9 @@ func serveWebhooks(ctx context.Context, cfg Config, known func(id string) bool) 
 		if cfg.Authorize != nil {
 			r.Status.Allowed, r.Status.Denied, r.Status.Reason = cfg.Authorize(ctx, id, &r.Spec)
 		}
+	}))
+	mux.Handle("POST "+mutatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
+		mutate(ctx, cfg, id, r)
 	}))
 	w := &webhooks{ca: ca, url: "https://" + l.Addr().String(), done: make(chan struct{})}
 	w.server = &http.Server{

@@ -117,6 +117,7 @@ func apiServerArgs(cfg launch.Config) []string {
 		// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
 		// lists EKS's plugins; the others of that list are on by default.
 		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration",
+		"--admission-control-config-file=" + files.Admission(),
 		"--allow-privileged=true",
 
 		"--max-requests-inflight=1600",

@@ -102,6 +102,9 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 				return err
 			}
 		}
+		if err := ensurePodIdentityWebhook(ctx, cfg, api.loopback); err != nil {
+			return fmt.Errorf("pod identity webhook: %w", err)
+		}
 		report(launch.Report{Event: launch.Ready, Port: port})
 		tendIdleness(ctx)
 		return nil

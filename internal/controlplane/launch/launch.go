@@ -114,6 +114,16 @@ func (d Files) Authentication() string { return d.file("authentication.yaml") }
 // Authorization is the API server's AuthorizationConfiguration.
 func (d Files) Authorization() string { return d.file("authorization.yaml") }
 
+// Admission is the API server's AdmissionConfiguration.
+func (d Files) Admission() string { return d.file("admission.yaml") }
+
+// AdmissionWebhook is the client configuration for the daemon's admission webhook.
+func (d Files) AdmissionWebhook() string { return d.file("admission-webhook.kubeconfig") }
+
+// PodIdentityWebhook is the MutatingWebhookConfiguration, in JSON, that the child
+// puts into the cluster before it is ready.
+func (d Files) PodIdentityWebhook() string { return d.file("pod-identity-webhook.json") }
+
 // Egress is the API server's EgressSelectorConfiguration.
 func (d Files) Egress() string { return d.file("egress.yaml") }
 

@@ -40,6 +40,14 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 			return authz.Resource{ARN: missingEntryARN(account, region, id)}, true
 		}
 		return authz.Resource{ARN: *e.Entry.AccessEntryArn, Tags: e.Entry.Tags, Keys: entryKeys(&e)}, true
+	case "podidentityassociation":
+		cluster, association, _ := strings.Cut(id, "/")
+		key.ID = cluster
+		_, rec, err := findPodIdentity(r.s.store, key, &association)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *rec.Association.AssociationArn, Tags: rec.Association.Tags}, true
 	}
 	return authz.Resource{}, false
 }
@@ -91,6 +99,9 @@ func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 		key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
 		g, err := nodegroups.Get(r.s.store, key)
 		return authz.Resource{ARN: id, Tags: g.Nodegroup.Tags}, err == nil && *g.Nodegroup.NodegroupArn == id
+	case len(path) == 3 && path[0] == "podidentityassociation":
+		_, rec, err := findPodIdentity(r.s.store, store.Key{Account: account, Region: region, ID: path[1]}, &path[2])
+		return authz.Resource{ARN: id, Tags: rec.Association.Tags}, err == nil
 	case len(path) > 2 && path[0] == "access-entry":
 		items, err := accessEntries.List(r.s.store, store.Scope{Account: account, Region: region, Prefix: path[1] + "/"})
 		if err != nil {

@@ -169,6 +169,8 @@ type Config struct {
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
 	OwnHost func(host string) bool
 
+	// EndpointURL is where SDKs in pods reach Drydock; empty tells them nothing.
+	EndpointURL string
 	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
 	Quotas    Quotas

@@ -404,3 +404,49 @@ func errBadTag(format string, args ...any) error {
 func errEncryption() error {
 	return awserr.NotImplemented("secrets encryption (encryptionConfig): there is no KMS yet")
 }
+
+// [seen] eksctl-io/eksctl#7753, awslabs/crossplane-on-eks#168
+func errPodIdentityExists(cluster, id string) error {
+	return inUse(cluster, "Association already exists: %s", id)
+}
+
+// [seen] terraform-provider-aws retries CreatePodIdentityAssociation on it.
+func errPodIdentityNoRole(cluster string) error {
+	return invalidParameter(cluster, "Role provided in the request does not exist.")
+}
+
+// [seen] hashicorp/terraform-provider-aws#41483, aws/aws-cdk#31522
+func errPodIdentityTrust(cluster string) error {
+	return invalidParameter(cluster, "Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue.")
+}
+
+// [seen] aws-samples/eks-workshop-v2#882
+func errAssociationID(cluster string) error {
+	return invalidParameter(cluster, "The parameter associationId should be 19 characters long.")
+}
+
+func errNoPodIdentity(id string) error {
+	return notFound("No association found for id: %s", id) // from memory
+}
+
+func errPodIdentityRoleARN(cluster, parameter, role string) error {
+	return invalidParameter(cluster, "The %s %s is not a valid IAM role ARN", parameter, role) // from memory
+}
+
+// The text of iam:PassRole for roles of other accounts.
+func errCrossAccountRole(cluster string) error {
+	return invalidParameter(cluster, "Cross-account pass role is not allowed.") // from memory
+}
+
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
+func errPodIdentityPolicyTags(cluster string) error {
+	return invalidParameter(cluster, "disableSessionTags must be set to true when a policy is specified.") // from memory
+}
+
+func errPodIdentityPolicy(cluster string, why error) error {
+	return invalidParameter(cluster, "The policy is invalid: %v", why) // from memory
+}
+
+func errKubernetesName(cluster, parameter string) error {
+	return invalidParameter(cluster, "The %s parameter is not a valid Kubernetes name.", parameter) // from memory
+}

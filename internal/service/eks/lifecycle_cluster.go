@@ -360,6 +360,9 @@ func (s *Service) deleteCluster(ctx context.Context, key store.Key, rec clusterR
 	if err := deleteAll(ctx, s.store, accessEntries, allBelow(key)); err != nil {
 		return 0, err
 	}
+	if err := deleteAll(ctx, s.store, podIdentities, allBelow(key)); err != nil {
+		return 0, err
+	}
 	if err := deleteAll(ctx, s.store, updates, allBelow(key)); err != nil {
 		return 0, err
 	}

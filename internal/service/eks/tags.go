@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// TagResource adds tags to a cluster, a node group or an access entry.
+// TagResource adds tags to a cluster or to something of it.
 func (s *Service) TagResource(ctx context.Context, in *awseks.TagResourceInput) (*awseks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, errBadTag("tags cannot be null or empty.")
@@ -61,6 +61,9 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awseks.ListTagsFo
 	case "access-entry":
 		rec, _ := accessEntries.Get(s.store, t.key)
 		maps.Copy(out.Tags, rec.Entry.Tags)
+	case "podidentityassociation":
+		rec, _ := podIdentities.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Association.Tags)
 	}
 	return out, nil
 }
@@ -82,6 +85,8 @@ func (s *Service) updateTags(ctx context.Context, resource string, change func(m
 			return clusters.Update(tx, t.key, func(r *clusterRecord) error { return apply(&r.Cluster.Tags) })
 		case "nodegroup":
 			return nodegroups.Update(tx, t.key, func(r *nodegroupRecord) error { return apply(&r.Nodegroup.Tags) })
+		case "podidentityassociation":
+			return podIdentities.Update(tx, t.key, func(r *podIdentityRecord) error { return apply(&r.Association.Tags) })
 		default:
 			return accessEntries.Update(tx, t.key, func(r *accessEntryRecord) error { return apply(&r.Entry.Tags) })
 		}
@@ -128,6 +133,16 @@ func (s *Service) tagged(ctx context.Context, r store.Reader, resource string) (
 		}
 		for _, i := range items {
 			if *i.Value.Entry.AccessEntryArn == resource {
+				return taggedResource{kind, i.Key}, nil
+			}
+		}
+	case "podidentityassociation":
+		items, err := podIdentities.List(r, allBelow(key))
+		if err != nil {
+			return taggedResource{}, err
+		}
+		for _, i := range items {
+			if *i.Value.Association.AssociationArn == resource {
 				return taggedResource{kind, i.Key}, nil
 			}
 		}

@@ -80,7 +80,8 @@ func (w *world) newService(st *store.Store) *eks.Service {
 	svc, err := eks.New(eks.Config{
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
-		NewClient: w.planes.client, Timing: w.timing, Quotas: w.quotas, Log: slog.New(slog.DiscardHandler),
+		EndpointURL: "http://127.0.0.1:4566",
+		NewClient:   w.planes.client, Timing: w.timing, Quotas: w.quotas, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -1,0 +1,236 @@
+package eks
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The annotations of the pod identity webhook, of service accounts and, the last
+// two, of pods.
+// https://github.com/aws/amazon-eks-pod-identity-webhook#readme
+const (
+	annotationRole           = "eks.amazonaws.com/role-arn"
+	annotationAudience       = "eks.amazonaws.com/audience"
+	annotationRegionalSTS    = "eks.amazonaws.com/sts-regional-endpoints"
+	annotationExpiration     = "eks.amazonaws.com/token-expiration"
+	annotationSkipContainers = "eks.amazonaws.com/skip-containers"
+)
+
+const (
+	stsAudience            = "sts.amazonaws.com"
+	podIdentityAudience    = podIdentityService
+	podIdentityCredentials = "http://169.254.170.23/v1/credentials"
+	defaultExpiration      = 86400
+	minExpiration          = 600 // the API server's own limit
+)
+
+// A podToken is what the webhook gives a pod: a projected token of its service
+// account, and variables by which SDKs find it.
+type podToken struct {
+	volume, mountPath, file string
+	audience                string
+	expiration              int64
+	regionalSTS             bool
+	region, endpoint        string
+	skip                    map[string]bool // containers
+	// label marks pods of EKS Pod Identity.
+	label bool
+	// env makes the variables that say where the credentials are. They are
+	// set together or, where one is there already, not at all.
+	env func(tokenFile string) []corev1.EnvVar
+}
+
+// MutatePod returns the JSON patch that gives a new pod its identity, nil if its
+// service account has none: what the pod identity webhook of EKS does, to the order
+// of the variables. A service account with a Pod Identity association gets that,
+// whatever its annotations say.
+//
+// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock.
+// It is plain http, for which no CA bundle is needed.
+func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+	key, rec, err := s.clusterByPlane(planeID)
+	if err != nil {
+		return nil, nil // no cluster's yet: what runs there is the control plane's own
+	}
+	account := pod.Spec.ServiceAccountName
+	if account == "" {
+		return nil, nil
+	}
+	ses, err := s.sessions.open(key, rec.Plane.ID)
+	if err != nil {
+		return nil, err
+	}
+	sa, err := ses.client.CoreV1().ServiceAccounts(namespace).Get(ctx, account, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("service account %s/%s: %w", namespace, account, err)
+	}
+	var annotations map[string]string
+	if err == nil {
+		annotations = sa.Annotations
+	}
+	_, err = podIdentities.Get(s.store, podIdentityKey(key, namespace, account))
+	t := tokenOf(annotations, err == nil)
+	if t == nil {
+		return nil, nil
+	}
+	t.region, t.endpoint = key.Region, s.cfg.EndpointURL
+	t.readPod(pod)
+	return t.patch(pod)
+}
+
+// tokenOf reads a service account's annotations.
+func tokenOf(annotations map[string]string, associated bool) *podToken {
+	t := &podToken{regionalSTS: true, expiration: expirationOf(annotations, defaultExpiration)}
+	if b, err := strconv.ParseBool(annotations[annotationRegionalSTS]); err == nil {
+		t.regionalSTS = b
+	}
+	role := annotations[annotationRole]
+	switch {
+	case associated:
+		t.volume, t.file, t.label = "eks-pod-identity-token", "eks-pod-identity-token", true
+		t.mountPath, t.audience = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount", podIdentityAudience
+		t.env = func(file string) []corev1.EnvVar {
+			return []corev1.EnvVar{
+				{Name: "AWS_CONTAINER_CREDENTIALS_FULL_URI", Value: podIdentityCredentials},
+				{Name: "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", Value: file},
+			}
+		}
+	case role != "":
+		t.volume, t.file = "aws-iam-token", "token"
+		t.mountPath, t.audience = "/var/run/secrets/eks.amazonaws.com/serviceaccount", stsAudience
+		if a, ok := annotations[annotationAudience]; ok {
+			t.audience = a
+		}
+		t.env = func(file string) []corev1.EnvVar {
+			return []corev1.EnvVar{{Name: "AWS_ROLE_ARN", Value: role}, {Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: file}}
+		}
+	default:
+		return nil
+	}
+	return t
+}
+
+// expirationOf is the annotated one if it is a number, and no less than the least.
+func expirationOf(annotations map[string]string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(annotations[annotationExpiration], 10, 64); err == nil {
+		return max(n, minExpiration)
+	}
+	return otherwise
+}
+
+// readPod reads the pod's own annotations, which go before the service account's.
+func (t *podToken) readPod(pod *corev1.Pod) {
+	t.expiration = expirationOf(pod.Annotations, t.expiration)
+	if list, ok := pod.Annotations[annotationSkipContainers]; ok {
+		names, _ := csv.NewReader(strings.NewReader(list)).Read() // a list that cannot be read skips none
+		t.skip = map[string]bool{}
+		for _, n := range names {
+			t.skip[n] = true
+		}
+	}
+}
+
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+func (t *podToken) patch(pod *corev1.Pod) ([]byte, error) {
+	file := path.Join(t.mountPath, t.file)
+	if pod.Spec.NodeSelector[corev1.LabelOSStable] == "windows" || pod.Spec.NodeSelector["beta.kubernetes.io/os"] == "windows" {
+		file = `C:` + strings.ReplaceAll(file, "/", `\`)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if c := &containers[i]; !t.skip[c.Name] {
+				t.inject(c, file)
+			}
+		}
+	}
+	ops := t.labels(pod)
+	if !hasVolume(pod.Spec.Volumes, t.volume) {
+		v := t.projected()
+		if pod.Spec.Volumes == nil {
+			ops = append(ops, patchOperation{"add", "/spec/volumes", []corev1.Volume{v}})
+		} else {
+			ops = append(ops, patchOperation{"add", "/spec/volumes/0", v})
+		}
+	}
+	ops = append(ops, patchOperation{"add", "/spec/containers", pod.Spec.Containers})
+	if len(pod.Spec.InitContainers) > 0 {
+		ops = append(ops, patchOperation{"add", "/spec/initContainers", pod.Spec.InitContainers})
+	}
+	return json.Marshal(ops)
+}
+
+func (t *podToken) labels(pod *corev1.Pod) []patchOperation {
+	const key = "eks.amazonaws.com/pod-identity"
+	switch {
+	case !t.label:
+		return nil
+	case pod.Labels == nil:
+		return []patchOperation{{"add", "/metadata/labels", map[string]string{key: "enabled"}}}
+	}
+	return []patchOperation{{"add", "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), "enabled"}}
+}
+
+// inject adds to a container what it does not have: no variable of a group of which
+// one is set, and the volume unless it is mounted.
+func (t *podToken) inject(c *corev1.Container, file string) {
+	var groups [][]corev1.EnvVar
+	if t.regionalSTS {
+		groups = append(groups, []corev1.EnvVar{{Name: "AWS_STS_REGIONAL_ENDPOINTS", Value: "regional"}})
+	}
+	groups = append(groups,
+		[]corev1.EnvVar{{Name: "AWS_DEFAULT_REGION", Value: t.region}, {Name: "AWS_REGION", Value: t.region}},
+		t.env(file))
+	if t.endpoint != "" {
+		groups = append(groups, []corev1.EnvVar{{Name: "AWS_ENDPOINT_URL", Value: t.endpoint}})
+	}
+	set := map[string]bool{}
+	for _, e := range c.Env {
+		set[e.Name] = true
+	}
+	for _, g := range groups {
+		taken := false
+		for _, e := range g {
+			taken = taken || set[e.Name]
+		}
+		if !taken {
+			c.Env = append(c.Env, g...)
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if m.Name == t.volume {
+			return
+		}
+	}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: t.volume, ReadOnly: true, MountPath: t.mountPath})
+}
+
+func (t *podToken) projected() corev1.Volume {
+	return corev1.Volume{Name: t.volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: t.audience, ExpirationSeconds: &t.expiration, Path: t.file,
+		}}},
+	}}}
+}
+
+func hasVolume(volumes []corev1.Volume, name string) bool {
+	for _, v := range volumes {
+		if v.Name == name {
+			return true
+		}
+	}
+	return false
+}
