@@ -6,6 +6,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
 // newAuthorizer connects what decides about requests with what the services have
@@ -31,4 +32,9 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 // pools, as if it called RunInstances itself.
 func (d *daemon) authorizeLaunch(ctx context.Context, in *awsec2.RunInstancesInput) error {
 	return d.authorizer.AuthorizeAs(ctx, "ec2", "RunInstances", in)
+}
+
+// authorizeTargets decides about what STS is asked for.
+func (d *daemon) authorizeTargets(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error {
+	return d.authorizer.AuthorizeTargets(ctx, call, in, targets...)
 }

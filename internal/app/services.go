@@ -87,7 +87,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return nil, err
 	}
-	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, IssuerKeys: d.issuerKeys, Log: d.log})
+	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizeTargets, IssuerKeys: d.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {
 		if err := d.makeCredentials(ctx); err != nil {

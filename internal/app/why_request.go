@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -18,7 +20,7 @@ func (d *daemon) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
 		return
 	}
-	out, ok, err := d.explainRequest(account, id)
+	out, ok, err := d.explainRequest(r.Context(), account, id)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -31,7 +33,7 @@ func (d *daemon) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *daemon) explainRequest(account, id string) (cli.RequestExplanation, bool, error) {
+func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.RequestExplanation, bool, error) {
 	filter := journal.Filter{Account: account, Kind: journal.KindDecision}
 	if id != "" {
 		filter.Fields = map[string]string{"requestId": id}
@@ -41,11 +43,11 @@ func (d *daemon) explainRequest(account, id string) (cli.RequestExplanation, boo
 			return cli.RequestExplanation{}, false, err
 		}
 		if why, ok := kept(e); ok {
-			now := d.authorizer.Reconsider(why)
+			now := d.authorizer.Reconsider(ctx, why)
 			return cli.RequestExplanation{
 				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
-				Principal: why.Principal.ARN, Service: why.Service, Operation: why.Operation, Refused: true,
-				Explanation: why.Explanation, OmittedStatements: why.Omitted, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
+				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
+				Explanation: why.Explanation, OmittedStatements: why.Omitted, NoSuchRole: why.NoSuchRole, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
 			}, true, nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/transport/http"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -23,6 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -39,8 +41,8 @@ func TestWhyRequest(t *testing.T) {
 		Journal: d.journal,
 		Services: func(st *store.Store) []awsapi.Service {
 			d.store, d.iam, d.ec2, d.ssm = st, iam.New(iam.Config{Store: st}), ec2.New(ec2.Config{Store: st}), ssm.New(ssm.Config{Store: st})
-			d.authorizer = d.newAuthorizer()
-			return []awsapi.Service{d.iam.AWS(), d.ec2.AWS()}
+			d.authorizer, d.sts = d.newAuthorizer(), sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizeTargets})
+			return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.sts.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := d.iam.LookupAccessKey(ctx, key)
@@ -88,11 +90,11 @@ func TestWhyRequest(t *testing.T) {
 		if meanwhile != nil {
 			meanwhile()
 		}
-		e, ok, err := d.explainRequest(account, withID.ServiceRequestID())
+		e, ok, err := d.explainRequest(ctx, account, withID.ServiceRequestID())
 		if err != nil || !ok {
 			t.Fatalf("%s: %v, %v", title, ok, err)
 		}
-		last, _, err := d.explainRequest(account, "")
+		last, _, err := d.explainRequest(ctx, account, "")
 		if err != nil || last.RequestID != e.RequestID {
 			t.Errorf("%s: the last denied is %s, %v", title, last.RequestID, err)
 		}
@@ -113,6 +115,26 @@ func TestWhyRequest(t *testing.T) {
 	explain("an explicit deny, lifted meanwhile", err, func() {
 		put("guard", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*","Resource":"*"}]}`)
 	})
+
+	trusting := func(condition string) *string {
+		return aws.String(`{"Version":"2012-10-17","Statement":[{"Sid":"Partners","Effect":"Allow","Principal":{"AWS":"` + account + `"},"Action":"sts:AssumeRole","Condition":` + condition + `}]}`)
+	}
+	if _, err := root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("partner"), AssumeRolePolicyDocument: trusting(`{"StringEquals":{"sts:ExternalId":"x1"}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	put("assume", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}]}`)
+	devSTS := awssts.NewFromConfig(dev)
+	assume := func(role string) error {
+		_, err := devSTS.AssumeRole(ctx, &awssts.AssumeRoleInput{RoleArn: aws.String("arn:aws:iam::" + account + ":role/" + role), RoleSessionName: aws.String("work")})
+		return err
+	}
+	explain("a trust policy that asks for more", assume("partner"), nil)
+	explain("a trust policy that asks for less meanwhile", assume("partner"), func() {
+		if _, err := root.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("partner"), PolicyDocument: trusting(`{"StringEquals":{"sts:RoleSessionName":"work"}}`)}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	explain("a role that is not there", assume("none"), nil)
 	testkit.Golden(t, "why_request.golden", b.String())
 
 	out, err := devEC2.DescribeVpcs(ctx, nil)
@@ -120,10 +142,10 @@ func TestWhyRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := middleware.GetRequestIDMetadata(out.ResultMetadata)
-	if e, ok, err := d.explainRequest("", id); err != nil || !ok || e.Refused || !strings.Contains(e.Text(), "No policy refused it.") {
+	if e, ok, err := d.explainRequest(ctx, "", id); err != nil || !ok || e.Refused || !strings.Contains(e.Text(), "No policy refused it.") {
 		t.Errorf("an allowed request: %+v %v %v", e, ok, err)
 	}
-	if _, ok, err := d.explainRequest("", "no-such-request"); ok || err != nil {
+	if _, ok, err := d.explainRequest(ctx, "", "no-such-request"); ok || err != nil {
 		t.Errorf("an unknown request: %v %v", ok, err)
 	}
 }

@@ -38,6 +38,13 @@ type Resource struct {
 	Keys map[string][]string
 	// Role is the ARN of the role that the resource holds (an instance profile).
 	Role string
+	// Policy is the resource's own policy, or nil. Actions of the resource's service
+	// are asked of it.
+	Policy *policy.Source
+	// PolicyRequired says that nobody gets by without Policy: a KMS key.
+	PolicyRequired bool
+	// Trust is a role's trust policy, which the actions that assume it are asked of.
+	Trust *policy.Source
 }
 
 // A Resolver knows the stored resources of one service.
@@ -45,6 +52,13 @@ type Resolver interface {
 	// Resource finds a resource by its type in the authorization reference and
 	// what a request calls it: an ID, a name, or CLUSTER/NAME for what is nested.
 	Resource(ctx context.Context, account, region, kind, id string) (Resource, bool)
+}
+
+// A PolicyHolder is a Resolver of a service whose resources have policies of their
+// own. They bind the root of the account too.
+type PolicyHolder interface {
+	Resolver
+	HoldsPolicies()
 }
 
 // A Targeter is a Resolver of a service some of whose operations touch resources
@@ -73,6 +87,9 @@ type Target struct {
 	// Keys are values of condition keys that the request says, in lower case. A
 	// key without values is known to be absent.
 	Keys map[string][]string
+	// AllKeys says that those in Keys are all that the request has of the service's
+	// own: no other is unknown.
+	AllKeys bool
 
 	launch string // the launch template of a launcher's check, or empty
 }
@@ -106,23 +123,35 @@ func New(cfg Config) *Authorizer { return &Authorizer{cfg: cfg} }
 // Authorize decides whether call, whose decoded input is in, may happen. It
 // returns nil, a *Denial, or what went wrong.
 func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) error {
+	return a.authorize(ctx, call, func() []Check { return a.Checks(ctx, call, in) })
+}
+
+// AuthorizeTargets decides about a call whose handler says itself what it touches:
+// sts:AssumeRole knows the role, and the caller by its token, only when it has read
+// the request. The checks, the keys and the denials are those of Authorize.
+func (a *Authorizer) AuthorizeTargets(ctx context.Context, call *awsapi.Call, in any, targets ...Target) error {
+	return a.authorize(ctx, call, func() []Check {
+		out := make([]Check, 0, len(targets))
+		for _, t := range targets {
+			out = append(out, a.check(ctx, call, t.Action, t, in))
+		}
+		return out
+	})
+}
+
+func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks func() []Check) error {
 	if call.Principal.Type == awsapi.AWSService {
 		return nil // Drydock's own, acting as AWS: bound by no policy of the account
 	}
-	policies, root := a.cfg.Policies(call.Principal)
+	policies, root := a.policiesOf(call.Principal)
 	if root && !policies.Sessioned && call.VPCEndpointID == "" && call.Principal.IssuedAt.IsZero() {
-		return nil // nothing can deny what the root of the account does
-	}
-	if root {
-		policies.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
-	}
-	if a.cfg.EndpointPolicy != nil && call.VPCEndpointID != "" {
-		if text := a.cfg.EndpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID); text != "" {
-			policies.Endpoint = append(policies.Endpoint, policy.Source{Name: call.VPCEndpointID, Document: a.endpoints.get(text)})
+		if _, bound := a.cfg.Resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
+			return nil // nothing can deny what the root of the account does
 		}
 	}
+	policies.Endpoint = a.endpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID)
 	var first *Denial
-	for _, c := range a.Checks(ctx, call, in) {
+	for _, c := range checks() {
 		d := a.decide(call, c, policies)
 		if d == nil {
 			continue
@@ -139,6 +168,44 @@ func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) e
 		return nil
 	}
 	return a.seal(ctx, first)
+}
+
+// policiesOf returns the policies that bind p by itself.
+func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root bool) {
+	if p.Account == "" {
+		return out, false // nobody of any account: a web identity
+	}
+	if out, root = a.cfg.Policies(p); root {
+		out.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
+	}
+	return out, root
+}
+
+// endpointPolicy is the policy of the VPC endpoint that a call came through.
+func (a *Authorizer) endpointPolicy(ctx context.Context, account, region, id string) []policy.Source {
+	if id == "" || a.cfg.EndpointPolicy == nil {
+		return nil
+	}
+	text := a.cfg.EndpointPolicy(ctx, account, region, id)
+	if text == "" {
+		return nil
+	}
+	return []policy.Source{{Name: id, Document: a.endpoints.get(text)}}
+}
+
+// bind adds to the policies of the caller those of what an action touches.
+func (r *Resource) bind(action, kind string, policies *policy.Policies) {
+	prefix, _ := split(action)
+	if prefix == "sts" && kind == "role" {
+		// Who would assume what is not there is told no more than for a trust policy
+		// that does not name it.
+		if policies.Trust = r.Trust; policies.Trust == nil {
+			policies.Trust = &policy.Source{Name: "no such role", Document: nothing}
+		}
+	}
+	if r.Policy != nil && strings.HasPrefix(r.ARN, "arn:aws:"+prefix+":") {
+		policies.Resource, policies.ResourceRequired = []policy.Source{*r.Policy}, r.PolicyRequired
+	}
 }
 
 // everything is the policy that the root of an account needs not have.

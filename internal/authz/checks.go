@@ -67,9 +67,8 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 			c.typ = &c.action.Types[i]
 		}
 	}
-	prefix, _ := split(action)
-	if r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+t.Type], prefix)]; r != nil && t.ID != "" && !t.New {
-		c.stored, _ = r.Resource(ctx, call.Account, call.Region, t.Type, t.ID)
+	if !t.New {
+		c.stored = a.stored(ctx, action, call.Account, call.Region, t.Type, t.ID)
 	}
 	switch {
 	case c.stored.ARN != "":
@@ -79,10 +78,22 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 	case c.ref != nil && c.ref.Types[t.Type] != nil:
 		c.Resource = fill(c.ref.Types[t.Type].ARN, call, strings.Split(t.ID, idSeparator))
 	}
+	prefix, _ := split(action)
 	if r, ok := arnRules[prefix+"/"+t.Type]; ok {
 		c.Resource = r(c.Resource)
 	}
 	return c
+}
+
+// stored asks the resolver of an action's resource type what is stored of one.
+func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, id string) Resource {
+	prefix, _ := split(action)
+	r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+kind], prefix)]
+	if r == nil || kind == "" || id == "" {
+		return Resource{}
+	}
+	out, _ := r.Resource(ctx, account, region, kind, id)
+	return out
 }
 
 // idSeparator stands between the parts of the ID of a nested resource.

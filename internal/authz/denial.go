@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -41,6 +42,7 @@ func (d *Denial) Error() string { return d.message() }
 
 // decide evaluates one check; nil: it is allowed.
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
+	c.stored.bind(c.Action, c.target.Type, &policies)
 	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
 	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c}
 	if narrow(call.Principal, c.Action) {
@@ -74,6 +76,9 @@ func narrow(p awsapi.Principal, action string) bool {
 
 // PrincipalOf is p as policies name it.
 func PrincipalOf(p awsapi.Principal) policy.Principal {
+	if p.Account == "" && p.FederatedProvider != "" {
+		return policy.Principal{Federated: p.FederatedProvider}
+	}
 	out := policy.Principal{Account: p.Account, ARN: p.ARN, RoleARN: p.RoleARN, ID: p.UserID}
 	if p.Type == awsapi.FederatedUser && p.Name != "" {
 		out.UserARN = "arn:aws:iam::" + p.Account + ":user/" + p.Name
@@ -157,12 +162,17 @@ type Explanation struct {
 	RequestID string `json:"requestId"`
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
+	// ResourceType is the type of the decision's resource in the authorization
+	// reference.
+	ResourceType string `json:"resourceType,omitempty"`
 	// Principal is who called, with what is needed to find its policies again.
 	Principal awsapi.Principal `json:"principal"`
 	// Explanation has no details of statements of other actions. Omitted counts the
 	// statements that were too many to keep.
 	Explanation policy.Explanation `json:"explanation"`
 	Omitted     int                `json:"omittedStatements,omitempty"`
+	// NoSuchRole says that the role to be assumed is not there: no policy helps.
+	NoSuchRole bool `json:"noSuchRole,omitempty"`
 	// Keys are the condition keys of the request, as AWS writes them.
 	Keys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
@@ -182,12 +192,14 @@ const (
 // not what is in force.
 func (d *Denial) Explain(requestID string) Explanation {
 	out := Explanation{
-		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation,
+		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation, ResourceType: d.check.target.Type,
 		Explanation: policy.Explanation{Decision: d.Decision}, Keys: map[string][]string{},
 	}
 	if !narrow(d.Principal, d.Request.Action) {
 		out.Explanation = policy.Explain(d.Request, d.Policies)
-		out.Suggestions = policy.Suggest(d.Request, d.Policies)
+		if out.NoSuchRole = d.Policies.Trust != nil && d.check.stored.Trust == nil; !out.NoSuchRole {
+			out.Suggestions = policy.Suggest(d.Request, d.Policies)
+		}
 	}
 	for i := range out.Explanation.Layers {
 		out.trim(&out.Explanation.Layers[i])
@@ -221,13 +233,9 @@ func (e *Explanation) trim(l *policy.LayerExplanation) {
 }
 
 // Reconsider decides a denied request as it was by the policies that are in force
-// now.
-func (a *Authorizer) Reconsider(e Explanation) policy.Decision {
+// now: the caller's, the resource's or role's, the endpoint's.
+func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decision {
 	d := e.Explanation.Decision
-	policies, root := a.cfg.Policies(e.Principal)
-	if root {
-		policies.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
-	}
 	if narrow(e.Principal, d.Action) {
 		return d
 	}
@@ -235,10 +243,22 @@ func (a *Authorizer) Reconsider(e Explanation) policy.Decision {
 	for k, v := range e.Keys {
 		values[strings.ToLower(k)] = v
 	}
+	policies, _ := a.policiesOf(e.Principal)
+	region, endpoint := firstOf(values["aws:requestedregion"]), firstOf(values["aws:sourcevpce"])
+	policies.Endpoint = a.endpointPolicy(ctx, e.Principal.Account, region, endpoint)
+	stored := a.stored(ctx, d.Action, e.Principal.Account, region, e.ResourceType, d.Resource)
+	stored.bind(d.Action, e.ResourceType, &policies)
 	return policy.Evaluate(policy.Request{
 		Action: d.Action, Resource: d.Resource, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
 	}, policies)
+}
+
+func firstOf(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 // Record is the denial as a journal entry's fields.

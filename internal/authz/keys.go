@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:sourcevpc", call.VPCID)
 		set("aws:vpcsourceip", call.SourceIP.String())
 		delete(keys, "aws:sourceip") // calls through an endpoint have no public address
+	}
+	if p.Account == "" {
+		return keys // a web identity is no principal of any account
 	}
 	set("aws:principalaccount", p.Account)
 	set("aws:userid", p.UserID)
@@ -91,7 +95,7 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		for k, v := range c.stored.Tags {
 			k = strings.ToLower(k)
 			values["aws:resourcetag/"+k] = []string{v}
-			values[prefix+":resourcetag/"+k] = []string{v}
+			values[cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/"+k] = []string{v}
 		}
 	}
 	if len(c.target.TagKeys) > 0 && c.offers("aws:tagkeys") {
@@ -121,6 +125,9 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 	return policy.Context{Values: values, Unknown: func(key string) bool {
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
 			return onInstance && slices.Contains(instanceKeys, key)
+		}
+		if c.target.AllKeys {
+			return false
 		}
 		return has(c.actionKeys(), key) || has(c.typeKeys(), key) || onInstance && slices.Contains(instanceKeys, key)
 	}}

@@ -52,7 +52,9 @@ func newWorld(t testing.TB) *world {
 		Journal: w.journal,
 		Services: func(st *store.Store) []awsapi.Service {
 			w.iam = iam.New(iam.Config{Store: st})
-			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam})
+			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Authorize: func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error {
+				return w.authorizer.AuthorizeTargets(ctx, call, in, targets...)
+			}})
 			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}, AuthorizeLaunch: w.authorizeLaunch})
 			w.ssm = ssm.New(ssm.Config{Store: st})
 			w.authorizer = authz.New(authz.Config{

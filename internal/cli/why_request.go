@@ -25,9 +25,11 @@ type RequestExplanation struct {
 	Refused bool `json:"refused"`
 	// Explanation is the reasoning about the policies of then, but for
 	// OmittedStatements that were too many to keep.
-	Explanation       policy.Explanation  `json:"explanation"`
-	OmittedStatements int                 `json:"omittedStatements,omitempty"`
-	ConditionKeys     map[string][]string `json:"conditionKeys,omitempty"`
+	Explanation       policy.Explanation `json:"explanation"`
+	OmittedStatements int                `json:"omittedStatements,omitempty"`
+	// NoSuchRole says that the role to be assumed was not there.
+	NoSuchRole    bool                `json:"noSuchRole,omitempty"`
+	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions"`
 	// Now is the decision on the same request by the policies of today.
@@ -47,6 +49,9 @@ func (e RequestExplanation) Text() string {
 	fmt.Fprintf(&b, "action    %s\nresource  %s\n\n%s", d.Action, d.Resource, e.Explanation)
 	if e.OmittedStatements > 0 {
 		fmt.Fprintf(&b, "%d more statements were too many to keep.\n", e.OmittedStatements)
+	}
+	if e.NoSuchRole {
+		b.WriteString("There is no such role. STS answers as it does for one whose trust policy does not name the caller.\n")
 	}
 	if len(d.UnknownKeys) > 0 {
 		fmt.Fprintf(&b, "Drydock does not know the value of %s: conditions on it allow nothing, and deny.\n", strings.Join(d.UnknownKeys, ", "))

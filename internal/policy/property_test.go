@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,11 +15,19 @@ import (
 )
 
 // TestAgainstNaive has the evaluator and a naive one decide random policies. A
-// failure names its seed, which FuzzAgainstNaive takes too.
+// failure names its seed, which FuzzAgainstNaive takes too. After a change of the
+// evaluator, ask more of it:
+//
+//	DRYDOCK_POLICY_SEEDS=100000 go test -run TestAgainstNaive ./internal/policy
+//	go test -fuzz FuzzAgainstNaive ./internal/policy
 func TestAgainstNaive(t *testing.T) {
-	rounds := uint64(4_000)
-	if testing.Short() {
-		rounds = 1_000
+	rounds := uint64(1_200)
+	if s := os.Getenv("DRYDOCK_POLICY_SEEDS"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || n < rounds {
+			t.Fatalf("DRYDOCK_POLICY_SEEDS is %q, not a number of at least %d", s, rounds)
+		}
+		rounds = n
 	}
 	outcomes := map[string]int{}
 	for seed := range rounds {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
+	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // Authz tells package authz what is stored of IAM's resources.
@@ -28,8 +29,10 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 			return authz.Resource{ARN: u.arn(account), Tags: tagMap(u.Tags), Keys: boundaryKey(u.Boundary)}, true
 		}
 	case "role":
-		if role, err := roles.Get(r.s.store, nameKey(account, name)); err == nil {
-			return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary)}, true
+		role, err := roles.Get(r.s.store, nameKey(account, name))
+		if named := strings.HasPrefix(id, "arn:"); err == nil && (!named || role.arn(account) == id) { // its path counts
+			trust := policy.Source{Name: "trust policy of " + role.arn(account), Document: r.s.trust(&role)}
+			return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary), Trust: &trust}, true
 		}
 	case "group":
 		if g, err := groups.Get(r.s.store, nameKey(account, name)); err == nil {

@@ -54,18 +54,18 @@ func (s *Service) RoleByName(_ context.Context, account, name string) (Role, err
 	return export(account, &r), nil
 }
 
-// RoleTrust returns a role's unique ID, trust policy and longest session. It is
-// what service/sts needs.
-func (s *Service) RoleTrust(_ context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool) {
+// RoleSession returns a role's unique ID and longest session. It is what service/sts
+// needs.
+func (s *Service) RoleSession(_ context.Context, roleARN string) (id string, maxSession time.Duration, ok bool) {
 	account, _, name, ok := arnName(roleARN, "role")
 	if !ok {
-		return "", nil, 0, false
+		return "", 0, false
 	}
 	r, err := roles.Get(s.store, nameKey(account, name))
 	if err != nil || r.arn(account) != roleARN {
-		return "", nil, 0, false
+		return "", 0, false
 	}
-	return r.ID, s.trust(&r), time.Duration(r.MaxSession) * time.Second, true
+	return r.ID, time.Duration(r.MaxSession) * time.Second, true
 }
 
 // UserExists reports whether the account's user of that name has that unique ID.

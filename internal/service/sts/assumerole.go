@@ -3,7 +3,6 @@ package sts
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -40,22 +39,21 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if err := opts.inherit(caller); err != nil {
 		return nil, err
 	}
-	id, trust, longest, ok := s.dir.RoleTrust(ctx, *in.RoleArn)
-	if !ok {
-		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn})
-	}
 	keys := opts.keys()
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
 	if in.ExternalId != nil {
 		keys["sts:externalid"] = []string{*in.ExternalId}
 	}
-	for _, action := range opts.actions("sts:AssumeRole") {
-		if err := s.mayAssume(ctx, action, *in.RoleArn, trust, keys); err != nil {
-			return nil, err
-		}
+	targets := opts.targets("sts:AssumeRole", "role", *in.RoleArn, keys)
+	if err := asCaller(caller, s.authorize(ctx, awsapi.CallFrom(ctx), in, targets...)); err != nil {
+		return nil, err
 	}
 	if caller.SourceIdentity != "" && opts.SourceIdentity != caller.SourceIdentity {
 		return nil, accessDenied(caller, policy.Decision{Action: "sts:SetSourceIdentity", Resource: *in.RoleArn})
+	}
+	id, longest, ok := s.dir.RoleSession(ctx, *in.RoleArn)
+	if !ok {
+		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn}) // gone meanwhile
 	}
 	duration, err := sessionDuration(in.DurationSeconds, longest)
 	if err != nil {
@@ -79,36 +77,12 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	return out, nil
 }
 
-// mayAssume asks the caller's policies and the role's trust policy. It returns
-// AWS's error and, for explanations, why.
-func (s *Service) mayAssume(ctx context.Context, action, role string, trust *policy.Document, keys map[string][]string) error {
-	call := awsapi.CallFrom(ctx)
-	policies, _ := s.dir.PoliciesOf(call.Principal) // root does not come here
-	policies.Trust = trustSource(role, trust)
-	values := authz.Global(call)
-	maps.Copy(values, keys)
-	denial := decide(call, policy.Request{
-		Action: action, Resource: role, Principal: authz.PrincipalOf(call.Principal), Context: policy.Context{Values: values},
-	}, policies)
-	if denial == nil {
-		return nil
+// asCaller words a denial as STS does, and keeps why.
+func asCaller(caller awsapi.Principal, err error) error {
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		return errors.Join(accessDenied(caller, denial.Decision), denial)
 	}
-	return errors.Join(accessDenied(call.Principal, denial.Decision), denial)
-}
-
-func trustSource(role string, trust *policy.Document) *policy.Source {
-	return &policy.Source{Name: "trust policy of " + role, Document: trust}
-}
-
-// decide asks policies and returns why they refuse, or nil.
-func decide(call *awsapi.Call, req policy.Request, policies policy.Policies) *authz.Denial {
-	d := policy.Evaluate(req, policies)
-	if d.Allowed {
-		return nil
-	}
-	denial := authz.Denied(call, d)
-	denial.Request, denial.Policies = req, policies
-	return denial
+	return err
 }
 
 // sessionDuration is how long a role session is asked to last.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -50,6 +51,16 @@ func (o *SessionOptions) actions(base string) []string {
 		actions = append(actions, "sts:SetSourceIdentity")
 	}
 	return actions
+}
+
+// targets are what asking for the session touches: resource by base and by what the
+// options need.
+func (o *SessionOptions) targets(base, kind, resource string, keys map[string][]string) []authz.Target {
+	var out []authz.Target
+	for _, action := range o.actions(base) {
+		out = append(out, authz.Target{Action: action, Type: kind, ID: resource, Keys: keys, AllKeys: true})
+	}
+	return out
 }
 
 // keys are the condition keys that the options give the request, in lower case.
@@ -212,7 +223,7 @@ func (s *Service) stillThere(ctx context.Context, session sealed) bool {
 	p := session.Principal
 	switch {
 	case p.Type == awsapi.AssumedRole:
-		id, _, _, ok := s.dir.RoleTrust(ctx, p.RoleARN)
+		id, _, ok := s.dir.RoleSession(ctx, p.RoleARN)
 		return ok && strings.HasPrefix(p.UserID, id+":")
 	case p.Type == awsapi.IAMUser, p.Type == awsapi.FederatedUser && p.Name != "":
 		return s.dir.UserExists(ctx, p.Account, p.Name, session.Voucher)
@@ -255,7 +266,7 @@ func newSealKey() sealKey {
 // IssueRoleSession returns credentials of a role without asking its trust policy:
 // for AWS services that hold the role already, such as EC2 for an instance.
 func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName string, duration time.Duration, opts SessionOptions) (Credentials, error) {
-	id, _, _, ok := s.dir.RoleTrust(ctx, roleARN)
+	id, _, ok := s.dir.RoleSession(ctx, roleARN)
 	if !ok {
 		return Credentials{}, fmt.Errorf("issuing a session: no role %s", roleARN)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -29,15 +29,13 @@ var ErrTokenExpired = errors.New("expired session token")
 
 // A Directory is what sts must know of IAM. iam.Service is one.
 type Directory interface {
-	// RoleTrust returns a role's unique ID, trust policy and longest session; ok
-	// is false when there is no role with that ARN.
-	RoleTrust(ctx context.Context, roleARN string) (id string, trust *policy.Document, maxSession time.Duration, ok bool)
+	// RoleSession returns a role's unique ID and longest session; ok is false when
+	// there is no role with that ARN.
+	RoleSession(ctx context.Context, roleARN string) (id string, maxSession time.Duration, ok bool)
 	// UserExists reports whether the account's user of that name has that unique ID.
 	UserExists(ctx context.Context, account, name, id string) bool
 	// TagsOf returns the tags of the user or role behind p, as they are now.
 	TagsOf(p awsapi.Principal) map[string]string
-	// PoliciesOf returns the policies that bind p; root says that it needs none.
-	PoliciesOf(p awsapi.Principal) (policies policy.Policies, root bool)
 	// OIDCProvider returns the ARN and the client IDs of the identity provider that
 	// account has registered for an issuer, which is named without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
@@ -47,10 +45,17 @@ type Directory interface {
 	AccessKeyAccount(accessKeyID string) (account string, ok bool)
 }
 
+// Authorize is how STS asks whether a call may touch targets: nil, an error that is
+// an *authz.Denial, or what went wrong.
+type Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
+
 // Config is what a Service is made of.
 type Config struct {
 	Store     *store.Store // required
 	Directory Directory    // required
+	// Authorize decides whether a call may touch targets (authz.Authorizer's
+	// AuthorizeTargets). Nil: nobody may assume a role.
+	Authorize Authorize
 	// IssuerKeys finds what verifies web identity tokens; nil knows no issuer.
 	IssuerKeys IssuerKeys
 	Clock      clock.Clock  // nil is the real clock
@@ -61,6 +66,7 @@ type Config struct {
 type Service struct {
 	store      *store.Store
 	dir        Directory
+	authorize  Authorize
 	issuerKeys IssuerKeys
 	clock      clock.Clock
 	log        *slog.Logger
@@ -68,7 +74,12 @@ type Service struct {
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, dir: cfg.Directory, issuerKeys: cfg.IssuerKeys, clock: cfg.Clock, log: cfg.Log}
+	s := &Service{store: cfg.Store, dir: cfg.Directory, authorize: cfg.Authorize, issuerKeys: cfg.IssuerKeys, clock: cfg.Clock, log: cfg.Log}
+	if s.authorize == nil {
+		s.authorize = func(context.Context, *awsapi.Call, any, ...authz.Target) error {
+			return errors.New("sts: nobody decides who may assume roles")
+		}
+	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -78,9 +89,9 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS declares the operations the service answers. AssumeRole and
-// GetSessionToken decide for themselves whether they are allowed: the one by the
-// role's trust policy too, the other without any policy.
+// AWS declares the operations the service answers. AssumeRole asks by itself
+// whether it is allowed, when it knows that the request is sound and what the
+// session inherits; GetSessionToken needs no permission.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity", Exempt: true},

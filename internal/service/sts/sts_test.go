@@ -47,11 +47,11 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	w := &world{clock: clocktesting.NewFakeClock(time.Now()), issuers: map[string][]byte{}, iam: iam.New(iam.Config{Store: st})}
-	w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock, IssuerKeys: func(_ context.Context, issuer string) ([]byte, bool) {
+	w.authorizer = authz.New(authz.Config{Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st})
+	w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock, Authorize: w.authorizer.AuthorizeTargets, IssuerKeys: func(_ context.Context, issuer string) ([]byte, bool) {
 		keys, ok := w.issuers[issuer]
 		return keys, ok
 	}})
-	w.authorizer = authz.New(authz.Config{Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st})
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,
 		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS(), w.sts.AWS()} },

@@ -2,7 +2,6 @@ package sts
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,7 +11,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 const (
@@ -63,9 +61,10 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 		UserID: caller.Account + ":" + *in.Name, Name: caller.Name, SessionName: *in.Name,
 		SessionPolicies: opts.Policies, SessionPolicyARNs: opts.PolicyARNs, SessionTags: opts.Tags,
 	}
-	if len(opts.Tags) > 0 && caller.Type != awsapi.Root {
-		if d := s.mayTag(ctx, p.ARN, opts.keys()); !d.Allowed {
-			return nil, accessDenied(caller, d)
+	if len(opts.Tags) > 0 {
+		tagging := authz.Target{Action: "sts:TagSession", Type: "federated-user", ID: p.ARN, Keys: opts.keys(), AllKeys: true}
+		if err := asCaller(caller, s.authorize(ctx, awsapi.CallFrom(ctx), in, tagging)); err != nil {
+			return nil, err
 		}
 	}
 	creds, err := s.issue(ctx, p, voucher(caller), tokenDuration(caller, in.DurationSeconds))
@@ -78,18 +77,6 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 		//lint:ignore SA1019 clients of today still read it
 		PackedPolicySize: packedSize(opts),
 	}, nil
-}
-
-// mayTag asks the caller's policies whether it may tag the session of a federated
-// user.
-func (s *Service) mayTag(ctx context.Context, resource string, keys map[string][]string) policy.Decision {
-	call := awsapi.CallFrom(ctx)
-	policies, _ := s.dir.PoliciesOf(call.Principal)
-	values := authz.Global(call)
-	maps.Copy(values, keys)
-	return policy.Evaluate(policy.Request{
-		Action: "sts:TagSession", Resource: resource, Principal: authz.PrincipalOf(call.Principal), Context: policy.Context{Values: values},
-	}, policies)
 }
 
 // isTemporary says that the caller holds credentials that STS issued.

@@ -11,7 +11,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 const withWebIdentity = "sts:AssumeRoleWithWebIdentity"
@@ -41,22 +40,24 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	if err := token.describe(&opts); err != nil {
 		return nil, err
 	}
-	id, trust, longest, ok := s.dir.RoleTrust(ctx, *in.RoleArn)
-	if !ok {
-		return nil, notByWebIdentity()
-	}
-	keys := authz.Global(awsapi.CallFrom(ctx))
-	maps.Copy(keys, opts.keys())
+	keys := opts.keys()
 	maps.Copy(keys, token.keys())
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
-	for _, action := range opts.actions(withWebIdentity) {
-		denial := decide(awsapi.CallFrom(ctx), policy.Request{
-			Action: action, Resource: *in.RoleArn, Context: policy.Context{Values: keys},
-			Principal: policy.Principal{Federated: token.providerARN},
-		}, policy.Policies{Trust: trustSource(*in.RoleArn, trust)})
-		if denial != nil {
-			return nil, errors.Join(notByWebIdentity(), denial)
-		}
+	call := *awsapi.CallFrom(ctx) // as whom the provider vouches for
+	call.Principal = awsapi.Principal{
+		Type: awsapi.AnonymousCaller, FederatedProvider: token.providerARN,
+		UserID: token.providerARN + ":" + token.audience + ":" + token.subject,
+	}
+	err = s.authorize(ctx, &call, in, opts.targets(withWebIdentity, "role", *in.RoleArn, keys)...)
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		return nil, errors.Join(notByWebIdentity(), denial)
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, longest, ok := s.dir.RoleSession(ctx, *in.RoleArn)
+	if !ok {
+		return nil, notByWebIdentity() // gone meanwhile
 	}
 	duration, err := sessionDuration(in.DurationSeconds, longest)
 	if err != nil {
