@@ -84,6 +84,11 @@ func (s *Store) tryUpdate(ctx context.Context, fn func(*Tx) error) error {
 		}
 		s.lineup.rerun(p, tx)
 	}
+	if s.cfg.BeforeCommit != nil {
+		if err := s.cfg.BeforeCommit(ctx); err != nil {
+			return err
+		}
+	}
 	committing = true
 	if err := s.commit(ctx, p, s.operations(tx)); err != nil {
 		return err

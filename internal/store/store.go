@@ -96,6 +96,11 @@ type Config struct {
 	// it every put is refused, also those of API servers. 0 means 64 MiB.
 	MinFreeBytes int64
 
+	// BeforeCommit, if set, is called before every transaction that writes; its
+	// error is Update's, and nothing is written. Tests stop a daemon between two
+	// writes with it.
+	BeforeCommit func(context.Context) error
+
 	Log   *slog.Logger     // nil: slog.Default()
 	Clock clock.WithTicker // for maintenance; nil: the real one
 }

@@ -21,6 +21,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -133,6 +134,9 @@ type Service struct {
 	reached  reachCache
 	vcpus    *vcpuLedger
 	underWay fleetsUnderWay
+	// launches is held for reading by every launch, and for writing to take back
+	// one that nobody works on any more.
+	launches sync.RWMutex
 
 	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
 	parameter       func(account, region, name string) (string, bool)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -40,6 +39,8 @@ func (l launch) chunkSize() int {
 
 // launch writes the instances and returns their IDs.
 func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInstancesInput, l launch) ([]string, error) {
+	s.launches.RLock()
+	defer s.launches.RUnlock()
 	count, err := s.affordable(sc, l)
 	if err != nil {
 		return nil, err
@@ -78,6 +79,9 @@ func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInsta
 					return err
 				}
 			}
+			if err := noteUnfinished(tx, sc, l, planned, written == 0, last, token); err != nil {
+				return err
+			}
 			if written > 0 && !last {
 				return nil
 			}
@@ -85,13 +89,15 @@ func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInsta
 		})
 		if err != nil {
 			if written >= l.min && isCode(err, "InsufficientFreeAddressesInSubnet") {
+				unfinishedLaunch := sc.key(planned[0])
 				planned = planned[:written]
 				return planned, s.store.Update(ctx, func(tx *store.Tx) error {
+					unfinishedLaunches.Delete(tx, unfinishedLaunch)
 					return s.remember(tx, sc, "RunInstances", token, request, false, planned...)
 				})
 			}
 			// All of them: a commit that was cancelled may have taken effect.
-			return nil, errors.Join(err, s.takeBack(context.WithoutCancel(ctx), sc, token, planned))
+			return nil, errors.Join(err, s.takeBack(context.WithoutCancel(ctx), sc, aws.ToString(token), planned))
 		}
 		if resumed != nil {
 			return s.resume(ctx, sc, request, l, resumed)
@@ -155,6 +161,9 @@ func (s *Service) resume(ctx context.Context, sc scope, request *awsec2.RunInsta
 					return err
 				}
 			}
+			if end == len(planned) {
+				unfinishedLaunches.Delete(tx, sc.key(planned[0]))
+			}
 			return s.remember(tx, sc, "RunInstances", request.ClientToken, request, end < len(planned), planned...)
 		})
 		if err != nil {
@@ -162,32 +171,6 @@ func (s *Service) resume(ctx context.Context, sc scope, request *awsec2.RunInsta
 		}
 	}
 	return planned, nil
-}
-
-// takeBack terminates what a failed launch has written of its planned instances.
-func (s *Service) takeBack(ctx context.Context, sc scope, token *string, planned []string) error {
-	for chunk := range slices.Chunk(planned, chunkInstances) {
-		err := s.store.Update(ctx, func(tx *store.Tx) error {
-			if aws.ToString(token) != "" {
-				clientTokens.Delete(tx, tokenKey(sc, "RunInstances", *token))
-			}
-			for _, id := range chunk {
-				err := instances.Update(tx, sc.key(id), func(i *instanceRecord) error {
-					s.enter(i, stateShuttingDown)
-					i.ReasonCode, i.ReasonMessage = "Server.InternalError", "Server.InternalError: Internal error on launch"
-					return nil
-				})
-				if err != nil && !notFound(err) {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("taking back a failed launch: %w", err)
-		}
-	}
-	return nil
 }
 
 // launchOne writes an instance with its interfaces.

@@ -56,6 +56,11 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		return reconcile.Run(ctx, reconcile.Config{
+			Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
 			Name: "ec2/spot-request", Watcher: spotRequests.Watch(s.store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4, Log: s.log,
 		})
 	})

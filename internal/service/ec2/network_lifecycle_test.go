@@ -257,3 +257,50 @@ func TestSecondaryAndIPv6Blocks(t *testing.T) {
 	must(w.DisassociateVpcCidrBlock(ctx, &awsec2.DisassociateVpcCidrBlockInput{AssociationId: six.AssociationId}))(t)
 	must(w.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: &vpc}))(t)
 }
+
+// A VPC's first IPv6 block opens the way out for its default group, unless that has
+// been changed; groups made later are born so. Account attributes are the quotas'.
+func TestGroupsOfIPv6(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	egress := func(vpc, name string) (out []string) {
+		g := must(w.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{Filters: append(filter("vpc-id", vpc), filter("group-name", name)...)}))(t).SecurityGroups[0]
+		for _, p := range g.IpPermissionsEgress {
+			for _, r := range p.IpRanges {
+				out = append(out, *r.CidrIp)
+			}
+			for _, r := range p.Ipv6Ranges {
+				out = append(out, *r.CidrIpv6)
+			}
+		}
+		return out
+	}
+	six := must(w.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(true)}))(t).Vpc.VpcId
+	four := w.vpc(t, "10.1.0.0/16")
+	for _, vpc := range []string{*six, four} {
+		must(w.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("g"), Description: aws.String("g")}))(t)
+	}
+	both := []string{"0.0.0.0/0", "::/0"}
+	for _, tt := range []struct {
+		vpc, name string
+		want      []string
+	}{{*six, "default", both}, {*six, "g", both}, {four, "default", both[:1]}, {four, "g", both[:1]}} {
+		if got := egress(tt.vpc, tt.name); !slices.Equal(got, tt.want) {
+			t.Errorf("%s lets out %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	must(w.AssociateVpcCidrBlock(ctx, &awsec2.AssociateVpcCidrBlockInput{VpcId: &four, AmazonProvidedIpv6CidrBlock: aws.Bool(true)}))(t)
+	if got := egress(four, "default"); !slices.Equal(got, both) {
+		t.Errorf("with its block the default group lets out %v", got)
+	}
+	if got := egress(four, "g"); !slices.Equal(got, both[:1]) {
+		t.Errorf("a group of before lets out %v", got)
+	}
+
+	w.setQuota(t, "L-0263D0A3", 12)
+	for _, a := range must(w.DescribeAccountAttributes(ctx, &awsec2.DescribeAccountAttributesInput{AttributeNames: []ec2types.AccountAttributeName{"vpc-max-elastic-ips"}}))(t).AccountAttributes {
+		if v := *a.AttributeValues[0].AttributeValue; v != "12" {
+			t.Errorf("%s = %s", *a.AttributeName, v)
+		}
+	}
+}

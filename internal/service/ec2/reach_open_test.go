@@ -72,9 +72,6 @@ func TestReachByGateways(t *testing.T) {
 
 	group := must(w.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("app"), Description: aws.String("app")}))(t).GroupId
 	connect := must(w.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("connect"), Description: aws.String("connect")}))(t).GroupId
-	must(w.AuthorizeSecurityGroupEgress(ctx, &awsec2.AuthorizeSecurityGroupEgressInput{GroupId: group, IpPermissions: []ec2types.IpPermission{
-		{IpProtocol: aws.String("-1"), Ipv6Ranges: []ec2types.Ipv6Range{{CidrIpv6: aws.String("::/0")}}},
-	}}))(t)
 	list := must(w.CreateManagedPrefixList(ctx, &awsec2.CreateManagedPrefixListInput{
 		AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(5), PrefixListName: aws.String("office"), Entries: []ec2types.AddPrefixListEntry{{Cidr: aws.String("10.0.0.0/24")}},
 	}))(t).PrefixList.PrefixListId

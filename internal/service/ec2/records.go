@@ -29,6 +29,7 @@ var (
 	launchTemplateNames = store.NewCollection[nameRecord]("ec2", "launch-template-name")
 	templateVersions    = store.NewCollection[templateVersionRecord]("ec2", "launch-template-version")
 	instances           = store.NewCollection[instanceRecord]("ec2", "instance")
+	unfinishedLaunches  = store.NewCollection[unfinishedLaunchRecord]("ec2", "unfinished-launch")
 	volumes             = store.NewCollection[volumeRecord]("ec2", "volume")
 	spotRequests        = store.NewCollection[spotRequestRecord]("ec2", "spot-request")
 	fleets              = store.NewCollection[fleetRecord]("ec2", "fleet")

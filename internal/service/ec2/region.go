@@ -115,13 +115,21 @@ func (s *Service) DescribeAccountAttributes(ctx context.Context, in *awsec2.Desc
 	if ok {
 		vpc = def.ID
 	}
+	elastic, err := quota(s.store, sc, quotaAddresses)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := quota(s.store, sc, quotaGroupsPerENI)
+	if err != nil {
+		return nil, err
+	}
 	all := []struct{ name, value string }{
 		{"default-vpc", vpc},
-		{"max-elastic-ips", "5"},
-		{"max-instances", "20"},
+		{"max-elastic-ips", float(&elastic)},
+		{"max-instances", "20"}, // of EC2-Classic: what instances take now are vCPUs
 		{"supported-platforms", "VPC"},
-		{"vpc-max-elastic-ips", "5"},
-		{"vpc-max-security-groups-per-interface", "5"},
+		{"vpc-max-elastic-ips", float(&elastic)},
+		{"vpc-max-security-groups-per-interface", float(&groups)},
 	}
 	out := &awsec2.DescribeAccountAttributesOutput{AccountAttributes: []ec2types.AccountAttribute{}}
 	for _, a := range all {

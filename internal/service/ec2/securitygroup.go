@@ -37,6 +37,30 @@ func allEgress() securityGroupRule {
 	return securityGroupRule{ID: ids.Resource("sgr"), Egress: true, Protocol: "-1", From: -1, To: -1, CIDR: "0.0.0.0/0"}
 }
 
+func allEgress6() securityGroupRule {
+	r := allEgress()
+	r.CIDR, r.CIDR6 = "", "::/0"
+	return r
+}
+
+// openDefaultGroup6 lets all IPv6 traffic out of the default group of a VPC that
+// gets its first IPv6 block, unless its outbound rules have been changed.
+// https://docs.aws.amazon.com/vpc/latest/userguide/default-security-group.html
+func openDefaultGroup6(tx *store.Tx, sc scope, v vpcRecord) error {
+	return securityGroups.Update(tx, sc.key(v.DefaultGroupID), func(g *securityGroupRecord) error {
+		var out []securityGroupRule
+		for _, r := range g.Rules {
+			if r.Egress {
+				out = append(out, r)
+			}
+		}
+		if len(out) == 1 && out[0].Protocol == "-1" && out[0].CIDR == "0.0.0.0/0" {
+			g.Rules = append(slices.Clone(g.Rules), allEgress6())
+		}
+		return nil
+	})
+}
+
 func (g securityGroupRecord) sdk(sc scope) ec2types.SecurityGroup {
 	return ec2types.SecurityGroup{
 		GroupId:             aws.String(g.ID),
@@ -53,6 +77,16 @@ func (g securityGroupRecord) sdk(sc scope) ec2types.SecurityGroup {
 
 // groupText is what EC2 allows in names and descriptions of groups in a VPC.
 var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*$`)
+
+// join makes a new group one of v, with the outbound rules such a group begins with.
+// Terraform revokes both and expects InvalidPermission.NotFound for IPv6 where the
+// VPC has none.
+func (g *securityGroupRecord) join(v vpcRecord) {
+	g.VPCID, g.Rules = v.ID, []securityGroupRule{allEgress()}
+	if len(v.IPv6) > 0 {
+		g.Rules = append(g.Rules, allEgress6())
+	}
+}
 
 // CreateSecurityGroup creates a group that allows all egress.
 func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error) {
@@ -79,14 +113,14 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 	if err != nil {
 		return nil, err
 	}
-	g := securityGroupRecord{ID: ids.Resource("sg"), Name: name, Description: description, Rules: []securityGroupRule{allEgress()}, Tags: tags}
+	g := securityGroupRecord{ID: ids.Resource("sg"), Name: name, Description: description, Tags: tags}
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if in.VpcId != nil {
 			v, err := get(tx, vpcs, sc, vpcID, *in.VpcId)
 			if err != nil {
 				return err
 			}
-			g.VPCID = v.ID
+			g.join(v)
 		} else {
 			v, ok, err := defaultVPC(tx, sc)
 			if err != nil {
@@ -95,7 +129,7 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 			if !ok {
 				return errNoDefaultVPC()
 			}
-			g.VPCID = v.ID
+			g.join(v)
 		}
 		all, err := list(tx, securityGroups, sc, func(securityGroupRecord) bool { return true })
 		if err != nil {

@@ -53,6 +53,9 @@ func addBlock6(tx *store.Tx, sc scope, v *vpcRecord) (cidrAssociation, error) {
 		if err := openDefaultACL6(tx, sc, *v); err != nil {
 			return b, err
 		}
+		if err := openDefaultGroup6(tx, sc, *v); err != nil {
+			return b, err
+		}
 	}
 	v.IPv6 = append(slices.Clone(v.IPv6), b)
 	return b, nil
