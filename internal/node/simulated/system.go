@@ -136,7 +136,7 @@ func (os *system) run(ctx context.Context, file string, env []string, out io.Wri
 	}
 	res, err := os.m.rt.cfg.RunScript(ctx, shell.Job{
 		FS: os.ami.FS, Script: text, Name: file, Env: env, Host: os.m.in.PrivateDNSName,
-		Stdout: out, Stderr: out, Outside: os.ami.Outside,
+		Stdout: out, Stderr: out, Outside: os.ami.Outside, Patience: patience,
 	})
 	return res.Status, res.Unknown, err
 }

@@ -79,7 +79,7 @@ func (c *child) run(ctx context.Context, job *jobMessage) error {
 			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
 			Stdin: bytes.NewReader(job.Stdin), Stdout: output{c, false}, Stderr: output{c, true},
 			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, files, call) },
-			MaxCommands: job.MaxCommands,
+			MaxCommands: job.MaxCommands, Patience: job.Patience,
 		})
 		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands)}
 	}()

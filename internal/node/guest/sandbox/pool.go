@@ -22,7 +22,8 @@ type Config struct {
 	Executable string
 	// Args are put before the arguments that make it a child.
 	Args []string
-	// Size is how many scripts may run at once; 0: one per processor.
+	// Size is how many scripts may run at once; 0: some per processor, because many
+	// only wait. Each has a process of its own.
 	Size int
 	// Timeout is how long a script may take; 0 means two minutes.
 	Timeout time.Duration
@@ -39,6 +40,9 @@ type Pool struct {
 	runs   sync.WaitGroup
 }
 
+// maxIdle is how many children are kept without work.
+const maxIdle = 2
+
 // ErrKilled says that a script's process ended under it: it took too much memory,
 // or called itself without end.
 var ErrKilled = errors.New("the script was killed")
@@ -49,7 +53,7 @@ var ErrTimeout = errors.New("the script was killed: it took too long")
 // NewPool returns a pool, which starts nothing before it is asked to run something.
 func NewPool(cfg Config) *Pool {
 	if cfg.Size == 0 {
-		cfg.Size = runtime.GOMAXPROCS(0)
+		cfg.Size = 4 * runtime.GOMAXPROCS(0)
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Minute
@@ -121,7 +125,7 @@ func (p *Pool) worker() (*childproc.Worker, error) {
 
 func (p *Pool) put(w *childproc.Worker) {
 	p.mu.Lock()
-	if !p.closed {
+	if !p.closed && len(p.idle) < maxIdle {
 		p.idle = append(p.idle, w)
 		w = nil
 	}
@@ -146,12 +150,13 @@ func converse(ctx context.Context, w *childproc.Worker, job shell.Job) (shell.Re
 	}
 	if err := send(message{Job: &jobMessage{
 		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
-		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands,
+		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience,
 	}}); err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 	}
 	calls, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
+	slots := make(chan struct{}, maxPrograms)
 	defer running.Wait()
 	defer cancel()
 	for {
@@ -172,7 +177,9 @@ func converse(ctx context.Context, w *childproc.Worker, job shell.Job) (shell.Re
 				_, _ = out.Write(m.Output.Text) // the reader is our own
 			}
 		case m.Call != nil:
+			slots <- struct{}{} // one of them ends: with an answer, or with ctx
 			running.Go(func() {
+				defer func() { <-slots }()
 				// A child that is gone needs no answer; Receive tells.
 				_ = send(message{Answer: answer(calls, job, m.Call)})
 			})
@@ -209,6 +216,10 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	a.Changes = vfs.Diff(m.Files, files.Image())
 	return a
 }
+
+// maxPrograms is how many programs outside one script may have at once: each has a
+// copy of the machine's files here.
+const maxPrograms = 4
 
 // maxProgramOutput bounds what a program outside may print.
 const maxProgramOutput = 4 << 20

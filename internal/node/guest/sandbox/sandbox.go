@@ -38,6 +38,7 @@ type jobMessage struct {
 	Host        string
 	Stdin       []byte
 	MaxCommands int64
+	Patience    int
 }
 
 type outputMessage struct {

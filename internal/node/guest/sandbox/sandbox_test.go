@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +76,29 @@ func TestScriptsRunInAChild(t *testing.T) {
 	out, res, err = run(t, p, f, "nope", nil)
 	if err != nil || res.Status != 127 || out != "s: line 1: nope: command not found\n" {
 		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+func TestManyProgramsAtOnce(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	var mu sync.Mutex
+	now, most := 0, 0
+	out, res, err := run(t, p, newFS(t), "for i in $(seq 50); do ask $i & done; wait; echo done", func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		fmt.Fprintln(c.Stdout, "answer", c.Args[1])
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return 0, true
+	})
+	if err != nil || res.Status != 0 || strings.Count(out, "answer ") != 50 || !strings.HasSuffix(out, "done\n") || most > 4 {
+		t.Errorf("%+v, %v, %d at once\n%s", res, err, most, out)
 	}
 }
 

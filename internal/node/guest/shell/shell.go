@@ -50,6 +50,8 @@ type Job struct {
 	Outside func(ctx context.Context, c *Call) (status int, found bool)
 	// MaxCommands bounds how many commands the script may run; 0 means 100,000.
 	MaxCommands int64
+	// Patience divides what sleep waits; 0 means 1.
+	Patience int
 }
 
 // Result is how a script ended.

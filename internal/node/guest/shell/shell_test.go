@@ -113,6 +113,13 @@ func TestUnknownCommandsAreNamed(t *testing.T) {
 	}
 }
 
+func TestPatience(t *testing.T) {
+	begin := time.Now()
+	if _, res, err := run(t, newFS(t), "sleep 60", func(j *shell.Job) { j.Patience = 1000 }); err != nil || res.Status != 0 || time.Since(begin) > 10*time.Second {
+		t.Errorf("%+v, %v after %v", res, err, time.Since(begin))
+	}
+}
+
 func TestOutsidePrograms(t *testing.T) {
 	var seen [][]string
 	out, res, err := run(t, newFS(t), "x=$(curl -s http://169.254.169.254/); echo \"got $x\"; PATH=/none; /usr/bin/curl; nope", func(j *shell.Job) {

@@ -74,7 +74,7 @@ func sleep(ctx context.Context, c *Call) int {
 		}
 		total += d
 	}
-	t := time.NewTimer(total)
+	t := time.NewTimer(total / time.Duration(max(1, c.m.job.Patience)))
 	defer t.Stop()
 	select {
 	case <-t.C:
