@@ -35,6 +35,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	mux.HandleFunc("GET /_drydock/why/reach", d.getWhyReach)
 	mux.HandleFunc("GET /_drydock/why/request", d.getWhyRequest)
+	mux.HandleFunc("GET /_drydock/why/serviceaccount", d.getWhyServiceAccount)
 	d.handleFaults(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)

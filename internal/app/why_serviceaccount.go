@@ -1,0 +1,294 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// getWhyServiceAccount answers by which chain a service account comes to a role.
+func (d *daemon) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	account, region := cmp.Or(q.Get("account"), awsapi.DefaultAccount), cmp.Or(q.Get("region"), "us-east-1")
+	if !accountNumber.MatchString(account) {
+		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+		return
+	}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
+	sa, err := d.eks.ServiceAccountIdentity(ctx, q.Get("cluster"), q.Get("namespace"), q.Get("name"))
+	var refused smithy.APIError
+	switch {
+	case err == nil:
+		answer(w, d.explainServiceAccount(ctx, &sa))
+	case errors.As(err, &refused):
+		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)
+	default:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// A chain is the links that are known so far.
+type chain struct {
+	d  *daemon
+	sa *eks.ServiceAccountIdentity
+	cli.ServiceAccountExplanation
+}
+
+func (c *chain) add(l cli.IdentityLink) { c.Links = append(c.Links, l) }
+
+// podIdentityService is who assumes the roles of EKS Pod Identity.
+const podIdentityService = "pods.eks.amazonaws.com"
+
+// explainServiceAccount follows the chain to its end or to where it cannot be
+// followed.
+func (d *daemon) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) cli.ServiceAccountExplanation {
+	c := &chain{d: d, sa: sa, ServiceAccountExplanation: cli.ServiceAccountExplanation{
+		Cluster: sa.Cluster, Account: sa.Account, Region: sa.Region, Namespace: sa.Namespace, ServiceAccount: sa.ServiceAccount,
+	}}
+	c.serviceAccount()
+	switch {
+	case sa.Association != nil:
+		c.Mechanism = "EKS Pod Identity"
+		c.association()
+		c.token("eks-pod-identity-token")
+		c.podIdentityRole(ctx)
+	case sa.Exists && c.annotation():
+		c.Mechanism = "IAM role for service accounts"
+		c.token("aws-iam-token")
+		c.webIdentityRole(ctx)
+	}
+	return c.ServiceAccountExplanation
+}
+
+func (c *chain) serviceAccount() {
+	l := cli.IdentityLink{Name: "service account", State: cli.LinkHolds, Says: "exists"}
+	if !c.sa.Exists {
+		l.State, l.Says = cli.LinkBroken, "there is none of that name in the namespace"
+		l.Fix = fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount)
+	}
+	c.add(l)
+}
+
+// annotation reports whether there is a role to go on with.
+func (c *chain) annotation() bool {
+	l := cli.IdentityLink{Name: "annotation", State: cli.LinkHolds, Says: "eks.amazonaws.com/role-arn: " + c.sa.RoleARN}
+	a, err := arn.Parse(c.sa.RoleARN)
+	name, isRole := strings.CutPrefix(a.Resource, "role/")
+	fix := fmt.Sprintf("kubectl --namespace %s annotate --overwrite serviceaccount %s eks.amazonaws.com/role-arn=arn:aws:iam::%s:role/NAME", c.sa.Namespace, c.sa.ServiceAccount, c.sa.Account)
+	ok := err == nil && a.Service == "iam" && isRole && name != ""
+	switch {
+	case c.sa.RoleARN == "":
+		l.State, l.Says, l.Fix = cli.LinkBroken, "no eks.amazonaws.com/role-arn, and no EKS Pod Identity association: pods get no token", fix
+	case !ok:
+		l.State, l.Fix = cli.LinkBroken, fix
+		l.Error = "ValidationError: " + c.sa.RoleARN + " is invalid"
+		l.Details = []string{"that is not the ARN of a role: arn:aws:iam::ACCOUNT:role/NAME"}
+	}
+	c.add(l)
+	return ok
+}
+
+func (c *chain) association() {
+	a := c.sa.Association
+	l := cli.IdentityLink{Name: "association", State: cli.LinkHolds, Says: a.ID + " gives it " + a.RoleARN}
+	if a.TargetRoleARN != "" {
+		l.Details = append(l.Details, "and from there "+a.TargetRoleARN+" with external ID "+a.ExternalID)
+	}
+	if c.sa.RoleARN != "" {
+		l.Details = append(l.Details, "the annotation eks.amazonaws.com/role-arn is not looked at: an association goes before it")
+	}
+	c.add(l)
+}
+
+// token judges the tokens of the pods that there are.
+func (c *chain) token(volume string) {
+	l := cli.IdentityLink{
+		Name: "token", State: cli.LinkHolds, Says: fmt.Sprintf("volume %s, for %d s", volume, c.sa.Expiration),
+		Details: []string{"issuer   " + c.sa.Issuer, "subject  " + c.sa.Subject, "audience " + c.sa.Audience},
+	}
+	switch n := len(c.sa.WithoutToken); {
+	case n > 0:
+		l.State = cli.LinkBroken
+		l.Says = fmt.Sprintf("%d of %d pods have none: they were made before the service account had the role", n, len(c.sa.Pods))
+		l.Error = "Unable to locate credentials"
+		l.Fix = fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " "))
+	case len(c.sa.Pods) > 0:
+		l.Details = append(l.Details, fmt.Sprintf("mounted in %s", counted(len(c.sa.Pods), "pod")))
+	}
+	c.add(l)
+}
+
+// webIdentityRole judges what AssumeRoleWithWebIdentity asks of IAM.
+func (c *chain) webIdentityRole(ctx context.Context) {
+	role, _ := arn.Parse(c.sa.RoleARN) // annotation has parsed it
+	host := strings.TrimPrefix(c.sa.Issuer, "https://")
+	provider, clientIDs, ok := c.d.iam.OIDCProvider(ctx, role.Account, host)
+	l := cli.IdentityLink{Name: "provider", State: cli.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
+	switch {
+	case !ok:
+		provider = arn.IAM(role.Account, "oidc-provider/"+host)
+		l.State, l.Says, l.Details = cli.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
+		l.Error = "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
+		l.Fix = fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience)
+	case !slices.Contains(clientIDs, c.sa.Audience):
+		l.State, l.Error = cli.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
+		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is none of them")
+		l.Fix = fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience)
+	}
+	c.add(l)
+	prefix := strings.ToLower(host) + ":"
+	c.role(ctx, c.sa.RoleARN, []string{"sts:AssumeRoleWithWebIdentity"}, policy.Principal{Federated: provider}, map[string][]string{
+		prefix + "aud": {c.sa.Audience}, prefix + "sub": {c.sa.Subject}, "aws:federatedprovider": {provider},
+	}, "AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity", trustStatement{
+		Effect: "Allow", Principal: map[string]string{"Federated": provider}, Action: []string{"sts:AssumeRoleWithWebIdentity"},
+		Condition: map[string]map[string]string{"StringEquals": {host + ":aud": c.sa.Audience, host + ":sub": c.sa.Subject}},
+	})
+}
+
+// podIdentityRole judges what EKS asks of IAM for an association.
+func (c *chain) podIdentityRole(ctx context.Context) {
+	a := c.sa.Association
+	keys := map[string][]string{"aws:sourceaccount": {c.sa.Account}, "aws:sourcearn": {c.sa.ClusterARN}}
+	actions := []string{"sts:AssumeRole"}
+	if a.SessionTags {
+		actions = append(actions, "sts:TagSession")
+		for k, v := range map[string]string{
+			"eks-cluster-arn": c.sa.ClusterARN, "eks-cluster-name": c.sa.Cluster,
+			"kubernetes-namespace": c.sa.Namespace, "kubernetes-service-account": c.sa.ServiceAccount,
+		} {
+			keys["aws:requesttag/"+k] = []string{v}
+		}
+	}
+	c.role(ctx, a.RoleARN, actions, policy.Principal{Service: podIdentityService}, keys, "AccessDeniedException: the role's trust policy does not let "+podIdentityService+" assume it", trustStatement{
+		Effect: "Allow", Principal: map[string]string{"Service": podIdentityService}, Action: []string{"sts:AssumeRole", "sts:TagSession"},
+	})
+}
+
+// A trustStatement is what a trust policy lacks.
+type trustStatement struct {
+	Effect    string
+	Principal map[string]string
+	Action    []string
+	Condition map[string]map[string]string `json:",omitempty"`
+}
+
+// role judges the role's trust policy by values of the request, and tells what the
+// role may do.
+func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
+	r, err := c.d.iam.RoleByARN(ctx, role)
+	if err != nil {
+		c.add(cli.IdentityLink{Name: "role", State: cli.LinkBroken, Says: "there is no " + role, Error: refusal,
+			Fix: "aws iam create-role --role-name " + role[strings.LastIndexByte(role, '/')+1:] + " --assume-role-policy-document …"})
+		return
+	}
+	trust, err := policy.Parse(policy.Trust, r.Trust)
+	if err != nil { // IAM keeps none that it cannot read
+		c.add(cli.IdentityLink{Name: "trust policy", State: cli.LinkBroken, Says: err.Error(), Error: refusal})
+		return
+	}
+	l := cli.IdentityLink{Name: "trust policy", State: cli.LinkHolds, Says: "allows " + strings.Join(actions, " and ")}
+	for _, action := range actions {
+		req := policy.Request{Action: action, Resource: role, Principal: who, Context: policy.Context{Values: keys, Unknown: unknownOfPods}}
+		policies := policy.Policies{Trust: &policy.Source{Name: "trust policy of " + role, Document: trust}}
+		why := policy.Explain(req, policies)
+		if why.Decision.Allowed {
+			continue
+		}
+		l.State, l.Error = cli.LinkBroken, refusal
+		l.Says = "does not allow " + action
+		if len(why.Decision.UnknownKeys) > 0 {
+			l.State, l.Says = cli.LinkUnknown, "may or may not allow "+action+": it asks for "+strings.Join(why.Decision.UnknownKeys, ", ")
+		}
+		l.Details = append(l.Details, why.String())
+		if b, err := json.Marshal(wanted); err == nil && !why.Decision.ExplicitDeny {
+			l.Fix = "add to the trust policy of " + role + " (aws iam update-assume-role-policy):\n" + string(b)
+		}
+		break
+	}
+	c.add(l)
+	c.permissions(role, r.ID)
+}
+
+// unknownOfPods are condition keys that only a certain pod's request has.
+func unknownOfPods(key string) bool {
+	switch key {
+	case "sts:rolesessionname", "aws:requesttag/kubernetes-pod-name", "aws:requesttag/kubernetes-pod-uid", "aws:sourceip", "aws:currenttime", "aws:epochtime":
+		return true
+	}
+	return false
+}
+
+// permissions says what the role may do, a line per policy. A role that may do
+// nothing is none that is broken.
+func (c *chain) permissions(role, id string) {
+	a, _ := arn.Parse(role) // it was found
+	policies, _ := c.d.iam.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
+	l := cli.IdentityLink{Name: "role", State: cli.LinkHolds, Says: role + " may do nothing: it has no policies"}
+	if n := len(policies.Identity); n > 0 {
+		l.Says = role + " has " + counted(n, "policy")
+	}
+	for _, p := range policies.Identity {
+		l.Details = append(l.Details, p.Name+": "+grants(p.Document))
+	}
+	if policies.Boundary != nil {
+		l.Details = append(l.Details, "and no more than "+policies.Boundary.Name+": "+grants(policies.Boundary.Document))
+	}
+	c.add(l)
+}
+
+// grants sums a policy up: the first actions that it allows and denies.
+func grants(doc *policy.Document) string {
+	const most = 6
+	var allowed, denied []string
+	for i := range doc.Statements {
+		s := &doc.Statements[i]
+		actions := s.Actions
+		if len(s.NotActions) > 0 {
+			actions = []string{"all but " + strings.Join(s.NotActions, ", ")}
+		}
+		if s.Deny {
+			denied = append(denied, actions...)
+		} else {
+			allowed = append(allowed, actions...)
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		verb    string
+		actions []string
+	}{{"allows", allowed}, {"denies", denied}} {
+		if len(p.actions) == 0 {
+			continue
+		}
+		said := p.verb + " " + strings.Join(p.actions[:min(most, len(p.actions))], ", ")
+		if more := len(p.actions) - most; more > 0 {
+			said += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, said)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func counted(n int, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "y"):
+		what = strings.TrimSuffix(what, "y") + "ies"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
