@@ -1,8 +1,15 @@
 package app
 
 import (
+	"fmt"
 	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -22,7 +29,49 @@ func WriteCompatibility(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return server.WriteCompatibility(w, table)
+	if err := server.WriteCompatibility(w, table); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, unevaluated())
+	return err
+}
+
+// unevaluated is the page's part on what authorization does not weigh.
+func unevaluated() string {
+	var b strings.Builder
+	b.WriteString("\n## What authorization does not evaluate\n\n")
+	for _, n := range authz.NotEvaluated {
+		fmt.Fprintf(&b, "- %s: %s.\n", n.What, n.Effect)
+	}
+	fmt.Fprintf(&b, "- Absent from every request: `%s`.\n", strings.Join(authz.AbsentKeys, "` `"))
+	fmt.Fprintf(&b, "- Not known of credentials of instances: `%s`.\n", strings.Join(authz.InstanceKeys, "` `"))
+	b.WriteString(`
+The condition keys below are in the authorization reference of operations that are handled, and their values are not known here.
+A statement that asks for one is undecided: it allows nothing and, if it is a Deny, denies. ` + "`drydock why request`" + ` names the key.
+
+| condition key | in requests of |
+|---|---|
+`)
+	operations := map[string][]string{}
+	for _, svc := range constantServices().services() {
+		ops := svc.Operations
+		if svc.Name == "iam" {
+			ops = append(slices.Clone(ops), awsapi.Operation{Name: "PassRole"}) // asked with other operations
+		}
+		for _, op := range ops {
+			var in any
+			if m := reflect.ValueOf(svc.Handler).MethodByName(op.Name); m.IsValid() {
+				in = reflect.New(m.Type().In(1).Elem()).Interface()
+			}
+			for _, key := range authz.Unresolved(svc.Name, op.Name, in) {
+				operations[key] = append(operations[key], op.Name)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(operations)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", key, strings.Join(slices.Sorted(slices.Values(operations[key])), ", "))
+	}
+	return b.String()
 }
 
 // constantServices are services that know their operations and nothing else.

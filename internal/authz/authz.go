@@ -203,8 +203,11 @@ func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 			policies.Trust = &policy.Source{Name: "no such role", Document: nothing}
 		}
 	}
-	if r.Policy != nil && strings.HasPrefix(r.ARN, "arn:aws:"+prefix+":") {
-		policies.Resource, policies.ResourceRequired = []policy.Source{*r.Policy}, r.PolicyRequired
+	if !strings.HasPrefix(r.ARN, "arn:aws:"+prefix+":") {
+		return
+	}
+	if policies.ResourceRequired = r.PolicyRequired; r.Policy != nil {
+		policies.Resource = []policy.Source{*r.Policy}
 	}
 }
 

@@ -173,3 +173,75 @@ func TestLaunchersNeedTheLaunch(t *testing.T) {
 		}
 	}
 }
+
+// holder is a service whose resources have policies of their own.
+type holder struct{ resource authz.Resource }
+
+func (holder) HoldsPolicies() {}
+
+func (h holder) Resource(context.Context, string, string, string, string) (authz.Resource, bool) {
+	return h.resource, true
+}
+
+// TestPoliciesOfResources: a resource's own policy lets in who has no other, across
+// accounts only with one of their own, and binds root.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics-cross-account.html
+func TestPoliciesOfResources(t *testing.T) {
+	const own, other = "111122223333", "444455556666"
+	statement := func(effect, principal string) string {
+		return `{"Version":"2012-10-17","Statement":[{"Effect":"` + effect + `","Principal":` + principal + `,"Action":"sqs:SendMessage","Resource":"*"}]}`
+	}
+	me := `{"AWS":"arn:aws:iam::` + own + `:user/me"}`
+	for _, tt := range []struct {
+		name, owner, identity, resource string
+		root, required, allowed         bool
+	}{
+		{name: "no policy", owner: own},
+		{name: "its own policy", owner: own, resource: statement("Allow", me), allowed: true},
+		{name: "its own policy names the account", owner: own, resource: statement("Allow", `{"AWS":"`+own+`"}`)},
+		{name: "the caller's policy", owner: own, identity: allow("sqs:*", "*", ""), allowed: true},
+		{name: "its own policy denies", owner: own, identity: allow("sqs:*", "*", ""), resource: statement("Deny", `"*"`)},
+		{name: "of a key, the caller's policy", owner: own, identity: allow("sqs:*", "*", ""), required: true, resource: statement("Allow", `{"AWS":"`+other+`"}`)},
+		{name: "another account's, the caller's policy", owner: other, identity: allow("sqs:*", "*", "")},
+		{name: "another account's, its own policy", owner: other, resource: statement("Allow", me)},
+		{name: "another account's, both", owner: other, identity: allow("sqs:*", "*", ""), resource: statement("Allow", me), allowed: true},
+		{name: "root", owner: own, root: true, allowed: true},
+		{name: "root is denied", owner: own, root: true, resource: statement("Deny", `"*"`)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := authz.Resource{ARN: "arn:aws:sqs:us-east-1:" + tt.owner + ":q", PolicyRequired: tt.required}
+			if tt.resource != "" {
+				doc, err := policy.Parse(policy.Resource, tt.resource)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Policy = &policy.Source{Name: "policy of q", Document: doc}
+			}
+			a := authz.New(authz.Config{
+				Policies: func(awsapi.Principal) (out policy.Policies, root bool) {
+					if tt.identity != "" {
+						doc, err := policy.Parse(policy.Identity, tt.identity)
+						if err != nil {
+							t.Fatal(err)
+						}
+						out.Identity = []policy.Source{{Name: "inline", Document: doc}}
+					}
+					return out, tt.root
+				},
+				Resolvers: map[string]authz.Resolver{"sqs": holder{r}},
+			})
+			call := &awsapi.Call{Service: "sqs", Operation: "SendMessage", Account: own, Region: "us-east-1", Time: time.Now()}
+			call.Principal = awsapi.Principal{Type: awsapi.IAMUser, Account: own, Name: "me", ARN: "arn:aws:iam::" + own + ":user/me", UserID: "AIDAEXAMPLE"}
+			if tt.root {
+				call.Principal = awsapi.Principal{Type: awsapi.Root, Account: own, ARN: "arn:aws:iam::" + own + ":root", UserID: own}
+			}
+			err := a.Authorize(t.Context(), call, &queueInput{QueueName: aws.String("q")})
+			if (err == nil) != tt.allowed {
+				t.Errorf("%v, want allowed %v", err, tt.allowed)
+			}
+		})
+	}
+}
+
+// queueInput stands for an input of a service that is not handled yet.
+type queueInput struct{ QueueName *string }

@@ -335,5 +335,9 @@ var memberKeys = map[string]string{
 	"sts:requestcontextproviders": "ProvidedContexts.ProviderArn",
 	"sts:taskpolicyarn":           "TaskPolicyArn.Arn",
 	// SAR of EC2, of what a request alone says.
-	"ec2:tenancy": "InstanceTenancy",
+	"ec2:tenancy":           "InstanceTenancy",
+	"ec2:vpceservicename":   "ServiceName",
+	"ec2:vpceserviceregion": "ServiceRegion",
+	// SAR of Service Quotas.
+	"servicequotas:service": "ServiceCode",
 }

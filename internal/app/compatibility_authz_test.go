@@ -1,0 +1,79 @@
+package app
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+)
+
+// TestStoredKeys compares the condition keys that the compatibility page takes for
+// resolved with those that the services' sources name.
+func TestStoredKeys(t *testing.T) {
+	files, err := filepath.Glob("../service/*/authz*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, "../authz/keys.go")
+	got := map[string]map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			s, _ := strconv.Unquote(lit.Value)
+			prefix, name, _ := strings.Cut(s, ":")
+			if ref, ok := authz.ReferenceOf(prefix); !ok || ref.Names[s] == "" || slices.ContainsFunc(authz.InstanceKeys, func(k string) bool { return strings.EqualFold(k, s) }) {
+				return true
+			}
+			if got[prefix] == nil {
+				got[prefix] = map[string]bool{}
+			}
+			got[prefix][name] = true
+			return true
+		})
+	}
+	for prefix, names := range got {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(names)), slices.Sorted(slices.Values(authz.StoredKeys(prefix)))); diff != "" {
+			t.Errorf("storedKeys of %s in internal/authz/unevaluated.go (-the sources +the list):\n%s\nwant: %s", prefix, diff, strings.Join(slices.Sorted(maps.Keys(names)), " "))
+		}
+	}
+}
+
+// TestCompatibilityNamesWhatIsNotEvaluated looks at the page's part on
+// authorization; `make verify-generated` compares the page itself.
+func TestCompatibilityNamesWhatIsNotEvaluated(t *testing.T) {
+	page := unevaluated()
+	for _, want := range []string{"service control policies", "`CanonicalUser`", "SAML", "`aws:PrincipalOrgID`", "| `iam:AssociatedResourceArn` | PassRole |", "`ec2:Attribute`"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not name %s", want)
+		}
+	}
+	for _, resolved := range []string{"`ec2:InstanceType`", "`iam:PassedToService`", "`eks:kubernetesVersion`", "`sts:ExternalId`"} {
+		if strings.Contains(page, resolved) {
+			t.Errorf("the page names %s, which is resolved", resolved)
+		}
+	}
+	for _, key := range authz.AbsentKeys {
+		if authz.Resolved(key) {
+			t.Errorf("%s is not absent", key)
+		}
+	}
+}

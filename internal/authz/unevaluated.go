@@ -1,0 +1,93 @@
+package authz
+
+import (
+	"slices"
+	"strings"
+)
+
+// NotEvaluated are what IAM knows and no decision here weighs, and what that means:
+// for docs/compatibility.md.
+var NotEvaluated = []struct{ What, Effect string }{
+	{"service control policies and resource control policies", "there are no organizations: as if none were attached"},
+	{"access control lists, KMS grants", "grant nothing"},
+	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
+	{"the principal `CanonicalUser`", "names nobody"},
+	{"SAML providers, and trust policies that name them", "no operation makes them, nobody is vouched for by one; the keys `saml:…` are absent"},
+	{"multi-factor authentication", "nobody has a second factor: `aws:MultiFactorAuthPresent` is false for temporary credentials and absent for access keys, `aws:MultiFactorAuthAge` absent"},
+	{"AWS services that call on behalf of a caller", "what Drydock's own parts do for a service is bound by no policy; `aws:CalledVia` and its like are absent, `aws:ViaAWSService` is false"},
+	{"credential reports, service last accessed details, Access Analyzer", "not handled"},
+}
+
+// AbsentKeys are the global condition keys that no request has here.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+var AbsentKeys = []string{
+	"aws:AssumedRoot", "aws:CalledVia", "aws:CalledViaFirst", "aws:CalledViaLast", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
+	"aws:PrincipalOrgID", "aws:PrincipalOrgPaths", "aws:PrincipalServiceName", "aws:PrincipalServiceNamesList", "aws:Referer",
+	"aws:ResourceOrgID", "aws:ResourceOrgPaths", "aws:SourceAccount", "aws:SourceArn", "aws:SourceOrgID", "aws:SourceOrgPaths", "aws:SourceVpcArn",
+	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
+}
+
+// InstanceKeys are those that only credentials of an instance's role carry, and
+// whose values are not known: a statement that asks for them allows nothing, and
+// denies.
+var InstanceKeys = []string{"aws:Ec2InstanceSourceVpc", "aws:Ec2InstanceSourcePrivateIPv4", "ec2:SourceInstanceArn"}
+
+// storedKeys are the condition keys that services resolve by what they have stored
+// or by looking into a request; by IAM prefix, without it. A test in internal/app compares them with what the services
+// have.
+var storedKeys = map[string]string{
+	"ec2": `allocationid associatepublicipaddress authorizedservice authorizeduser availabilityzone availabilityzoneid
+		cpuoptionsamdsevsnp createaction dhcpoptionsid domain ebsoptimized encrypted imageid imagetype
+		instanceautorecovery instancebandwidthweighting instanceid instancemarkettype instancemetadatatags
+		instanceprofile instancetype internetgatewayid islaunchtemplateresource keypairname keypairtype kmskeyid
+		launchtemplate managedresourceoperator metadatahttpendpoint metadatahttpputresponsehoplimit metadatahttptokens
+		networkaclid networkinterfaceid owner parentsnapshot permission placementgroup productcode public region
+		rootdevicetype routetableid securitygroupid subnet subnetid tenancy volumeid volumeinitializationrate
+		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
+	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
+	"iam": "passedtoservice permissionsboundary",
+}
+
+// Unresolved lists the condition keys of the service itself, as AWS writes them,
+// that the reference gives an operation, whose input is of in's type, and that
+// nothing resolves on any resource. A statement that asks for one is undecided: it
+// allows nothing, and denies.
+func Unresolved(service, operation string, in any) []string {
+	op := Prefix(service) + ":" + operation
+	prefix, _ := split(op)
+	c := Check{input: in}
+	var ok bool
+	if c.action, c.ref, ok = ActionOf(actionName(op)); !ok || strings.HasPrefix(op, "sts:AssumeRole") {
+		return nil // STS tells all that there is
+	}
+	if c.action.Access == "Tagging" {
+		return nil // it knows every type of resource; those that are here, other operations have
+	}
+	offered := slices.Clone(c.action.Keys)
+	for i := range c.action.Types {
+		c.typ, c.target.Type = &c.action.Types[i], c.action.Types[i].Name
+		offered = append(offered, c.typeKeys()...)
+	}
+	var out []string
+	for _, key := range unique(offered) {
+		name, own := strings.CutPrefix(key, prefix+":")
+		if !own || strings.HasPrefix(name, "resourcetag/") || strings.HasPrefix(name, "requesttag/") {
+			continue
+		}
+		values := map[string][]string{}
+		if c.fromMember(values, prefix, key); len(values) > 0 || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
+			continue
+		}
+		out = append(out, c.ref.Names[key])
+	}
+	return out
+}
+
+// StoredKeys returns the condition keys that the service of an IAM prefix resolves,
+// without the prefix.
+func StoredKeys(prefix string) []string { return strings.Fields(storedKeys[prefix]) }
+
+// Resolved reports whether a global condition key is told of requests.
+func Resolved(key string) bool {
+	return slices.ContainsFunc(globalNames, func(n string) bool { return strings.EqualFold(n, key) })
+}
