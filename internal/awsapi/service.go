@@ -18,6 +18,16 @@ type Service struct {
 	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after
 	// their checks. Otherwise the pipeline answers it before the handler.
 	HandlesDryRun bool
+	// Refused are operations that clients use and the service does not handle on
+	// purpose, for docs/compatibility.md. They are refused as all that are not
+	// declared at all.
+	Refused []Refusal
+}
+
+// A Refusal says why operations are not handled.
+type Refusal struct {
+	Operations string // separated by spaces
+	Why        string
 }
 
 // An Operation declares one operation a service answers.

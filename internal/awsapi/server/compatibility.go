@@ -47,6 +47,8 @@ type OperationCompatibility struct {
 	Refused []string
 	// Except says which values of other members are refused, in words.
 	Except string
+	// Why says why an operation that clients use is not handled.
+	Why string
 }
 
 // Compatibility tells, for every operation of every embedded model, what of it
@@ -73,6 +75,9 @@ func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 				if len(c.Refused) > 0 || c.Except != "" {
 					c.State = Partly
 				}
+			}
+			if svc := reg.services[name]; svc != nil {
+				c.Why = svc.refused[opName]
 			}
 			s.Operations = append(s.Operations, c)
 		}
@@ -127,10 +132,13 @@ the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retrie
 		if s.Count(None) < len(s.Operations) {
 			b.WriteString("\n| operation | state | refused members |\n|---|---|---|\n")
 		}
-		var none []string
+		var none, because []string
 		for _, op := range s.Operations {
 			if op.State == None {
 				none = append(none, op.Name)
+				if op.Why != "" {
+					because = append(because, fmt.Sprintf("| %s | not | %s |\n", op.Name, op.Why))
+				}
 				continue
 			}
 			refused := ""
@@ -141,6 +149,9 @@ the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retrie
 				refused = strings.TrimSpace(refused + " and these values: " + op.Except)
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", op.Name, op.State, refused)
+		}
+		if because != nil {
+			b.WriteString("\nOf those not handled, clients use these:\n\n| operation | state | why |\n|---|---|---|\n" + strings.Join(because, ""))
 		}
 		if none != nil {
 			fmt.Fprintf(&b, "\nNot handled: %s.\n", strings.Join(none, ", "))

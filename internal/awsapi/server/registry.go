@@ -30,6 +30,7 @@ type registry struct {
 }
 
 type service struct {
+	refused    map[string]string // why operations are not handled
 	model      *model.Service
 	operations map[string]*operation
 }
@@ -70,7 +71,7 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 			errs = append(errs, fmt.Errorf("service %s is declared twice", m.Name))
 			continue
 		}
-		svc := &service{model: m, operations: map[string]*operation{}}
+		svc := &service{model: m, operations: map[string]*operation{}, refused: map[string]string{}}
 		r.services[m.Name] = svc
 		for _, decl := range s.Operations {
 			op, err := newOperation(m, s.Handler, decl)
@@ -85,6 +86,17 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 			svc.operations[decl.Name] = op
 			if decl.Unsigned {
 				r.unsigned = append(r.unsigned, op)
+			}
+		}
+		for _, refusal := range s.Refused {
+			for _, name := range strings.Fields(refusal.Operations) {
+				switch {
+				case m.Operations[name] == nil:
+					errs = append(errs, fmt.Errorf("%s %s: refused, but AWS has no such operation", m.Name, name))
+				case svc.operations[name] != nil:
+					errs = append(errs, fmt.Errorf("%s %s: handled and refused", m.Name, name))
+				}
+				svc.refused[name] = refusal.Why
 			}
 		}
 	}

@@ -17,7 +17,7 @@ const (
 
 // AWS returns the service as the front door registers it.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "autoscaling", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "autoscaling", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
 		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList Tags TargetGroupARNs" + groupMembers,
 			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
@@ -82,4 +82,14 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DescribeLoadBalancerTargetGroups", Members: "AutoScalingGroupName" + paged},
 		{Name: "DescribeLoadBalancers", Members: "AutoScalingGroupName" + paged},
 	}}
+}
+
+func refusals() []awsapi.Refusal {
+	return []awsapi.Refusal{
+		{Operations: "PutScheduledUpdateGroupAction BatchPutScheduledUpdateGroupAction DeleteScheduledAction BatchDeleteScheduledAction DescribeScheduledActions",
+			Why: "nothing waits for a time of day"},
+		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "instances boot in less than a second"},
+		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "policies are records: there are no metrics and alarms to execute them"},
+		{Operations: "AttachTrafficSources DetachTrafficSources DescribeTrafficSources AttachLoadBalancers DetachLoadBalancers", Why: "there are no load balancers yet; target groups are records"},
+	}
 }

@@ -187,7 +187,11 @@ func (s *Service) launchOne(tx *store.Tx, sc scope, l launch, id, reservation st
 		HostnameType: l.subnet.HostnameType, ResourceNameA: l.subnet.ResourceNameA, ResourceNameAAAA: l.subnet.ResourceNameAAAA,
 		FleetID: l.fleet, FleetWeight: l.weight, Tags: l.tags,
 	}
-	i.applyOptions(&l)
+	preferred, err := getMetadataDefaults(tx, sc)
+	if err != nil {
+		return err
+	}
+	i.applyOptions(&l, preferred)
 	if l.profile != nil {
 		p := *l.profile
 		p.AssociationID = ids.Resource("iip-assoc")

@@ -30,6 +30,7 @@ var (
 	templateVersions    = store.NewCollection[templateVersionRecord]("ec2", "launch-template-version")
 	instances           = store.NewCollection[instanceRecord]("ec2", "instance")
 	unfinishedLaunches  = store.NewCollection[unfinishedLaunchRecord]("ec2", "unfinished-launch")
+	metadataDefaults    = store.NewCollection[metadataDefaultsRecord]("ec2", "metadata-defaults")
 	volumes             = store.NewCollection[volumeRecord]("ec2", "volume")
 	spotRequests        = store.NewCollection[spotRequestRecord]("ec2", "spot-request")
 	fleets              = store.NewCollection[fleetRecord]("ec2", "fleet")

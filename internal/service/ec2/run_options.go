@@ -222,12 +222,13 @@ func planSpot(l *launch) error {
 }
 
 // applyOptions takes over what a request says of how an instance runs.
-func (i *instanceRecord) applyOptions(l *launch) {
+func (i *instanceRecord) applyOptions(l *launch, preferred metadataDefaultsRecord) {
 	in := l.in
 	i.MetadataEndpoint, i.MetadataTags, i.MetadataIPv6, i.Tokens, i.HopLimit = "enabled", "disabled", "disabled", "required", 2
 	if f := l.image.Family; f == images.AL2 || f == images.Ubuntu { // images without ImdsSupport v2.0
 		i.Tokens, i.HopLimit = "optional", 1
 	}
+	preferred.apply(i)
 	if m := in.MetadataOptions; m != nil {
 		i.Tokens = or(string(m.HttpTokens), i.Tokens)
 		i.MetadataEndpoint = or(string(m.HttpEndpoint), i.MetadataEndpoint)

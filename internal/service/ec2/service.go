@@ -16,5 +16,17 @@ func (s *Service) AWS() awsapi.Service {
 		Handler:       s,
 		HandlesDryRun: true,
 		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
+		Refused: []awsapi.Refusal{
+			{Operations: "CreateSnapshot CreateSnapshots CopySnapshot DeleteSnapshot DescribeSnapshots ModifySnapshotAttribute EnableFastSnapshotRestores CreateImage RegisterImage CopyImage",
+				Why: "volumes are records without data, so that there is nothing to keep of them"},
+			{Operations: "CreatePlacementGroup DeletePlacementGroup", Why: "instances have no hosts to be placed on; DescribePlacementGroups has none"},
+			{Operations: "CreateCapacityReservation ModifyCapacityReservation CancelCapacityReservation", Why: "capacity is what the user sets per pool; DescribeCapacityReservations has none"},
+			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",
+				Why: "VPCs are connected by peering and endpoints only"},
+			{Operations: "RequestSpotInstances", Why: "legacy: RunInstances with InstanceMarketOptions and CreateFleet make Spot requests"},
+			{Operations: "RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests", Why: "legacy: CreateFleet does what they did"},
+			{Operations: "CreateVpnGateway AttachVpnGateway DescribeVpnGateways CreateCustomerGateway DescribeCustomerGateways CreateVpnConnection DescribeVpnConnections",
+				Why: "there is no network on the premises to connect"},
+		},
 	}
 }

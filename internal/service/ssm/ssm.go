@@ -53,6 +53,10 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "ssm",
 		Handler: s,
+		Refused: []awsapi.Refusal{{
+			Operations: "StartSession TerminateSession ResumeSession DescribeSessions DescribeInstanceInformation SendCommand GetCommandInvocation ListCommandInvocations",
+			Why:        "no agent runs on the instances yet",
+		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
 			{Name: "GetParameters", Members: "Names WithDecryption"},
