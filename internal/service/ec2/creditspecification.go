@@ -30,9 +30,20 @@ func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *aws
 			return nil, errInvalidValue(c, "CpuCredits", "")
 		}
 	}
+	const operation = "ModifyInstanceCreditSpecification"
+	done, err := s.recall(s.store, sc, operation, in.ClientToken, in)
+	if err != nil {
+		return nil, err
+	}
 	out := &awsec2.ModifyInstanceCreditSpecificationOutput{
 		SuccessfulInstanceCreditSpecifications:   []ec2types.SuccessfulInstanceCreditSpecificationItem{},
 		UnsuccessfulInstanceCreditSpecifications: []ec2types.UnsuccessfulInstanceCreditSpecificationItem{},
+	}
+	if done != nil {
+		for _, id := range done.IDs {
+			out.SuccessfulInstanceCreditSpecifications = append(out.SuccessfulInstanceCreditSpecifications, ec2types.SuccessfulInstanceCreditSpecificationItem{InstanceId: aws.String(id)})
+		}
+		return out, nil
 	}
 	for chunk := range slices.Chunk(in.InstanceCreditSpecifications, 80) {
 		var refused map[string]smithy.APIError
@@ -67,7 +78,13 @@ func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *aws
 			})
 		}
 	}
-	return out, nil
+	var changed []string
+	for _, item := range out.SuccessfulInstanceCreditSpecifications {
+		changed = append(changed, *item.InstanceId)
+	}
+	return out, s.store.Update(ctx, func(tx *store.Tx) error {
+		return s.remember(tx, sc, operation, in.ClientToken, in, false, changed...)
+	})
 }
 
 func setCredits(tx *store.Tx, sc scope, id, credits string) error {

@@ -21,6 +21,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -54,7 +55,7 @@ func (s *Service) CreateKeyPair(ctx context.Context, in *awsec2.CreateKeyPairInp
 		return nil, errInvalidValue(in.KeyFormat, "keyFormat", "")
 	}
 	if in.KeyFormat == ec2types.KeyFormatPpk {
-		return nil, errf("UnsupportedOperation", "The key format ppk is not supported.")
+		return nil, awserr.NotImplemented("KeyFormat=ppk of EC2 CreateKeyPair")
 	}
 	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeKeyPair)
 	if err != nil {
@@ -195,24 +196,12 @@ func (s *Service) ImportKeyPair(ctx context.Context, in *awsec2.ImportKeyPairInp
 	}, nil
 }
 
-// read takes a public key in OpenSSH's or PEM form. The fingerprint of an
-// imported RSA key is the MD5 of the public key in DER.
+// read takes a public key. The fingerprint of an imported RSA key is the MD5 of the
+// public key in DER.
 func (k *keyPairRecord) read(material []byte) error {
-	var pub ssh.PublicKey
-	if block, _ := pem.Decode(material); block != nil {
-		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
-			return errKeyFormat()
-		}
-		if pub, err = ssh.NewPublicKey(parsed); err != nil {
-			return errKeyFormat()
-		}
-	} else {
-		parsed, _, _, rest, err := ssh.ParseAuthorizedKey(material)
-		if err != nil || len(strings.TrimSpace(string(rest))) > 0 {
-			return errKeyFormat()
-		}
-		pub = parsed
+	pub, ok := parsePublicKey(material)
+	if !ok {
+		return errKeyFormat()
 	}
 	k.PublicKey = authorizedKey(pub, k.Name)
 	switch pub.Type() {
@@ -221,6 +210,12 @@ func (k *keyPairRecord) read(material []byte) error {
 	case ssh.KeyAlgoRSA:
 		crypto, ok := pub.(ssh.CryptoPublicKey)
 		if !ok {
+			return errKeyFormat()
+		}
+		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ImportKeyPair.html
+		// has the lengths.
+		key, ok := crypto.CryptoPublicKey().(*rsa.PublicKey)
+		if !ok || !slices.Contains([]int{1024, 2048, 4096}, key.N.BitLen()) {
 			return errKeyFormat()
 		}
 		der, err := x509.MarshalPKIXPublicKey(crypto.CryptoPublicKey())
@@ -233,6 +228,54 @@ func (k *keyPairRecord) read(material []byte) error {
 		return errKeyFormat()
 	}
 	return nil
+}
+
+// parsePublicKey reads the forms that EC2 imports: OpenSSH's, SSH2's (RFC 4716),
+// and DER in PEM or Base64.
+func parsePublicKey(material []byte) (ssh.PublicKey, bool) {
+	text := strings.TrimSpace(string(material))
+	if block, _ := pem.Decode(material); block != nil {
+		return parseDER(block.Bytes)
+	}
+	if body, ok := strings.CutPrefix(text, "---- BEGIN SSH2 PUBLIC KEY ----"); ok {
+		body, ok = strings.CutSuffix(body, "---- END SSH2 PUBLIC KEY ----")
+		raw, err := base64.StdEncoding.DecodeString(withoutHeaders(body))
+		if err != nil || !ok {
+			return nil, false
+		}
+		pub, err := ssh.ParsePublicKey(raw)
+		return pub, err == nil
+	}
+	if der, err := base64.StdEncoding.DecodeString(text); err == nil {
+		return parseDER(der)
+	}
+	pub, _, _, rest, err := ssh.ParseAuthorizedKey(material)
+	return pub, err == nil && len(strings.TrimSpace(string(rest))) == 0
+}
+
+func parseDER(der []byte) (ssh.PublicKey, bool) {
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return nil, false
+	}
+	pub, err := ssh.NewPublicKey(parsed)
+	return pub, err == nil
+}
+
+// withoutHeaders leaves out a key's headers, which a backslash continues, and the
+// ends of its lines.
+func withoutHeaders(body string) string {
+	var b strings.Builder
+	header := false
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if header || strings.Contains(line, ":") {
+			header = strings.HasSuffix(line, "\\")
+			continue
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // DescribeKeyPairs lists key pairs.

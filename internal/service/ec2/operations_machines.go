@@ -10,7 +10,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeAvailabilityZones", Members: "AllAvailabilityZones DryRun Filters ZoneIds ZoneNames"},
 		{Name: "DescribeAccountAttributes", Members: "AttributeNames DryRun"},
 		// Key pairs.
-		{Name: "CreateKeyPair", Members: "DryRun KeyFormat KeyName KeyType TagSpecifications"},
+		{Name: "CreateKeyPair", Members: "DryRun KeyFormat KeyName KeyType TagSpecifications", Except: "KeyFormat=ppk"},
 		{Name: "ImportKeyPair", Members: "DryRun KeyName PublicKeyMaterial TagSpecifications"},
 		{Name: "DescribeKeyPairs", Members: "DryRun Filters IncludePublicKey KeyNames KeyPairIds"},
 		{Name: "DeleteKeyPair", Members: "DryRun KeyName KeyPairId"},
