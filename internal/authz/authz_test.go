@@ -13,6 +13,8 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/authz"
@@ -144,6 +146,7 @@ func TestLaunchersNeedTheLaunch(t *testing.T) {
 		LaunchTemplateName: aws.String("power-lt"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 			ImageId: aws.String("ami-0123456789abcdef0"), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("power")},
+			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{ResourceType: ec2types.ResourceTypeInstance, Tags: tags("team", "blue")}},
 		},
 	}))
 	u := w.user(t, root, "u", allow("autoscaling:*", "*", ""))
@@ -152,25 +155,46 @@ func TestLaunchersNeedTheLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := &awsapi.Call{Service: "autoscaling", Operation: "CreateAutoScalingGroup", Account: account, Region: "us-east-1", Principal: p, Time: time.Now()}
-	in := &awsautoscaling.CreateAutoScalingGroupInput{
+	group := &awsautoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: aws.String("g"),
 		LaunchTemplate:       &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("power-lt")},
 	}
-	for _, tt := range []struct{ policy, action string }{
-		{allow("autoscaling:*", "*", ""), "ec2:RunInstances"},
-		{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["autoscaling:*","ec2:*"],"Resource":"*"}]}`, "iam:PassRole"},
-		{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["autoscaling:*","ec2:*","iam:PassRole"],"Resource":"*"}]}`, ""},
+	nodes := &awseks.CreateNodegroupInput{
+		ClusterName: aws.String("dev"), NodegroupName: aws.String("n"), NodeRole: aws.String("arn:aws:iam::" + account + ":role/nodes"),
+		LaunchTemplate: &ekstypes.LaunchTemplateSpecification{Name: aws.String("power-lt"), Version: aws.String("1")},
+	}
+	const noLaunch, noTemplate = "You are not authorized to launch instances with this launch template.", "You are not authorized to use launch template: power-lt"
+	for _, tt := range []struct {
+		service, operation string
+		in                 any
+		actions            string // what the caller may do
+		refused, message   string // the action, and what the answer begins with
+	}{
+		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*"`, "ec2:RunInstances", noTemplate},
+		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*","ec2:RunInstances"`, "iam:PassRole", noTemplate},
+		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*","ec2:RunInstances","iam:PassRole"`, "ec2:CreateTags", noTemplate},
+		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*","ec2:RunInstances","ec2:CreateTags","iam:PassRole"`, "", ""},
+		{"eks", "CreateNodegroup", nodes, `"eks:*"`, "iam:PassRole", "User: "},
+		{"eks", "CreateNodegroup", nodes, `"eks:*","iam:PassRole"`, "ec2:RunInstances", noLaunch},
+		{"eks", "CreateNodegroup", nodes, `"eks:*","iam:PassRole","ec2:RunInstances"`, "ec2:CreateTags", noLaunch},
+		{"eks", "CreateNodegroup", nodes, `"eks:*","iam:PassRole","ec2:RunInstances","ec2:CreateTags"`, "", ""},
+		{"eks", "CreateNodegroup", &awseks.CreateNodegroupInput{ClusterName: nodes.ClusterName, NodegroupName: nodes.NodegroupName, NodeRole: nodes.NodeRole}, `"eks:*","iam:PassRole"`, "", ""},
+		{"eks", "CreateCluster", &awseks.CreateClusterInput{Name: aws.String("dev"), RoleArn: nodes.NodeRole}, `"eks:*"`, "iam:PassRole", "User: "},
+		{"eks", "CreateCluster", &awseks.CreateClusterInput{Name: aws.String("dev"), RoleArn: nodes.NodeRole}, `"eks:*","iam:PassRole"`, "", ""},
 	} {
-		must[*awsiam.PutUserPolicyOutput](t)(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("u"), PolicyName: aws.String("inline"), PolicyDocument: aws.String(tt.policy)}))
-		err := w.authorizer.Authorize(ctx, call, in)
-		var d *authz.Denial
-		switch {
-		case tt.action == "" && err != nil:
-			t.Error(err)
-		case tt.action != "" && (!errors.As(err, &d) || d.Decision.Action != tt.action || d.Render().Message != "You are not authorized to use launch template: power-lt"):
-			t.Errorf("%v, want %s refused", err, tt.action)
-		}
+		t.Run(tt.operation+" by "+tt.actions, func(t *testing.T) {
+			call := &awsapi.Call{Service: tt.service, Operation: tt.operation, Account: account, Region: "us-east-1", Principal: p, Time: time.Now()}
+			doc := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":[` + tt.actions + `],"Resource":"*"}]}`
+			must[*awsiam.PutUserPolicyOutput](t)(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("u"), PolicyName: aws.String("inline"), PolicyDocument: &doc}))
+			err := w.authorizer.Authorize(ctx, call, tt.in)
+			var d *authz.Denial
+			switch {
+			case tt.refused == "" && err != nil:
+				t.Error(err)
+			case tt.refused != "" && (!errors.As(err, &d) || d.Decision.Action != tt.refused || !strings.HasPrefix(d.Render().Message, tt.message)):
+				t.Errorf("%v, want %s refused", err, tt.refused)
+			}
+		})
 	}
 }
 

@@ -370,24 +370,23 @@ func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) 
 // tagging are the checks of the service's tagging action for every resource that
 // is made with tags.
 func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Check, in any) []Check {
-	prefix := Prefix(call.Service)
-	rule, ok := taggers[prefix]
-	if !ok {
-		return nil
-	}
 	var out []Check
 	for _, c := range checks {
-		if len(c.target.Tags) == 0 || !strings.HasPrefix(c.Action, prefix+":") {
+		prefix, operation := split(c.Action)
+		rule, ok := taggers[prefix]
+		if launched := c.target.launch != ""; !ok || len(c.target.Tags) == 0 || !launched && prefix != Prefix(call.Service) {
 			continue
+		} else if !launched {
+			operation = call.Operation // its action may have another name
 		}
 		act := rule.action(c.target.Type)
-		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.free, call.Operation) {
+		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.free, operation) {
 			continue
 		}
 		t := c.target
 		t.Action, t.Keys = prefix+":"+act, map[string][]string{}
 		if rule.createKey != "" {
-			t.Keys[rule.createKey] = []string{call.Operation}
+			t.Keys[rule.createKey] = []string{operation}
 		}
 		tc := a.check(ctx, call, t.Action, t, in)
 		tc.Resource = c.Resource
