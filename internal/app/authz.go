@@ -18,6 +18,7 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 			"autoscaling": d.scaling.Authz(),
 			"ec2":         d.ec2.Authz(),
 			"eks":         d.eks.Authz(),
+			"eks-auth":    d.eks.Authz(),
 			"iam":         d.iam.Authz(),
 			"ssm":         d.ssm.Authz(),
 		},

@@ -31,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
@@ -58,6 +59,7 @@ type daemon struct {
 	quotas   *servicequotas.Service
 	trail    *cloudtrail.Service
 	eks      *eks.Service
+	eksAuth  *eksauth.Service
 	planes   *controlplane.Manager
 	machines *machines
 	guests   *guests
@@ -74,7 +76,7 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
@@ -184,6 +186,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod})
 	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
 	d.server, err = server.New(server.Config{

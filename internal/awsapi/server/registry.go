@@ -167,9 +167,14 @@ func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operat
 	return op, nil
 }
 
+// isSDKStruct reports whether t is a pointer to the SDK's type, or to one that a
+// service has made for want of the SDK's module: in a package of the same name.
 func isSDKStruct(t reflect.Type, pkg, name string) bool {
-	return t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && t.Elem().Name() == name &&
-		t.Elem().PkgPath() == "github.com/aws/aws-sdk-go-v2/service/"+pkg
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().Name() != name {
+		return false
+	}
+	path := t.Elem().PkgPath()
+	return path == "github.com/aws/aws-sdk-go-v2/service/"+pkg || path == "github.com/drydock-dev/drydock/internal/service/"+pkg
 }
 
 // hasMember looks a dotted path of member names up; lists and maps do not count

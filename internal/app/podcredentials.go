@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+)
+
+// podSession is how long credentials of EKS Pod Identity are valid, from memory of
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html;
+// those of a target role an hour, as of all chained roles.
+const podSession = 6 * time.Hour
+
+// reviewPodToken answers what EKS Auth asks of EKS.
+func (d *daemon) reviewPodToken(ctx context.Context, cluster, token string) (eksauth.Pod, error) {
+	s, err := d.eks.ReviewPodToken(ctx, cluster, token)
+	var expired *eks.PodTokenExpiredError
+	switch {
+	case errors.As(err, &expired):
+		return eksauth.Pod{}, &eksauth.ExpiredError{At: expired.At}
+	case errors.Is(err, eks.ErrPodTokenInvalid):
+		return eksauth.Pod{}, eksauth.ErrInvalidToken
+	case errors.Is(err, eks.ErrNoPodIdentity):
+		return eksauth.Pod{}, eksauth.ErrNoAssociation
+	case err != nil:
+		return eksauth.Pod{}, err
+	}
+	a := s.Association
+	return eksauth.Pod{
+		Cluster: s.Cluster, ClusterARN: s.ClusterARN, Namespace: s.Namespace, ServiceAccount: s.ServiceAccount, Name: s.Pod, UID: s.PodUID,
+		AssociationARN: a.ARN, AssociationID: a.ID, RoleARN: a.RoleARN, TargetRoleARN: a.TargetRoleARN, ExternalID: a.ExternalID,
+		Policy: a.Policy, WithoutTags: !a.SessionTags,
+	}, nil
+}
+
+// assumeForPod answers what EKS Auth asks of IAM and STS.
+func (d *daemon) assumeForPod(ctx context.Context, s eksauth.Session) (eksauth.RoleSession, error) {
+	if err := d.podRoleTrust(ctx, &s); err != nil {
+		return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: err}
+	}
+	opts := sts.SessionOptions{Tags: s.Tags}
+	for k := range s.Tags {
+		opts.TransitiveTagKeys = append(opts.TransitiveTagKeys, k)
+	}
+	if s.Pod.Policy != "" && s.Pod.TargetRoleARN == "" {
+		opts.Policies = []string{s.Pod.Policy}
+	}
+	c, err := d.sts.IssueRoleSession(ctx, s.Pod.RoleARN, s.Name, podSession, opts)
+	if err != nil {
+		return eksauth.RoleSession{}, err
+	}
+	if s.Pod.TargetRoleARN != "" {
+		return d.assumeTarget(ctx, &s, c.Principal)
+	}
+	return eksauth.RoleSession{
+		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken, Expiration: c.Expiration,
+		ARN: c.Principal.ARN, ID: c.Principal.UserID, Account: c.Principal.Account,
+	}, nil
+}
+
+// podRoleTrust asks the role's trust policy about EKS and all that it says of the pod.
+func (d *daemon) podRoleTrust(ctx context.Context, s *eksauth.Session) error {
+	role, err := d.iam.RoleByARN(ctx, s.Pod.RoleARN)
+	if err != nil {
+		return fmt.Errorf("role %s: %w", s.Pod.RoleARN, err)
+	}
+	trust, err := policy.Parse(policy.Trust, role.Trust)
+	if err != nil {
+		return err
+	}
+	keys := map[string][]string{"aws:sourceaccount": {role.Account}, "aws:sourcearn": {s.Pod.ClusterARN}, "sts:rolesessionname": {s.Name}}
+	actions := []string{"sts:AssumeRole"}
+	for k, v := range s.Tags {
+		keys["aws:requesttag/"+k] = []string{v}
+		keys["aws:tagkeys"] = append(keys["aws:tagkeys"], k)
+	}
+	if len(s.Tags) > 0 {
+		keys["sts:transitivetagkeys"] = keys["aws:tagkeys"]
+		actions = append(actions, "sts:TagSession")
+	}
+	for _, action := range actions {
+		decision := policy.Evaluate(policy.Request{
+			Action: action, Resource: role.ARN, Principal: policy.Principal{Service: podIdentityService}, Context: policy.Context{Values: keys},
+		}, policy.Policies{Trust: &policy.Source{Name: "trust policy of " + role.ARN, Document: trust}})
+		if !decision.Allowed {
+			return fmt.Errorf("%s on %s: %s", action, role.ARN, decision.Reason)
+		}
+	}
+	return nil
+}
+
+// assumeTarget goes on from the role's session to the target role, as AssumeRole.
+func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from awsapi.Principal) (eksauth.RoleSession, error) {
+	call := *awsapi.CallFrom(ctx)
+	call.Principal, call.Service, call.Operation = from, "sts", "AssumeRole"
+	in := &awssts.AssumeRoleInput{RoleArn: &s.Pod.TargetRoleARN, RoleSessionName: &s.Name, ExternalId: &s.Pod.ExternalID}
+	if s.Pod.Policy != "" {
+		in.Policy = &s.Pod.Policy
+	}
+	out, err := d.sts.AssumeRole(awsapi.WithCall(ctx, &call), in)
+	var refused smithy.APIError
+	if errors.As(err, &refused) {
+		return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: err}
+	}
+	if err != nil {
+		return eksauth.RoleSession{}, err
+	}
+	user, _ := arn.Parse(*out.AssumedRoleUser.Arn) // STS's own
+	return eksauth.RoleSession{
+		AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken,
+		Expiration: aws.ToTime(out.Credentials.Expiration), ARN: *out.AssumedRoleUser.Arn, ID: *out.AssumedRoleUser.AssumedRoleId, Account: user.Account,
+	}, nil
+}
+
+// podIdentityAgent answers on this machine as 169.254.170.23 does on nodes, below
+// /_drydock/pod-identity/ACCOUNT/REGION/CLUSTER: for programs that run here with a
+// pod's token.
+func (d *daemon) podIdentityAgent(w http.ResponseWriter, r *http.Request) {
+	account, region, cluster := r.PathValue("account"), r.PathValue("region"), r.PathValue("cluster")
+	prefix := strings.Join([]string{"/_drydock/pod-identity", account, region, cluster}, "/")
+	http.StripPrefix(prefix, d.eksAuth.Agent(account, region, cluster)).ServeHTTP(w, r)
+}

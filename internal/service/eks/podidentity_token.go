@@ -1,0 +1,92 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	authnv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What ReviewPodToken finds wrong.
+var (
+	ErrPodTokenInvalid = errors.New("the token is not one of the cluster's for " + podIdentityAudience)
+	ErrNoPodIdentity   = errors.New("the service account has no pod identity association")
+)
+
+// A PodTokenExpiredError is what ReviewPodToken returns for a token that was good.
+type PodTokenExpiredError struct{ At time.Time }
+
+func (e *PodTokenExpiredError) Error() string { return "the token expired at " + e.At.String() }
+
+// A PodSubject is the pod that a token names, and its association.
+type PodSubject struct {
+	Cluster, ClusterARN       string
+	Namespace, ServiceAccount string
+	Pod, PodUID               string
+	Association               PodIdentity
+}
+
+// Extra information of service account tokens about their pods.
+// https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/
+const (
+	extraPodName = "authentication.kubernetes.io/pod-name"
+	extraPodUID  = "authentication.kubernetes.io/pod-uid"
+)
+
+// maxPodToken bounds tokens before anybody looks into them.
+const maxPodToken = 16 << 10
+
+// ReviewPodToken asks the API server of a cluster of the call's account and region
+// whose token this is. A token must be for EKS Pod Identity and bound to a pod that
+// is there; that of a deleted pod is not good.
+func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (PodSubject, error) {
+	key, rec, err := s.activeCluster(ctx, &cluster)
+	if err != nil {
+		return PodSubject{}, err
+	}
+	if token == "" || len(token) > maxPodToken {
+		return PodSubject{}, ErrPodTokenInvalid
+	}
+	ses, err := s.sessions.open(key, rec.Plane.ID)
+	if err != nil {
+		return PodSubject{}, err
+	}
+	// Of tokens that are not service accounts' it would ask Drydock again, which
+	// knows nothing of audiences.
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.Issuer != rec.Plane.Issuer {
+		return PodSubject{}, ErrPodTokenInvalid
+	}
+	review, err := ses.client.AuthenticationV1().TokenReviews().Create(ctx, &authnv1.TokenReview{
+		Spec: authnv1.TokenReviewSpec{Token: token, Audiences: []string{podIdentityAudience}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return PodSubject{}, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !review.Status.Authenticated {
+		if claims.ExpiresAt != nil && !s.clock.Now().Before(claims.ExpiresAt.Time) {
+			return PodSubject{}, &PodTokenExpiredError{claims.ExpiresAt.Time}
+		}
+		return PodSubject{}, ErrPodTokenInvalid
+	}
+	user := review.Status.User
+	account, ok := strings.CutPrefix(user.Username, "system:serviceaccount:")
+	namespace, name, split := strings.Cut(account, ":")
+	pod, uid := user.Extra[extraPodName], user.Extra[extraPodUID]
+	if !ok || !split || len(pod) != 1 || len(uid) != 1 {
+		return PodSubject{}, ErrPodTokenInvalid
+	}
+	association, err := podIdentities.Get(s.store, podIdentityKey(key, namespace, name))
+	if err != nil {
+		return PodSubject{}, ErrNoPodIdentity
+	}
+	return PodSubject{
+		Cluster: cluster, ClusterARN: *rec.Cluster.Arn, Namespace: namespace, ServiceAccount: name,
+		Pod: pod[0], PodUID: uid[0], Association: *podIdentityOf(&association),
+	}, nil
+}

@@ -1,0 +1,54 @@
+package eksauth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+)
+
+// Agent is what the EKS Pod Identity Agent of a cluster's nodes answers below
+// http://169.254.170.23: GET /v1/credentials with the pod's token as Authorization,
+// and nothing before it.
+// https://github.com/aws/eks-pod-identity-agent
+func (s *Service) Agent(account, region, cluster string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/credentials", func(w http.ResponseWriter, r *http.Request) {
+		ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
+		_, c, err := s.credentials(ctx, cluster, r.Header.Get("Authorization"))
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(struct { // the client is gone if this fails
+			AccessKeyID     string `json:"AccessKeyId"`
+			SecretAccessKey string
+			Token           string
+			AccountID       string `json:"AccountId"`
+			Expiration      time.Time
+		}{c.AccessKeyID, c.SecretAccessKey, c.SessionToken, c.Account, c.Expiration})
+	})
+	return mux
+}
+
+// refuse answers as the agent does: in plain text.
+// https://github.com/boto/botocore/issues/3117
+func refuse(w http.ResponseWriter, err error) {
+	var e smithy.APIError
+	if !errors.As(err, &e) {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	status := http.StatusBadRequest
+	if e.ErrorCode() == "ResourceNotFoundException" {
+		status = http.StatusNotFound
+	}
+	http.Error(w, fmt.Sprintf("[%s]: (%s): %s, fault: client", ids.UUID(), e.ErrorCode(), e.ErrorMessage()), status)
+}

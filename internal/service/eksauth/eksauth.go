@@ -1,0 +1,162 @@
+// Package eksauth answers the Amazon EKS Auth API: its one operation changes the
+// token of a pod into credentials of the role that an EKS Pod Identity association
+// gives the pod's service account. It is also the EKS Pod Identity Agent of nodes,
+// which does the same over plain HTTP (Agent).
+//
+// Whose a token is and whether a role trusts EKS it asks of the functions in Config,
+// which internal/app connects to the EKS, IAM and STS services.
+package eksauth
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+)
+
+// audience is of whom tokens must be, and who assumes the roles.
+const audience = "pods.eks.amazonaws.com"
+
+// What Config.Review finds wrong.
+var (
+	ErrInvalidToken  = errors.New("invalid token")
+	ErrNoAssociation = errors.New("no pod identity association")
+)
+
+// An ExpiredError is what Config.Review returns for a token whose time is over.
+type ExpiredError struct{ At time.Time }
+
+func (e *ExpiredError) Error() string { return "token expired at " + e.At.String() }
+
+// A NotAssumableError is what Config.Assume returns when the role, or the target
+// role, is not to be had.
+type NotAssumableError struct{ Why error }
+
+func (e *NotAssumableError) Error() string { return e.Why.Error() }
+
+// Unwrap returns the reason.
+func (e *NotAssumableError) Unwrap() error { return e.Why }
+
+// A Pod is whom a token names, and its service account's association.
+type Pod struct {
+	Cluster, ClusterARN           string
+	Namespace, ServiceAccount     string
+	Name, UID                     string
+	AssociationARN, AssociationID string
+	RoleARN                       string
+	TargetRoleARN, ExternalID     string // or empty
+	Policy                        string // a session policy, or empty
+	WithoutTags                   bool
+}
+
+// A Session is a role session to be made for a pod.
+type Session struct {
+	Pod  Pod
+	Name string
+	// Tags are transitive: a target role's session has them, too.
+	Tags map[string]string
+}
+
+// A RoleSession is a role session that was made.
+type RoleSession struct {
+	AccessKeyID, SecretAccessKey, SessionToken string
+	Expiration                                 time.Time
+	ARN, ID                                    string // of the assumed-role user
+	Account                                    string
+}
+
+// Config connects the service. The functions are required.
+type Config struct {
+	// Review says whose a token of a cluster in the call's account and region is.
+	Review func(ctx context.Context, cluster, token string) (Pod, error)
+	// Assume makes a session of the pod's role, if that trusts EKS, and from
+	// there one of its target role.
+	Assume func(ctx context.Context, s Session) (RoleSession, error)
+	Clock  clock.PassiveClock // nil: the real one
+}
+
+// A Service answers the EKS Auth API.
+type Service struct{ cfg Config }
+
+// New returns the service.
+func New(cfg Config) *Service {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	return &Service{cfg}
+}
+
+// AWS returns the service's table of operations for the front door.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{Name: "eks-auth", Handler: s, Operations: []awsapi.Operation{
+		{Name: "AssumeRoleForPodIdentity", Members: "*"},
+	}}
+}
+
+// AssumeRoleForPodIdentity returns credentials for a pod that shows its token.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html
+func (s *Service) AssumeRoleForPodIdentity(ctx context.Context, in *AssumeRoleForPodIdentityInput) (*AssumeRoleForPodIdentityOutput, error) {
+	pod, r, err := s.credentials(ctx, *in.ClusterName, *in.Token)
+	if err != nil {
+		return nil, err
+	}
+	return &AssumeRoleForPodIdentityOutput{
+		AssumedRoleUser:        &AssumedRoleUser{Arn: &r.ARN, AssumeRoleId: &r.ID},
+		Audience:               new(audience),
+		Credentials:            &Credentials{AccessKeyId: &r.AccessKeyID, SecretAccessKey: &r.SecretAccessKey, SessionToken: &r.SessionToken, Expiration: &r.Expiration},
+		PodIdentityAssociation: &PodIdentityAssociation{AssociationArn: &pod.AssociationARN, AssociationId: &pod.AssociationID},
+		Subject:                &Subject{Namespace: &pod.Namespace, ServiceAccount: &pod.ServiceAccount},
+	}, nil
+}
+
+func (s *Service) credentials(ctx context.Context, cluster, token string) (Pod, RoleSession, error) {
+	pod, err := s.cfg.Review(ctx, cluster, token)
+	var expired *ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		return pod, RoleSession{}, errExpired(s.cfg.Clock.Now(), expired.At)
+	case errors.Is(err, ErrInvalidToken):
+		return pod, RoleSession{}, errInvalidToken()
+	case errors.Is(err, ErrNoAssociation):
+		return pod, RoleSession{}, errNoAssociation()
+	case err != nil:
+		return pod, RoleSession{}, err
+	}
+	session := Session{Pod: pod, Name: sessionName(&pod)}
+	if !pod.WithoutTags {
+		session.Tags = sessionTags(&pod)
+	}
+	r, err := s.cfg.Assume(ctx, session)
+	var denied *NotAssumableError
+	if errors.As(err, &denied) {
+		return pod, r, errNotAssumable(denied.Why)
+	}
+	return pod, r, err
+}
+
+// sessionTags are those that EKS Pod Identity adds.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html#pod-id-abac-tags
+func sessionTags(p *Pod) map[string]string {
+	return map[string]string{
+		"eks-cluster-arn":            p.ClusterARN,
+		"eks-cluster-name":           p.Cluster,
+		"kubernetes-namespace":       p.Namespace,
+		"kubernetes-service-account": p.ServiceAccount,
+		"kubernetes-pod-name":        p.Name,
+		"kubernetes-pod-uid":         p.UID,
+	}
+}
+
+// sessionName is eks-clustername-podname-random UUID, whose names are cut so that
+// all of it fits into a session name's 64 characters.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumedRoleUser.html
+func sessionName(p *Pod) string {
+	const names = 64 - len("eks-") - 1 - 1 - 36
+	cluster := p.Cluster[:min(len(p.Cluster), names/2)]
+	pod := p.Name[:min(len(p.Name), names-len(cluster))]
+	return "eks-" + cluster + "-" + pod + "-" + ids.UUID()
+}
