@@ -117,6 +117,9 @@ func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
 	return nil, fmt.Errorf("the child ended: %w", err)
 }
 
+// Done is closed when the child has ended.
+func (w *Worker) Done() <-chan struct{} { return w.done }
+
 // Kill ends the child and returns when it is gone.
 func (w *Worker) Kill() {
 	w.kill.Do(func() {

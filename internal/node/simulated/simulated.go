@@ -25,6 +25,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -121,6 +122,12 @@ func (r *Runtime) boot(in node.Instance) *machine {
 	go func() {
 		defer close(m.done)
 		defer cancel()
+		defer func() {
+			if p := recover(); p != nil { // user data is hostile: no guest ends the daemon
+				r.log.Error("a simulated machine failed", "instance", in.ID, "panic", p, "stack", string(debug.Stack()))
+				m.phase(node.PhaseRunning, "internal error: see the daemon's log")
+			}
+		}()
 		m.run(ctx)
 	}()
 	return m

@@ -57,7 +57,7 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 		}
 		return os, nil
 	}
-	world := ami.World{Clock: m.rt.clock, Patience: patience, Metadata: http.DefaultTransport}
+	world := ami.World{Clock: m.rt.clock, Patience: patience, Metadata: noMetadata{}}
 	if m.rt.cfg.Metadata != nil {
 		world.Metadata = m.rt.cfg.Metadata(m.in.ID)
 	}
@@ -80,14 +80,21 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 		return nil, fmt.Errorf("reading the root volume: %w", err)
 	}
 	machine.StartServices()
-	if resumed {
-		machine.ResumeKubelet() // the machine never stopped
+	if resumed { // the machine never stopped
 		return os, nil
 	}
 	if err := os.cloudInit(ctx, userData, first); err != nil {
 		return nil, err
 	}
 	return os, os.save()
+}
+
+// noMetadata is for runtimes without a metadata service: no guest may reach the
+// host's.
+type noMetadata struct{}
+
+func (noMetadata) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("there is no instance metadata service")
 }
 
 // cloudInit runs user data and records what came of it.
@@ -136,7 +143,7 @@ func (os *system) run(ctx context.Context, file string, env []string, out io.Wri
 	}
 	res, err := os.m.rt.cfg.RunScript(ctx, shell.Job{
 		FS: os.ami.FS, Script: text, Name: file, Env: env, Host: os.m.in.PrivateDNSName,
-		Stdout: out, Stderr: out, Outside: os.ami.Outside, Patience: patience,
+		Stdout: out, Stderr: out, Outside: os.ami.Outside, Programs: os.ami.Programs(), Patience: patience,
 	})
 	return res.Status, res.Unknown, err
 }

@@ -169,6 +169,40 @@ func TestKubeletConfiguration(t *testing.T) {
 	}
 }
 
+// A configuration that is valid JSON and no object ends neither the script nor more.
+func TestHostileKubeletConfiguration(t *testing.T) {
+	for _, text := range []string{"null", "7", "[]", `"x"`, "{", ""} {
+		w := newWorld(t, node.AL2)
+		out, status := w.run("printf '%s' '" + text + "' > /etc/kubernetes/kubelet/kubelet-config.json; /etc/eks/bootstrap.sh dev --apiserver-endpoint https://x --b64-cluster-ca " + authority)
+		if (status == 0) != (text == "null") {
+			t.Errorf("%q: status %d\n%s", text, status, out)
+		}
+	}
+}
+
+// What is enabled starts at the next boot, from what the disk holds.
+func TestAnotherBoot(t *testing.T) {
+	w := newWorld(t, node.AL2)
+	if out, status := w.run("/etc/eks/bootstrap.sh dev --apiserver-endpoint https://x --b64-cluster-ca " + authority); status != 0 {
+		t.Fatal(out)
+	}
+	again := func() *world {
+		n := newWorld(t, node.AL2)
+		if err := n.FS.Restore(w.FS.Image()); err != nil {
+			t.Fatal(err)
+		}
+		n.StartServices()
+		return n
+	}
+	if cfg, err := again().Kubelet(); err != nil || cfg.ClusterName != "dev" {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+	w.run("systemctl disable kubelet")
+	if _, err := again().Kubelet(); !errors.Is(err, ami.ErrNotStarted) {
+		t.Errorf("disabled: %v", err)
+	}
+}
+
 func TestDescribeClusterIsTriedAgain(t *testing.T) {
 	w := newWorld(t, node.AL2)
 	done := make(chan string)

@@ -133,9 +133,10 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 		fmt.Fprintln(r.c.Stderr, err)
 		return 1
 	}
-	m.mu.Lock()
-	m.services["kubelet"].enabled = true
-	m.mu.Unlock()
+	if err := enable(r.c.FS, "kubelet"); err != nil {
+		fmt.Fprintln(r.c.Stderr, err)
+		return 1
+	}
 	m.apply(r.c) // the kubelet reads the machine's files
 	m.start("kubelet")
 	r.log("INFO: complete!")
@@ -145,6 +146,9 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 // apply brings what a program has written to the machine before the program ends:
 // a started service reads it.
 func (m *Machine) apply(c *shell.Call) {
+	if c.FS != m.FS {
+		_ = enable(m.FS, "kubelet") // a full disk has been told of
+	}
 	for _, name := range []string{guest.KubeconfigFile, guest.KubeletConfigFile, guest.KubeletArgsFile, guest.KubeletExtraFile, guest.ClusterCAFile} {
 		if b, err := c.FS.ReadFile(name); err == nil && c.FS != m.FS {
 			_ = m.FS.MkdirAll(path.Dir(name), 0o755)
@@ -237,6 +241,9 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns string) error {
 		if err := json.Unmarshal(b, &config); err != nil {
 			return fmt.Errorf("jq: error (at %s): %w", guest.KubeletConfigFile, err)
 		}
+	}
+	if config == nil { // the file says null
+		config = map[string]any{}
 	}
 	config["clusterDNS"] = strings.Split(dns, ",")
 	pods := m.In.MaxENI*(m.In.IPv4PerENI-1) + 2

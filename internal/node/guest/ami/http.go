@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -30,6 +31,18 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: req.URL.Hostname(), IsNotFound: true}
 	}
 	return m.world.HTTP.RoundTrip(req)
+}
+
+// Programs are the names of what the image has beyond the shell's own programs.
+func (m *Machine) Programs() []string {
+	out := []string{"systemctl", "service", "journalctl", "curl", "imds", "cfn-signal"}
+	if m.In.KubeletVersion != "" {
+		out = append(out, "kubelet")
+	}
+	if m.In.AMIFamily == node.AL2023 {
+		out = append(out, "nodeadm")
+	}
+	return out
 }
 
 // curl knows the options that user data uses: -s -S -f -L -k -i -v -o -O -X -H -d
@@ -96,6 +109,13 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 			headers.Add(strings.TrimSpace(k), strings.TrimSpace(v))
 		case "-d", "--data", "--data-raw", "--data-binary":
 			data, hasData = arg(), true
+			if name, ok := strings.CutPrefix(data, "@"); ok && a != "--data-raw" {
+				b, err := c.FS.ReadFile(c.Path(name))
+				if err != nil {
+					return curlFail(c, silent, showError, 26, "Failed to open "+name)
+				}
+				data = string(b)
+			}
 		case "-w", "--write-out":
 			writeOut = arg()
 		case "-m", "--max-time", "--connect-timeout":
@@ -154,9 +174,12 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 		return curlFail(c, silent, showError, code, text)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return curlFail(c, silent, showError, 56, "Recv failure: Connection reset by peer")
+	}
+	if len(body) > maxAnswer {
+		return curlFail(c, silent, showError, 63, "Maximum file size exceeded")
 	}
 	if fail && resp.StatusCode >= 400 {
 		return curlFail(c, silent, showError, 22, fmt.Sprintf("The requested URL returned error: %d", resp.StatusCode))

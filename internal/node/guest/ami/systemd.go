@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
 
 // The states of a service, in systemd's words.
@@ -22,9 +22,29 @@ const (
 )
 
 type service struct {
-	state   state
-	enabled bool
-	since   time.Time
+	state state
+	since time.Time
+}
+
+// wants is where systemd keeps which units start at boot, as links: they are on the
+// disk, and outlive a boot.
+const wants = "/etc/systemd/system/multi-user.target.wants/"
+
+func enable(files *vfs.FS, unit string) error {
+	if enabled(files, unit) {
+		return nil
+	}
+	if err := files.MkdirAll(wants, 0o755); err != nil {
+		return err
+	}
+	return files.Symlink("/etc/systemd/system/"+unit+".service", wants+unit+".service")
+}
+
+func disable(files *vfs.FS, unit string) { _ = files.Remove(wants + unit + ".service") } // it may not be enabled
+
+func enabled(files *vfs.FS, unit string) bool {
+	_, err := files.Lstat(wants + unit + ".service")
+	return err == nil
 }
 
 // services are the units of an image that a node's life is about. containerd runs
@@ -44,8 +64,11 @@ type entry struct {
 	text string
 }
 
-// maxJournal bounds the journal, in lines.
-const maxJournal = 2000
+// maxJournal bounds the journal, in lines, and maxEntry each of them, in bytes.
+const (
+	maxJournal = 2000
+	maxEntry   = 2 << 10
+)
 
 // Log adds a line to the journal of a unit.
 func (m *Machine) Log(unit, text string) {
@@ -55,6 +78,7 @@ func (m *Machine) Log(unit, text string) {
 }
 
 func (m *Machine) log(unit, text string) {
+	text = text[:min(len(text), maxEntry)]
 	if len(m.journal) >= maxJournal {
 		m.journal = slices.Delete(m.journal, 0, maxJournal/4)
 	}
@@ -69,18 +93,20 @@ func (m *Machine) setState(unit string, s state) {
 	}
 }
 
-// StartServices starts what an image starts at boot.
+// StartServices starts what an image starts at boot, and what was enabled since.
 func (m *Machine) StartServices() {
 	for _, name := range []string{"containerd", "sshd", "chronyd", "amazon-ssm-agent"} {
 		m.start(name)
 	}
-}
-
-// ResumeKubelet marks the kubelet as running if its files say that something
-// started it before the daemon was restarted.
-func (m *Machine) ResumeKubelet() {
-	if _, err := m.FS.Stat(guest.KubeletArgsFile); err == nil {
-		m.start("kubelet")
+	list, _ := m.FS.ReadDir(wants) // nothing was enabled if it is not there
+	for _, e := range list {
+		name := strings.TrimSuffix(e.Name(), ".service")
+		m.mu.Lock()
+		if m.services[name] == nil {
+			m.services[name] = &service{state: inactive}
+		}
+		m.mu.Unlock()
+		m.start(name)
 	}
 }
 
@@ -176,9 +202,13 @@ func (m *Machine) systemctl(_ context.Context, c *shell.Call) int {
 		case "stop":
 			m.stop(name)
 		case "enable", "disable", "mask", "unmask":
-			m.mu.Lock()
-			svc.enabled = verb == "enable"
-			m.mu.Unlock()
+			for _, files := range []*vfs.FS{c.FS, m.FS} { // the second is what a reboot finds
+				if verb != "enable" {
+					disable(files, name)
+				} else if err := enable(files, name); err != nil {
+					return c.Fail("Failed to enable unit: %s", err)
+				}
+			}
 			if now && verb == "enable" {
 				m.start(name)
 			} else if now {
@@ -189,13 +219,16 @@ func (m *Machine) systemctl(_ context.Context, c *shell.Call) int {
 				status = s
 			}
 		case "is-active":
-			word, _, _ := strings.Cut(string(svc.state), " ")
+			m.mu.Lock()
+			is := svc.state
+			m.mu.Unlock()
+			word, _, _ := strings.Cut(string(is), " ")
 			fmt.Fprintln(c.Stdout, word)
-			if svc.state != active {
+			if is != active {
 				status = 3
 			}
 		case "is-enabled":
-			if svc.enabled {
+			if enabled(c.FS, name) {
 				fmt.Fprintln(c.Stdout, "enabled")
 			} else {
 				fmt.Fprintln(c.Stdout, "disabled")
@@ -223,14 +256,14 @@ func (m *Machine) status(c *shell.Call, name string) int {
 	m.mu.Lock()
 	svc := *m.services[name]
 	m.mu.Unlock()
-	dot, enabled := "○", "disabled"
-	if svc.enabled {
-		enabled = "enabled"
+	dot, atBoot := "○", "disabled"
+	if enabled(c.FS, name) {
+		atBoot = "enabled"
 	}
 	if svc.state == active {
 		dot = "●"
 	}
-	fmt.Fprintf(c.Stdout, "%s %s.service - %s\n     Loaded: loaded (/etc/systemd/system/%s.service; %s; preset: disabled)\n     Active: %s", dot, name, title(name), name, enabled, svc.state)
+	fmt.Fprintf(c.Stdout, "%s %s.service - %s\n     Loaded: loaded (/etc/systemd/system/%s.service; %s; preset: disabled)\n     Active: %s", dot, name, title(name), name, atBoot, svc.state)
 	if !svc.since.IsZero() {
 		fmt.Fprintf(c.Stdout, " since %s; %s ago", svc.since.UTC().Format("Mon 2006-01-02 15:04:05 MST"), m.world.Clock.Since(svc.since).Round(time.Second))
 	}

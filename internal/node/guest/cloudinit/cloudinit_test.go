@@ -217,6 +217,28 @@ Cloud-init v. 22.2.2 finished at Fri, 02 Jan 2026 03:04:05 +0000. Datasource Dat
 	}
 }
 
+func TestManyUsers(t *testing.T) {
+	users := func(n int) string {
+		var b strings.Builder
+		b.WriteString("#cloud-config\nusers:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "- u%d\n", i)
+		}
+		return b.String()
+	}
+	host, _ := newHost(t)
+	if res, err := cloudinit.Boot(t.Context(), host, []byte(users(150)), true); err != nil || len(res.Failures) != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if b, err := host.FS.ReadFile("/etc/passwd"); err != nil || !strings.Contains(string(b), "u149:x:1150:1150:") {
+		t.Errorf("%s, %v", b, err)
+	}
+	host, _ = newHost(t)
+	if res, err := cloudinit.Boot(t.Context(), host, []byte(users(5000)), true); err != nil || len(res.Failures) != 1 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
 func TestBrokenConfig(t *testing.T) {
 	for name, data := range map[string]string{
 		"YAML":      "#cloud-config\nruncmd: [",

@@ -40,6 +40,9 @@ type writeFile struct {
 	Defer       bool   `json:"defer"`
 }
 
+// maxEntries bounds each list of a cloud-config.
+const maxEntries = 200
+
 var known = []string{"bootcmd", "runcmd", "write_files", "users", "ssh_authorized_keys", "hostname", "fqdn", "preserve_hostname", "merge_how", "merge_type"}
 
 // readConfigs merges all cloud-config parts as cloud-init does by default: later
@@ -68,6 +71,11 @@ func readConfigs(parts []Part) (*cloudConfig, error) {
 	for key := range merged {
 		if !slices.Contains(known, key) {
 			cfg.ignored = append(cfg.ignored, key)
+		}
+	}
+	for _, n := range []int{len(cfg.Users), len(cfg.WriteFiles), len(cfg.SSHAuthorizedKeys), len(cfg.Bootcmd), len(cfg.Runcmd)} {
+		if n > maxEntries {
+			return nil, fmt.Errorf("a list of cloud-config has %d entries: a simulated machine takes %d", n, maxEntries)
 		}
 	}
 	slices.Sort(cfg.ignored)
@@ -214,6 +222,19 @@ func (c *cloudConfig) userList() (users []user, keepDefault bool) {
 	return users, keepDefault
 }
 
+// nextID is the first free ID of ordinary users.
+func nextID(passwd []byte) int {
+	next := 1000
+	for line := range strings.Lines(string(passwd)) {
+		if p := strings.Split(line, ":"); len(p) > 2 {
+			if n, err := strconv.Atoi(p[2]); err == nil && n >= next && n < 60000 {
+				next = n + 1
+			}
+		}
+	}
+	return next
+}
+
 // addUser makes a user if it is not there, and authorizes keys for it.
 func addUser(files *vfs.FS, name string, keys []string) error {
 	if name == "" || strings.ContainsAny(name, ":/\n ") || len(name) > 32 {
@@ -229,10 +250,7 @@ func addUser(files *vfs.FS, name string, keys []string) error {
 		if err != nil {
 			return err
 		}
-		uid = 1000
-		for strings.Contains(string(passwd), fmt.Sprintf(":x:%d:", uid)) {
-			uid++
-		}
+		uid = nextID(passwd)
 		line := fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", name, uid, uid, home)
 		if err := files.WriteFile("/etc/passwd", append(passwd, line...), 0o644); err != nil {
 			return err

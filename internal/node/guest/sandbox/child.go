@@ -38,11 +38,14 @@ func Main(ctx context.Context, env childproc.Env) int {
 			return 0 // the parent is gone, or done with us
 		}
 		m, err := decode(b)
-		if err != nil || m.Job == nil {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "an unexpected message:", err)
 			return 1
 		}
-		if err := c.run(ctx, m.Job); err != nil {
+		if m.Job == nil {
+			continue // left over from a script that has ended
+		}
+		if err := c.run(ctx, m.ID, m.Job); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -66,7 +69,7 @@ func (c *child) tell(m message) error {
 }
 
 // run runs a job and, meanwhile, hands out the parent's answers.
-func (c *child) run(ctx context.Context, job *jobMessage) error {
+func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	files := vfs.New(job.Limits, nil)
 	if err := files.Restore(job.Files); err != nil {
 		return err
@@ -77,11 +80,11 @@ func (c *child) run(ctx context.Context, job *jobMessage) error {
 		defer cancel()
 		res, err := shell.Run(ctx, shell.Job{
 			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
-			Stdin: bytes.NewReader(job.Stdin), Stdout: output{c, false}, Stderr: output{c, true},
-			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, files, call) },
-			MaxCommands: job.MaxCommands, Patience: job.Patience,
+			Stdin: bytes.NewReader(job.Stdin), Stdout: output{c, id, false}, Stderr: output{c, id, true},
+			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, id, files, call) },
+			MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 		})
-		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands)}
+		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands), Busy: res.Busy}
 	}()
 	for {
 		b, err := c.env.Receive(ctx)
@@ -89,9 +92,15 @@ func (c *child) run(ctx context.Context, job *jobMessage) error {
 			break // the script has ended
 		}
 		m, err := decode(b)
-		if err != nil || m.Answer == nil {
+		if err != nil {
 			cancel()
 			return fmt.Errorf("an unexpected message: %w", err)
+		}
+		if m.ID == id && m.Cancel {
+			cancel()
+		}
+		if m.Answer == nil {
+			continue
 		}
 		c.mu.Lock()
 		answer := c.answers[m.Answer.ID]
@@ -103,11 +112,11 @@ func (c *child) run(ctx context.Context, job *jobMessage) error {
 	}
 	end := <-ended
 	end.Changes = vfs.Diff(job.Files, files.Image())
-	return c.tell(message{End: end})
+	return c.tell(message{ID: id, End: end})
 }
 
 // outside has the parent run a program.
-func (c *child) outside(ctx context.Context, files *vfs.FS, call *shell.Call) (int, bool) {
+func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
 	stdin, err := pipedInto(call.Stdin)
 	if err != nil {
 		return 1, true
@@ -119,7 +128,7 @@ func (c *child) outside(ctx context.Context, files *vfs.FS, call *shell.Call) (i
 	id := c.calls
 	c.answers[id] = answer
 	c.mu.Unlock()
-	if err := c.tell(message{Call: &callMessage{
+	if err := c.tell(message{ID: job, Call: &callMessage{
 		ID: id, Args: call.Args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
 	}}); err != nil {
 		return 1, true
@@ -148,11 +157,12 @@ func pipedInto(r io.Reader) ([]byte, error) {
 // An output sends what is written to it to the parent.
 type output struct {
 	c   *child
+	job int64
 	err bool
 }
 
 func (o output) Write(p []byte) (int, error) {
-	if err := o.c.tell(message{Output: &outputMessage{Text: p, Err: o.err}}); err != nil {
+	if err := o.c.tell(message{ID: o.job, Output: &outputMessage{Text: p, Err: o.err}}); err != nil {
 		return 0, err
 	}
 	return len(p), nil

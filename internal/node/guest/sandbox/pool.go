@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -34,6 +35,7 @@ type Pool struct {
 	cfg   Config
 	slots chan struct{}
 
+	jobs   atomic.Int64
 	mu     sync.Mutex
 	idle   []*childproc.Worker
 	closed bool
@@ -85,42 +87,44 @@ func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 	case <-ctx.Done():
 		return shell.Result{}, ctx.Err()
 	}
-	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
-	defer cancel()
-	w, err := p.worker()
-	if err != nil {
-		return shell.Result{}, fmt.Errorf("starting a process for scripts: %w", err)
-	}
-	res, err := converse(limited, w, job)
-	switch {
-	case err == nil || errors.Is(err, shell.ErrTooManyCommands):
-		p.put(w)
-	default:
-		w.Kill()
-		if ctx.Err() == nil && limited.Err() != nil {
-			err = ErrTimeout
+	for {
+		w, used, err := p.worker()
+		if err != nil {
+			return shell.Result{}, fmt.Errorf("starting a process for scripts: %w", err)
 		}
+		c := &conversation{pool: p, w: w, job: job, id: p.jobs.Add(1)}
+		res, err := c.run(ctx)
+		if c.clean && ctx.Err() == nil {
+			p.put(w)
+			return res, err
+		}
+		w.Kill()
+		if used && !c.heard && ctx.Err() == nil {
+			continue // it had died since its last script
+		}
+		return res, err
 	}
-	return res, err
 }
 
-func (p *Pool) worker() (*childproc.Worker, error) {
+// worker returns a child, and whether it has run scripts before.
+func (p *Pool) worker() (w *childproc.Worker, used bool, err error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, errors.New("the pool is closed")
+		return nil, false, errors.New("the pool is closed")
 	}
 	if n := len(p.idle); n > 0 {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		return w, nil
+		return w, true, nil
 	}
 	p.mu.Unlock()
-	return childproc.StartWorker(childproc.WorkerSpec{
+	w, err = childproc.StartWorker(childproc.WorkerSpec{
 		Mode: Mode, Executable: p.cfg.Executable, Args: p.cfg.Args,
 		Env: []string{"TMPDIR=/dev/null/none", "GOMAXPROCS=2", "GOTRACEBACK=none", "PATH=" + os.DevNull},
 	})
+	return w, false, err
 }
 
 func (p *Pool) put(w *childproc.Worker) {
@@ -135,39 +139,67 @@ func (p *Pool) put(w *childproc.Worker) {
 	}
 }
 
-// converse sends a job and answers the child until it ends.
-func converse(ctx context.Context, w *childproc.Worker, job shell.Job) (shell.Result, error) {
+// A conversation is one script in one child.
+type conversation struct {
+	pool *Pool
+	w    *childproc.Worker
+	job  shell.Job
+	id   int64
+
+	heard bool // the child has said something
+	clean bool // it may run another script
+}
+
+func (c *conversation) send(m message) error {
+	m.ID = c.id
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	return c.w.Send(b)
+}
+
+// grace is how long a script that took too long has to tell what it changed.
+const grace = 3 * time.Second
+
+// run sends the job and answers the child until it ends.
+func (c *conversation) run(ctx context.Context) (shell.Result, error) {
+	job := c.job
 	stdin, err := pipedInto(job.Stdin)
 	if err != nil {
 		return shell.Result{}, err
 	}
-	send := func(m message) error {
-		b, err := encode(m)
-		if err != nil {
-			return err
-		}
-		return w.Send(b)
-	}
-	if err := send(message{Job: &jobMessage{
+	limited, cancel := context.WithTimeout(ctx, c.pool.cfg.Timeout+grace)
+	defer cancel()
+	if err := c.send(message{Job: &jobMessage{
 		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
-		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience,
+		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 	}}); err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 	}
-	calls, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(c.pool.cfg.Timeout, func() { _ = c.send(message{Cancel: true}) }) // a child that is gone is seen below
+	defer late.Stop()
+	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
 	slots := make(chan struct{}, maxPrograms)
 	defer running.Wait()
-	defer cancel()
+	defer stopCalls()
+	begin := time.Now()
+	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= c.pool.cfg.Timeout }
 	for {
-		b, err := w.Receive(ctx)
+		b, err := c.w.Receive(limited)
 		if err != nil {
+			if tooLate() {
+				return shell.Result{Status: 137}, ErrTimeout
+			}
 			return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 		}
+		c.heard = true
 		m, err := decode(b)
 		switch {
 		case err != nil:
 			return shell.Result{Status: 137}, err
+		case m.ID != c.id: // left over from another script
 		case m.Output != nil:
 			out := job.Stdout
 			if m.Output.Err {
@@ -181,14 +213,18 @@ func converse(ctx context.Context, w *childproc.Worker, job shell.Job) (shell.Re
 			running.Go(func() {
 				defer func() { <-slots }()
 				// A child that is gone needs no answer; Receive tells.
-				_ = send(message{Answer: answer(calls, job, m.Call)})
+				_ = c.send(message{Answer: answer(calls, job, m.Call)})
 			})
 		case m.End != nil:
+			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()
 			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown}
 			if err := job.FS.Apply(m.End.Changes); err != nil {
 				return res, err
 			}
-			if m.End.Killed {
+			switch {
+			case tooLate():
+				return res, ErrTimeout
+			case m.End.Killed:
 				return res, shell.ErrTooManyCommands
 			}
 			return res, nil
@@ -211,7 +247,15 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	c := shell.NewCall(m.Args, m.Env)
 	c.FS, c.Dir, c.User = files, m.Dir, m.User
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), limit(&stdout), limit(&stderr)
-	a.Status, a.Found = job.Outside(ctx, c)
+	func() {
+		defer func() {
+			if p := recover(); p != nil { // no guest ends the daemon
+				fmt.Fprintf(&stderr, "%s: Segmentation fault\n", m.Args[0])
+				a.Status, a.Found = 139, true
+			}
+		}()
+		a.Status, a.Found = job.Outside(ctx, c)
+	}()
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	a.Changes = vfs.Diff(m.Files, files.Image())
 	return a

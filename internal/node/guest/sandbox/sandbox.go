@@ -19,8 +19,11 @@ import (
 // Mode is the name of the child's mode.
 const Mode = "guest"
 
-// A message is what one side tells the other. One field is set.
+// A message is what one side tells the other about one job. One of its pointers is
+// set. What is left over from another job is ignored.
 type message struct {
+	ID     int64          // of the job
+	Cancel bool           // down: end the script now, and tell what it changed
 	Job    *jobMessage    // down: run this
 	Answer *answerMessage // down: what a program outside did
 	Output *outputMessage // up
@@ -39,6 +42,7 @@ type jobMessage struct {
 	Stdin       []byte
 	MaxCommands int64
 	Patience    int
+	Programs    []string
 }
 
 type outputMessage struct {
@@ -66,6 +70,7 @@ type endMessage struct {
 	Status  int
 	Unknown []string
 	Killed  bool // it ran too many commands
+	Busy    bool // something of it still runs: the process is of no more use
 	Changes []vfs.Change
 }
 

@@ -127,6 +127,61 @@ func TestRunawaysAreKilled(t *testing.T) {
 	}
 }
 
+// Nothing of one script reaches the next, which is another machine's.
+func TestScriptsShareNothing(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1})
+	for range 5 {
+		if _, res, err := run(t, p, newFS(t), "(while true; do echo leak; done) & dd if=/dev/zero bs=1024 count=100000 & sleep 0.02", nil); err != nil && !errors.Is(err, shell.ErrTooManyCommands) || res.Status != 0 && err == nil {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("the next script printed %d bytes: %.40q, %v", len(out), out, err)
+		}
+	}
+}
+
+// A program outside that does not answer holds up its own script only.
+func TestUnansweredPrograms(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1})
+	for range 3 {
+		out, res, err := run(t, p, newFS(t), "timeout 0.1 ask; echo $?; ask & echo end", func(ctx context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] != "ask" {
+				return 0, false
+			}
+			<-ctx.Done()
+			return 1, true
+		})
+		if err != nil || res.Status != 0 || out != "124\nend\n" {
+			t.Fatalf("%q, %+v, %v", out, res, err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("%q, %v", out, err)
+		}
+	}
+}
+
+func TestAProgramThatPanics(t *testing.T) {
+	out, res, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask; echo $?", func(context.Context, *shell.Call) (int, bool) {
+		var none map[string]int
+		none["x"] = 1
+		return 0, true
+	})
+	if err != nil || res.Status != 0 || out != "ask: Segmentation fault\n139\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+// What a script has written before it was ended is on the disk.
+func TestALateScriptKeepsItsFiles(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{Timeout: 500 * time.Millisecond}), newFS(t)
+	if _, _, err := run(t, p, f, "echo early > /tmp/f; sleep 100; echo late > /tmp/f", nil); !errors.Is(err, sandbox.ErrTimeout) {
+		t.Error(err)
+	}
+	if b, err := f.ReadFile("/tmp/f"); err != nil || string(b) != "early\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	p := newPool(t, sandbox.Config{Timeout: 200 * time.Millisecond, Size: 1})
 	if _, _, err := run(t, p, newFS(t), "sleep 100", nil); !errors.Is(err, sandbox.ErrTimeout) {

@@ -159,7 +159,10 @@ func rm(_ context.Context, c *Call) int {
 	}
 	status := 0
 	for _, name := range args {
-		full := c.Path(name)
+		full := strings.TrimRight(c.Path(name), "/") // never what a link leads to
+		if full == "" {
+			full = "/"
+		}
 		i, err := c.FS.Lstat(full)
 		switch {
 		case err != nil && *force && errors.Is(err, syscall.ENOENT):
@@ -644,6 +647,11 @@ func tee(_ context.Context, c *Call) int {
 	outs := []io.Writer{c.Stdout}
 	status := 0
 	for _, name := range args {
+		if w := c.m.device(context.Background(), c, name, flag); w != nil {
+			defer w.Close()
+			outs = append(outs, w)
+			continue
+		}
 		w, err := c.FS.Open(c.Path(name), flag, 0o644)
 		if err != nil {
 			status = c.Fail("%s: %s", name, reason(err))

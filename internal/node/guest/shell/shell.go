@@ -17,11 +17,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
@@ -48,6 +50,8 @@ type Job struct {
 	// Outside runs what is not in this package's table: systemctl, curl, aws. False
 	// means that the machine has no such program. Nil: it has none.
 	Outside func(ctx context.Context, c *Call) (status int, found bool)
+	// Programs are the names that Outside knows, for which and command -v.
+	Programs []string
 	// MaxCommands bounds how many commands the script may run; 0 means 100,000.
 	MaxCommands int64
 	// Patience divides what sleep waits; 0 means 1.
@@ -59,6 +63,9 @@ type Result struct {
 	Status int
 	// Unknown are the commands that the machine does not have, in order, once each.
 	Unknown []string
+	// Busy says that commands in the background did not end with the script, though
+	// they were told to: what they go on to do is of no job.
+	Busy bool
 }
 
 // Exit statuses of the shell itself.
@@ -68,6 +75,7 @@ const (
 	statusNotFound   = 127
 	statusKilled     = 137
 	maxUnknown       = 50
+	maxUnknownName   = 200
 	defaultCommands  = 100_000
 	maxInterpreters  = 20 // scripts that run scripts
 	maxScript        = 1 << 20
@@ -91,13 +99,13 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	if job.User == "" {
 		job.User = "root"
 	}
-	m := &machine{job: job, outside: job.Outside, has: hasProgram}
+	m := &machine{job: job, outside: job.Outside, lookup: lookup}
 	m.left.Store(job.MaxCommands)
 	id := "0"
 	if job.User != "root" {
 		id = "1000"
 	}
-	job.Env = append([]string{"PATH=" + searchPath, "UID=" + id, "EUID=" + id, "GID=" + id}, job.Env...)
+	job.Env = append([]string{"PATH=" + searchPath, "UID=" + id, "EUID=" + id, "GID=" + id, "HOSTNAME=" + job.Host}, job.Env...)
 	c := &Call{
 		m: m, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
 		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: job.Stdout, Stderr: job.Stderr,
@@ -105,25 +113,49 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	if c.Stdin == nil {
 		c.Stdin = strings.NewReader("")
 	}
-	status, err := m.script(ctx, c, job.Name, job.Script, job.Args)
+	running, end := context.WithCancel(ctx)
+	defer end()
+	status, err := m.script(running, c, job.Name, job.Script, job.Args)
+	m.pipes.close()
+	// bash would leave commands in the background to init; here they end.
+	end()
+	busy := !m.idle(50 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Result{Status: status, Unknown: m.unknown}, err
+	return Result{Status: status, Unknown: m.unknown, Busy: busy}, err
 }
 
 // machine is what all commands of one job share.
 type machine struct {
 	job     Job
 	outside func(context.Context, *Call) (int, bool)
-	has     func(path string) bool // hasProgram, which the programs cannot name themselves
-	left    atomic.Int64           // commands
-	depth   atomic.Int32
+	// The table of programs, which its functions cannot name themselves.
+	lookup func(name string) (program, bool)
+	left   atomic.Int64 // commands
+	depth  atomic.Int32
+
+	active atomic.Int32 // programs under way
+	pipes  substitutions
+
+	functions sync.Map // names of the shell functions that scripts declare
 
 	mu      sync.Mutex
 	unknown []string
 }
 
+// idle waits until no program is under way, for a moment.
+func (m *machine) idle(patience time.Duration) bool {
+	for deadline := time.Now().Add(patience); m.active.Load() > 0 || !m.pipes.idle(); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		runtime.Gosched()
+	}
+	return true
+}
+
 func (m *machine) missing(name string) {
+	name = name[:min(len(name), maxUnknownName)]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.Contains(m.unknown, name) && len(m.unknown) < maxUnknown {
@@ -249,6 +281,7 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 		}
 		return c.shellFail(name, "syntax error: "+err.Error(), statusUsage), nil
 	}
+	m.rewrite(c, prog)
 	r, err := interp.New(
 		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
 		interp.Dir("/"), // of the host, which New looks at; the prelude goes to the guest's
@@ -257,11 +290,17 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 			return func(ctx context.Context, args []string) error { return m.exec(ctx, c, name, args) }
 		}),
-		interp.OpenHandler(func(_ context.Context, file string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
-			f, err := c.FS.Open(file, flag, perm)
-			return f, worded(name, err)
+		interp.OpenHandler(func(ctx context.Context, file string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
+			hc := interp.HandlerCtx(ctx)
+			if f := m.device(ctx, &Call{m: m, FS: c.FS, Dir: hc.Dir, User: c.User, env: hc.Env, Args: []string{name}, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr}, file, flag); f != nil {
+				return f, nil
+			}
+			f, err := c.FS.Open(join(hc.Dir, file), flag, perm)
+			return f, worded(name, file, err)
 		}),
-		interp.ReadDirHandler2(func(_ context.Context, dir string) ([]fs.DirEntry, error) { return c.FS.ReadDir(dir) }),
+		interp.ReadDirHandler2(func(ctx context.Context, dir string) ([]fs.DirEntry, error) {
+			return c.FS.ReadDir(join(interp.HandlerCtx(ctx).Dir, dir))
+		}),
 		interp.StatHandler(m.stat),
 		interp.AccessHandler(m.access),
 	)
@@ -344,10 +383,35 @@ func withEnv(env expand.Environ, more []string) expand.Environ {
 	return expand.ListEnviron(list...)
 }
 
+// exported is an environment with all variables of a shell exported.
+func exported(env expand.Environ) expand.Environ {
+	var list []string
+	if env != nil {
+		env.Each(func(name string, v expand.Variable) bool {
+			if v.Kind == expand.String {
+				list = append(list, name+"="+v.Str)
+			}
+			return true
+		})
+	}
+	return expand.ListEnviron(list...)
+}
+
 // count runs before every command, builtins and functions included.
 func (m *machine) count(ctx context.Context, args []string) ([]string, error) {
 	if m.left.Add(-1) < 0 {
 		return nil, ErrTooManyCommands
+	}
+	switch args[0] {
+	case "umask", "ulimit", "kill", "hash":
+		// The interpreter knows these names, and refuses them.
+		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)
+	case "command":
+		if len(args) > 2 && (args[1] == "-v" || args[1] == "-V") {
+			args = append([]string{"/usr/bin/command"}, args[1:]...) // it would look on the host
+		}
+	case "type":
+		args = append([]string{"/usr/bin/type"}, args[1:]...)
 	}
 	return args, ctx.Err()
 }
@@ -371,6 +435,8 @@ func (m *machine) exec(ctx context.Context, parent *Call, script string, args []
 
 // start runs the program that c names; where begins the shell's complaints.
 func (m *machine) start(ctx context.Context, c *Call, where string) (int, error) {
+	m.active.Add(1)
+	defer m.active.Add(-1)
 	name := c.Args[0]
 	if strings.Contains(name, "/") {
 		full := path.Clean(c.Path(name))
@@ -398,7 +464,7 @@ func (m *machine) start(ctx context.Context, c *Call, where string) (int, error)
 
 // program runs one of this package's programs or of those outside.
 func (m *machine) program(ctx context.Context, c *Call, base string) (status int, found bool, err error) {
-	if p, ok := programs[base]; ok {
+	if p, ok := m.lookup(base); ok {
 		status = p(ctx, c)
 		return status, true, ctx.Err()
 	}
@@ -445,33 +511,23 @@ func programAt(full string) (string, bool) {
 	return "", false
 }
 
-// hasProgram says whether a path is one of this package's programs, for test -x,
-// which and command -v.
-func hasProgram(full string) bool {
-	base, ok := programAt(full)
-	if !ok {
-		return false
-	}
-	_, a := programs[base]
-	_, b := interpreterOf(base)
-	return a || b
-}
-
-func (m *machine) stat(_ context.Context, name string, follow bool) (fs.FileInfo, error) {
+func (m *machine) stat(ctx context.Context, name string, follow bool) (fs.FileInfo, error) {
+	name = join(interp.HandlerCtx(ctx).Dir, name)
 	i, err := m.job.FS.Lstat(name)
 	if follow {
 		i, err = m.job.FS.Stat(name)
 	}
-	if err != nil && hasProgram(name) {
+	if err != nil && (m.hasProgram(name) || isDevice(name)) {
 		return programInfo(path.Base(name)), nil
 	}
 	return i, err
 }
 
-func (m *machine) access(_ context.Context, name string, mode interp.AccessMode) error {
+func (m *machine) access(ctx context.Context, name string, mode interp.AccessMode) error {
+	name = join(interp.HandlerCtx(ctx).Dir, name)
 	i, err := m.job.FS.Stat(name)
 	switch {
-	case err != nil && hasProgram(name):
+	case err != nil && (m.hasProgram(name) || isDevice(name)):
 		return nil
 	case err != nil:
 		return err
@@ -481,10 +537,29 @@ func (m *machine) access(_ context.Context, name string, mode interp.AccessMode)
 	return nil
 }
 
+// hasProgram says whether a path is one of the machine's programs.
+func (m *machine) hasProgram(full string) bool {
+	base, ok := programAt(full)
+	if !ok {
+		return false
+	}
+	_, a := m.lookup(base)
+	_, b := interpreterOf(base)
+	return a || b || slices.Contains(m.job.Programs, base)
+}
+
+// join makes a name of the interpreter absolute.
+func join(dir, name string) string {
+	if path.IsAbs(name) {
+		return name
+	}
+	return path.Join(dir, name) + trailingSlash(name)
+}
+
 // worded makes the interpreter print what bash prints: SCRIPT: FILE: Reason.
-func worded(script string, err error) error {
+func worded(script, file string, err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		return &os.PathError{Op: script + ":", Path: pe.Path, Err: errors.New(reason(pe.Err))}
+		return &os.PathError{Op: script + ":", Path: file, Err: errors.New(reason(pe.Err))}
 	}
 	return err
 }

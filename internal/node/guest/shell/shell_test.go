@@ -89,6 +89,15 @@ func TestScripts(t *testing.T) {
 		{"a full disk", "dd if=/dev/zero of=/tmp/big bs=1M count=100", "dd: error writing '/tmp/big': No space left on device\n", 1},
 		{"versions", "printf '1.10\\n1.9\\n' | sort -V", "1.9\n1.10\n", 0},
 		{"lines", "seq 10 | tail -n +9; seq 10 | head -n 1; seq 5 | wc -l; seq 3 | tail -1", "9\n10\n1\n5\n3\n", 0},
+		{"relative files", "cd /tmp && echo hi > f && cat < f && cat f && cat >> f <<E\nmore\nE\ncat f; ls /f", "hi\nhi\nhi\nmore\nls: cannot access '/f': No such file or directory\n", 2},
+		{"read from a command", "while read -r x; do echo \"<$x>\"; done < <(printf 'a\\nb\\n'); y=2; cat <(echo $y) <(echo z)", "<a>\n<b>\n2\nz\n", 0},
+		{"log everything", "exec > >(tee /tmp/log | logger -t user-data) 2>&1; echo one; nope; sleep 0.01; echo two", "", 0},
+		{"write to a command", "echo hi | tee >(cat > /tmp/copy) >/dev/null; sleep 0.05; cat /tmp/copy", "hi\n", 0},
+		{"the host's users", "echo ~daemon ~root ~nobody/x", "~daemon /root ~nobody/x\n", 0},
+		{"the host's programs", "command -v python3 systemctl; command -v sed cd; f() { :; }; type f sed; type -p python3; echo $?", "/usr/bin/sed\ncd\nf is a function\nsed is /usr/bin/sed\n1\n", 0},
+		{"refused builtins", "set -e; umask 077; ulimit -n 1024; kill -0 1; echo done", "done\n", 0},
+		{"devices", "echo out > /dev/stdout; echo err > /dev/stderr; head -c 4 /dev/zero | wc -c; tr -dc a-z < /dev/urandom | head -c 8 | wc -c; test -e /dev/null && echo $HOSTNAME", "out\nerr\n4\n8\nip-10-0-0-1.ec2.internal\n", 0},
+		{"a link's folder", "mkdir /tmp/d; touch /tmp/d/f; ln -s /tmp/d /tmp/l; rm -rf /tmp/l/; ls /tmp/d; [ -O /tmp/d ] && echo mine", "f\nmine\n", 0},
 		{"tmpdir", "mktemp -d; export TMPDIR=/tmp; bash -c 'echo $TMPDIR'", "/tmp/tmp.0000000000\n/tmp\n", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -160,12 +169,23 @@ func TestRunawayScriptsEnd(t *testing.T) {
 	}
 }
 
-// No pipe of <(command) may be made on the host, wherever the guest wants it.
+// No pipe of <(command) may be made on the host, wherever the guest wants it. What
+// eval reads is not rewritten, and fails.
 func TestProcessSubstitutionStaysInside(t *testing.T) {
 	dir := t.TempDir()
-	out, _, err := run(t, newFS(t), fmt.Sprintf("export TMPDIR=%s; cat <(echo hi); bash -c 'cat <(echo hi)'", dir))
-	if err != nil || strings.Contains(out, "hi\n") || !strings.Contains(out, "cannot create fifo") {
+	out, _, err := run(t, newFS(t), fmt.Sprintf("export TMPDIR=%s; eval 'cat <(echo hi)'; bash -c 'cat <(echo fine)'", dir))
+	if err != nil || strings.Contains(out, "hi\n") || !strings.Contains(out, "cannot create fifo") || !strings.Contains(out, "fine\n") {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestWhatRunsInTheBackgroundEndsWithItsScript(t *testing.T) {
+	_, res, err := run(t, newFS(t), "dd if=/dev/zero bs=1024 count=100000000 > /dev/null & sleep 1000 & sleep 0.05")
+	if err != nil || res.Status != 0 || !res.Busy { // dd looks at nothing but its files
+		t.Errorf("%+v, %v", res, err)
+	}
+	if _, res, err := run(t, newFS(t), "sleep 1000 & sleep 0.01"); err != nil || res.Busy {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 

@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -180,26 +183,101 @@ func nproc(_ context.Context, c *Call) int {
 	return 0
 }
 
+// logger reads its input to the end, so that what writes to it does not end early;
+// there is no syslog, but -s shows the lines as the real one does.
+func logger(_ context.Context, c *Call) int {
+	f := c.flags()
+	show := f.BoolP("stderr", "s", false, "")
+	tag := f.StringP("tag", "t", c.User, "")
+	f.StringP("priority", "p", "", "")
+	f.BoolP("id", "i", false, "")
+	args, ok := c.parse(f)
+	if !ok {
+		return 1
+	}
+	if len(args) > 0 {
+		c.Stdin = strings.NewReader(strings.Join(args, " ") + "\n")
+	}
+	lines := bufio.NewScanner(c.Stdin)
+	for lines.Scan() {
+		if *show {
+			fmt.Fprintf(c.Stderr, "%s %s: %s\n", time.Now().UTC().Format("Jan _2 15:04:05"), *tag, lines.Text())
+		}
+	}
+	return 0
+}
+
+// builtins are the names that the shell itself knows.
+var builtins = strings.Fields(". : [ alias bg break builtin cd command continue declare dirs echo eval exec exit export false fg getopts hash kill let local mapfile popd printf pushd pwd read readarray readonly return set shift shopt source test times trap true type typeset ulimit umask unalias unset wait")
+
+// commandV is command -v and type: what a name would run, on this machine.
+func commandV(_ context.Context, c *Call) int {
+	terse, pathOnly := path.Base(c.Args[0]) == "command", false
+	status := 0
+	for _, name := range c.Args[1:] {
+		switch name {
+		case "-v", "-t":
+			continue
+		case "-V":
+			terse = false
+			continue
+		case "-p", "-P":
+			terse, pathOnly = true, true
+			continue
+		}
+		_, function := c.m.functions.Load(name)
+		where, ok := c.find(name)
+		switch {
+		case function && terse:
+			fmt.Fprintln(c.Stdout, name)
+		case function:
+			fmt.Fprintf(c.Stdout, "%s is a function\n", name)
+		case slices.Contains(builtins, name) && !pathOnly && terse:
+			fmt.Fprintln(c.Stdout, name)
+		case slices.Contains(builtins, name) && !pathOnly:
+			fmt.Fprintf(c.Stdout, "%s is a shell builtin\n", name)
+		case ok && terse:
+			fmt.Fprintln(c.Stdout, where)
+		case ok:
+			fmt.Fprintf(c.Stdout, "%s is %s\n", name, where)
+		default:
+			status = 1
+			if !terse {
+				fmt.Fprintf(c.Stderr, "bash: type: %s: not found\n", name)
+			}
+		}
+	}
+	return status
+}
+
+// find looks for a program along PATH.
+func (c *Call) find(name string) (string, bool) {
+	dirs := strings.Split(c.Getenv("PATH"), ":")
+	if strings.Contains(name, "/") {
+		dirs, name = []string{path.Dir(c.Path(name))}, path.Base(name)
+	}
+	for _, dir := range dirs {
+		full := path.Join(dir, name)
+		if i, err := c.FS.Stat(full); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
+			return full, true
+		}
+	}
+	if full := "/usr/bin/" + name; c.m.hasProgram(full) {
+		return full, true
+	}
+	return "", false
+}
+
 func which(_ context.Context, c *Call) int {
 	status := 0
 	for _, name := range c.Args[1:] {
-		found := ""
-		for dir := range strings.SplitSeq(c.Getenv("PATH"), ":") {
-			full := dir + "/" + name
-			if i, err := c.FS.Stat(full); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
-				found = full
-				break
-			}
-		}
-		if found == "" && c.m.has("/usr/bin/"+name) {
-			found = "/usr/bin/" + name
-		}
-		if found == "" {
+		where, ok := c.find(name)
+		if !ok {
 			fmt.Fprintf(c.Stderr, "which: no %s in (%s)\n", name, c.Getenv("PATH"))
 			status = 1
 			continue
 		}
-		fmt.Fprintln(c.Stdout, found)
+		fmt.Fprintln(c.Stdout, where)
 	}
 	return status
 }

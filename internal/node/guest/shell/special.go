@@ -1,0 +1,210 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// What the interpreter would do on the host is rewritten before it runs: <(…) and
+// >(…), for which it makes named pipes, and ~USER, which it looks up.
+
+// substitutionDir is where the ends of process substitutions are, as in bash.
+const substitutionDir = "/dev/fd/"
+
+// maxSubstitutions bounds those of one job.
+const maxSubstitutions = 100
+
+// substitutions are the commands of <(…) and >(…), by their file. They run when it
+// is opened.
+type substitutions struct {
+	mu     sync.Mutex
+	text   map[string]string
+	open   []io.Closer // write ends, which end with the script
+	loops  sync.WaitGroup
+	active int
+}
+
+func (s *substitutions) add(text string) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil {
+		s.text = map[string]string{}
+	}
+	if len(s.text) >= maxSubstitutions {
+		return "", false
+	}
+	name := fmt.Sprintf("%s%d", substitutionDir, 63-len(s.text)+1000)
+	s.text[name] = text
+	return name, true
+}
+
+func (s *substitutions) get(name string) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, ok := s.text[name]
+	return text, ok
+}
+
+// close ends what still writes into a substitution, and waits for its commands.
+func (s *substitutions) close() {
+	s.mu.Lock()
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // a pipe's end
+	}
+	s.loops.Wait()
+}
+
+func (s *substitutions) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active == 0
+}
+
+// rewrite replaces what the interpreter would do on the host.
+func (m *machine) rewrite(c *Call, prog *syntax.File) {
+	homes := map[string]bool{"": true, "+": true, "-": true}
+	for _, h := range c.homes() {
+		user, _, _ := strings.Cut(strings.TrimPrefix(h, "HOME "), "=")
+		homes[user] = true
+	}
+	printer := syntax.NewPrinter()
+	syntax.Walk(prog, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.FuncDecl:
+			if n.Name != nil {
+				m.functions.Store(n.Name.Value, true)
+			}
+		case *syntax.Word:
+			for i, part := range n.Parts {
+				switch p := part.(type) {
+				case *syntax.ProcSubst:
+					var text bytes.Buffer
+					if err := printer.Print(&text, &syntax.File{Stmts: p.Stmts, Last: p.Last}); err != nil {
+						continue
+					}
+					if name, ok := m.pipes.add(text.String()); ok {
+						n.Parts[i] = &syntax.Lit{ValuePos: p.Pos(), ValueEnd: p.End(), Value: name}
+					}
+				case *syntax.Lit:
+					if i > 0 || !strings.HasPrefix(p.Value, "~") {
+						continue
+					}
+					user, _, _ := strings.Cut(p.Value[1:], "/")
+					if !homes[user] { // bash leaves an unknown user's as it is
+						n.Parts[i] = &syntax.SglQuoted{Left: p.Pos(), Right: p.End(), Value: p.Value}
+					}
+				}
+			}
+		}
+		return true
+	})
+}
+
+func isDevice(name string) bool {
+	switch name {
+	case "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/tty", "/dev/zero", "/dev/urandom", "/dev/random":
+		return true
+	}
+	return false
+}
+
+// device opens what is no file of the disk: standard streams, the console, and the
+// ends of process substitutions. Nil: name is nothing of that.
+func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io.ReadWriteCloser {
+	switch name {
+	case "/dev/stdout", "/dev/console", "/dev/tty", "/dev/fd/1", "/proc/self/fd/1":
+		return stream{Writer: c.Stdout}
+	case "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2":
+		return stream{Writer: c.Stderr}
+	case "/dev/stdin", "/dev/fd/0":
+		return stream{Reader: c.Stdin}
+	case "/dev/zero", "/dev/urandom", "/dev/random":
+		return stream{Reader: endless(name)}
+	}
+	text, ok := m.pipes.get(name)
+	if !ok {
+		return nil
+	}
+	r, w := io.Pipe()
+	d := *c
+	// Variables of the shell are known to its substitutions, exported or not.
+	d.env = exported(c.env)
+	m.pipes.mu.Lock()
+	m.pipes.active++
+	m.pipes.mu.Unlock()
+	run := func(end func()) {
+		m.pipes.loops.Go(func() {
+			defer func() {
+				end()
+				m.pipes.mu.Lock()
+				m.pipes.active--
+				m.pipes.mu.Unlock()
+			}()
+			_, _ = m.bash(ctx, &d, c.Args[0], []byte(text), nil, nil) // what it prints tells what went wrong
+		})
+	}
+	if flag&(os.O_WRONLY|os.O_RDWR) != 0 {
+		d.Stdin = r
+		run(func() { _ = r.Close() })
+		m.pipes.mu.Lock()
+		m.pipes.open = append(m.pipes.open, w)
+		m.pipes.mu.Unlock()
+		return stream{Writer: w, Closer: w}
+	}
+	d.Stdout, d.Stdin = w, strings.NewReader("")
+	run(func() { _ = w.Close() })
+	return stream{Reader: r, Closer: r}
+}
+
+// A stream is a file that is read or written only.
+type stream struct {
+	io.Reader
+	io.Writer
+	io.Closer
+}
+
+func (s stream) Read(p []byte) (int, error) {
+	if s.Reader == nil {
+		return 0, io.EOF
+	}
+	return s.Reader.Read(p)
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	if s.Writer == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return s.Writer.Write(p)
+}
+
+func (s stream) Close() error {
+	if s.Closer == nil {
+		return nil
+	}
+	return s.Closer.Close()
+}
+
+// maxEndless is where /dev/zero and /dev/urandom end here, for the commands that
+// read all of their input before they write.
+const maxEndless = 64 << 10
+
+func endless(name string) io.Reader {
+	b := make([]byte, maxEndless)
+	if name != "/dev/zero" {
+		for i := range b {
+			b[i] = byte(rand.Uint32()) //nolint:gosec // a guest's, and no secret of ours
+		}
+	}
+	return bytes.NewReader(b)
+}
