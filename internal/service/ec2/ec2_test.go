@@ -35,6 +35,8 @@ type world struct {
 	quota int
 	// denied are instance types that fleets may not launch.
 	denied []string
+	// launching, if any, is called while a fleet launches.
+	launching func()
 }
 
 func (w *world) vcpuQuota(context.Context, string, string, string) int {
@@ -45,6 +47,9 @@ func (w *world) vcpuQuota(context.Context, string, string, string) int {
 }
 
 func (w *world) authorizeLaunch(_ context.Context, in *awsec2.RunInstancesInput) error {
+	if w.launching != nil {
+		w.launching()
+	}
 	if slices.Contains(w.denied, string(in.InstanceType)) {
 		return awserr.New("UnauthorizedOperation", "You are not authorized to perform this operation.").WithStatus(403)
 	}

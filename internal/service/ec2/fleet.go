@@ -195,9 +195,32 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 		// What was launched stays the fleet's; the reconciler writes it down.
 		return nil, err
 	}
-	f.Groups, f.Faults, f.State, f.Since = groups, faults, fleetActive, s.now()
-	err = s.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error { return fleets.Put(tx, sc.key(f.ID), f) })
+	f, err = s.launchedFleet(context.WithoutCancel(ctx), sc.key(f.ID), f, groups, faults)
 	return f.created(), err
+}
+
+// launchedFleet writes down what an instant fleet has launched. What others changed
+// of it meanwhile stays: its tags, and that it was deleted.
+func (s *Service) launchedFleet(ctx context.Context, k store.Key, f fleetRecord, groups []fleetGroup, faults []fleetFault) (fleetRecord, error) {
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		stored, err := fleets.Get(tx, k)
+		if err != nil && !notFound(err) {
+			return err
+		}
+		gone := err != nil
+		if !gone {
+			f = stored
+		}
+		f.Groups, f.Faults = groups, faults
+		if f.State == fleetSubmitted {
+			f.State, f.Since = fleetActive, s.now()
+		}
+		if gone {
+			return nil
+		}
+		return fleets.Put(tx, k, f)
+	})
+	return f, err
 }
 
 // created is the answer of CreateFleet.

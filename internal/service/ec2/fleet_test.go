@@ -414,3 +414,23 @@ func TestRequestFleetWaitsForCapacityAndReplacesNothing(t *testing.T) {
 	w.quiet(t)
 	w.fleetInstances(t, id, 1)
 }
+
+// What others change of an instant fleet while it launches stays.
+func TestInstantFleetChangedDuringItsLaunch(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	in := w.fleetInput(t, "instant", "on-demand", 1, "m5.large@a")
+	in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeFleet, Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("f")}}}}
+	w.launching = func() {
+		w.launching = nil
+		id := must(w.DescribeTags(ctx, &awsec2.DescribeTagsInput{Filters: filter("resource-type", "fleet")}))(t).Tags[0].ResourceId
+		must(w.CreateTags(ctx, &awsec2.CreateTagsInput{Resources: []string{*id}, Tags: []ec2types.Tag{{Key: aws.String("late"), Value: aws.String("yes")}}}))(t)
+		must(w.DeleteFleets(ctx, &awsec2.DeleteFleetsInput{FleetIds: []string{*id}, TerminateInstances: aws.Bool(true)}))(t)
+	}
+	out := must(w.CreateFleet(ctx, in))(t)
+	got := must(w.DescribeFleets(ctx, &awsec2.DescribeFleetsInput{FleetIds: []string{*out.FleetId}}))(t).Fleets[0]
+	if got.FleetState == "active" || len(got.Tags) != 2 {
+		t.Errorf("the fleet is %s and has the tags %v", got.FleetState, got.Tags)
+	}
+	w.await(t, "terminated", out.Instances[0].InstanceIds...)
+}

@@ -19,7 +19,11 @@ const (
 	chunkInstances = 40
 )
 
-func (l launch) chunkSize() int {
+// instanceWrites is how much launching one instance may write.
+const instanceWrites = chunkWrites - 8
+
+// writes is how much launching one instance writes.
+func (l launch) writes() int {
 	each := 1 + len(l.nics) + len(l.devices)
 	if l.spot != nil {
 		each++
@@ -30,7 +34,11 @@ func (l launch) chunkSize() int {
 			each++
 		}
 	}
-	n := min(chunkInstances, (chunkWrites-8)/each)
+	return each
+}
+
+func (l launch) chunkSize() int {
+	n := min(chunkInstances, instanceWrites/l.writes())
 	if size := len(aws.ToString(l.in.UserData)); size > 0 {
 		n = min(n, max(1, 700_000/(size+4096)))
 	}
@@ -41,6 +49,9 @@ func (l launch) chunkSize() int {
 func (s *Service) launch(ctx context.Context, sc scope, request *awsec2.RunInstancesInput, l launch) ([]string, error) {
 	s.launches.RLock()
 	defer s.launches.RUnlock()
+	if n := l.writes(); n > instanceWrites {
+		return nil, errNotHonoured(fmt.Sprintf("an instance launched with %d network interfaces, volumes and IPv6 addresses, above %d", n, instanceWrites))
+	}
 	count, err := s.affordable(sc, l)
 	if err != nil {
 		return nil, err

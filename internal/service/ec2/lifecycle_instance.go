@@ -3,9 +3,11 @@ package ec2
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,29 +179,29 @@ func (s *Service) finishStop(tx *store.Tx, sc scope, i *instanceRecord) error {
 }
 
 // finishTermination deletes what goes with the instance and frees its addresses.
+// What is too much for one transaction it leaves to the next: the instance stays
+// shutting-down, and its change brings the reconciler back.
 func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) error {
-	for _, id := range i.Interfaces {
-		e, err := networkInterfaces.Get(tx, sc.key(id))
-		if notFound(err) {
-			continue
-		}
-		if err != nil {
+	left := chunkWrites - terminationWrites
+	for n := len(i.Interfaces) - 1; n >= 0; n-- {
+		e, err := networkInterfaces.Get(tx, sc.key(i.Interfaces[n]))
+		if err != nil && !notFound(err) {
 			return err
 		}
-		if e.Attachment.DeleteOnTermination {
-			if err := removeInterface(tx, sc, e); err != nil {
+		if err == nil {
+			cost := e.writes()
+			if cost > left && n < len(i.Interfaces)-1 {
+				i.Interfaces = i.Interfaces[:n+1]
+				return nil
+			}
+			left -= cost
+			if err := leaveInterface(tx, sc, e); err != nil {
 				return err
 			}
-			continue
-		}
-		if err := e.detach(tx, sc); err != nil {
-			return err
-		}
-		if err := networkInterfaces.Put(tx, sc.key(id), e); err != nil {
-			return err
 		}
 	}
-	if err := releaseVolumes(tx, sc, i); err != nil {
+	i.Interfaces = nil
+	if done, err := releaseVolumes(tx, sc, i, left); err != nil || !done {
 		return err
 	}
 	if err := s.endSpot(tx, sc, i); err != nil {
@@ -212,6 +214,34 @@ func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) e
 	i.PrivateIP, i.PublicIP, i.SubnetID, i.VPCID = "", "", "", ""
 	s.enter(i, stateTerminated)
 	return nil
+}
+
+// terminationWrites are what a termination writes besides interfaces and volumes.
+const terminationWrites = 4
+
+// leaveInterface deletes an interface of an instance that ends, or takes it off.
+func leaveInterface(tx *store.Tx, sc scope, e networkInterfaceRecord) error {
+	if e.Attachment.DeleteOnTermination {
+		return removeInterface(tx, sc, e)
+	}
+	if err := e.detach(tx, sc); err != nil {
+		return err
+	}
+	return networkInterfaces.Put(tx, sc.key(e.ID), e)
+}
+
+// writes is how much deleting e writes at most: itself and its public address, the
+// pages of its addresses, a record for each of IPv6 and each elastic one.
+func (e *networkInterfaceRecord) writes() int {
+	pages := map[uint32]bool{}
+	for _, text := range slices.Concat(e.Addresses, e.Prefixes) {
+		text, _, _ = strings.Cut(text, "/")
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Is4() {
+			b := ip.As4()
+			pages[binary.BigEndian.Uint32(b[:])/pageSize] = true
+		}
+	}
+	return 2 + len(pages) + len(e.IPv6) + len(e.Elastic)
 }
 
 func (s *Service) startMachine(ctx context.Context, k store.Key, i instanceRecord) error {

@@ -69,6 +69,10 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 		if n := 1 + len(nic.spec.secondary) + nic.spec.extra + len(nic.spec.prefixes) + nic.spec.extraPrefix; n > l.typ.IPv4PerENI {
 			return errTooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
+		// It takes as many IPv6 addresses as IPv4 ones.
+		if len(nic.spec.ipv6)+nic.spec.extra6 > l.typ.IPv4PerENI {
+			return errTooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
+		}
 		if l.max > 1 && (nic.existing != "" || nic.spec.primary != "" || len(nic.spec.secondary)+len(nic.spec.prefixes)+len(nic.spec.ipv6) > 0) {
 			return errCombination("Network interfaces and private addresses can be specified only when launching a single instance.")
 		}

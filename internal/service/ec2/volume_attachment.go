@@ -138,9 +138,11 @@ func launchVolumes(tx *store.Tx, sc scope, i *instanceRecord, devices []deviceSp
 	return nil
 }
 
-// releaseVolumes deletes the volumes that go with an instance and detaches the others.
-func releaseVolumes(tx *store.Tx, sc scope, i *instanceRecord) error {
-	for _, d := range i.Devices {
+// releaseVolumes deletes the volumes that go with an instance and detaches the
+// others, as many as limit; done says that there are no more.
+func releaseVolumes(tx *store.Tx, sc scope, i *instanceRecord, limit int) (done bool, err error) {
+	first := max(0, len(i.Devices)-max(limit, 0))
+	for _, d := range i.Devices[first:] {
 		if d.DeleteOnTermination {
 			volumes.Delete(tx, sc.key(d.VolumeID))
 			continue
@@ -150,9 +152,9 @@ func releaseVolumes(tx *store.Tx, sc scope, i *instanceRecord) error {
 			return nil
 		})
 		if err != nil && !notFound(err) {
-			return err
+			return false, err
 		}
 	}
-	i.Devices = nil
-	return nil
+	i.Devices = i.Devices[:first]
+	return first == 0, nil
 }
