@@ -163,19 +163,31 @@ func (os *system) load() (first, resumed bool, err error) {
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&d); err != nil {
 		return false, false, err
 	}
+	resumed = d.BootID == m.in.BootID
+	if len(d.Files) == 0 {
+		return false, resumed, nil
+	}
 	os.scripts = true
-	return false, d.BootID == m.in.BootID, os.ami.FS.Restore(d.Files)
+	return false, resumed, os.ami.FS.Restore(d.Files)
 }
 
+// groupTag marks the instances of Auto Scaling groups, which are never started again.
+const groupTag = "aws:autoscaling:groupName"
+
 // save keeps what scripts wrote. A machine whose user data runs none is the same
-// after every boot, and needs no disk.
+// after every boot; of it only that it has booted is kept, so that other user data
+// does not run at its next start.
 func (os *system) save() error {
 	m := os.m
-	if m.rt.cfg.Disks == nil || !os.scripts {
+	if m.rt.cfg.Disks == nil || !os.scripts && m.in.Tags[groupTag] != "" {
 		return nil
 	}
+	d := disk{BootID: m.in.BootID}
+	if os.scripts {
+		d.Files = os.ami.FS.Image()
+	}
 	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(disk{BootID: m.in.BootID, Files: os.ami.FS.Image()}); err != nil {
+	if err := gob.NewEncoder(&b).Encode(d); err != nil {
 		return err
 	}
 	return m.rt.cfg.Disks.Save(m.in.ID, b.Bytes())
