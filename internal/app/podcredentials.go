@@ -64,7 +64,7 @@ func (d *daemon) assumeForPod(ctx context.Context, s eksauth.Session) (eksauth.R
 		return eksauth.RoleSession{}, err
 	}
 	if s.Pod.TargetRoleARN != "" {
-		return d.assumeTarget(ctx, &s, c.Principal)
+		return d.assumeTarget(ctx, &s, c)
 	}
 	return eksauth.RoleSession{
 		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken, Expiration: c.Expiration,
@@ -104,9 +104,13 @@ func (d *daemon) podRoleTrust(ctx context.Context, s *eksauth.Session) error {
 }
 
 // assumeTarget goes on from the role's session to the target role, as AssumeRole.
-func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from awsapi.Principal) (eksauth.RoleSession, error) {
+func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.Credentials) (eksauth.RoleSession, error) {
+	_, caller, err := d.sts.OpenSession(ctx, from.AccessKeyID, from.SessionToken)
+	if err != nil {
+		return eksauth.RoleSession{}, err
+	}
 	call := *awsapi.CallFrom(ctx)
-	call.Principal, call.Service, call.Operation = from, "sts", "AssumeRole"
+	call.Principal, call.Service, call.Operation = caller, "sts", "AssumeRole"
 	in := &awssts.AssumeRoleInput{RoleArn: &s.Pod.TargetRoleARN, RoleSessionName: &s.Name, ExternalId: &s.Pod.ExternalID}
 	if s.Pod.Policy != "" {
 		in.Policy = &s.Pod.Policy

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// TestAssumeForPod makes sessions of roles, and from there of target roles, as far as
+// their trust policies allow.
+func TestAssumeForPod(t *testing.T) {
+	d := &daemon{}
+	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		d.store, d.iam = st, iam.New(iam.Config{Store: st})
+		d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
+		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizeTargets})
+		return []awsapi.Service{d.iam.AWS()}
+	}})
+	account, far := s.Account(t), s.Account(t)
+	role := func(account, name, statement string) string {
+		t.Helper()
+		trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",` + statement + `}]}`
+		out, err := awsiam.NewFromConfig(s.AWSConfig(account)).CreateRole(t.Context(), &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.Role.Arn
+	}
+	const service, both = `"Principal":{"Service":"pods.eks.amazonaws.com"}`, `,"Action":["sts:AssumeRole","sts:TagSession"]`
+	pods := role(account, "pods", service+both)
+	untagged := role(account, "untagged", service+`,"Action":"sts:AssumeRole"`)
+	forCart := role(account, "for-cart", service+both+`,"Condition":{"StringEquals":{"aws:RequestTag/kubernetes-service-account":"cart"},"StringLike":{"aws:SourceArn":"*:cluster/dev"}}`)
+	forBank := role(account, "for-bank", service+both+`,"Condition":{"StringEquals":{"aws:RequestTag/kubernetes-namespace":"bank"}}`)
+	instances := role(account, "instances", `"Principal":{"Service":"ec2.amazonaws.com"}`+both)
+	allow, name := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:*","Resource":"*"}]}`, "assume"
+	if _, err := awsiam.NewFromConfig(s.AWSConfig(account)).PutRolePolicy(t.Context(), &awsiam.PutRolePolicyInput{RoleName: new("pods"), PolicyName: &name, PolicyDocument: &allow}); err != nil {
+		t.Fatal(err)
+	}
+	target := role(far, "target", `"Principal":{"AWS":"`+pods+`"}`+both+`,"Condition":{"StringEquals":{"sts:ExternalId":"x-1","aws:PrincipalTag/kubernetes-namespace":"shop"}}`)
+
+	tags := map[string]string{"kubernetes-namespace": "shop", "kubernetes-service-account": "cart"}
+	for _, tt := range []struct {
+		name, role, target, externalID string
+		tags                           map[string]string
+		want                           string // the session's ARN without its name, or of what is refused
+		lasts                          time.Duration
+	}{
+		{"a role", pods, "", "", tags, "arn:aws:sts::" + account + ":assumed-role/pods/", 6 * time.Hour},
+		{"a role without tags", untagged, "", "", nil, "arn:aws:sts::" + account + ":assumed-role/untagged/", 6 * time.Hour},
+		{"conditions that hold", forCart, "", "", tags, "arn:aws:sts::" + account + ":assumed-role/for-cart/", 6 * time.Hour},
+		{"a target role", pods, target, "x-1", tags, "arn:aws:sts::" + far + ":assumed-role/target/", time.Hour},
+		{"tags that are not allowed", untagged, "", "", tags, "sts:TagSession on " + untagged, 0},
+		{"conditions that do not hold", forBank, "", "", tags, "sts:AssumeRole on " + forBank, 0},
+		{"conditions on tags that are switched off", forCart, "", "", nil, "sts:AssumeRole on " + forCart, 0},
+		{"another service's role", instances, "", "", tags, "sts:AssumeRole on " + instances, 0},
+		{"a role that is gone", pods + "x", "", "", tags, "role " + pods + "x", 0},
+		{"another external ID", pods, target, "x-2", tags, "not authorized to perform: sts:AssumeRole on resource: " + target, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: account, Region: "us-east-1", Service: "eks-auth"})
+			got, err := d.assumeForPod(ctx, eksauth.Session{Name: "eks-dev-cart", Tags: tt.tags, Pod: eksauth.Pod{
+				ClusterARN: "arn:aws:eks:us-east-1:" + account + ":cluster/dev", RoleARN: tt.role, TargetRoleARN: tt.target, ExternalID: tt.externalID,
+			}})
+			if tt.lasts == 0 {
+				var refused *eksauth.NotAssumableError
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error = %v, want one about %s", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.ARN != tt.want+"eks-dev-cart" || !strings.HasSuffix(got.ID, ":eks-dev-cart") || !strings.Contains(got.ARN, got.Account) {
+				t.Errorf("session %+v, want %s", got, tt.want)
+			}
+			if left := time.Until(got.Expiration); left > tt.lasts || left < tt.lasts-time.Minute {
+				t.Errorf("valid for %v, want %v", left, tt.lasts)
+			}
+			_, p, err := d.sts.OpenSession(ctx, got.AccessKeyID, got.SessionToken)
+			if diff := cmp.Diff(tt.tags, p.SessionTags); err != nil || diff != "" || len(p.TransitiveTagKeys) != len(tt.tags) {
+				t.Errorf("%v, transitive %v, tags (-want +got):\n%s", err, p.TransitiveTagKeys, diff)
+			}
+		})
+	}
+}
