@@ -161,6 +161,7 @@ func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awse
 		"instance-connect-endpoint-id": one(func(e v) string { return e.ID }),
 		"state":                        one(func(e v) string { return e.State }),
 		"subnet-id":                    one(func(e v) string { return e.SubnetID }),
+		"tag-value":                    func(e v) []string { return e.Tags.values() },
 		"vpc-id":                       one(func(e v) string { return e.VPCID }),
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -94,10 +95,7 @@ func sdkImage(img images.Image) ec2types.Image {
 		VirtualizationType: ec2types.VirtualizationTypeHvm, Hypervisor: ec2types.HypervisorTypeXen,
 		EnaSupport: aws.Bool(true), SriovNetSupport: aws.String("simple"),
 		PlatformDetails: aws.String("Linux/UNIX"), UsageOperation: aws.String("RunInstances"), ProductCodes: []ec2types.ProductCode{},
-		BootMode: ec2types.BootModeValuesUefiPreferred,
-	}
-	if img.Architecture == "arm64" {
-		out.BootMode = ec2types.BootModeValuesUefi
+		BootMode: bootMode(img),
 	}
 	if img.Family == images.AL2023 {
 		out.ImdsSupport = ec2types.ImdsSupportValuesV20
@@ -114,14 +112,30 @@ func sdkImage(img images.Image) ec2types.Image {
 	return out
 }
 
+func bootMode(img images.Image) ec2types.BootModeValues {
+	if img.Architecture == "arm64" {
+		return ec2types.BootModeValuesUefi
+	}
+	return ec2types.BootModeValuesUefiPreferred
+}
+
 // snapshotOf makes up the snapshot behind an image's device, the same for ever.
 func snapshotOf(image string, device int) string {
 	hex := strings.TrimPrefix(image, "ami-")
 	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)
 }
 
-func imageFields() fields[images.Image] {
+func imageFields(region string) fields[images.Image] {
 	type v = images.Image
+	parameters := sync.OnceValue(func() map[string][]string {
+		byImage := map[string][]string{}
+		for _, p := range images.Parameters(region) {
+			if p.DataType == "aws:ec2:image" {
+				byImage[p.Value] = append(byImage[p.Value], p.Name)
+			}
+		}
+		return byImage
+	})
 	device := func(get func(images.Device) string) func(v) []string {
 		return func(i v) []string {
 			var out []string
@@ -132,8 +146,10 @@ func imageFields() fields[images.Image] {
 		}
 	}
 	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
-	return fields[v]{
-		"architecture": one(func(i v) string { return i.Architecture }),
+	out := fields[v]{
+		"boot-mode":                 one(func(i v) string { return string(bootMode(i)) }),
+		"public-ssm-parameter-name": func(i v) []string { return parameters()[i.ID] },
+		"architecture":              one(func(i v) string { return i.Architecture }),
 		"block-device-mapping.delete-on-termination": constant("true"),
 		"block-device-mapping.device-name":           device(func(d images.Device) string { return d.Name }),
 		"block-device-mapping.snapshot-id":           func(i v) []string { return []string{snapshotOf(i.ID, 0)} },
@@ -169,7 +185,18 @@ func imageFields() fields[images.Image] {
 		"sriov-net-support":                          constant("simple"),
 		"virtualization-type":                        constant("hvm"),
 	}
+	for _, name := range strings.Fields(unusedImageFields) {
+		out[name] = never[v]
+	}
+	return out
 }
+
+// unusedImageFields are documented filters by what the catalogue's images have not.
+const unusedImageFields = `image-watermark.source-image-creation-time image-watermark.source-image-id image-watermark.source-image-region
+	image-watermark.watermark-creation-time image-watermark.watermark-key instance-type-specification.supported-instance-type
+	instance-type-specification.unsupported-instance-type scan-result.critical-fix-available-since scan-result.finding-scan-date
+	scan-result.high-fix-available-since scan-result.highest-finding-severity-label scan-result.informational-fix-available-since
+	scan-result.low-fix-available-since scan-result.medium-fix-available-since`
 
 // DescribeImages lists the catalogue's images and aliases. They are public and
 // belong to AWS, so that owner "self" has none.
@@ -178,7 +205,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesI
 	if err != nil {
 		return nil, err
 	}
-	match, err := compileFilters(in.Filters, imageFields(), func(images.Image) Tags { return nil })
+	match, err := compileFilters(in.Filters, imageFields(sc.region), func(images.Image) Tags { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -347,6 +347,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 		return ""
 	}
 	match, err := compileFilters(in.Filters, fields[v]{
+		"application-status.status":    never[v],
 		"attached-ebs-status.status":   one(status),
 		"availability-zone":            one(func(i v) string { return i.Zone }),
 		"availability-zone-id":         one(func(i v) string { return i.ZoneID }),
@@ -417,23 +418,6 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 			return out
 		}
 	}
-	nics := func(get func(networkInterfaceRecord) []string) func(v) []string {
-		return func(i v) []string {
-			var out []string
-			for _, e := range i.interfaces(s.store, sc) {
-				out = append(out, get(e)...)
-			}
-			return out
-		}
-	}
-	nic := func(get func(networkInterfaceRecord) string) func(v) []string {
-		return nics(func(e networkInterfaceRecord) []string {
-			if s := get(e); s != "" {
-				return []string{s}
-			}
-			return nil
-		})
-	}
 	primary := func(get func(networkInterfaceRecord) []string) func(v) []string {
 		return func(i v) []string {
 			if all := i.interfaces(s.store, sc); len(all) > 0 {
@@ -461,6 +445,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"block-device-mapping.status":                devices(func(blockDevice) string { return "attached" }),
 		"block-device-mapping.volume-id":             devices(func(d blockDevice) string { return d.VolumeID }),
 		"boot-mode":                                  never[v],
+		"current-instance-boot-mode":                 never[v],
 		"capacity-reservation-id":                    never[v],
 		"capacity-reservation-specification.capacity-reservation-preference": one(func(i v) string { return or(i.CapacityPreference, "open") }),
 		"client-token":                   one(func(i v) string { return i.ClientToken }),
@@ -493,68 +478,47 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 			}
 			return "spot"
 		}),
-		"instance-state-code":                          func(i v) []string { return []string{strconv.Itoa(int(stateCode(i.State)))} },
-		"instance-state-name":                          one(func(i v) string { return i.State }),
-		"instance-type":                                one(func(i v) string { return i.Type }),
-		"instance.group-id":                            primary(groups),
-		"instance.group-name":                          primary(names),
-		"ip-address":                                   one(func(i v) string { return i.PublicIP }),
-		"ipv6-address":                                 nics(func(e networkInterfaceRecord) []string { return e.IPv6 }),
-		"kernel-id":                                    never[v],
-		"key-name":                                     one(func(i v) string { return i.KeyName }),
-		"launch-index":                                 func(i v) []string { return []string{strconv.Itoa(int(i.LaunchIndex))} },
-		"launch-time":                                  one(func(i v) string { return timeText(i.LaunchTime) }),
-		"maintenance-options.auto-recovery":            one(func(i v) string { return or(i.AutoRecovery, "default") }),
-		"metadata-options.http-endpoint":               one(func(i v) string { return i.MetadataEndpoint }),
-		"metadata-options.http-protocol-ipv4":          constant("enabled"),
-		"metadata-options.http-protocol-ipv6":          one(func(i v) string { return i.MetadataIPv6 }),
-		"metadata-options.http-put-response-hop-limit": func(i v) []string { return []string{strconv.Itoa(int(i.HopLimit))} },
-		"metadata-options.http-tokens":                 one(func(i v) string { return i.Tokens }),
-		"metadata-options.instance-metadata-tags":      one(func(i v) string { return i.MetadataTags }),
+		"instance-state-code": func(i v) []string { return []string{strconv.Itoa(int(stateCode(i.State)))} },
+		"instance-state-name": one(func(i v) string { return i.State }),
+		"instance-type":       one(func(i v) string { return i.Type }),
+		"instance.group-id":   primary(groups),
+		"instance.group-name": primary(names),
+		"ip-address":          one(func(i v) string { return i.PublicIP }),
+		"ipv6-address": func(i v) []string {
+			var out []string
+			for _, e := range i.interfaces(s.store, sc) {
+				out = append(out, e.IPv6...)
+			}
+			return out
+		},
+		"kernel-id":                                       never[v],
+		"key-name":                                        one(func(i v) string { return i.KeyName }),
+		"launch-index":                                    func(i v) []string { return []string{strconv.Itoa(int(i.LaunchIndex))} },
+		"launch-time":                                     one(func(i v) string { return timeText(i.LaunchTime) }),
+		"maintenance-options.auto-recovery":               one(func(i v) string { return or(i.AutoRecovery, "default") }),
+		"metadata-options.http-endpoint":                  one(func(i v) string { return i.MetadataEndpoint }),
+		"metadata-options.http-protocol-ipv4":             constant("enabled"),
+		"metadata-options.http-protocol-ipv6":             one(func(i v) string { return i.MetadataIPv6 }),
+		"metadata-options.http-put-response-hop-limit":    func(i v) []string { return []string{strconv.Itoa(int(i.HopLimit))} },
+		"metadata-options.http-tokens":                    one(func(i v) string { return i.Tokens }),
+		"metadata-options.state":                          constant("applied"),
+		"network-performance-options.bandwidth-weighting": constant("default"),
+		"metadata-options.instance-metadata-tags":         one(func(i v) string { return i.MetadataTags }),
 		"monitoring-state": one(func(i v) string {
 			if i.Monitoring {
 				return "enabled"
 			}
 			return "disabled"
 		}),
-		"network-interface.addresses.primary": nics(func(e networkInterfaceRecord) []string {
-			return []string{"true", "false"}[:min(2, len(e.Addresses))]
-		}),
-		"network-interface.addresses.private-ip-address":                nics(func(e networkInterfaceRecord) []string { return e.Addresses }),
-		"network-interface.addresses.association.public-ip":             nic(func(e networkInterfaceRecord) string { return e.PublicIP }),
-		"network-interface.association.public-ip":                       nic(func(e networkInterfaceRecord) string { return e.PublicIP }),
-		"network-interface.attachment.attach-time":                      nic(func(e networkInterfaceRecord) string { return timeText(e.Attachment.Time) }),
-		"network-interface.attachment.attachment-id":                    nic(func(e networkInterfaceRecord) string { return e.Attachment.ID }),
-		"network-interface.attachment.delete-on-termination":            nic(func(e networkInterfaceRecord) string { return strconv.FormatBool(e.Attachment.DeleteOnTermination) }),
-		"network-interface.attachment.device-index":                     nic(func(e networkInterfaceRecord) string { return strconv.Itoa(int(e.Attachment.DeviceIndex)) }),
-		"network-interface.attachment.instance-id":                      nic(func(e networkInterfaceRecord) string { return e.Attachment.InstanceID }),
-		"network-interface.attachment.instance-owner-id":                nic(func(networkInterfaceRecord) string { return sc.account }),
-		"network-interface.attachment.status":                           nic(func(networkInterfaceRecord) string { return "attached" }),
-		"network-interface.availability-zone":                           nic(func(e networkInterfaceRecord) string { return e.Zone }),
-		"network-interface.description":                                 nic(func(e networkInterfaceRecord) string { return e.Description }),
-		"network-interface.group-id":                                    nics(groups),
-		"network-interface.group-name":                                  nics(names),
-		"network-interface.ipv6-addresses.ipv6-address":                 nics(func(e networkInterfaceRecord) []string { return e.IPv6 }),
-		"network-interface.mac-address":                                 nic(func(e networkInterfaceRecord) string { return e.MAC }),
-		"network-interface.network-interface-id":                        nic(func(e networkInterfaceRecord) string { return e.ID }),
-		"network-interface.owner-id":                                    nic(func(networkInterfaceRecord) string { return sc.account }),
-		"network-interface.private-dns-name":                            nic(func(e networkInterfaceRecord) string { return privateDNSName(sc.region, e.Addresses[0]) }),
-		"network-interface.private-ip-address":                          nic(func(e networkInterfaceRecord) string { return e.Addresses[0] }),
-		"network-interface.requester-id":                                nic(func(e networkInterfaceRecord) string { return e.RequesterID }),
-		"network-interface.requester-managed":                           nic(func(e networkInterfaceRecord) string { return strconv.FormatBool(e.RequesterID != "") }),
-		"network-interface.source-dest-check":                           nic(func(e networkInterfaceRecord) string { return strconv.FormatBool(!e.NoSourceDestCheck) }),
-		"network-interface.status":                                      nic(func(e networkInterfaceRecord) string { return string(e.status()) }),
-		"network-interface.subnet-id":                                   nic(func(e networkInterfaceRecord) string { return e.SubnetID }),
-		"network-interface.vpc-id":                                      nic(func(e networkInterfaceRecord) string { return e.VPCID }),
-		"operator.managed":                                              constant("false"),
-		"operator.principal":                                            never[v],
-		"outpost-arn":                                                   never[v],
-		"owner-id":                                                      constant(sc.account),
-		"placement-group-name":                                          never[v],
-		"placement-partition-number":                                    never[v],
-		"platform":                                                      never[v],
-		"platform-details":                                              constant("Linux/UNIX"),
-		"private-dns-name":                                              one(func(i v) string { return i.privateDNSName(sc.region) }),
+		"operator.managed":           constant("false"),
+		"operator.principal":         never[v],
+		"outpost-arn":                never[v],
+		"owner-id":                   constant(sc.account),
+		"placement-group-name":       never[v],
+		"placement-partition-number": never[v],
+		"platform":                   never[v],
+		"platform-details":           constant("Linux/UNIX"),
+		"private-dns-name":           one(func(i v) string { return i.privateDNSName(sc.region) }),
 		"private-dns-name-options.enable-resource-name-dns-a-record":    flag(func(i v) bool { return i.ResourceNameA }),
 		"private-dns-name-options.enable-resource-name-dns-aaaa-record": flag(func(i v) bool { return i.ResourceNameAAAA }),
 		"private-dns-name-options.hostname-type":                        one(func(i v) string { return i.HostnameType }),
@@ -579,6 +543,7 @@ func (s *Service) instanceFields(sc scope) fields[instanceRecord] {
 		"virtualization-type":                                           constant("hvm"),
 		"vpc-id":                                                        one(func(i v) string { return i.VPCID }),
 	}
+	s.addInterfaceFields(sc, out)
 	return out
 }
 

@@ -27,7 +27,7 @@ func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.D
 		return nil, err
 	}
 	known := noFields("availability-zone", "availability-zone-id", "capacity-reservation-fleet-id", "commitment-info.commitment-end-date", "commitment-info.committed-instance-count",
-		"delivery-preference", "end-date", "end-date-type", "instance-match-criteria", "instance-platform", "instance-type", "interruptible", "owner-id", "placement-group-arn", "start-date", "state", "tenancy")
+		"delivery-preference", "end-date", "end-date-type", "instance-match-criteria", "instance-platform", "instance-type", "interruptible", "outpost-arn", "owner-id", "placement-group-arn", "start-date", "state", "tenancy")
 	if _, err := compileFilters(in.Filters, known, func(nothing) Tags { return nil }); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -30,6 +31,8 @@ func (t Tags) keys() []string {
 	sort.Strings(out)
 	return out
 }
+
+func (t Tags) values() []string { return slices.Collect(maps.Values(t)) }
 
 // sdk returns the tags sorted by key.
 func (t Tags) sdk() []ec2types.Tag {

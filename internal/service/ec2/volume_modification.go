@@ -92,11 +92,13 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.D
 		"operator.principal":            never[v],
 		"original-iops":                 spec(func(m volumeModification) int32 { return m.From.iops() }),
 		"original-multi-attach-enabled": flag(func(v) bool { return false }),
+		"originalMultiAttachEnabled":    flag(func(v) bool { return false }), // as documented
 		"original-size":                 spec(func(m volumeModification) int32 { return m.From.SizeGiB }),
 		"original-volume-type":          one(func(x v) string { return x.Modification.From.Type }),
 		"start-time":                    one(func(x v) string { return timeText(x.Modification.Time) }),
 		"target-iops":                   spec(func(m volumeModification) int32 { return m.To.iops() }),
 		"target-multi-attach-enabled":   flag(func(v) bool { return false }),
+		"targetMultiAttachEnabled":      flag(func(v) bool { return false }),
 		"target-size":                   spec(func(m volumeModification) int32 { return m.To.SizeGiB }),
 		"target-volume-type":            one(func(x v) string { return x.Modification.To.Type }),
 		"volume-id":                     one(func(x v) string { return x.ID }),
