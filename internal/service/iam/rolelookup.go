@@ -68,6 +68,11 @@ func (s *Service) RoleSession(_ context.Context, roleARN string) (id string, max
 	return r.ID, time.Duration(r.MaxSession) * time.Second, true
 }
 
+// PolicyExists reports whether a managed policy is AWS's or account's.
+func (s *Service) PolicyExists(account, policyARN string) bool {
+	return checkManaged(s.store, account, policyARN, noSuchBoundary) == nil
+}
+
 // UserExists reports whether the account's user of that name has that unique ID.
 func (s *Service) UserExists(_ context.Context, account, name, id string) bool {
 	u, err := users.Get(s.store, nameKey(account, name))

@@ -62,7 +62,11 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if isTemporary(caller) && duration > maxChained {
 		return nil, longerThanChain()
 	}
-	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), "", duration)
+	role := rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts)
+	if err := s.checkSessionPolicies(role.Account, opts); err != nil {
+		return nil, err
+	}
+	creds, err := s.issue(ctx, role, "", duration)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,13 @@ func policyTooLarge(percent int) error {
 	return &ststypes.PackedPolicyTooLargeException{Message: &m}
 }
 
+// Code and text are from memory; that the policies must exist, in the account of the
+// role: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+func noSuchSessionPolicy(arn string) error {
+	m := "The policy " + arn + " does not exist or is not attachable."
+	return &ststypes.MalformedPolicyDocumentException{Message: &m}
+}
+
 // No source.
 func tooManyPolicyARNs() error {
 	return validationError(fmt.Sprintf("A session takes at most %d managed policies.", maxSessionPolicies))

@@ -36,6 +36,8 @@ type Directory interface {
 	UserExists(ctx context.Context, account, name, id string) bool
 	// TagsOf returns the tags of the user or role behind p, as they are now.
 	TagsOf(p awsapi.Principal) map[string]string
+	// PolicyExists reports whether a managed policy is AWS's or account's.
+	PolicyExists(account, policyARN string) bool
 	// OIDCProvider returns the ARN and the client IDs of the identity provider that
 	// account has registered for an issuer, which is named without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)

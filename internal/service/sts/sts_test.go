@@ -456,6 +456,37 @@ func TestTrustEndsWithItsUser(t *testing.T) {
 	must(t, second(ann.assume(roleARN(account, "r"))))
 }
 
+// A renamed user keeps the trust that it has, and its old name has none.
+func TestTrustFollowsARenamedUser(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.role(t, root, "r", `{"AWS":["arn:aws:iam::`+account+`:user/ann"]}`, "")
+	must(t, second(root.iam.UpdateUser(ctx, &awsiam.UpdateUserInput{UserName: aws.String("ann"), NewUserName: aws.String("bea")})))
+	must(t, second(ann.assume(roleARN(account, "r"))))
+	_, err := w.user(t, root, "ann").assume(roleARN(account, "r"))
+	wantError(t, err, "AccessDenied", "")
+}
+
+// Managed session policies must be there.
+func TestSessionPoliciesExist(t *testing.T) {
+	w := newWorld(t)
+	root, account := w.root(t)
+	ann := w.user(t, root, "ann")
+	w.role(t, root, "r", `{"AWS":["arn:aws:iam::`+account+`:user/ann"]}`, "")
+	with := func(arn string) func(*awssts.AssumeRoleInput) {
+		return func(in *awssts.AssumeRoleInput) {
+			in.PolicyArns = []ststypes.PolicyDescriptorType{{Arn: &arn}}
+		}
+	}
+	must(t, second(ann.assume(roleARN(account, "r"), with("arn:aws:iam::aws:policy/IAMReadOnlyAccess"))))
+	for _, arn := range []string{"arn:aws:iam::aws:policy/NoSuchAccess", "arn:aws:iam::" + account + ":policy/none", "arn:aws:iam::999999999999:policy/theirs"} {
+		_, err := ann.assume(roleARN(account, "r"), with(arn))
+		wantError(t, err, "MalformedPolicyDocument", "")
+	}
+}
+
 // Nobody inherits the sessions of a deleted user: not even a new user of its name.
 func TestSessionsEndWithTheirUser(t *testing.T) {
 	w := newWorld(t)

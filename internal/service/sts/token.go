@@ -67,6 +67,9 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 			return nil, err
 		}
 	}
+	if err := s.checkSessionPolicies(caller.Account, opts); err != nil {
+		return nil, err
+	}
 	creds, err := s.issue(ctx, p, voucher(caller), tokenDuration(caller, in.DurationSeconds))
 	if err != nil {
 		return nil, err

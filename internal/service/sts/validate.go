@@ -138,6 +138,17 @@ func checkSession(opts SessionOptions, tags []ststypes.Tag) error {
 	return nil
 }
 
+// checkSessionPolicies fails unless the managed policies of a session of account
+// exist. Only who may have the session is told.
+func (s *Service) checkSessionPolicies(account string, opts SessionOptions) error {
+	for _, a := range opts.PolicyARNs {
+		if !s.dir.PolicyExists(account, a) {
+			return noSuchSessionPolicy(a)
+		}
+	}
+	return nil
+}
+
 // packedSize is the share of the limit that a session's policies and tags take,
 // in percent; nil when there are none.
 func packedSize(opts SessionOptions) *int32 {

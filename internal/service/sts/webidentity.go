@@ -63,6 +63,9 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkSessionPolicies(role.Account, opts); err != nil {
+		return nil, err
+	}
 	creds, err := s.issue(ctx, rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts), "", duration)
 	if err != nil {
 		return nil, err

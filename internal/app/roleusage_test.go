@@ -1,0 +1,69 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// TestServiceRolesInUse: the role of Auto Scaling stays while there are groups.
+func TestServiceRolesInUse(t *testing.T) {
+	d := &daemon{}
+	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		d.store, d.iam, d.ec2 = st, iam.New(iam.Config{Store: st, RoleUsage: d.roleUsage}), ec2.New(ec2.Config{Store: st})
+		d.scaling = d.newAutoScaling()
+		return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.scaling.AWS()}
+	}})
+	ctx, cfg := t.Context(), s.AWSConfig(s.Account(t))
+	roles, scaling := awsiam.NewFromConfig(cfg), awsautoscaling.NewFromConfig(cfg)
+	zones, err := awsec2.NewFromConfig(cfg).DescribeAvailabilityZones(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := awsec2.NewFromConfig(cfg).CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String("template"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String("resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"), InstanceType: ec2types.InstanceTypeT3Micro},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scaling.CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("g"), MinSize: aws.Int32(0), MaxSize: aws.Int32(0), AvailabilityZones: []string{*zones.AvailabilityZones[0].ZoneName},
+		LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("template")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	status := func() iamtypes.DeletionTaskStatusType {
+		out, err := roles.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: aws.String("AWSServiceRoleForAutoScaling")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := roles.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: out.DeletionTaskId})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Status
+	}
+	if got := status(); got != iamtypes.DeletionTaskStatusTypeFailed {
+		t.Errorf("with a group: %s", got)
+	}
+	if _, err := scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("g"), ForceDelete: aws.Bool(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.roleUsage(ctx, "999999999999", "autoscaling.amazonaws.com")) != 0 {
+		t.Error("another account's groups count")
+	}
+	if _, gone := d.roleUsage(ctx, "999999999999", "spot.amazonaws.com")["us-east-1"]; gone {
+		t.Error("a service that keeps nothing")
+	}
+}
