@@ -114,7 +114,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	}
 	patience := 500 * time.Millisecond
 	if d.timing.Name == "aws" {
-		patience = 30 * time.Second // the kubelet's
+		patience = 5 * time.Second // programs have 30 s and more, in which they do nothing else
 	}
 	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, patience)}
 	if err := d.connectMetadata(ctx); err != nil {
@@ -124,17 +124,25 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		return nil, err
 	}
 	runtime := simulated.New(node.Config{
-		Credentials:        d.machines.credentials,
-		Metadata:           d.machines.metadataOf,
-		RunScript:          d.guests.scripts.Run,
-		HTTP:               d.guests.http,
-		DescribeCluster:    d.guests.describeCluster,
-		Disks:              d.guests.disks,
-		DialEndpoint:       d.machines.dialEndpoint,
-		PodAddresses:       d.machines.podAddresses,
-		AssignPodAddresses: d.machines.assignPodAddresses,
-		Step:               d.recordStep,
-		Log:                d.log,
+		Credentials:     d.machines.credentials,
+		Metadata:        d.machines.metadataOf,
+		RunScript:       d.guests.scripts.Run,
+		HTTP:            d.guests.http,
+		DescribeCluster: d.guests.describeCluster,
+		Disks:           d.guests.disks,
+		DialEndpoint:    d.machines.dialEndpoint,
+		Call: func(ctx context.Context, in node.Instance, action string) error {
+			return d.guestCalls().call(ctx, in, action)
+		},
+		Connect: func(ctx context.Context, in node.Instance, host string, port int) error {
+			return d.guestCalls().connect(ctx, in, host, port)
+		},
+		WhyUnauthorized:     d.whyUnauthorized,
+		ControlPlaneVersion: d.machines.controlPlaneVersion,
+		PodAddresses:        d.machines.podAddresses,
+		AssignPodAddresses:  d.machines.assignPodAddresses,
+		Step:                d.recordStep,
+		Log:                 d.log,
 	})
 	d.machines.runtime, d.machines.console = node.NewManager(nil, runtime), runtime.Console
 	d.ec2 = ec2.New(ec2.Config{

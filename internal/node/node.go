@@ -147,6 +147,17 @@ type Config struct {
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.
 	DialEndpoint func(ctx context.Context, in Instance, host string, port int) (net.Conn, error)
+	// Call decides a call that a program of the image makes of an AWS API as the
+	// instance's role, by its IAM action: one of the Action… constants. nil allows all.
+	Call func(ctx context.Context, in Instance, action string) error
+	// Connect decides a connection like DialEndpoint, and makes none. nil allows all.
+	Connect func(ctx context.Context, in Instance, host string, port int) error
+	// WhyUnauthorized says why the cluster at a host does not know a token; nil, or a
+	// nil answer, says nothing.
+	WhyUnauthorized func(ctx context.Context, in Instance, host, token string) *Decision
+	// ControlPlaneVersion is the Kubernetes version of the cluster at a host, 1.33;
+	// empty, or a nil function: not known.
+	ControlPlaneVersion func(host string) string
 	// PodAddresses gives the addresses that an instance has for pods now, and
 	// AssignPodAddresses attaches a further network interface's worth, as the VPC
 	// CNI plugin does, and gives the new ones. AssignPodAddresses fails with
@@ -192,38 +203,6 @@ type Disks interface {
 	Save(instanceID string, data []byte) error
 }
 
-// Step is one step of an instance's way into its cluster.
-type Step struct {
-	Account, Region string
-	InstanceID      string
-	// Name is one of the Step… constants.
-	Name string
-	OK   bool
-	// Cluster is the cluster that the user data names, once known.
-	Cluster string
-	// Evidence says what was seen, for people: an error's text, a version, a count.
-	Evidence string
-	// Decision is what stands behind a step that failed, if it is known.
-	Decision *Decision
-	Time     time.Time
-}
-
-// The steps of an instance's life, in order.
-const (
-	StepBoot        = "boot"        // the machine is on
-	StepUserData    = "user-data"   // user data read and understood
-	StepScript      = "script"      // a script in user data
-	StepBootstrap   = "bootstrap"   // the node's configuration is complete
-	StepCredentials = "credentials" // instance role credentials
-	StepDNS         = "dns"         // the API endpoint's name resolves
-	StepEndpoint    = "endpoint"    // the API endpoint can be reached, TLS included
-	StepIdentity    = "identity"    // the cluster knows the node's role
-	StepRegister    = "register"    // the Node object exists
-	StepNetwork     = "network"     // the CNI has addresses for pods
-	StepReady       = "ready"       // the node is Ready
-	StepStop        = "stop"        // the machine is off
-)
-
 // Phase is how far an instance has come.
 type Phase string
 
@@ -247,4 +226,6 @@ type Info struct {
 	Pods int
 	// Problem says what keeps the instance from its next phase; empty if nothing.
 	Problem string
+	// Steps are the last of each name, in order: all scripts.
+	Steps []Step
 }

@@ -123,6 +123,7 @@ type client struct {
 	transport *http.Transport
 	rest      *rest.RESTClient
 	agent     string
+	host      string                     // of the endpoint
 	route     atomic.Pointer[node.Route] // of the last connection, if it is known
 }
 
@@ -134,7 +135,10 @@ func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
 func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial func(ctx context.Context, host string, port int) (net.Conn, error)) (*client, error) {
-	out := &client{cluster: c, identity: id, agent: agent}
+	out := &client{cluster: c, identity: id, agent: agent, host: endpoint.Hostname()}
+	if p := endpoint.Port(); p != "443" {
+		out.host = endpoint.Host // of this machine
+	}
 	transport := &http.Transport{
 		TLSClientConfig:     c.tls,
 		TLSHandshakeTimeout: callTimeout,

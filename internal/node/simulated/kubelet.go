@@ -34,8 +34,10 @@ const (
 	leaseNodes = 250
 	// statusInterval is how often an unchanged status is reported.
 	statusInterval = 5 * time.Minute
-	// networkRetry is how often the CNI tries to get its first addresses.
-	networkRetry = 10 * time.Second
+	// networkRetry is how often the CNI tries to get its first addresses, at least;
+	// it begins with networkRetryFirst.
+	networkRetry      = 10 * time.Second
+	networkRetryFirst = time.Second
 	// assignRetry is how long the CNI leaves EC2 alone after it gave no addresses.
 	assignRetry = 15 * time.Second
 	// notFoundRetry is how often a kubelet looks for its Node object after somebody
@@ -51,6 +53,7 @@ const (
 type kubelet struct {
 	m        *machine
 	client   *client
+	os       *system
 	object   *corev1.Node // as to be registered; nil once it is
 	endpoint string
 	name     string
@@ -61,10 +64,13 @@ type kubelet struct {
 	rebooted bool      // the Node object is from an earlier boot
 	existed  bool      // there may be pods already
 
-	network bool // the CNI has addresses
-	pool    *pool
-	pods    map[types.UID]*pod
-	events  eventQueue
+	network      bool // the CNI has addresses
+	pulled       bool // the image of the CNI is there
+	networkDelay time.Duration
+	troubled     string // the step at which a call of the API failed last
+	pool         *pool
+	pods         map[types.UID]*pod
+	events       eventQueue
 
 	ready      bool // what the Node object says
 	lease      *coordinationv1.Lease
@@ -256,29 +262,6 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 	return next.Sub(now), false
 }
 
-// setUpNetwork is the CNI's start: without addresses for pods, and the permission
-// to get them, there is no Ready.
-func (k *kubelet) setUpNetwork(ctx context.Context) {
-	addrs, err := k.m.rt.cfg.PodAddresses(ctx, k.m.in.ID)
-	if err == nil && len(addrs) == 0 {
-		addrs, err = k.m.rt.cfg.AssignPodAddresses(ctx, k.m.in.ID)
-		if errors.Is(err, node.ErrAddressLimit) {
-			err = nil // a type so small that it has none: pods of the host network run
-		}
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			k.m.step(ctx, node.StepNetwork, err, "")
-			k.m.phase(node.PhaseRegistered, "no addresses for pods: "+err.Error())
-		}
-		k.networkDue = k.now().Add(networkRetry)
-		return
-	}
-	k.pool.add(addrs)
-	k.network = true
-	k.m.step(ctx, node.StepNetwork, nil, fmt.Sprintf("%d addresses for pods", len(addrs)))
-}
-
 // heartbeat reports the node's status.
 func (k *kubelet) heartbeat(ctx context.Context) {
 	changed := k.network != k.ready
@@ -301,6 +284,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		}
 		return
 	}
+	k.recovered(ctx)
 	k.givenUp = false
 	k.statusDue = k.now().Add(statusInterval - rand.N(statusInterval/10))
 	if changed {
@@ -341,6 +325,7 @@ func (k *kubelet) renewLease(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
+		k.recovered(ctx)
 		out.ManagedFields = nil
 		k.lease = &out
 		interval := k.leaseInterval()
@@ -379,9 +364,25 @@ func (k *kubelet) trouble(ctx context.Context, what string, err error) {
 	err = explain(err, k.m.in)
 	k.m.phase(node.PhaseRegistered, what+": "+err.Error())
 	if se, ok := errors.AsType[*stepError](err); ok {
+		k.troubled = se.step
+		if se.step == node.StepIdentity {
+			err = k.m.withReason(ctx, k, err)
+		}
 		k.m.step(ctx, se.step, err, "")
 	}
 	k.m.rt.log.Debug("simulated node", "instance", k.m.in.ID, "node", k.name, "what", what, "err", err)
+}
+
+// recovered takes back what trouble said.
+func (k *kubelet) recovered(ctx context.Context) {
+	if k.troubled == "" {
+		return
+	}
+	k.m.step(ctx, k.troubled, nil, "well again")
+	k.troubled = ""
+	if k.ready {
+		k.m.phase(node.PhaseReady, "")
+	}
 }
 
 // update is what the watch says: one pod, or all pods.

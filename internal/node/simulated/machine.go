@@ -2,10 +2,8 @@ package simulated
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"github.com/drydock-dev/drydock/internal/node"
@@ -34,9 +31,9 @@ type machine struct {
 
 	mu   sync.Mutex
 	info node.Info
-	// told is the last evidence recorded per step, so that what fails again and
-	// again is recorded once.
-	told map[string]string
+	// steps are the last of each name, so that what fails again and again is
+	// recorded once.
+	steps map[string]node.Step
 }
 
 // halt ends the machine and waits until it has.
@@ -67,28 +64,33 @@ func (m *machine) pods(n int) {
 
 // step records a step unless the same was recorded last time.
 func (m *machine) step(ctx context.Context, name string, err error, evidence string) {
+	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Decision: node.DecisionOf(err)}
 	if err != nil {
-		evidence = err.Error()
+		s.Evidence = err.Error()
 	}
-	if m.rt.cfg.Step == nil {
-		return
+	m.record(ctx, s)
+}
+
+func (m *machine) record(ctx context.Context, s node.Step) {
+	s.Account, s.Region, s.InstanceID, s.Time = m.in.Account, m.in.Region, m.in.ID, m.rt.clock.Now()
+	key := s.Name
+	if s.Name == node.StepScript { // there are many
+		key += "/" + s.Evidence
 	}
-	key := fmt.Sprint(err == nil, evidence)
 	m.mu.Lock()
-	if m.told == nil {
-		m.told = map[string]string{}
+	if m.steps == nil {
+		m.steps = map[string]node.Step{}
 	}
-	again := m.told[name] == key
-	m.told[name] = key
-	cluster := m.info.Cluster
+	last, again := m.steps[key]
+	again = again && last.OK == s.OK && last.Evidence == s.Evidence
+	s.Cluster = m.info.Cluster
+	if !again {
+		m.steps[key] = s
+	}
 	m.mu.Unlock()
-	if again {
-		return
+	if !again && m.rt.cfg.Step != nil {
+		m.rt.cfg.Step(ctx, s)
 	}
-	m.rt.cfg.Step(ctx, node.Step{
-		Account: m.in.Account, Region: m.in.Region, InstanceID: m.in.ID, Cluster: cluster,
-		Name: name, OK: err == nil, Evidence: evidence, Decision: node.DecisionOf(err), Time: m.rt.clock.Now(),
-	})
 }
 
 // stepError is an error of one step on the way into the cluster.
@@ -108,8 +110,8 @@ func (m *machine) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, logr.Discard())
 	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.InstanceType, m.in.ImageID))
 	userData, err := m.userData(ctx)
+	m.step(ctx, node.StepMetadata, err, fmt.Sprintf("%d bytes of user data", len(userData)))
 	if err != nil {
-		m.step(ctx, node.StepUserData, err, "")
 		m.phase(node.PhaseRunning, err.Error())
 		return
 	}
@@ -145,6 +147,11 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 	}
 	m.step(ctx, node.StepUserData, nil, evidence)
 
+	ctx, stop := os.untilRestart(ctx)
+	defer stop()
+	if !m.learnName(ctx, os) {
+		return
+	}
 	k, err := m.bootstrap(cfg)
 	if err != nil {
 		m.step(ctx, node.StepBootstrap, err, "")
@@ -157,9 +164,7 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 	m.mu.Unlock()
 	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.KubeletVersion))
 	m.phase(node.PhaseJoining, "")
-
-	ctx, stop := os.untilRestart(ctx)
-	defer stop()
+	k.os = os
 	if m.join(ctx, os, k) {
 		k.run(ctx)
 	}
@@ -216,75 +221,6 @@ func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
 		return nil, err
 	}
 	return newKubelet(m, client, cfg, size), nil
-}
-
-// join registers the node, trying again as the kubelet does, and says whether it
-// did before ctx ended.
-func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
-	delay := 100 * time.Millisecond
-	for {
-		err := k.register(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		if err == nil {
-			if r := k.client.route.Load(); r != nil {
-				m.step(ctx, node.StepDNS, nil, fmt.Sprintf("%s is %s, by %s", r.Name, r.Address, r.By))
-			}
-			m.step(ctx, node.StepEndpoint, nil, k.endpoint)
-			m.step(ctx, node.StepIdentity, nil, "role "+m.in.RoleARN)
-			m.step(ctx, node.StepRegister, nil, "node "+k.name)
-			m.phase(node.PhaseRegistered, "")
-			return true
-		}
-		err = explain(err, m.in)
-		name := node.StepRegister
-		if se, ok := errors.AsType[*stepError](err); ok {
-			name = se.step
-		}
-		m.step(ctx, name, err, "")
-		m.phase(node.PhaseJoining, err.Error())
-		os.logFailure(k, err)
-		if !m.sleep(ctx, delay+rand.N(delay)) {
-			return false
-		}
-		// The kubelet stops at 7 s; a node that is kept out by a rule shall not
-		// keep a core busy either.
-		delay = min(delay*2, 7*time.Second)
-	}
-}
-
-// explain names the step at which a call of the API failed, and says it in words
-// that do not change from one attempt to the next.
-func explain(err error, in node.Instance) error {
-	if _, ok := errors.AsType[*stepError](err); ok {
-		return err
-	}
-	if ce, ok := errors.AsType[*credentialsError](err); ok {
-		return failed(node.StepCredentials, ce)
-	}
-	if de, ok := errors.AsType[*dialError](err); ok {
-		if _, ok := errors.AsType[*net.DNSError](err); ok {
-			return failed(node.StepDNS, fmt.Errorf("resolving the API endpoint: %w", de))
-		}
-		return failed(node.StepEndpoint, fmt.Errorf("connecting to the API endpoint: %w", de))
-	}
-	if ua, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint's certificate is not of the authority in user data: %w", ua))
-	}
-	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint did not answer within %v", callTimeout))
-	}
-	switch {
-	case apierrors.IsUnauthorized(err):
-		return failed(node.StepIdentity, fmt.Errorf("Unauthorized: the cluster knows no node with the role %s", in.RoleARN)) //nolint:staticcheck // the kubelet's text
-	case apierrors.IsForbidden(err):
-		return failed(node.StepRegister, err)
-	case apierrors.ReasonForError(err) != "":
-		return failed(node.StepRegister, err)
-	default:
-		return failed(node.StepEndpoint, err)
-	}
 }
 
 // sleep waits, and says whether it waited to the end.

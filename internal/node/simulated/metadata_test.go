@@ -38,7 +38,7 @@ func TestUserDataFromMetadata(t *testing.T) {
 		failed   string
 	}{
 		{"enabled", false, node.PhaseReady, ""},
-		{"disabled", true, node.PhaseRunning, "user-data: reading user data from the instance metadata service: PUT http://169.254.169.254/latest/api/token: 403 Forbidden"},
+		{"disabled", true, node.PhaseRunning, "metadata: reading user data from the instance metadata service: PUT http://169.254.169.254/latest/api/token: 403 Forbidden"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

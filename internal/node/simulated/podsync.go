@@ -180,7 +180,7 @@ func (k *kubelet) moreAddresses(ctx context.Context) {
 	if !k.network || k.now().Before(k.assignDue) {
 		return
 	}
-	addrs, err := k.m.rt.cfg.AssignPodAddresses(ctx, k.m.in.ID)
+	addrs, err := k.assignAddresses(ctx)
 	if err != nil || len(addrs) == 0 {
 		k.assignDue = k.now().Add(assignRetry)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, node.ErrAddressLimit) {

@@ -25,7 +25,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -188,7 +190,10 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.info, true
+	info := m.info
+	info.Steps = slices.Collect(maps.Values(m.steps))
+	node.SortSteps(info.Steps)
+	return info, true
 }
 
 // Shutdown ends all instances and leaves their clusters as they are.

@@ -68,7 +68,14 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 		if m.rt.cfg.DescribeCluster == nil {
 			return node.ClusterInfo{}, errors.New("Could not connect to the endpoint URL: \"https://eks." + region + ".amazonaws.com/clusters/" + name + "\"") //nolint:staticcheck // the AWS CLI's text
 		}
-		return m.rt.cfg.DescribeCluster(ctx, m.in, region, name)
+		info, err := m.rt.cfg.DescribeCluster(ctx, m.in, region, name)
+		m.step(ctx, node.StepDescribe, err, "cluster "+name+" at "+info.Endpoint)
+		return info, err
+	}
+	world.PrivateDNSName = func(ctx context.Context) (string, error) {
+		err := m.call(ctx, node.ActionDescribeInstances)
+		m.step(ctx, node.StepName, err, m.in.PrivateDNSName)
+		return m.in.PrivateDNSName, err
 	}
 	machine, err := ami.New(m.in, world)
 	if err != nil {
@@ -249,14 +256,18 @@ func (os *system) untilRestart(ctx context.Context) (limited context.Context, st
 
 // logFailure writes what the kubelet writes when it does not get in.
 func (os *system) logFailure(k *kubelet, err error) {
-	if os.ami == nil {
-		return
-	}
 	if se, ok := errors.AsType[*stepError](err); ok {
 		err = se.err
 	}
-	os.ami.Log("kubelet", fmt.Sprintf("E%s kubelet_node_status.go:113] \"Unable to register node with API server\" err=%q node=%q",
-		os.m.rt.clock.Now().UTC().Format("0102 15:04:05.000000"), err, k.name))
+	os.log("kubelet", "kubelet_node_status.go:113] \"Unable to register node with API server\" err=%q node=%q", err, k.name)
+}
+
+// log writes an error to a service's log, as klog does.
+func (os *system) log(unit, format string, args ...any) {
+	if os == nil || os.ami == nil {
+		return
+	}
+	os.ami.Log(unit, "E"+os.m.rt.clock.Now().UTC().Format("0102 15:04:05.000000")+" "+fmt.Sprintf(format, args...))
 }
 
 // A console keeps the end of what a machine has printed.

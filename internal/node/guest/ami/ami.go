@@ -35,7 +35,10 @@ type World struct {
 	// DescribeCluster asks EKS as the instance's role, through its network. The error
 	// is AWS's or the network's, as the AWS CLI prints it after its own prefix.
 	DescribeCluster func(ctx context.Context, region, name string) (node.ClusterInfo, error)
-	Clock           clock.Clock
+	// PrivateDNSName asks EC2 for the instance's private DNS name as the instance's
+	// role, by DescribeInstances; nil: it is Instance.PrivateDNSName.
+	PrivateDNSName func(ctx context.Context) (string, error)
+	Clock          clock.Clock
 	// Patience divides the waits between the attempts of programs; 1 waits as AWS's
 	// programs do.
 	Patience int

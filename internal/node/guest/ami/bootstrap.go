@@ -129,7 +129,11 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 			return status
 		}
 	}
-	if err := r.write(cluster, dns); err != nil {
+	name, status := r.privateDNSName(ctx)
+	if status != 0 {
+		return status
+	}
+	if err := r.write(cluster, dns, name); err != nil {
 		fmt.Fprintln(r.c.Stderr, err)
 		return 1
 	}
@@ -228,8 +232,39 @@ func (r *bootstrapRun) dns(ctx context.Context, family, serviceCIDR string) (str
 	return "10.100.0.10", 0
 }
 
+// privateDNSName is the script private-dns-name of the image: the node's name, from
+// EC2.
+// https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bin/private-dns-name
+func (r *bootstrapRun) privateDNSName(ctx context.Context) (string, int) {
+	const attempts, interval = 20, 6 * time.Second
+	m := r.m
+	if m.world.PrivateDNSName == nil {
+		return m.In.PrivateDNSName, 0
+	}
+	log := func(format string, args ...any) {
+		fmt.Fprintf(r.c.Stderr, "%s [private-dns-name] %s\n", m.world.Clock.Now().UTC().Format("2006-01-02T15:04:05-0700"), fmt.Sprintf(format, args...))
+	}
+	log("will make up to %d attempt(s) every %d second(s)", attempts, int(interval.Seconds()))
+	for n := 0; ; n++ {
+		name, err := m.world.PrivateDNSName(ctx)
+		if err == nil {
+			log("INFO: retrieved PrivateDnsName: %s", name)
+			return name, 0
+		}
+		fmt.Fprintf(r.c.Stderr, "\n%s\n", err)
+		if n == attempts {
+			log("ERROR: failed to retrieve PrivateDnsName after %d attempts!", n)
+			return "", 1
+		}
+		log("WARN: PrivateDnsName is not available, waiting for %d seconds...", int(interval.Seconds()))
+		if !m.wait(ctx, interval) {
+			return "", 1
+		}
+	}
+}
+
 // write writes the kubelet's files.
-func (r *bootstrapRun) write(cluster node.ClusterInfo, dns string) error {
+func (r *bootstrapRun) write(cluster node.ClusterInfo, dns, name string) error {
 	m, files := r.m, r.c.FS
 	kubeconfig, err := files.ReadFile(guest.KubeconfigFile)
 	if err != nil {
@@ -260,7 +295,7 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns string) error {
 		return err
 	}
 	args := fmt.Sprintf("--node-ip=%s --pod-infra-container-image=602401143452.dkr.ecr.%s.amazonaws.com/eks/pause:%s --v=2 --hostname-override=%s --cloud-provider=external",
-		m.In.PrivateIP, m.In.Region, r.flag("--pause-container-version", "3.5"), m.In.PrivateDNSName)
+		m.In.PrivateIP, m.In.Region, r.flag("--pause-container-version", "3.5"), name)
 	written := []imageFile{
 		{guest.ClusterCAFile, 0o644, string(cluster.CA)},
 		{guest.KubeconfigFile, 0o644, text},

@@ -1,0 +1,215 @@
+package simulated
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// call decides a call of an AWS API as the instance's role.
+func (m *machine) call(ctx context.Context, action string) error {
+	if m.rt.cfg.Call == nil {
+		return nil
+	}
+	return m.rt.cfg.Call(ctx, m.in, action)
+}
+
+// connect decides a connection that brings nothing to this machine.
+func (m *machine) connect(ctx context.Context, host string) error {
+	if m.rt.cfg.Connect == nil {
+		return nil
+	}
+	return m.rt.cfg.Connect(ctx, m.in, host, 443)
+}
+
+// learnName asks EC2 for the private DNS name that the node is to have, as nodeadm
+// and Bottlerocket's pluto do; bootstrap.sh has done it already. False: ctx ended.
+//
+// AWS deviation: nodeadm gives up after some minutes, and only a reboot has it try
+// again.
+func (m *machine) learnName(ctx context.Context, os *system) bool {
+	if m.in.AMIFamily != node.AL2023 && m.in.AMIFamily != node.Bottlerocket {
+		return true
+	}
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 7*time.Second) {
+		err := m.call(ctx, node.ActionDescribeInstances)
+		if ctx.Err() != nil {
+			return false
+		}
+		m.step(ctx, node.StepName, err, m.in.PrivateDNSName)
+		if err == nil {
+			return true
+		}
+		m.phase(node.PhaseJoining, err.Error())
+		if os.ami != nil {
+			os.ami.Log("nodeadm-config", fmt.Sprintf(`{"level":"fatal","ts":%d.0,"caller":"nodeadm/main.go:36","msg":"Command failed","error":%q}`, m.rt.clock.Now().Unix(), err))
+		}
+		if !m.sleep(ctx, delay+rand.N(delay)) {
+			return false
+		}
+	}
+}
+
+// join registers the node, trying again as the kubelet does, and says whether it
+// did before ctx ended.
+func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
+	delay := 100 * time.Millisecond
+	for {
+		err := k.register(ctx)
+		if ctx.Err() != nil {
+			return false
+		}
+		if err == nil {
+			m.connected(ctx, k)
+			m.step(ctx, node.StepIdentity, nil, "role "+m.in.RoleARN)
+			m.step(ctx, node.StepRegister, nil, "node "+k.name)
+			m.compareVersions(ctx, k)
+			m.phase(node.PhaseRegistered, "")
+			return true
+		}
+		err = explain(err, m.in)
+		name := node.StepRegister
+		if se, ok := errors.AsType[*stepError](err); ok {
+			name = se.step
+		}
+		switch name {
+		case node.StepIdentity:
+			m.connected(ctx, k)
+			err = m.withReason(ctx, k, err)
+		case node.StepRegister:
+			m.connected(ctx, k)
+			m.step(ctx, node.StepIdentity, nil, "role "+m.in.RoleARN)
+		}
+		m.step(ctx, name, err, "")
+		m.phase(node.PhaseJoining, err.Error())
+		os.logFailure(k, err)
+		if !m.sleep(ctx, delay+rand.N(delay)) {
+			return false
+		}
+		// The kubelet stops at 7 s; a node that is kept out by a rule shall not
+		// keep a core busy either.
+		delay = min(delay*2, 7*time.Second)
+	}
+}
+
+// connected records the steps that a call which the API server answered has taken.
+func (m *machine) connected(ctx context.Context, k *kubelet) {
+	m.step(ctx, node.StepCredentials, nil, "of the role "+m.in.RoleARN)
+	to := k.endpoint
+	if r := k.client.route.Load(); r != nil {
+		m.step(ctx, node.StepDNS, nil, fmt.Sprintf("%s is %s, by %s", r.Name, r.Address, r.By))
+		to = r.Name + " at " + net.JoinHostPort(r.Address.String(), "443")
+	}
+	m.step(ctx, node.StepEndpoint, nil, to)
+}
+
+// withReason adds to an error why the cluster does not know the node.
+func (m *machine) withReason(ctx context.Context, k *kubelet, err error) error {
+	if m.rt.cfg.WhyUnauthorized == nil {
+		return err
+	}
+	token, terr := k.client.identity.bearer(ctx)
+	if terr != nil {
+		return err
+	}
+	why := m.rt.cfg.WhyUnauthorized(ctx, m.in, k.client.host, token)
+	if why == nil {
+		return err
+	}
+	return failed(node.StepIdentity, &node.Refusal{Err: err, Decision: *why})
+}
+
+// compareVersions warns of a kubelet that does not suit the control plane. Nothing
+// keeps such a node out: it registers and is Ready, and what breaks breaks later.
+// https://github.com/awslabs/amazon-eks-ami/issues/2119
+// https://kubernetes.io/releases/version-skew-policy/#kubelet
+func (m *machine) compareVersions(ctx context.Context, k *kubelet) {
+	if m.rt.cfg.ControlPlaneVersion == nil {
+		return
+	}
+	plane := m.rt.cfg.ControlPlaneVersion(k.client.host)
+	own, other := minor(m.in.KubeletVersion), minor(plane)
+	if own < 0 || other < 0 {
+		return
+	}
+	s := node.Step{Name: node.StepVersion, OK: true, Evidence: "kubelet " + m.in.KubeletVersion + ", control plane " + plane}
+	why := node.Decision{By: node.ByKubernetes, Code: "VersionSkew", Component: "kubelet " + m.in.KubeletVersion}
+	switch {
+	case own > other:
+		why.Text = "kubelet " + m.in.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Fixes = []string{
+			"aws eks update-cluster-version --name " + m.clusterName() + " --kubernetes-version 1." + strconv.Itoa(other+1),
+			"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id",
+		}
+	case other-own > 3:
+		why.Text = "kubelet " + m.in.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Fixes = []string{"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id"}
+	default:
+		m.record(ctx, s)
+		return
+	}
+	s.Warning, s.Decision = true, &why
+	m.record(ctx, s)
+}
+
+func (m *machine) clusterName() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.info.Cluster
+}
+
+// minor is the second number of a version, or -1.
+func minor(version string) int {
+	parts := strings.Split(version, ".")
+	if len(parts) < 2 || parts[0] != "1" {
+		return -1
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// explain names the step at which a call of the API failed, and says it in words
+// that do not change from one attempt to the next.
+func explain(err error, in node.Instance) error {
+	if _, ok := errors.AsType[*stepError](err); ok {
+		return err
+	}
+	if ce, ok := errors.AsType[*credentialsError](err); ok {
+		return failed(node.StepCredentials, ce)
+	}
+	if de, ok := errors.AsType[*dialError](err); ok {
+		if _, ok := errors.AsType[*net.DNSError](err); ok {
+			return failed(node.StepDNS, fmt.Errorf("resolving the API endpoint: %w", de))
+		}
+		return failed(node.StepEndpoint, fmt.Errorf("connecting to the API endpoint: %w", de))
+	}
+	if ua, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint's certificate is not of the authority in user data: %w", ua))
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint did not answer within %v", callTimeout))
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return failed(node.StepIdentity, fmt.Errorf("Unauthorized: the cluster knows no node with the role %s", in.RoleARN)) //nolint:staticcheck // the kubelet's text
+	case apierrors.IsForbidden(err):
+		return failed(node.StepRegister, err)
+	case apierrors.ReasonForError(err) != "":
+		return failed(node.StepRegister, err)
+	default:
+		return failed(node.StepEndpoint, err)
+	}
+}
