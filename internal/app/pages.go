@@ -37,6 +37,8 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/why/request", d.getWhyRequest)
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", d.getWhyServiceAccount)
 	mux.HandleFunc("GET /_drydock/pod-identity/{account}/{region}/{cluster}/v1/credentials", d.podIdentityAgent)
+	mux.HandleFunc("GET /_drydock/why/node", d.getWhyNode)
+	mux.HandleFunc("GET /_drydock/why/nodes", d.getWhyNodes)
 	d.handleFaults(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)

@@ -313,6 +313,9 @@ func (d *daemon) handler() http.Handler {
 
 func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	fields := map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence}
+	if s.Warning {
+		fields["warning"] = true
+	}
 	if s.Decision != nil {
 		fields["decision"] = s.Decision
 	}

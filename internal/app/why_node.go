@@ -1,0 +1,251 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/smithy-go"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+)
+
+// whyPlace is the account and region that a question is about.
+func whyPlace(r *http.Request) (account, region string, err error) {
+	q := r.URL.Query()
+	account, region = q.Get("account"), q.Get("region")
+	if account == "" {
+		account = awsapi.DefaultAccount
+	}
+	if region == "" {
+		region = "us-east-1"
+	}
+	if !accountNumber.MatchString(account) {
+		err = errors.New("account must be 12 digits")
+	}
+	return account, region, err
+}
+
+// getWhyNode answers how far the instance ?name=, an ID or a node's name, has come.
+func (d *daemon) getWhyNode(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	name := r.URL.Query().Get("name")
+	if err == nil && name == "" {
+		err = errors.New("name is missing")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	id, ok := d.findNode(account, region, name)
+	if !ok {
+		http.Error(w, "no instance or node "+name+" is known in "+region, http.StatusNotFound)
+		return
+	}
+	e, err := d.explainNode(account, region, id)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer(w, e)
+}
+
+// findNode returns the instance of an ID, a node's name or a private DNS name.
+func (d *daemon) findNode(account, region, name string) (string, bool) {
+	if strings.HasPrefix(name, "i-") && !strings.Contains(name, ".") {
+		if _, ok := d.ec2.InstanceByID(account, region, name); ok {
+			return name, true
+		}
+	}
+	for _, m := range d.machines.list(account, region) {
+		if info, ok := d.machines.runtime.Info(m.InstanceID); m.PrivateDNSName == name || ok && info.NodeName == name {
+			return m.InstanceID, true
+		}
+	}
+	return "", false
+}
+
+// explainNode tells an instance's steps: as its runtime knows them, or from the
+// journal once it is off.
+func (d *daemon) explainNode(account, region, id string) (cli.NodeExplanation, error) {
+	e := cli.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []cli.NodeStep{}}
+	if i, ok := d.ec2.InstanceByID(account, region, id); ok && i.State != nil {
+		e.State = string(i.State.Name)
+	}
+	info, runs := d.machines.runtime.Info(id)
+	steps := info.Steps
+	if runs {
+		e.Phase, e.Cluster, e.Node, e.Problem = string(info.Phase), info.Cluster, info.NodeName, info.Problem
+		e.Ready = info.Phase == node.PhaseReady
+	} else {
+		var err error
+		if steps, err = d.stepsInJournal(account, region, id); err != nil {
+			return e, err
+		}
+	}
+	if m, err := d.machines.get(id); err == nil {
+		e.Role = m.RoleARN
+		if e.Cluster != "" && m.Tags["kubernetes.io/cluster/"+e.Cluster] == "" {
+			e.Notes = append(e.Notes, "the instance has no tag kubernetes.io/cluster/"+e.Cluster+": the cloud provider finds it by its ID, but load balancer controllers may not")
+		}
+	}
+	failed := false
+	for _, s := range steps {
+		ns := cli.NodeStep{Name: s.Name, State: cli.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
+		switch {
+		case !s.OK:
+			ns.State, failed = cli.StepFailed, true
+		case s.Warning:
+			ns.State = cli.StepWarning
+		}
+		e.Steps = append(e.Steps, ns)
+	}
+	if runs && (failed || !e.Ready) {
+		e.Steps = withPending(e.Steps)
+	}
+	return e, nil
+}
+
+// withPending adds the steps that were not reached, but for those that not every
+// instance takes.
+func withPending(steps []cli.NodeStep) []cli.NodeStep {
+	last := -1
+	order := node.Steps()
+	for _, s := range steps {
+		last = max(last, slices.Index(order, s.Name))
+	}
+	for _, name := range order[last+1:] {
+		switch name {
+		case node.StepScript, node.StepDescribe, node.StepStop:
+		default:
+			steps = append(steps, cli.NodeStep{Name: name, State: cli.StepPending})
+		}
+	}
+	return steps
+}
+
+func reason(d *node.Decision) *cli.Reason {
+	if d == nil {
+		return nil
+	}
+	return &cli.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
+}
+
+// stepsInJournal are the last steps of each name of an instance that runs no more.
+func (d *daemon) stepsInJournal(account, region, id string) ([]node.Step, error) {
+	var out []node.Step
+	seen := map[string]bool{}
+	filter := journal.Filter{Account: account, Region: region, Kind: journal.KindStep, Fields: map[string]string{"instance": id}}
+	for e, err := range d.journal.Query(filter) {
+		if err != nil {
+			return nil, err
+		}
+		s := node.Step{Time: e.Time, InstanceID: id}
+		s.Name, _ = e.Fields["step"].(string)
+		s.Evidence, _ = e.Fields["evidence"].(string)
+		s.OK, _ = e.Fields["ok"].(bool)
+		s.Warning, _ = e.Fields["warning"].(bool)
+		if raw, ok := e.Fields["decision"]; ok {
+			if b, err := json.Marshal(raw); err == nil && json.Unmarshal(b, &s.Decision) != nil {
+				s.Decision = nil
+			}
+		}
+		key := s.Name
+		if s.Name == node.StepScript {
+			key += s.Evidence
+		}
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, s)
+		}
+	}
+	node.SortSteps(out)
+	return out, nil
+}
+
+// getWhyNodes answers about the nodes of ?cluster=, or of its ?nodegroup=.
+func (d *daemon) getWhyNodes(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	e, err := d.explainNodes(r.Context(), account, region, r.URL.Query().Get("cluster"), r.URL.Query().Get("nodegroup"))
+	var ae smithy.APIError
+	switch {
+	case errors.As(err, &ae):
+		http.Error(w, ae.ErrorMessage(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		answer(w, e)
+	}
+}
+
+func (d *daemon) explainNodes(ctx context.Context, account, region, cluster, nodegroup string) (cli.NodesExplanation, error) {
+	out := cli.NodesExplanation{Cluster: cluster, Nodegroup: nodegroup, Nodes: []cli.NodeExplanation{}}
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	c, err := d.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &cluster})
+	if err != nil {
+		return out, err
+	}
+	out.Status = string(c.Cluster.Status)
+	if h := c.Cluster.Health; h != nil {
+		for _, i := range h.Issues {
+			out.Issues = append(out.Issues, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)))
+		}
+	}
+	if nodegroup != "" {
+		g, err := d.eks.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &nodegroup})
+		if err != nil {
+			return out, err
+		}
+		out.Status, out.Issues = string(g.Nodegroup.Status), nil
+		if h := g.Nodegroup.Health; h != nil {
+			for _, i := range h.Issues {
+				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
+			}
+		}
+	}
+	for _, m := range d.machines.list(account, region) {
+		info, _ := d.machines.runtime.Info(m.InstanceID)
+		of := m.Tags["eks:cluster-name"]
+		if of == "" {
+			of = info.Cluster
+		}
+		if of != cluster || nodegroup != "" && m.Tags["eks:nodegroup-name"] != nodegroup {
+			continue
+		}
+		e, err := d.explainNode(account, region, m.InstanceID)
+		if err != nil {
+			return out, err
+		}
+		out.Nodes = append(out.Nodes, e)
+	}
+	return out, nil
+}
+
+// list returns the running machines of an account and region by ID.
+func (m *machines) list(account, region string) []ec2.Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []ec2.Machine
+	for _, in := range m.running {
+		if in.Account == account && in.Region == region {
+			out = append(out, in)
+		}
+	}
+	slices.SortFunc(out, func(a, b ec2.Machine) int { return strings.Compare(a.InstanceID, b.InstanceID) })
+	return out
+}

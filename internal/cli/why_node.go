@@ -1,0 +1,362 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A NodeExplanation is how far an instance has come on its way into its cluster.
+type NodeExplanation struct {
+	Instance string `json:"instance"`
+	Account  string `json:"account"`
+	Region   string `json:"region"`
+	State    string `json:"state"` // EC2's: running, terminated, …
+	Phase    string `json:"phase,omitempty"`
+	Cluster  string `json:"cluster,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Role     string `json:"role,omitempty"`
+	Ready    bool   `json:"ready"`
+	// Problem says what keeps a node from being Ready, or from working, in the words
+	// of its last attempt.
+	Problem string     `json:"problem,omitempty"`
+	Steps   []NodeStep `json:"steps"`
+	// Notes are what is not as on AWS's own nodes, and keeps nobody out.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// The states of a step.
+const (
+	StepOK      = "ok"
+	StepFailed  = "failed"
+	StepWarning = "warning"
+	StepPending = "pending" // not reached yet
+)
+
+// A NodeStep is one step on the way.
+type NodeStep struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Evidence string    `json:"evidence,omitempty"`
+	Time     time.Time `json:"time,omitzero"`
+	Reason   *Reason   `json:"reason,omitempty"`
+}
+
+// A Reason is the decision behind a step that failed.
+type Reason struct {
+	By        string   `json:"by"` // network, IAM, cluster, …
+	Code      string   `json:"code,omitempty"`
+	Component string   `json:"component,omitempty"`
+	Text      string   `json:"text"`
+	Fixes     []string `json:"fixes,omitempty"`
+}
+
+// FirstFailed returns the step that keeps the node out, or nil.
+func (e *NodeExplanation) FirstFailed() *NodeStep {
+	for i := range e.Steps {
+		if e.Steps[i].State == StepFailed {
+			return &e.Steps[i]
+		}
+	}
+	return nil
+}
+
+// Text draws the chain of steps.
+func (e *NodeExplanation) Text() string {
+	var b strings.Builder
+	b.WriteString(e.Instance + " in " + e.Region)
+	if e.Node != "" {
+		b.WriteString(", node " + e.Node)
+	}
+	if e.Cluster != "" {
+		b.WriteString(", cluster " + e.Cluster)
+	}
+	b.WriteString("\n\n")
+	for i := range e.Steps {
+		e.Steps[i].write(&b)
+	}
+	for _, n := range e.Notes {
+		b.WriteString("  ! " + n + "\n")
+	}
+	b.WriteString("\n" + e.verdict() + "\n")
+	return b.String()
+}
+
+func (e *NodeExplanation) verdict() string {
+	failed := e.FirstFailed()
+	switch {
+	case e.State != "running" && e.State != "pending":
+		return "The instance is " + e.State + "."
+	case failed != nil && e.Ready:
+		return "Ready, but " + failed.Name + " has failed."
+	case failed != nil:
+		return "Not Ready: " + failed.Name + " fails."
+	case e.Ready:
+		return "Ready."
+	default:
+		return "Not Ready yet: it is on its way."
+	}
+}
+
+func (s *NodeStep) write(b *strings.Builder) {
+	mark := map[string]string{StepOK: "✔", StepFailed: "✘", StepWarning: "!", StepPending: "·"}[s.State]
+	lines := strings.Split(strings.TrimRight(s.Evidence, "\n"), "\n")
+	fmt.Fprintf(b, "%s\n", strings.TrimRight(fmt.Sprintf("  %s %-16s  %s", mark, s.Name, lines[0]), " "))
+	for _, l := range lines[1:] {
+		b.WriteString("      " + l + "\n")
+	}
+	if s.Reason != nil {
+		s.Reason.write(b, "      ")
+	}
+}
+
+func (r *Reason) write(b *strings.Builder, indent string) {
+	head := "because of " + r.By
+	if r.Code != "" {
+		head += ", " + r.Code
+	}
+	if r.Component != "" {
+		head += ", " + r.Component
+	}
+	b.WriteString(indent + head + ":\n" + indent + "  " + r.Text + "\n")
+	for i, f := range r.Fixes {
+		label := "fix: "
+		if i > 0 {
+			label = "or:  "
+		}
+		b.WriteString(indent + label + f + "\n")
+	}
+}
+
+// A whyNodeFlags is what the commands about nodes have in common.
+type whyNodeFlags struct{ account, region, output string }
+
+func (f *whyNodeFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.account, "account", "", "the account (default 000000000000)")
+	cmd.Flags().StringVar(&f.region, "region", defaultRegion(), "the region")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+}
+
+func (f *whyNodeFlags) check() error {
+	switch {
+	case f.account != "" && !accountID.MatchString(f.account):
+		return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", f.account)}
+	case f.output != "text" && f.output != "json":
+		return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", f.output)}
+	}
+	return nil
+}
+
+func newWhyNode(o *globalOptions) *cobra.Command {
+	var f whyNodeFlags
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "node NAME|INSTANCE-ID",
+		Short: "Show how far an instance has come into its cluster, and what keeps it out",
+		Long: `Show the steps by which an instance becomes a node of its cluster: boot, metadata,
+user data, its name from EC2, credentials, DNS and the connection to the API
+server, the mapping of its role, registration, versions, the image of the VPC CNI
+plugin, addresses for pods. The first that fails is shown with the symptom that
+AWS shows, who decided so, and a command that would change it.
+
+The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
+		Example: `  drydock why node i-0123456789abcdef0
+  drydock why node ip-172-31-0-10.ec2.internal --output json
+  drydock why node i-0123456789abcdef0 --watch`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			info, err := o.readInfo()
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			ask := func(ctx context.Context) (e NodeExplanation, err error) {
+				err = call(ctx, info, http.MethodGet, "why/node", url.Values{"account": {f.account}, "region": {f.region}, "name": {args[0]}}, nil, &e)
+				return e, err
+			}
+			if watch {
+				return watchNode(cmd.Context(), o, ask)
+			}
+			e, err := ask(cmd.Context())
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			if f.output == "json" {
+				err = o.printJSON(e)
+			} else {
+				_, err = fmt.Fprint(o.streams.Out, e.Text())
+			}
+			if err == nil && !e.Ready {
+				return &ExitError{Code: 1}
+			}
+			return err
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the node is Ready")
+	return cmd
+}
+
+// watchNode prints what is new of the steps until the node is Ready.
+func watchNode(ctx context.Context, o *globalOptions, ask func(context.Context) (NodeExplanation, error)) error {
+	shown := map[string]bool{}
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		e, err := ask(ctx)
+		if err != nil {
+			return &ExitError{2, err}
+		}
+		var b strings.Builder
+		for _, s := range e.Steps {
+			if key := s.Name + s.State + s.Evidence; s.State != StepPending && !shown[key] {
+				shown[key] = true
+				s.write(&b)
+			}
+		}
+		if _, err := fmt.Fprint(o.streams.Out, b.String()); err != nil {
+			return err
+		}
+		if e.Ready {
+			_, err := fmt.Fprintln(o.streams.Out, "\n"+e.verdict())
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return &ExitError{Code: 1}
+		case <-tick.C:
+		}
+	}
+}
+
+// A NodesExplanation is about the nodes of a cluster, or of one of its node groups.
+type NodesExplanation struct {
+	Cluster   string `json:"cluster"`
+	Nodegroup string `json:"nodegroup,omitempty"`
+	Status    string `json:"status"`
+	// Issues are EKS's own, of the node group or the cluster.
+	Issues []string          `json:"issues,omitempty"`
+	Nodes  []NodeExplanation `json:"nodes"`
+}
+
+// Ready is how many nodes are.
+func (e *NodesExplanation) Ready() int {
+	n := 0
+	for i := range e.Nodes {
+		if e.Nodes[i].Ready {
+			n++
+		}
+	}
+	return n
+}
+
+// Text sums up: nodes that fail for the same reason are shown once.
+func (e *NodesExplanation) Text() string {
+	var b strings.Builder
+	what := "cluster " + e.Cluster
+	if e.Nodegroup != "" {
+		what = "node group " + e.Nodegroup + " of " + what
+	}
+	fmt.Fprintf(&b, "%s is %s: %d of %d nodes Ready\n", what, e.Status, e.Ready(), len(e.Nodes))
+	for _, i := range e.Issues {
+		b.WriteString("  ✘ " + i + "\n")
+	}
+	type group struct {
+		step  *NodeStep
+		nodes []string
+	}
+	var groups []*group
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		s := n.FirstFailed()
+		if s == nil {
+			continue
+		}
+		var into *group
+		for _, g := range groups {
+			if g.step.Name == s.Name && (g.step.Evidence == s.Evidence || g.step.Reason != nil && s.Reason != nil && g.step.Reason.Code == s.Reason.Code && g.step.Reason.Component == s.Reason.Component) {
+				into = g
+			}
+		}
+		if into == nil {
+			into = &group{step: s}
+			groups = append(groups, into)
+		}
+		into.nodes = append(into.nodes, n.Instance)
+	}
+	for _, g := range groups {
+		names := strings.Join(g.nodes[:min(3, len(g.nodes))], ", ")
+		if more := len(g.nodes) - 3; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		b.WriteString("\n" + names + "\n")
+		g.step.write(&b)
+	}
+	return b.String()
+}
+
+func newWhyNodegroup(o *globalOptions) *cobra.Command {
+	var f whyNodeFlags
+	var cluster string
+	cmd := &cobra.Command{
+		Use:     "nodegroup NAME --cluster CLUSTER",
+		Short:   "Show why nodes of a node group are not Ready",
+		Example: "  drydock why nodegroup ng --cluster dev",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cluster == "" {
+				return &ExitError{2, withHint(fmt.Errorf("--cluster is missing"), "drydock why nodegroup NAME --cluster CLUSTER")}
+			}
+			return whyNodes(cmd.Context(), o, f, cluster, args[0])
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster")
+	return cmd
+}
+
+func newWhyCluster(o *globalOptions) *cobra.Command {
+	var f whyNodeFlags
+	cmd := &cobra.Command{
+		Use:     "cluster NAME",
+		Short:   "Show what is wrong with a cluster and its nodes",
+		Example: "  drydock why cluster dev",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return whyNodes(cmd.Context(), o, f, args[0], "")
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, cluster, nodegroup string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	info, err := o.readInfo()
+	if err != nil {
+		return &ExitError{2, err}
+	}
+	var e NodesExplanation
+	q := url.Values{"account": {f.account}, "region": {f.region}, "cluster": {cluster}, "nodegroup": {nodegroup}}
+	if err := call(ctx, info, http.MethodGet, "why/nodes", q, nil, &e); err != nil {
+		return &ExitError{2, err}
+	}
+	if f.output == "json" {
+		err = o.printJSON(e)
+	} else {
+		_, err = fmt.Fprint(o.streams.Out, e.Text())
+	}
+	if err == nil && (e.Ready() < len(e.Nodes) || len(e.Issues) > 0) {
+		return &ExitError{Code: 1}
+	}
+	return err
+}
