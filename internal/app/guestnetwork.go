@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -114,6 +115,12 @@ func refusal(v *reach.Verdict, host string, port int) *node.Refusal {
 	if len(v.Explanations) > 0 {
 		x := v.Explanations[0]
 		out.Decision.Code, out.Decision.Component, out.Decision.Text = x.Code, x.Component, x.Text
+		// What changes the component comes before what would avoid it: an endpoint helps
+		// nobody whose security group lets nothing out.
+		out.Decision.Fixes = slices.Clone(v.Fixes)
+		slices.SortStableFunc(out.Decision.Fixes, func(a, b string) int {
+			return rank(a, x.Component) - rank(b, x.Component)
+		})
 	}
 	if v.Resolution != nil && len(v.Resolution.Addresses) == 0 {
 		de := &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
@@ -127,6 +134,13 @@ func refusal(v *reach.Verdict, host string, port int) *node.Refusal {
 		Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(v.Destination, uint16(port))), Err: os.ErrDeadlineExceeded,
 	}
 	return out
+}
+
+func rank(fix, component string) int {
+	if strings.Contains(fix, component) {
+		return 0
+	}
+	return 1
 }
 
 // A guestConn is a connection of an instance, with the verdict that let it through.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -82,7 +83,7 @@ func (m *machine) record(ctx context.Context, s node.Step) {
 		m.steps = map[string]node.Step{}
 	}
 	last, again := m.steps[key]
-	again = again && last.OK == s.OK && last.Evidence == s.Evidence
+	again = again && last.OK == s.OK && last.Evidence == s.Evidence && reflect.DeepEqual(last.Decision, s.Decision)
 	s.Cluster = m.info.Cluster
 	if !again {
 		m.steps[key] = s
