@@ -447,6 +447,11 @@ func errPodIdentityPolicy(cluster string, why error) error {
 	return invalidParameter(cluster, "The policy is invalid: %v", why) // from memory
 }
 
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdatePodIdentityAssociation.html
+func errNoPodIdentityChange(cluster string) error {
+	return invalidParameter(cluster, "You must change at least one of roleArn, targetRoleArn, disableSessionTags and policy.") // from memory
+}
+
 func errKubernetesName(cluster, parameter string) error {
 	return invalidParameter(cluster, "The %s parameter is not a valid Kubernetes name.", parameter) // from memory
 }

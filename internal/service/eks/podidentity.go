@@ -248,8 +248,11 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 		return nil, err
 	}
 	id, rec, err := findPodIdentity(s.store, key, in.AssociationId)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case in.RoleArn == nil && in.TargetRoleArn == nil && in.DisableSessionTags == nil && in.Policy == nil:
+		return nil, errNoPodIdentityChange(key.ID)
 	}
 	change := func(a *ekstypes.PodIdentityAssociation) {
 		if in.RoleArn != nil {

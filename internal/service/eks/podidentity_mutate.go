@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // The annotations of the pod identity webhook, of service accounts and, the last
@@ -65,7 +69,7 @@ func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod 
 	if account == "" {
 		return nil, nil
 	}
-	ses, err := s.sessions.open(key, rec.Plane.ID)
+	ses, err := s.runningSession(ctx, key, rec.Plane.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +89,24 @@ func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod 
 	t.region, t.endpoint = key.Region, s.cfg.EndpointURL
 	t.readPod(pod)
 	return t.patch(pod)
+}
+
+// runningSession waits for Run: after a restart, control planes make pods as soon as
+// they are up, and one without its identity would stay so.
+func (s *Service) runningSession(ctx context.Context, cluster store.Key, planeID string) (*session, error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ses, err := s.sessions.open(cluster, planeID)
+		if !errors.Is(err, errNotRunning) {
+			return ses, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
 }
 
 // tokenOf reads a service account's annotations.

@@ -2,6 +2,7 @@ package eks_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -197,6 +198,21 @@ func TestMutatePod(t *testing.T) {
 			}
 		})
 	}
+	t.Run("while the service starts", func(t *testing.T) {
+		w.stop()
+		got := make(chan error, 1)
+		go func() {
+			patch, err := w.svc.MutatePod(t.Context(), plane.ID, "shop", &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "cart"}})
+			if err == nil && patch == nil {
+				err = errors.New("no patch")
+			}
+			got <- err
+		}()
+		w.start()
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("a control plane of no cluster", func(t *testing.T) {
 		if patch, err := w.svc.MutatePod(t.Context(), "0", "shop", &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "cart"}}); patch != nil || err != nil {
 			t.Errorf("%s, %v", patch, err)

@@ -110,6 +110,9 @@ func TestPodIdentityAssociationLife(t *testing.T) {
 		t.Errorf("without a target: %+v, %v", out, err)
 	}
 
+	_, err = w.client.UpdatePodIdentityAssociation(t.Context(), &awseks.UpdatePodIdentityAssociationInput{ClusterName: dev, AssociationId: a.AssociationId})
+	wantError(t, err, "InvalidParameterException", "You must change at least one of roleArn, targetRoleArn, disableSessionTags and policy.")
+
 	if _, err := w.client.TagResource(t.Context(), &awseks.TagResourceInput{ResourceArn: a.AssociationArn, Tags: map[string]string{"c": "d"}}); err != nil {
 		t.Error(err)
 	}
