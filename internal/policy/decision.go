@@ -9,6 +9,9 @@
 // What cannot be told from what is known of a request (see Context) never
 // allows, and denies if that is the statement's effect; the decision names it.
 //
+// The table "sentence of AWS's documentation → case" is in docs_*_test.go
+// (TestDocumentation): one row per sentence, with its page.
+//
 // Not evaluated: service and resource control policies of AWS Organizations,
 // access control lists, KMS grants.
 package policy
