@@ -693,7 +693,7 @@ func truncate(_ context.Context, c *Call) int {
 }
 
 // dd copies blocks; its input may be /dev/zero, which scripts make swap files of.
-func dd(_ context.Context, c *Call) int {
+func dd(ctx context.Context, c *Call) int {
 	opt := map[string]string{"bs": "512", "if": "-", "of": ""}
 	for _, a := range c.Args[1:] {
 		k, v, ok := strings.Cut(a, "=")
@@ -732,12 +732,25 @@ func dd(_ context.Context, c *Call) int {
 	if count >= 0 {
 		in = io.LimitReader(in, bs*count)
 	}
-	n, err := io.Copy(out, in)
+	n, err := io.Copy(out, until{ctx, in})
 	if err != nil {
 		return c.Fail("error writing '%s': %s", opt["of"], reason(err))
 	}
 	fmt.Fprintf(c.Stderr, "%d+0 records in\n%d+0 records out\n%d bytes copied\n", n/bs, n/bs, n)
 	return 0
+}
+
+// until reads until ctx ends.
+type until struct {
+	ctx context.Context //nolint:containedctx // of one copy
+	io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
 }
 
 type zeros struct{}

@@ -116,7 +116,7 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	running, end := context.WithCancel(ctx)
 	defer end()
 	status, err := m.script(running, c, job.Name, job.Script, job.Args)
-	m.pipes.close()
+	m.pipes.close(running)
 	// bash would leave commands in the background to init; here they end.
 	end()
 	busy := !m.idle(50 * time.Millisecond)

@@ -90,6 +90,7 @@ func TestScripts(t *testing.T) {
 		{"versions", "printf '1.10\\n1.9\\n' | sort -V", "1.9\n1.10\n", 0},
 		{"lines", "seq 10 | tail -n +9; seq 10 | head -n 1; seq 5 | wc -l; seq 3 | tail -1", "9\n10\n1\n5\n3\n", 0},
 		{"relative files", "cd /tmp && echo hi > f && cat < f && cat f && cat >> f <<E\nmore\nE\ncat f; ls /f", "hi\nhi\nhi\nmore\nls: cannot access '/f': No such file or directory\n", 2},
+		{"a substitution that nobody reads", "true < <(seq 100000); exec > >(sleep 1000); echo end", "", 0},
 		{"read from a command", "while read -r x; do echo \"<$x>\"; done < <(printf 'a\\nb\\n'); y=2; cat <(echo $y) <(echo z)", "<a>\n<b>\n2\nz\n", 0},
 		{"log everything", "exec > >(tee /tmp/log | logger -t user-data) 2>&1; echo one; nope; sleep 0.01; echo two", "", 0},
 		{"write to a command", "echo hi | tee >(cat > /tmp/copy) >/dev/null; sleep 0.05; cat /tmp/copy", "hi\n", 0},
@@ -180,11 +181,20 @@ func TestProcessSubstitutionStaysInside(t *testing.T) {
 }
 
 func TestWhatRunsInTheBackgroundEndsWithItsScript(t *testing.T) {
-	_, res, err := run(t, newFS(t), "dd if=/dev/zero bs=1024 count=100000000 > /dev/null & sleep 1000 & sleep 0.05")
-	if err != nil || res.Status != 0 || !res.Busy { // dd looks at nothing but its files
+	deaf := make(chan struct{})
+	defer close(deaf)
+	_, res, err := run(t, newFS(t), "deaf & sleep 1000 & sleep 0.05", func(j *shell.Job) {
+		j.Outside = func(_ context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] == "deaf" {
+				<-deaf
+			}
+			return 0, true
+		}
+	})
+	if err != nil || res.Status != 0 || !res.Busy {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if _, res, err := run(t, newFS(t), "sleep 1000 & sleep 0.01"); err != nil || res.Busy {
+	if _, res, err := run(t, newFS(t), "dd if=/dev/zero bs=1024 count=100000000 > /dev/null & sleep 1000 & sleep 0.01"); err != nil || res.Busy {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -196,6 +206,8 @@ func FuzzRun(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
+		late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("a script that does not end: %q", script)) })
+		defer late.Stop()
 		var out bytes.Buffer
 		_, _ = shell.Run(ctx, shell.Job{FS: newFS(t), Script: []byte(script), Name: "s", Stdout: &out, Stderr: &out, MaxCommands: 200})
 	})

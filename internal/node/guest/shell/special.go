@@ -7,8 +7,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -27,9 +29,8 @@ const maxSubstitutions = 100
 type substitutions struct {
 	mu     sync.Mutex
 	text   map[string]string
-	open   []io.Closer // write ends, which end with the script
-	loops  sync.WaitGroup
-	active int
+	open   []io.Closer // the shell's ends, which end with the script
+	active int         // commands under way
 }
 
 func (s *substitutions) add(text string) (string, bool) {
@@ -53,8 +54,12 @@ func (s *substitutions) get(name string) (string, bool) {
 	return text, ok
 }
 
-// close ends what still writes into a substitution, and waits for its commands.
-func (s *substitutions) close() {
+// patience is how long the commands of substitutions may take after their script
+// has ended, to read what it has written.
+const patience = time.Second
+
+// close ends the shell's ends, and lets the commands behind them come to theirs.
+func (s *substitutions) close(ctx context.Context) {
 	s.mu.Lock()
 	open := s.open
 	s.open = nil
@@ -62,7 +67,9 @@ func (s *substitutions) close() {
 	for _, c := range open {
 		_ = c.Close() // a pipe's end
 	}
-	s.loops.Wait()
+	for deadline := time.Now().Add(patience); !s.idle() && ctx.Err() == nil && time.Now().Before(deadline); {
+		runtime.Gosched()
+	}
 }
 
 func (s *substitutions) idle() bool {
@@ -143,27 +150,28 @@ func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io
 	m.pipes.mu.Lock()
 	m.pipes.active++
 	m.pipes.mu.Unlock()
-	run := func(end func()) {
-		m.pipes.loops.Go(func() {
+	run := func(end, shells io.Closer) {
+		m.pipes.mu.Lock()
+		m.pipes.active++
+		m.pipes.open = append(m.pipes.open, shells)
+		m.pipes.mu.Unlock()
+		go func() { // ends with ctx; Run waits for it
 			defer func() {
-				end()
+				_ = end.Close() // a pipe's end
 				m.pipes.mu.Lock()
 				m.pipes.active--
 				m.pipes.mu.Unlock()
 			}()
 			_, _ = m.bash(ctx, &d, c.Args[0], []byte(text), nil, nil) // what it prints tells what went wrong
-		})
+		}()
 	}
 	if flag&(os.O_WRONLY|os.O_RDWR) != 0 {
 		d.Stdin = r
-		run(func() { _ = r.Close() })
-		m.pipes.mu.Lock()
-		m.pipes.open = append(m.pipes.open, w)
-		m.pipes.mu.Unlock()
+		run(r, w)
 		return stream{Writer: w, Closer: w}
 	}
 	d.Stdout, d.Stdin = w, strings.NewReader("")
-	run(func() { _ = w.Close() })
+	run(w, r)
 	return stream{Reader: r, Closer: r}
 }
 
