@@ -446,9 +446,37 @@ func (d *drydock) ownNetwork(ctx context.Context) []string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
+		// Nodes get in through the internet gateway only with a public address.
+		if _, err := c.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{
+			SubnetId: s.Subnet.SubnetId, MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)},
+		}); err != nil {
+			d.t.Fatal(err)
+		}
 		ids = append(ids, *s.Subnet.SubnetId)
 	}
+	d.open(ctx, c, vpc.Vpc.VpcId)
 	return ids
+}
+
+// open gives a VPC a way to the internet.
+func (d *drydock) open(ctx context.Context, c *awsec2.Client, vpc *string) {
+	gateway, err := c.CreateInternetGateway(ctx, &awsec2.CreateInternetGatewayInput{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	id := gateway.InternetGateway.InternetGatewayId
+	if _, err := c.AttachInternetGateway(ctx, &awsec2.AttachInternetGatewayInput{InternetGatewayId: id, VpcId: vpc}); err != nil {
+		d.t.Fatal(err)
+	}
+	tables, err := c.DescribeRouteTables(ctx, &awsec2.DescribeRouteTablesInput{Filters: []ec2types.Filter{{Name: aws.String("vpc-id"), Values: []string{*vpc}}}})
+	if err != nil || len(tables.RouteTables) != 1 {
+		d.t.Fatalf("%v, %+v", err, tables)
+	}
+	if _, err := c.CreateRoute(ctx, &awsec2.CreateRouteInput{
+		RouteTableId: tables.RouteTables[0].RouteTableId, DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: id,
+	}); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // TestBenchThroughput compares the endpoint with moto_server, where installed, in
