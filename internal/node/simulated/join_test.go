@@ -1,0 +1,132 @@
+package simulated_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/simulated"
+)
+
+// What AWS refuses a node's programs keeps it out at the step that needs it, with
+// the symptom of AWS and the decision behind it, until it is mended.
+func TestRefusalsKeepNodesOut(t *testing.T) {
+	refused := &node.Refusal{Err: errors.New("403"), Decision: node.Decision{By: node.ByIAM, Code: "AccessDenied", Component: "something", Text: "no"}}
+	for _, tc := range []struct {
+		name       string
+		action     string // refused
+		host       string // not reached, its beginning
+		step       string
+		text       string // in the evidence
+		registered bool
+	}{
+		{"EC2 does not tell the name", node.ActionDescribeInstances, "", node.StepName, "403", false},
+		{"no token of the registry", node.ActionGetToken, "", node.StepImage, "no basic auth credentials", true},
+		{"the registry is out of reach", "", "602401143452.dkr.ecr.", node.StepImage, `failed to do request: Head "https://602401143452.dkr.ecr.us-east-1.amazonaws.com/v2/amazon-k8s-cni/manifests/`, true},
+		{"the manifest is denied", node.ActionGetImage, "", node.StepImage, "unexpected status from HEAD request to https://602401143452.dkr.ecr.", true},
+		{"the layers are denied", node.ActionGetLayer, "", node.StepImage, "httpReadSeeker: failed open: unexpected status code", true},
+		{"S3 is out of reach", "", "prod-us-east-1-starport-layer-bucket.s3.", node.StepImage, "httpReadSeeker: failed open: failed to do request: Get", true},
+		{"the CNI may not look", node.ActionDescribeInterfaces, "", node.StepNetwork, "403", true},
+		{"the CNI may not assign", node.ActionAssignAddresses, "", node.StepNetwork, "no addresses for pods: 403", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				mended := make(chan struct{})
+				verdict := func(bad bool) error {
+					select {
+					case <-mended:
+						return nil
+					default:
+						if bad {
+							return refused
+						}
+						return nil
+					}
+				}
+				rt := simulated.New(node.Config{
+					Credentials:  func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
+					DialEndpoint: func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
+					Call: func(_ context.Context, _ node.Instance, action string) error {
+						return verdict(action == tc.action)
+					},
+					Connect: func(_ context.Context, _ node.Instance, host string, _ int) error {
+						return verdict(tc.host != "" && strings.HasPrefix(host, tc.host))
+					},
+					PodAddresses: func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
+					AssignPodAddresses: func(context.Context, string) ([]netip.Addr, error) {
+						return []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil
+					},
+				})
+				defer rt.Shutdown(context.Background())
+				if err := rt.Start(t.Context(), b.instance()); err != nil {
+					t.Fatal(err)
+				}
+				after(time.Minute)
+				info, _ := rt.Info("i-0123456789abcdef0")
+				i := slices.IndexFunc(info.Steps, func(s node.Step) bool { return !s.OK })
+				if i < 0 || info.Steps[i].Name != tc.step || !strings.Contains(info.Steps[i].Evidence, tc.text) || info.Steps[i].Decision == nil {
+					t.Errorf("steps %+v, want a failed %s with %q", info.Steps, tc.step, tc.text)
+				}
+				n := b.api.node(nodeName)
+				if (n != nil) != tc.registered {
+					t.Fatalf("the node is %+v", n)
+				}
+				if n != nil {
+					if c := n.Status.Conditions[3]; c.Status != corev1.ConditionFalse || !strings.Contains(c.Message, "cni plugin not initialized") {
+						t.Errorf("condition %+v", c)
+					}
+				}
+				close(mended)
+				after(30 * time.Second)
+				info, _ = rt.Info("i-0123456789abcdef0")
+				if info.Phase != node.PhaseReady || slices.ContainsFunc(info.Steps, func(s node.Step) bool { return !s.OK }) {
+					t.Errorf("info %+v", info)
+				}
+			})
+		})
+	}
+}
+
+// A kubelet that does not suit the control plane gets in, with a warning.
+func TestVersionSkewWarns(t *testing.T) {
+	for _, tc := range []struct {
+		plane string
+		warns bool
+	}{{"1.36", false}, {"1.35", true}, {"1.39", false}, {"1.40", true}, {"", false}} {
+		t.Run("control plane "+tc.plane, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				rt := simulated.New(node.Config{
+					Credentials:         func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
+					DialEndpoint:        func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
+					ControlPlaneVersion: func(string) string { return tc.plane },
+					PodAddresses: func(context.Context, string) ([]netip.Addr, error) {
+						return []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil
+					},
+					AssignPodAddresses: func(context.Context, string) ([]netip.Addr, error) { return nil, node.ErrAddressLimit },
+				})
+				defer rt.Shutdown(context.Background())
+				if err := rt.Start(t.Context(), b.instance()); err != nil {
+					t.Fatal(err)
+				}
+				after(10 * time.Second)
+				info, _ := rt.Info("i-0123456789abcdef0")
+				warns := slices.ContainsFunc(info.Steps, func(s node.Step) bool { return s.Name == node.StepVersion && s.Warning })
+				if info.Phase != node.PhaseReady || warns != tc.warns {
+					t.Errorf("warned: %v, want %v; %+v", warns, tc.warns, info)
+				}
+			})
+		})
+	}
+}
