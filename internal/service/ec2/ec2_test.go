@@ -58,9 +58,14 @@ func (w *world) authorizeLaunch(_ context.Context, in *awsec2.RunInstancesInput)
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newTimedWorld(t, clock.Fast())
+}
+
+func newTimedWorld(t testing.TB, timing clock.Timing) *world {
+	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)
@@ -69,6 +74,9 @@ func newWorld(t testing.TB) *world {
 	// soon that net/http still looks for the body's end, the connection is dropped
 	// in the middle of a long answer. Its default retries hide that.
 	cfg.RetryMaxAttempts = 4
+	if _, measured := t.(*testing.B); !measured {
+		cfg.HTTPClient = codeRecorder{cfg.HTTPClient, answered}
+	}
 	w.Client = awsec2.NewFromConfig(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

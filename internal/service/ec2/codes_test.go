@@ -1,0 +1,172 @@
+package ec2_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// TestMain ends a run of all tests with a look at the error codes that they got
+// over HTTP: every code that the package can answer must be among them.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && flag.Lookup("test.list").Value.String() == ""
+	if code == 0 && all && !testing.Short() {
+		if missing := answered.missing(); len(missing) > 0 {
+			fmt.Printf("FAIL: no test gets these error codes from a call: %s\n", strings.Join(missing, " "))
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// answered are the error codes of all worlds' answers.
+var answered = &codes{seen: map[string]bool{}}
+
+type codes struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// codeElement is where an answer has a code: of an error, or of what was
+// unsuccessful in a call about many.
+var codeElement = regexp.MustCompile(`<(?:[cC]ode|errorCode|failureCode)>([A-Za-z0-9.]+)<`)
+
+// maxScanned is the size of answers beyond which there are no codes to be expected.
+const maxScanned = 256 << 10
+
+// A codeRecorder notes the codes of what passes through it.
+type codeRecorder struct {
+	next  aws.HTTPClient
+	codes *codes
+}
+
+func (r codeRecorder) Do(req *http.Request) (*http.Response, error) {
+	res, err := r.next.Do(req)
+	if err != nil || res.ContentLength > maxScanned {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := res.Body.Close(); err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if len(body) <= maxScanned {
+		r.codes.mu.Lock()
+		defer r.codes.mu.Unlock()
+		for _, m := range codeElement.FindAllSubmatch(body, -1) {
+			r.codes.seen[string(m[1])] = true
+		}
+	}
+	return res, nil
+}
+
+// unreachable are codes that no single call can be made to answer.
+const unreachable = "UnauthorizedOperation" // by the authorizer, which these worlds do without
+
+// missing reads the package's sources for codes that were not answered.
+func (c *codes) missing() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	note := func(e ast.Expr) {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return
+		}
+		if code, _ := strconv.Unquote(lit.Value); code != "" && !c.seen[code] && !strings.Contains(unreachable, code) {
+			out = append(out, code)
+		}
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), entry.Name(), nil, 0)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				name := ""
+				switch f := n.Fun.(type) {
+				case *ast.Ident:
+					name = f.Name
+				case *ast.SelectorExpr:
+					if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "awserr" {
+						name = f.Sel.Name
+					}
+				}
+				if slices.Contains([]string{"errf", "errLimit", "New", "Newf"}, name) && len(n.Args) > 1 {
+					note(n.Args[0])
+				}
+			case *ast.CompositeLit:
+				if t, ok := n.Type.(*ast.Ident); ok && t.Name == "idKind" && len(n.Elts) == 5 {
+					note(n.Elts[1])
+					note(n.Elts[2])
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Every listing by IDs refuses one that is malformed and one that there is not.
+func TestListingsByIDs(t *testing.T) {
+	w := newWorld(t)
+	client := reflect.ValueOf(w.Client)
+	prefix := map[string]string{
+		"AllocationIds": "eipalloc", "DhcpOptionsIds": "dopt", "EgressOnlyInternetGatewayIds": "eigw", "FleetIds": "fleet", "FlowLogIds": "fl", "GroupIds": "sg",
+		"ImageIds": "ami", "InstanceConnectEndpointIds": "eice", "InstanceIds": "i", "InternetGatewayIds": "igw", "KeyPairIds": "key", "LaunchTemplateIds": "lt",
+		"NatGatewayIds": "nat", "NetworkAclIds": "acl", "NetworkInsightsAnalysisIds": "nia", "NetworkInsightsPathIds": "nip", "NetworkInterfaceIds": "eni",
+		"PrefixListIds": "pl", "RouteTableIds": "rtb", "SecurityGroupRuleIds": "sgr", "SpotInstanceRequestIds": "sir", "SubnetIds": "subnet", "VolumeIds": "vol",
+		"VpcEndpointIds": "vpce", "VpcIds": "vpc", "VpcPeeringConnectionIds": "pcx", "CapacityReservationIds": "cr", "AssociationIds": "iip-assoc",
+	}
+	for _, op := range w.service.AWS().Operations {
+		if !strings.HasPrefix(op.Name, "Describe") {
+			continue
+		}
+		method := client.MethodByName(op.Name)
+		in := reflect.New(method.Type().In(1).Elem())
+		for n := range in.Elem().NumField() {
+			kind, known := prefix[in.Elem().Type().Field(n).Name]
+			if !known || op.Name == "DescribePlacementGroups" || !slices.Contains(strings.Fields(op.Members), in.Elem().Type().Field(n).Name) {
+				continue
+			}
+			in.Elem().Field(n).Set(reflect.ValueOf([]string{kind + "-00000000000000000"}))
+			if out := method.Call([]reflect.Value{reflect.ValueOf(t.Context()), in}); out[1].IsNil() && op.Name != "DescribeFleets" {
+				t.Errorf("%s finds %s-00000000000000000", op.Name, kind)
+			}
+			in.Elem().Field(n).Set(reflect.ValueOf([]string{"garbage"}))
+			if out := method.Call([]reflect.Value{reflect.ValueOf(t.Context()), in}); out[1].IsNil() {
+				t.Errorf("%s finds garbage", op.Name)
+			}
+		}
+	}
+}
