@@ -37,6 +37,9 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 		targets = append(targets, a.dependents(ctx, call, in)...)
 		targets = append(targets, a.launches(ctx, call, in)...)
 	}
+	if len(targets) == 0 {
+		targets = []Target{{}} // a call that touches nothing is still a call
+	}
 	out := make([]Check, 0, len(targets))
 	for _, t := range targets {
 		out = append(out, a.check(ctx, call, cmp.Or(t.Action, actionName(op)), t, in))

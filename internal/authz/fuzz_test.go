@@ -63,6 +63,7 @@ func FuzzAuthorize(f *testing.F) {
 	} {
 		f.Add(uint8(i), in, "10.0.0.1", "agent")
 	}
+	f.Add(uint8(2), "{}", "", "") // tags nothing
 	w := newWorld(f)
 	everything, err := policy.Parse(policy.Identity, allow("*", "*", ""))
 	if err != nil {
