@@ -5,15 +5,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -73,13 +70,9 @@ func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod 
 	if err != nil {
 		return nil, err
 	}
-	sa, err := ses.client.CoreV1().ServiceAccounts(namespace).Get(ctx, account, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("service account %s/%s: %w", namespace, account, err)
-	}
-	var annotations map[string]string
-	if err == nil {
-		annotations = sa.Annotations
+	annotations, err := ses.accounts.annotations(ctx, ses.ctx, ses.client, namespace, account)
+	if err != nil {
+		return nil, err
 	}
 	_, err = podIdentities.Get(s.store, podIdentityKey(key, namespace, account))
 	t := tokenOf(annotations, err == nil)

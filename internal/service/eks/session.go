@@ -50,6 +50,8 @@ type session struct {
 	cancel context.CancelFunc
 	nodes  func() *nodeWatch
 	auth   func() *authWatch
+	// accounts reads service accounts for the pod identity webhook.
+	accounts accountReads
 }
 
 func (ss *sessions) init(cfg Config) {
