@@ -147,8 +147,9 @@ type plan struct {
 type plannedType struct {
 	name     string
 	required bool
-	// parts say, for each variable part of the ARN, which members name it, best
-	// first; 'x is x itself.
+	// parts say, for each variable part of the ARN, which members name it; 'x is x
+	// itself, where none does. A request that has several of them names each: which
+	// of them its handler would take, nobody here knows.
 	parts [][]string
 }
 
@@ -282,14 +283,17 @@ func (t *plannedType) ids(in any) (ids []string, complete bool) {
 	for n, part := range t.parts {
 		values := []string(nil)
 		for _, m := range part {
-			if lit, ok := strings.CutPrefix(m, "'"); ok { // a literal
+			lit, literal := strings.CutPrefix(m, "'")
+			switch {
+			case !literal:
+				values = append(values, texts(in, m)...)
+			case len(values) == 0:
 				values = []string{lit}
-				break
+				named--
 			}
-			if values = unique(texts(in, m)); len(values) > 0 {
-				named++
-				break
-			}
+		}
+		if values = unique(values); len(values) > 0 {
+			named++
 		}
 		if len(values) == 0 {
 			return fallback(ids, n), false

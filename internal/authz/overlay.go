@@ -32,7 +32,7 @@ var renamed = map[string]string{
 type targetRow struct {
 	// targets are TYPE=MEMBERS, separated by spaces: TYPE? is left out when the
 	// request does not name it; MEMBERS are the parts of the ARN joined by +, each
-	// one or more members, best first, joined by |; 'x is x itself. None at all is
+	// one or more members, joined by |; 'x is x itself, where none is there. None at all is
 	// an action without resources.
 	targets string
 	source  string
@@ -47,17 +47,18 @@ var targeted = map[string]targetRow{
 	"iam:ListInstanceProfiles": {"instance-profile=PathPrefix|'/", "messages of IAM"},
 	"iam:ListPolicies":         {"policy=PathPrefix|'/", "messages of IAM"},
 	// SAR: the role is the resource; its path is AWS's own.
-	"iam:CreateServiceLinkedRole":            {"role='aws-service-role+AWSServiceName", "SAR, https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html"},
-	"iam:GetServiceLinkedRoleDeletionStatus": {"role=", "SAR"},
+	"iam:CreateServiceLinkedRole": {"role='aws-service-role+AWSServiceName", "SAR, https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html"},
 	// SAR names every kind for the tag operations; the identity is the one given.
-	"iam:AddUserToGroup":                {"group=GroupName", "SAR"},
-	"iam:RemoveUserFromGroup":           {"group=GroupName", "SAR"},
-	"iam:ListGroupsForUser":             {"user=UserName", "SAR"},
-	"iam:AddRoleToInstanceProfile":      {"instance-profile=InstanceProfileName", "SAR"},
-	"iam:RemoveRoleFromInstanceProfile": {"instance-profile=InstanceProfileName", "SAR"},
-	"iam:ListInstanceProfilesForRole":   {"role=RoleName", "SAR"},
-	"iam:CreateOpenIDConnectProvider":   {"oidc-provider=Url", "SAR: named by the URL without its scheme"},
-	"iam:SimulatePrincipalPolicy":       {"user?=PolicySourceArn", "SAR: the principal simulated, of whatever kind"},
+	"iam:AddUserToGroup":                    {"group=GroupName", "SAR"},
+	"iam:RemoveUserFromGroup":               {"group=GroupName", "SAR"},
+	"iam:ListGroupsForUser":                 {"user=UserName", "SAR"},
+	"iam:AddRoleToInstanceProfile":          {"instance-profile=InstanceProfileName", "SAR"},
+	"iam:RemoveRoleFromInstanceProfile":     {"instance-profile=InstanceProfileName", "SAR"},
+	"iam:ListInstanceProfilesForRole":       {"role=RoleName", "SAR"},
+	"iam:CreateOpenIDConnectProvider":       {"oidc-provider=Url", "SAR: named by the URL without its scheme"},
+	"iam:GetContextKeysForPrincipalPolicy":  {"user?=PolicySourceArn", "SAR: the principal asked about, of whatever kind"},
+	"iam:ListPoliciesGrantingServiceAccess": {"user=Arn", "SAR, as above"},
+	"iam:SimulatePrincipalPolicy":           {"user?=PolicySourceArn", "SAR: the principal simulated, of whatever kind"},
 
 	"sts:AssumeRole":                {"role=RoleArn", "SAR"},
 	"sts:AssumeRoleWithWebIdentity": {"role=RoleArn", "SAR"},
@@ -95,22 +96,41 @@ var targeted = map[string]targetRow{
 	"autoscaling:DeleteTags":         {"autoScalingGroup='*+Tags.ResourceId", "SAR"},
 
 	// EC2 asks only for what a request names of these.
-	"ec2:CreateRoute":                   {"route-table=RouteTableId", "SAR"},
-	"ec2:DeleteRoute":                   {"route-table=RouteTableId", "SAR"},
-	"ec2:AssociateRouteTable":           {"route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", "SAR"},
-	"ec2:DisassociateRouteTable":        {"route-table=AssociationId", "SAR: the table of the association"},
-	"ec2:DetachNetworkInterface":        {"network-interface=AttachmentId instance?=AttachmentId", "SAR: those of the attachment"},
-	"ec2:AuthorizeSecurityGroupIngress": {"security-group=GroupId|GroupName", "SAR"},
-	"ec2:AuthorizeSecurityGroupEgress":  {"security-group=GroupId", "SAR"},
-	"ec2:RevokeSecurityGroupIngress":    {"security-group=GroupId|GroupName", "SAR"},
-	"ec2:RevokeSecurityGroupEgress":     {"security-group=GroupId", "SAR"},
-	"ec2:CreateNetworkInterface":        {"network-interface= subnet=SubnetId security-group?=Groups", "SAR"},
-	"ec2:AttachNetworkInterface":        {"instance=InstanceId network-interface=NetworkInterfaceId", "SAR"},
-	"ec2:CreateSecurityGroup":           {"security-group= vpc?=VpcId", "SAR: the group has no ID yet"},
-	"ec2:CreateLaunchTemplate":          {"launch-template=", "SAR: the template has no ID yet"},
-	"ec2:CreateKeyPair":                 {"key-pair=KeyName", "SAR"},
-	"ec2:ImportKeyPair":                 {"key-pair=KeyName", "SAR"},
-	"ec2:DeleteKeyPair":                 {"key-pair=KeyName|KeyPairId", "SAR"},
+	"ec2:CreateRoute":                  {"route-table=RouteTableId", "SAR"},
+	"ec2:DeleteRoute":                  {"route-table=RouteTableId", "SAR"},
+	"ec2:AssociateRouteTable":          {"route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", "SAR"},
+	"ec2:DisassociateRouteTable":       {"route-table=AssociationId", "SAR: the table of the association"},
+	"ec2:DisassociateVpcCidrBlock":     {"vpc=AssociationId", "SAR: the VPC of the association"},
+	"ec2:DisassociateSubnetCidrBlock":  {"subnet=AssociationId", "SAR: the subnet of the association"},
+	"ec2:ReplaceNetworkAclAssociation": {"network-acl=NetworkAclId subnet=AssociationId", "SAR: the new list, the subnet of the association"},
+	"ec2:AcceptVpcPeeringConnection":   {"vpc-peering-connection=VpcPeeringConnectionId vpc=VpcPeeringConnectionId", "SAR: the accepter's VPC"},
+	"ec2:AssociateAddress":             {"elastic-ip?=AllocationId|PublicIp instance?=InstanceId network-interface?=NetworkInterfaceId", "SAR"},
+	"ec2:DisassociateAddress":          {"elastic-ip?=AssociationId|PublicIp network-interface?=AssociationId|PublicIp", "SAR: those of the association"},
+	"ec2:ReleaseAddress":               {"elastic-ip?=AllocationId|PublicIp", "SAR"},
+	"ec2:DeleteFlowLogs":               {"vpc-flow-log=FlowLogIds", "SAR"},
+	"ec2:ModifySecurityGroupRules":     {"security-group=GroupId security-group-rule=SecurityGroupRules.SecurityGroupRuleId", "SAR"},
+	"ec2:ModifyInstanceAttribute":      {"instance=InstanceId security-group?=Groups volume?=BlockDeviceMappings.Ebs.VolumeId", "SAR"},
+	"ec2:ModifyNetworkInterfaceAttribute": {
+		"network-interface=NetworkInterfaceId security-group?=Groups instance?=Attachment.AttachmentId", "SAR",
+	},
+	"ec2:ModifyInstanceCreditSpecification": {"instance=InstanceCreditSpecifications.InstanceId", "SAR"},
+	"ec2:ModifyVpcEndpoint": {
+		"vpc-endpoint=VpcEndpointId route-table?=AddRouteTableIds route-table?=RemoveRouteTableIds subnet?=AddSubnetIds subnet?=RemoveSubnetIds " +
+			"security-group?=AddSecurityGroupIds security-group?=RemoveSecurityGroupIds", "SAR",
+	},
+	"ec2:ReplaceIamInstanceProfileAssociation": {"instance=AssociationId", "SAR: the instance of the association"},
+	"ec2:DisassociateIamInstanceProfile":       {"instance=AssociationId", "SAR, as above"},
+	"ec2:DetachNetworkInterface":               {"network-interface=AttachmentId instance?=AttachmentId", "SAR: those of the attachment"},
+	"ec2:AuthorizeSecurityGroupIngress":        {"security-group=GroupId|GroupName", "SAR"},
+	"ec2:AuthorizeSecurityGroupEgress":         {"security-group=GroupId", "SAR"},
+	"ec2:RevokeSecurityGroupIngress":           {"security-group=GroupId|GroupName", "SAR"},
+	"ec2:RevokeSecurityGroupEgress":            {"security-group=GroupId", "SAR"},
+	"ec2:CreateNetworkInterface":               {"network-interface= subnet=SubnetId security-group?=Groups", "SAR"},
+	"ec2:AttachNetworkInterface":               {"instance=InstanceId network-interface=NetworkInterfaceId", "SAR"},
+	"ec2:CreateSecurityGroup":                  {"security-group= vpc?=VpcId", "SAR: the group has no ID yet"},
+	"ec2:CreateLaunchTemplate":                 {"launch-template=", "SAR: the template has no ID yet"},
+	"ec2:CreateKeyPair":                        {"key-pair=KeyName", "SAR"},
+	"ec2:ImportKeyPair":                        {"key-pair=KeyName", "SAR"},
 }
 
 // aliases are what services call the variable parts of their ARNs, where the
@@ -223,12 +243,16 @@ var dependents = map[string][]dependent{
 	"eks:UpdateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:CreatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
 	"eks:UpdatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
-	"autoscaling:CreateAutoScalingGroup":       {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
-	"autoscaling:UpdateAutoScalingGroup":       {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
-	"autoscaling:PutLifecycleHook":             {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
-	"cloudformation:CreateStack":               {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"cloudformation:UpdateStack":               {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"events:PutTargets":                        {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
+	// A group that uses the configuration asks no more of EC2 than the
+	// configuration's maker was asked:
+	// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+	"autoscaling:CreateLaunchConfiguration": {passProfile("IamInstanceProfile", sourcePassRole)},
+	"autoscaling:CreateAutoScalingGroup":    {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:UpdateAutoScalingGroup":    {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:PutLifecycleHook":          {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:UpdateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"events:PutTargets":                     {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
 }
 
 // A tagger says which action tags resources on creation.

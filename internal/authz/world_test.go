@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -28,7 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is a front door with IAM, STS, EC2 and SSM behind it, connected as the
+// A world is a front door with IAM, STS, EC2, Auto Scaling and SSM behind it, connected as the
 // daemon connects them.
 type world struct {
 	*testkit.Server
@@ -36,6 +37,7 @@ type world struct {
 	sts        *sts.Service
 	ec2        *ec2.Service
 	ssm        *ssm.Service
+	scaling    *autoscaling.Service
 	authorizer *authz.Authorizer
 	journal    *journal.Journal
 }
@@ -57,13 +59,14 @@ func newWorld(t testing.TB) *world {
 			}})
 			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}, AuthorizeLaunch: w.authorizeLaunch})
 			w.ssm = ssm.New(ssm.Config{Store: st})
+			w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2})
 			w.authorizer = authz.New(authz.Config{
 				Policies:  w.iam.PoliciesOf,
-				Resolvers: map[string]authz.Resolver{"ec2": w.ec2.Authz(), "iam": w.iam.Authz(), "ssm": w.ssm.Authz()},
+				Resolvers: map[string]authz.Resolver{"ec2": w.ec2.Authz(), "iam": w.iam.Authz(), "ssm": w.ssm.Authz(), "autoscaling": w.scaling.Authz()},
 				Store:     st,
 			})
 			trail := cloudtrail.New(cloudtrail.Config{Journal: w.journal})
-			return []awsapi.Service{w.iam.AWS(), w.sts.AWS(), w.ec2.AWS(), w.ssm.AWS(), trail.AWS()}
+			return []awsapi.Service{w.iam.AWS(), w.sts.AWS(), w.ec2.AWS(), w.ssm.AWS(), w.scaling.AWS(), trail.AWS()}
 		},
 		Lookup: w.lookup,
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {

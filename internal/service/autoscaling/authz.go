@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -17,7 +19,7 @@ type resolver struct{ s *Service }
 
 // Resource implements authz.Resolver. Both kinds are called by their names.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	key := store.Key{Account: account, Region: region, ID: id[strings.LastIndexByte(id, '/')+1:]}
+	key := scope{account, region}.group(strings.TrimPrefix(id, anyGroup))
 	switch kind {
 	case "autoScalingGroup":
 		g, err := groups.Get(r.s.store, key)
@@ -35,3 +37,31 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	return authz.Resource{}, false
 }
+
+// Targets implements authz.Targeter for what requests name by something of their
+// groups: an instance, the ARN of a policy.
+func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	group := func(name string) ([]authz.Target, bool) {
+		return []authz.Target{{Type: "autoScalingGroup", ID: anyGroup + name}}, true
+	}
+	ofInstance := func(id *string) ([]authz.Target, bool) {
+		o, err := owners.Get(r.s.store, store.Key{Account: call.Account, Region: call.Region, ID: aws.ToString(id)})
+		if err != nil {
+			return group("*") // the handler says that it is in none
+		}
+		return group(o.Group)
+	}
+	switch in := in.(type) {
+	case *awsautoscaling.TerminateInstanceInAutoScalingGroupInput:
+		return ofInstance(in.InstanceId)
+	case *awsautoscaling.SetInstanceHealthInput:
+		return ofInstance(in.InstanceId)
+	case *awsautoscaling.DeletePolicyInput:
+		name, _ := policyNamed(in)
+		return group(name)
+	}
+	return nil, false
+}
+
+// anyGroup stands before the name in the ID of a group: for the UUID of its ARN.
+const anyGroup = "*/"

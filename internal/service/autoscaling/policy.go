@@ -121,11 +121,7 @@ func (s *Service) DescribePolicies(ctx context.Context, in *awsautoscaling.Descr
 // DeletePolicy deletes a policy by its name or ARN.
 func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePolicyInput) (*awsautoscaling.DeletePolicyOutput, error) {
 	sc := scopeOf(ctx)
-	group, name := aws.ToString(in.AutoScalingGroupName), aws.ToString(in.PolicyName)
-	if strings.HasPrefix(name, "arn:") {
-		_, rest, _ := strings.Cut(name, ":autoScalingGroupName/")
-		group, name, _ = strings.Cut(rest, ":policyName/")
-	}
+	group, name := policyNamed(in)
 	if group == "" || name == "" {
 		return nil, errNoPolicy()
 	}
@@ -143,4 +139,15 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePol
 		return nil
 	})
 	return &awsautoscaling.DeletePolicyOutput{}, err
+}
+
+// policyNamed is the policy that a request names, by its ARN or by its group and its
+// own name.
+func policyNamed(in *awsautoscaling.DeletePolicyInput) (group, name string) {
+	group, name = aws.ToString(in.AutoScalingGroupName), aws.ToString(in.PolicyName)
+	if strings.HasPrefix(name, "arn:") {
+		_, rest, _ := strings.Cut(name, ":autoScalingGroupName/")
+		group, name, _ = strings.Cut(rest, ":policyName/")
+	}
+	return group, name
 }

@@ -40,7 +40,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	if !ok {
 		return authz.Resource{}, false
 	}
-	return find(r.s, sc, id)
+	return find(r.s, sc, r.s.associated(sc, kind, id))
 }
 
 // EndpointPolicy returns the policy document of a VPC endpoint; empty: there is no
@@ -237,7 +237,7 @@ func authzVolume(s *Service, sc scope, id string) (authz.Resource, bool) {
 	return authz.Resource{ARN: sc.arn("volume", id), Tags: v.Tags, Keys: keyed("ec2:volumeid", id)}, true
 }
 
-// Targets implements authz.Targeter for launches and tags.
+// Targets implements authz.Targeter for launches, key pairs and tags.
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	sc := scope{call.Account, call.Region}
 	switch in := in.(type) {
@@ -245,6 +245,10 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 		return r.s.launchTargets(ctx, sc, in), true
 	case *awsec2.CreateFleetInput:
 		return r.s.fleetTargets(ctx, sc, in), true
+	case *awsec2.ModifyFleetInput:
+		return append([]authz.Target{{Type: "fleet", ID: aws.ToString(in.FleetId)}}, append(configTargets(in.LaunchTemplateConfigs), r.s.profileTargets(ctx, sc, in.LaunchTemplateConfigs)...)...), true
+	case *awsec2.DeleteKeyPairInput:
+		return r.s.keyPairTargets(sc, in), true
 	case *awsec2.CreateTagsInput:
 		return tagTargets(in.Resources, in.Tags), true
 	case *awsec2.DeleteTagsInput:

@@ -58,7 +58,7 @@ func (s *Service) launchTargets(ctx context.Context, sc scope, in *awsec2.RunIns
 		out = append(out, v.target("launch-template", id, false, nil))
 	}
 	if v.role != "" {
-		out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: v.role, Keys: keyed("iam:passedtoservice", "ec2.amazonaws.com")})
+		out = append(out, v.passed())
 	}
 	return out
 }
@@ -350,9 +350,11 @@ func (v *launchView) findProfile(ctx context.Context) {
 	}
 }
 
-// fleetTargets are what CreateFleet touches. What its launches touch is asked for
-// each of its pools when it launches (Config.AuthorizeLaunch).
-func (s *Service) fleetTargets(_ context.Context, sc scope, in *awsec2.CreateFleetInput) []authz.Target {
+// fleetTargets are what CreateFleet touches. What the launches of an instant fleet
+// touch is asked for each of its pools when it launches (Config.AuthorizeLaunch);
+// others launch as EC2 Fleet's own role, to which the caller passes no more than
+// it may pass itself.
+func (s *Service) fleetTargets(ctx context.Context, sc scope, in *awsec2.CreateFleetInput) []authz.Target {
 	created := func(kind string) authz.Target {
 		t := authz.Target{Type: kind}
 		for _, spec := range in.TagSpecifications {
@@ -369,6 +371,16 @@ func (s *Service) fleetTargets(_ context.Context, sc scope, in *awsec2.CreateFle
 	if volume := created("volume"); volume.Tags != nil {
 		out = append(out, volume)
 	}
+	out = append(out, configTargets(in.LaunchTemplateConfigs)...)
+	if in.Type != ec2types.FleetTypeInstant {
+		out = append(out, s.profileTargets(ctx, sc, in.LaunchTemplateConfigs)...)
+	}
+	return out
+}
+
+// configTargets are what a fleet's configurations name.
+func configTargets(configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
+	var out []authz.Target
 	seen := map[string]bool{}
 	add := func(kind string, id *string) {
 		if v := aws.ToString(id); v != "" && !seen[kind+v] {
@@ -376,7 +388,7 @@ func (s *Service) fleetTargets(_ context.Context, sc scope, in *awsec2.CreateFle
 			out = append(out, authz.Target{Type: kind, ID: v})
 		}
 	}
-	for _, c := range in.LaunchTemplateConfigs {
+	for _, c := range configs {
 		if t := c.LaunchTemplateSpecification; t != nil {
 			add("launch-template", t.LaunchTemplateId)
 			add("launch-template", t.LaunchTemplateName)

@@ -4,9 +4,15 @@ import (
 	"context"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Authz tells package authz what is stored of IAM's resources.
@@ -59,6 +65,28 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 		return r.provider(account, id)
 	}
 	return authz.Resource{}, false
+}
+
+// Targets implements authz.Targeter for what requests name by something of theirs: a
+// user by an access key, a role by the task of its deletion.
+func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	switch in := in.(type) {
+	case *awsiam.GetAccessKeyLastUsedInput:
+		t := authz.Target{Type: "user"} // any, for a key that is not there
+		if k, err := keys.Get(r.s.store, store.Key{Account: call.Account, ID: aws.ToString(in.AccessKeyId)}); err == nil {
+			t.ID = k.User
+		}
+		return []authz.Target{t}, true
+	case *awsiam.GetServiceLinkedRoleDeletionStatusInput:
+		// task/aws-service-role/SERVICE/ROLE/ID
+		task := strings.TrimPrefix(aws.ToString(in.DeletionTaskId), "task/")
+		path := task[:max(0, strings.LastIndexByte(task, '/'))]
+		if path == "" {
+			return []authz.Target{{Type: "role"}}, true
+		}
+		return []authz.Target{{Type: "role", ID: arn.IAM(call.Account, "role/"+path)}}, true
+	}
+	return nil, false
 }
 
 func (r resolver) provider(account, id string) (authz.Resource, bool) {

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// anyOfItsKind are the operations that are checked on any resource of a kind though
+// they are not those that make it, and why.
+var anyOfItsKind = map[string]string{
+	"ec2:DeleteTags":                                  "the sample's resource is of no kind",
+	"ec2:StartNetworkInsightsAnalysis":                "makes the analysis",
+	"autoscaling:SetInstanceHealth":                   "the sample's instance is in no group",
+	"autoscaling:TerminateInstanceInAutoScalingGroup": "as above",
+	"iam:GetAccessKeyLastUsed":                        "the sample's key is nobody's",
+	"iam:GetServiceLinkedRoleDeletionStatus":          "the sample's task names no role",
+}
+
+// TestChecksNameWhatRequestsName: what an operation does to something that its
+// request names is not checked on any resource of the kind: the resources and tags
+// of policies would say nothing about it.
+func TestChecksNameWhatRequestsName(t *testing.T) {
+	st := testkit.NewServer(t, testkit.Config{}).Store
+	d := constantServices()
+	d.scaling, d.ec2, d.iam = autoscaling.New(autoscaling.Config{Store: st}), ec2.New(ec2.Config{Store: st}), iam.New(iam.Config{Store: st})
+	a := authz.New(authz.Config{
+		Policies:  func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false },
+		Resolvers: map[string]authz.Resolver{"autoscaling": d.scaling.Authz(), "ec2": d.ec2.Authz(), "iam": d.iam.Authz()},
+	})
+	makes := regexp.MustCompile(`:(Create|Allocate|Run)`)
+	whole := regexp.MustCompile(`^(\*|[^/]*/\*|.*/autoScalingGroup(Name)?/\*)$`)
+	for _, svc := range d.services() {
+		for _, op := range svc.Operations {
+			name := authz.Prefix(svc.Name) + ":" + op.Name
+			action, _, ok := authz.ActionOf(name)
+			if op.Unsigned || !ok || len(action.Types) == 0 || makes.MatchString(name) {
+				continue
+			}
+			in := reflect.New(reflect.ValueOf(svc.Handler).MethodByName(op.Name).Type().In(1).Elem())
+			deepSample(in.Elem(), 4)
+			call := &awsapi.Call{
+				Service: svc.Name, Operation: op.Name, Account: "111122223333", Region: testkit.Region,
+				Principal: awsapi.Principal{Type: awsapi.IAMUser, Account: "111122223333", Name: "me"},
+			}
+			found := false
+			for _, c := range a.Checks(t.Context(), call, in.Interface()) {
+				tail := c.Resource
+				if f := strings.SplitN(c.Resource, ":", 6); len(f) == 6 {
+					tail = f[5]
+				}
+				if makes.MatchString(c.Action) { // a launch that comes with it
+					continue
+				}
+				if !whole.MatchString(tail) && !strings.HasSuffix(tail, ":autoScalingGroupName/*") {
+					continue
+				}
+				if found = true; anyOfItsKind[name] == "" {
+					t.Errorf("%s is checked on %s: give it a row in internal/authz/overlay.go, or a Targeter", name, c.Resource)
+				}
+			}
+			if !found && anyOfItsKind[name] != "" {
+				t.Errorf("%s is checked on what it names: it is no exception any more", name)
+			}
+		}
+	}
+}
+
+// deepSample is sample for structures within in too, and lists of them.
+func deepSample(in reflect.Value, depth int) {
+	sample(in)
+	for i := range in.NumField() {
+		f := in.Field(i)
+		switch {
+		case depth == 0 || !f.CanSet():
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && f.Type() != reflect.TypeFor[*time.Time]():
+			f.Set(reflect.New(f.Type().Elem()))
+			deepSample(f.Elem(), depth-1)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			deepSample(f.Index(0), depth-1)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package ec2
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// associated returns the ID of the resource of a kind that a request means by an
+// association, an attachment or an address; any other id is its own.
+func (s *Service) associated(sc scope, kind, id string) string {
+	prefix := id[:strings.LastIndexByte(id, '-')+1]
+	switch kind + " " + prefix {
+	case "vpc vpc-cidr-assoc-":
+		return holder(s.store, vpcs, sc, id, func(v vpcRecord) (string, bool) {
+			return v.ID, named(id, v.blocks()) || named(id, v.IPv6)
+		})
+	case "vpc pcx-":
+		return holder(s.store, peerings, sc, id, func(p peeringRecord) (string, bool) { return p.Accepter.VPCID, p.ID == id })
+	case "subnet subnet-cidr-assoc-":
+		return holder(s.store, subnets, sc, id, func(sn subnetRecord) (string, bool) { return sn.ID, named(id, sn.IPv6) })
+	case "subnet aclassoc-":
+		subnet := id
+		return holder(s.store, networkACLs, sc, id, func(n networkACLRecord) (string, bool) {
+			i := slices.IndexFunc(n.Associations, func(a networkACLAssociation) bool { return a.ID == id })
+			if i >= 0 {
+				subnet = n.Associations[i].SubnetID
+			}
+			return subnet, i >= 0
+		})
+	case "instance iip-assoc-":
+		return holder(s.store, instances, sc, id, func(i instanceRecord) (string, bool) {
+			return i.ID, i.Profile != nil && i.Profile.AssociationID == id
+		})
+	case "instance eni-attach-":
+		return holder(s.store, networkInterfaces, sc, id, func(e networkInterfaceRecord) (string, bool) {
+			return e.Attachment.InstanceID, e.Attachment.ID == id
+		})
+	}
+	if kind != "elastic-ip" && kind != "network-interface" {
+		return id
+	}
+	if _, err := netip.ParseAddr(id); err == nil || prefix == "eipassoc-" {
+		return holder(s.store, addresses, sc, id, func(a addressRecord) (string, bool) {
+			of := a.ID
+			if kind == "network-interface" {
+				of = a.InterfaceID
+			}
+			return of, of != "" && (a.AssociationID == id || a.PublicIP == id)
+		})
+	}
+	return id
+}
+
+func named(id string, blocks []cidrAssociation) bool {
+	return slices.ContainsFunc(blocks, func(a cidrAssociation) bool { return a.ID == id })
+}
+
+// holder is what of says of the record that it is true of; id if there is none.
+func holder[T any](r store.Reader, c store.Collection[T], sc scope, id string, of func(T) (string, bool)) string {
+	found := id
+	_, _ = list(r, c, sc, func(v T) bool { // what cannot be read counts as not there
+		if own, ok := of(v); ok {
+			found = own
+		}
+		return false
+	})
+	return found
+}
+
+// keyPairTargets are the pairs that DeleteKeyPair deletes: an ID is that of a pair,
+// never the name of another one.
+func (s *Service) keyPairTargets(sc scope, in *awsec2.DeleteKeyPairInput) []authz.Target {
+	var out []authz.Target
+	if id := aws.ToString(in.KeyPairId); id != "" {
+		name := holder(s.store, keyPairs, sc, "", func(k keyPairRecord) (string, bool) { return k.Name, k.ID == id })
+		if name == "" {
+			out = append(out, authz.Target{Type: "key-pair", ID: id, New: true}) // nothing is stored of it
+		} else {
+			out = append(out, authz.Target{Type: "key-pair", ID: name})
+		}
+	}
+	if name := aws.ToString(in.KeyName); name != "" || out == nil {
+		out = append(out, authz.Target{Type: "key-pair", ID: name})
+	}
+	return out
+}
+
+// profileTargets are the roles that fleets of these launch templates give to
+// instances later: the caller passes them. Instant fleets ask for each of their
+// launches instead.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
+func (s *Service) profileTargets(ctx context.Context, sc scope, configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
+	var out []authz.Target
+	var seen []string
+	for _, c := range configs {
+		t := c.LaunchTemplateSpecification
+		if t == nil {
+			continue
+		}
+		launch := &awsec2.RunInstancesInput{LaunchTemplate: &ec2types.LaunchTemplateSpecification{
+			LaunchTemplateId: t.LaunchTemplateId, LaunchTemplateName: t.LaunchTemplateName, Version: t.Version,
+		}}
+		merged, _, err := mergedLaunch(s.store, sc, launch)
+		if err != nil {
+			continue // the handler's to refuse
+		}
+		v := launchView{s: s, sc: sc, in: merged, given: launch}
+		v.findProfile(ctx)
+		if v.role != "" && !slices.Contains(seen, v.role) {
+			seen = append(seen, v.role)
+			out = append(out, v.passed())
+		}
+	}
+	return out
+}
+
+// passed is the role that a launch passes to its instances.
+func (v *launchView) passed() authz.Target {
+	return authz.Target{Action: "iam:PassRole", Type: "role", ID: v.role, Keys: keyed("iam:passedtoservice", "ec2.amazonaws.com")}
+}
