@@ -1,8 +1,12 @@
 package authz
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
 // TestOverlay: every row has a source and names actions and resource types that the
@@ -55,6 +59,25 @@ func TestOverlay(t *testing.T) {
 		ref, ok := ReferenceOf(prefix)
 		if !ok || ref.Names[key] == "" {
 			t.Errorf("the reference has no condition key %s", key)
+		}
+	}
+}
+
+// TestAlternatives: a request that names a resource in several ways is checked on
+// all that it names, whichever its handler takes.
+func TestAlternatives(t *testing.T) {
+	for op, in := range map[string]any{
+		"ec2:AuthorizeSecurityGroupIngress": &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: aws.String("a"), GroupName: aws.String("b")},
+		"ec2:RevokeSecurityGroupIngress":    &awsec2.RevokeSecurityGroupIngressInput{GroupId: aws.String("a"), GroupName: aws.String("b")},
+		"ec2:ReleaseAddress":                &awsec2.ReleaseAddressInput{AllocationId: aws.String("a"), PublicIp: aws.String("b")},
+		"ec2:AssociateAddress":              &awsec2.AssociateAddressInput{AllocationId: aws.String("a"), PublicIp: aws.String("b")},
+		"ec2:DisassociateAddress":           &awsec2.DisassociateAddressInput{AssociationId: aws.String("a"), PublicIp: aws.String("b")},
+		"ec2:DeleteLaunchTemplate":          &awsec2.DeleteLaunchTemplateInput{LaunchTemplateId: aws.String("a"), LaunchTemplateName: aws.String("b")},
+	} {
+		for _, planned := range newPlan(op, in).types {
+			if ids, complete := planned.ids(in); !slices.Equal(ids, []string{"a", "b"}) && (planned.required || complete) {
+				t.Errorf("%s is checked on %s %q", op, planned.name, ids)
+			}
 		}
 	}
 }

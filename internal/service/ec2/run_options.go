@@ -17,7 +17,8 @@ import (
 )
 
 // runExcept says which values of honoured members RunInstances refuses.
-const runExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes of other snapshots than the image's"
+const runExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes of other snapshots than the image's, " +
+	"instances with more than 82 interfaces, volumes and IPv6 addresses together"
 
 func planTags(ctx context.Context, l *launch) error {
 	kinds := map[ec2types.ResourceType]*Tags{
