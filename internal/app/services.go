@@ -218,6 +218,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		"autoscaling":    d.scaling.Run,
 		"eks":            d.eks.Run,
 		"guest network":  func(ctx context.Context) error { return d.machines.network.run(ctx, d.store.Changed) },
+		"memory":         giveBackMemory,
 		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
 	}, nil
 }
