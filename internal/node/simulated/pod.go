@@ -225,6 +225,7 @@ func (m *podMachine) adopt(p *corev1.Pod, e env, rebooted bool) {
 func (m *podMachine) observe(p *corev1.Pod, e env) {
 	m.finalizers = len(p.Finalizers) > 0
 	m.observeGates(p)
+	m.observeReady(p)
 	if p.Generation != m.generation || len(p.Spec.EphemeralContainers) != len(m.ephemeral) {
 		m.generation = p.Generation
 		m.dirty = true
@@ -245,6 +246,21 @@ func (m *podMachine) observe(p *corev1.Pod, e env) {
 		}
 	} else if m.deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0 {
 		m.deleteBy = e.now // --force after all
+	}
+}
+
+// observeReady takes back what others have made of the Ready condition since: the
+// node lifecycle controller marks the pods of a node that was silent for a while as
+// not ready, and the kubelet says that they are.
+func (m *podMachine) observeReady(p *corev1.Pod) {
+	own := m.conditions[condReady]
+	if !own.known || !own.status {
+		return
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && c.LastTransitionTime.After(own.since) {
+			m.dirty = true
+		}
 	}
 }
 

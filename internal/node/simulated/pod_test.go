@@ -258,6 +258,26 @@ func TestPodDeletion(t *testing.T) {
 	})
 }
 
+// The node lifecycle controller marks the pods of a silent node as not ready; the
+// kubelet that speaks again says that they are. What was so before is no news.
+func TestReadyIsTakenBack(t *testing.T) {
+	w := newWorld(t, `{spec: {containers: [{name: c, image: nginx}]}}`)
+	w.run(time.Minute)
+	ready := func(status corev1.ConditionStatus, at time.Time) bool {
+		p := w.obj.DeepCopy()
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(at)}}
+		w.m.dirty = false
+		w.m.observe(p, w.env())
+		return w.m.dirty
+	}
+	if ready(corev1.ConditionFalse, w.start.Add(-time.Second)) || ready(corev1.ConditionTrue, w.now) {
+		t.Error("reported again for nothing")
+	}
+	if !ready(corev1.ConditionFalse, w.now) {
+		t.Error("a pod that runs stays not ready")
+	}
+}
+
 func TestPodChanges(t *testing.T) {
 	t.Run("a readiness gate opens", func(t *testing.T) {
 		w := newWorld(t, `{spec: {readinessGates: [{conditionType: x.y/z}], containers: [{name: c, image: nginx}]}}`)
