@@ -258,7 +258,7 @@ func (m *podMachine) observeReady(p *corev1.Pod) {
 		return
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && c.LastTransitionTime.After(own.since) {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.Time.Before(own.since.Truncate(time.Second)) { // whole seconds
 			m.dirty = true
 		}
 	}
