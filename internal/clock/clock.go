@@ -16,13 +16,41 @@ type Timing struct {
 	ClusterDeleting time.Duration
 	// NodegroupCreating is the least time a node group stays CREATING.
 	NodegroupCreating time.Duration
-	// NodegroupTimeout is after how long a node group whose nodes did not join
-	// becomes CREATE_FAILED.
+	// NodegroupTimeout is how long a node group waits for a next node to join before
+	// it gives up: CREATE_FAILED, or a failed update.
 	NodegroupTimeout time.Duration
+	// NodegroupUnhealthy is how long nodes of a node group may be gone or NotReady
+	// before the group is DEGRADED.
+	NodegroupUnhealthy time.Duration
+	// NodeRepair is how long a node is NotReady before node auto repair replaces it.
+	NodeRepair time.Duration
+	// NodeDrain is how long pods may hold up the end of their node.
+	NodeDrain time.Duration
+	// NodegroupDrain is the same while the node's whole group is deleted.
+	NodegroupDrain time.Duration
+	// AddonApplying is the least time an add-on stays CREATING or UPDATING, and
+	// AddonUnhealthy how long its pods may be missing before it is DEGRADED.
+	AddonApplying, AddonUnhealthy time.Duration
 	// ClusterUpdating is the least time an update of a cluster stays InProgress.
 	ClusterUpdating time.Duration
-	// InstancePending is how long an instance boots.
+	// FargateProfileCreating and FargateProfileDeleting are the least times a Fargate
+	// profile stays CREATING and DELETING.
+	FargateProfileCreating, FargateProfileDeleting time.Duration
+	// FargateProfileTimeout is how long a Fargate profile is tried to be made before it
+	// is CREATE_FAILED.
+	FargateProfileTimeout time.Duration
+	// InstancePending is how long an instance is pending.
 	InstancePending time.Duration
+	// InstanceBoot is how long a running instance takes until cloud-init begins.
+	InstanceBoot time.Duration
+	// PodStart is how long a pod's containers take to start: their images are pulled.
+	PodStart time.Duration
+	// GuestPatience divides what the programs of an instance wait between their
+	// attempts, which on AWS take minutes.
+	GuestPatience int
+	// GuestDial is how long a program of an instance waits for an answer to its first
+	// packet before it says that it timed out.
+	GuestDial time.Duration
 	// InstanceShuttingDown is how long an instance takes to stop or terminate.
 	InstanceShuttingDown time.Duration
 	// InstanceTerminatedVisible is how long a terminated instance is still described.
@@ -38,32 +66,66 @@ type Timing struct {
 	EndpointPending time.Duration
 	// EndpointDeleting is how long either takes to be deleted.
 	EndpointDeleting time.Duration
+	// LoadBalancerProvisioning is how long a load balancer takes to become active.
+	LoadBalancerProvisioning time.Duration
 	// PeeringOverVisible is how long a peering connection that was deleted,
 	// rejected, failed or expired is still described.
 	PeeringOverVisible time.Duration
 }
 
-// Fast passes through states as quickly as they are true.
+// Fast passes through states as quickly as they are true; what cannot become true
+// any more is given up after a short patience.
 func Fast() Timing {
 	return Timing{
 		Name:                      "fast",
-		NodegroupTimeout:          2 * time.Minute,
+		NodegroupTimeout:          time.Minute,
+		NodegroupUnhealthy:        10 * time.Second,
+		NodeRepair:                15 * time.Second,
+		NodeDrain:                 time.Minute,
+		NodegroupDrain:            2 * time.Second,
+		AddonUnhealthy:            3 * time.Second,
+		FargateProfileTimeout:     time.Minute,
+		GuestPatience:             20,
+		GuestDial:                 500 * time.Millisecond,
 		InstanceTerminatedVisible: time.Hour,
 		NATGatewayDeletedVisible:  time.Hour,
 		PeeringOverVisible:        2 * time.Hour,
 	}
 }
 
-// AWS has durations like those seen on AWS.
+// AWS has durations like those seen on AWS. Their sources, where AWS states them:
+//
+//   - NodeDrain: 15 minutes,
+//     https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+//   - NodegroupDrain: 5 minutes,
+//     https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
+//   - NodegroupTimeout: users report 21 to 25 minutes,
+//     https://github.com/hashicorp/terraform-provider-aws/issues/29416
+//   - NodeRepair: https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
+//
+// The others are what users see, from memory.
 func AWS() Timing {
 	return Timing{
 		Name:                      "aws",
 		ClusterCreating:           9 * time.Minute,
 		ClusterDeleting:           3 * time.Minute,
 		NodegroupCreating:         90 * time.Second,
-		NodegroupTimeout:          25 * time.Minute,
+		NodegroupTimeout:          24 * time.Minute,
+		NodegroupUnhealthy:        10 * time.Minute,
+		NodeRepair:                30 * time.Minute,
+		NodeDrain:                 15 * time.Minute,
+		NodegroupDrain:            5 * time.Minute,
+		AddonApplying:             20 * time.Second,
+		AddonUnhealthy:            5 * time.Minute,
 		ClusterUpdating:           3 * time.Minute,
+		FargateProfileCreating:    90 * time.Second,
+		FargateProfileDeleting:    2 * time.Minute,
+		FargateProfileTimeout:     10 * time.Minute,
 		InstancePending:           15 * time.Second,
+		InstanceBoot:              20 * time.Second,
+		PodStart:                  4 * time.Second,
+		GuestPatience:             1,
+		GuestDial:                 5 * time.Second, // programs have 30 s and more, in which they do nothing else
 		InstanceShuttingDown:      30 * time.Second,
 		InstanceTerminatedVisible: time.Hour,
 		NATGatewayPending:         90 * time.Second,
@@ -71,6 +133,7 @@ func AWS() Timing {
 		NATGatewayDeletedVisible:  time.Hour,
 		EndpointPending:           45 * time.Second,
 		EndpointDeleting:          30 * time.Second,
+		LoadBalancerProvisioning:  2 * time.Minute,
 		PeeringOverVisible:        2 * time.Hour,
 	}
 }

@@ -16,6 +16,8 @@ type Resolution struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// By says whose answer it is.
 	By string `json:"by,omitempty"`
+	// Silent says that no server answered: the client waits until it gives up.
+	Silent bool `json:"silent,omitempty"`
 	// Private says that only this VPC gets it.
 	Private     bool         `json:"private,omitempty"`
 	Explanation *Explanation `json:"explanation,omitempty"`
@@ -57,7 +59,13 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 		r.By = fmt.Sprintf("%s, by the DNS server %s of the DHCP options of %s", r.By, v.Resolvers[0], v.ID)
 		return r
 	}
+	if f := s.dnsFault(from, v.ID); f != nil {
+		r = r.fail(KindFault, f.ID, "Amazon's DNS server does not answer: %s", f.Text)
+		r.Explanation.Code, r.Silent = CodeFault, true
+		return r
+	}
 	if !v.DNSSupport {
+		r.Silent = true
 		return r.fail(KindVPC, v.ID, "enableDnsSupport of %s is off: nothing resolves there", v.ID)
 	}
 	if done, ok := s.inside(r, n, v, zone); ok {

@@ -31,6 +31,11 @@ func (s *Snapshot) fix(v *Verdict, x *Explanation) string {
 			verb = "authorize-security-group-egress"
 		}
 		return fmt.Sprintf("aws ec2 %s --group-id %s --ip-permissions '%s'", verb, x.Groups[0], permission(x))
+	case CodeFault:
+		if f, ok := get[*Fault](s, x.Component); ok {
+			return f.Fix
+		}
+		return ""
 	case CodeACL:
 		return s.fixACL(x)
 	case CodeNoRoute:
@@ -215,6 +220,12 @@ func (s *Snapshot) fixName(from Endpoint, name string, v *Verdict) string {
 	if len(parts) == 2 {
 		service += "." + parts[0]
 	}
+	serviceName := "com.amazonaws." + s.region + "." + service
+	for _, e := range s.topology.endpoints {
+		if e.VPC == here.ID && e.Service == serviceName && e.Type == InterfaceEndpoint && len(e.PrivateNames) == 0 {
+			return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --private-dns-enabled", e.ID)
+		}
+	}
 	subnet := "SUBNET"
 	for i := range v.Forward {
 		if h := &v.Forward[i]; h.Kind == KindInterface {
@@ -222,8 +233,8 @@ func (s *Snapshot) fixName(from Endpoint, name string, v *Verdict) string {
 			break
 		}
 	}
-	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --private-dns-enabled --vpc-id %s --service-name com.amazonaws.%s.%s --subnet-ids %s",
-		here.ID, s.region, service, subnet)
+	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --private-dns-enabled --vpc-id %s --service-name %s --subnet-ids %s",
+		here.ID, serviceName, subnet)
 }
 
 // fixStore is a gateway endpoint's route to S3 or DynamoDB.

@@ -310,6 +310,9 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 		w.deny(h, Explanation{Code: CodeBadState, State: n.State}, "%s is %s", n.ID, n.State)
 		return
 	}
+	if w.severed(box) {
+		return
+	}
 	own, ok := box.primary(p.src.Is6())
 	switch {
 	case w.reply:
@@ -405,6 +408,9 @@ func (w *walk) gatewayEndpoint(v *VPCEndpoint, p packet) {
 func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	if sn, ok := get[*Subnet](w.s, e.Subnet); ok && e.Subnet != from.ID {
 		p = w.acl(sn, false, p)
+	}
+	if w.severed(e) {
+		return
 	}
 	w.groups(e, false, p)
 	h := w.eniHop(e, "forwards")

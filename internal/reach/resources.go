@@ -102,8 +102,9 @@ type Rule struct {
 
 // Types of interfaces that behave in their own way.
 const (
-	TypeNATGateway  = "nat_gateway"
-	TypeVPCEndpoint = "vpc_endpoint"
+	TypeNATGateway          = "nat_gateway"
+	TypeNetworkLoadBalancer = "network_load_balancer"
+	TypeVPCEndpoint         = "vpc_endpoint"
 )
 
 // An Interface is an elastic network interface.
@@ -150,6 +151,13 @@ func (e *Interface) find(private netip.Addr) (Address, bool) {
 		return Address{Private: private}, true
 	}
 	return Address{}, false
+}
+
+// ungrouped reports whether no security group filters the interface's packets: NAT
+// gateways have none, nor have Network Load Balancers that were made without.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-security-groups.html
+func (e *Interface) ungrouped() bool {
+	return e.Type == TypeNATGateway || e.Type == TypeNetworkLoadBalancer && len(e.Groups) == 0
 }
 
 func (e *Interface) member(group string) bool { return slices.Contains(e.Groups, group) }

@@ -44,6 +44,7 @@ type topology struct {
 	owners    map[string]string      // of the interfaces of NAT gateways and endpoints
 	hostNames []*HostName
 	endpoints []*VPCEndpoint
+	faults    []*Fault
 }
 
 type vpcView struct {
@@ -312,6 +313,8 @@ func (s *Snapshot) shape() *topology {
 				v := view(side.VPC)
 				v.peerings = append(v.peerings, r)
 			}
+		case *Fault:
+			t.faults = append(t.faults, r)
 		case *HostName:
 			t.hostNames = append(t.hostNames, r)
 		case *NATGateway:
@@ -330,6 +333,7 @@ func (s *Snapshot) shape() *topology {
 		}
 		slices.SortFunc(v.peerings, func(a, b *Peering) int { return strings.Compare(a.ID, b.ID) })
 	}
+	slices.SortFunc(t.faults, func(a, b *Fault) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(t.hostNames, func(a, b *HostName) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.endpoints, func(a, b *VPCEndpoint) int { return strings.Compare(a.ID, b.ID) })
 	return t

@@ -47,6 +47,7 @@ const (
 	KindInternet        = "internet"      // an address outside
 	KindLocalService    = "local-service" // metadata, DNS, time: answered by the host
 	KindName            = "name"
+	KindFault           = "fault" // what is broken on purpose
 )
 
 // Directions of filters.
@@ -155,4 +156,6 @@ const (
 	CodeNoPath                = "NO_PATH"
 	// CodeName is Drydock's own: Reachability Analyzer knows no names.
 	CodeName = "NAME_NOT_RESOLVED"
+	// CodeFault is Drydock's own, too: something is broken on purpose.
+	CodeFault = "FAULT"
 )

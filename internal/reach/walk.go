@@ -108,6 +108,9 @@ func (w *walk) eniHop(e *Interface, note string) Hop {
 
 // leave is a packet going out of an interface.
 func (w *walk) leave(e *Interface, p packet) {
+	if !p.dst.IsLinkLocalUnicast() && w.severed(e) { // the instance's host still answers
+		return
+	}
 	w.groups(e, true, p)
 	w.send(e, p)
 }
@@ -115,7 +118,7 @@ func (w *walk) leave(e *Interface, p packet) {
 // groups passes the security groups of an interface. A denial does not end the
 // walk: what else is in the way is worth knowing.
 func (w *walk) groups(e *Interface, egress bool, p packet) {
-	if e.Type == TypeNATGateway { // has none
+	if e.ungrouped() {
 		return
 	}
 	h := Hop{Kind: KindSecurityGroup, Direction: direction(egress), Interface: e.ID, VPC: e.VPC}
@@ -238,6 +241,9 @@ func (w *walk) enter(e *Interface, from string, p packet) {
 
 // arrive is a packet at the interface that has its destination address.
 func (w *walk) arrive(e *Interface, p packet) {
+	if w.severed(e) {
+		return
+	}
 	if i := w.translated(e); i >= 0 {
 		w.untranslate(i, e, p)
 		return
@@ -310,12 +316,18 @@ func (w *walk) service(e *Interface, p packet) bool {
 	switch {
 	case p.dst == netip.AddrFrom4([4]byte{169, 254, 169, 254}) || p.dst == netip.MustParseAddr("fd00:ec2::254"):
 		h.Note = "instance metadata"
+		if w.unanswered(h, e, false) {
+			return true
+		}
 	case p.dst == netip.AddrFrom4([4]byte{169, 254, 169, 123}) || p.dst == netip.MustParseAddr("fd00:ec2::123"):
 		h.Note = "time"
 	case w.s.resolver(e.VPC, p.dst):
 		h.Note = "Amazon's DNS server"
 		if v := w.s.vpc(e.VPC); !v.DNSSupport {
 			w.deny(h, Explanation{Code: CodeNoDestination, Kind: KindVPC, Component: e.VPC}, "enableDnsSupport of %s is off", e.VPC)
+			return true
+		}
+		if w.unanswered(h, e, true) {
 			return true
 		}
 	default:

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,7 +149,8 @@ func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 	return nil
 }
 
-// Update changes the record at k by fn, which receives a private copy.
+// Update changes the record at k by fn, which receives a private copy. A change
+// to what it is already writes nothing, so no reconciler is woken by it.
 // ErrNotFound if it is not there.
 func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	e, ok := tx.get(c.name(), path(k))
@@ -162,7 +164,14 @@ func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	if err := fn(&v); err != nil {
 		return err
 	}
-	return c.Put(tx, k, v)
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding %s %s: %w", c.name(), k, err)
+	}
+	if !bytes.Equal(raw, e.raw) {
+		tx.put(c.name(), path(k), raw)
+	}
+	return nil
 }
 
 // Delete removes the record at k. Removing what is not there does nothing.

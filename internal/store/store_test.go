@@ -81,6 +81,17 @@ func TestCollection(t *testing.T) {
 	if diff := cmp.Diff(thing{Name: "a", Count: 1, Tags: map[string]string{"x": "y"}}, got); err != nil || diff != "" {
 		t.Fatalf("%v %s", err, diff)
 	}
+	revision := func() int64 {
+		items, err := things.List(s, store.Scope{})
+		if err != nil || len(items) != 1 {
+			t.Fatal(items, err)
+		}
+		return items[0].Revision
+	}
+	before := revision()
+	if err := things.UpdateOne(ctx, s, k, func(v *thing) error { v.Name = "a"; return nil }); err != nil || revision() != before {
+		t.Fatalf("a change to what it is already: revision %d after %d, %v", revision(), before, err)
+	}
 	boom := errors.New("boom")
 	err = update(func(tx *store.Tx) error {
 		things.Delete(tx, k)

@@ -1,0 +1,249 @@
+// Package fault says what its user breaks on purpose, with `drydock fault`: which
+// instances, zones, pools of capacity, API operations and local services of a VPC
+// fail for now, and how.
+//
+// A [Fault] is one such rule and a [Set] the rules in force, which answers whoever
+// has to fail: the front door, EC2's launches, the network of guests. The package
+// is pure: it stores nothing and does nothing by itself. internal/app keeps the
+// rules in the store and hands out the Set; anything may import this package.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Kind says what fails.
+type Kind string
+
+// The kinds of faults.
+const (
+	Terminate Kind = "terminate" // an instance ends, without its user having asked for it
+	Stop      Kind = "stop"      // an instance is powered off
+	Isolate   Kind = "isolate"   // nothing that an instance sends or is sent arrives
+	Zone      Kind = "zone"      // an availability zone is out
+	Capacity  Kind = "capacity"  // EC2 has no instances to give
+	Throttle  Kind = "throttle"  // calls of the API are too many
+	Latency   Kind = "latency"   // calls of the API take longer
+	Error     Kind = "error"     // calls of the API fail
+	IMDS      Kind = "imds"      // an instance's metadata service does not answer
+	DNS       Kind = "dns"       // AmazonProvidedDNS does not answer
+)
+
+// Kinds returns all kinds.
+func Kinds() []Kind {
+	return []Kind{Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS}
+}
+
+// Once reports whether a fault of this kind happens and is over, so that it is in
+// force only until then.
+func (k Kind) Once() bool { return k == Terminate || k == Stop }
+
+// API reports whether a fault of this kind is of calls of the API.
+func (k Kind) API() bool { return k == Throttle || k == Latency || k == Error }
+
+// A Fault is one thing that is broken on purpose. Which fields count depends on
+// its kind; Check tells.
+type Fault struct {
+	ID      string    `json:"id"` // F-0123abcd
+	Kind    Kind      `json:"kind"`
+	Account string    `json:"account"`
+	Region  string    `json:"region"`
+	Since   time.Time `json:"since"`
+	// Until is when it mends itself; zero: when it is cleared. A Terminate or Stop
+	// happens then.
+	Until time.Time `json:"until,omitzero"`
+
+	// Instance is what Terminate, Stop, Isolate and IMDS are of, and DNS unless VPC is.
+	Instance string `json:"instance,omitempty"`
+	VPC      string `json:"vpc,omitempty"`
+	// Zone is a zone's name, of Zone and, as a pattern, of Capacity.
+	Zone string `json:"zone,omitempty"`
+	// InstanceType and CapacityType are patterns, of Capacity: m5.*, spot. An empty
+	// pattern means any.
+	InstanceType string `json:"instanceType,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
+
+	// Operation is a pattern of SERVICE:OPERATION, as in IAM policies.
+	Operation string `json:"operation,omitempty"`
+	// Principal is a pattern of the ARN of the caller, or of its role; empty: all.
+	Principal string `json:"principal,omitempty"`
+	// Percent of the calls fail; 0 means all.
+	Percent float64 `json:"percent,omitempty"`
+	// Count of calls fail, then it is over; 0 means all. Used is how many have.
+	Count int64 `json:"count,omitempty"`
+	Used  int64 `json:"used,omitempty"`
+	// Delay is how much longer a call takes.
+	Delay time.Duration `json:"delay,omitempty"`
+	// Code, Message and Status are the error's; empty: what the service says when it
+	// fails inside.
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	Status  int    `json:"status,omitempty"`
+}
+
+// Limits of a fault's parts.
+const (
+	// MaxPerRegion is how many faults an account may have in a region.
+	MaxPerRegion = 256
+	// MaxDelay is the longest Delay.
+	MaxDelay   = 5 * time.Minute
+	maxPattern = 256
+	maxMessage = 1024
+	letters    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
+)
+
+// A part is something to say about a fault: required of some kinds, possible for
+// others.
+type part struct {
+	name     string
+	set      bool
+	required []Kind
+	possible []Kind
+}
+
+// Check reports what is wrong with a fault as its user describes it.
+func (f *Fault) Check() error {
+	if !slices.Contains(Kinds(), f.Kind) {
+		return fmt.Errorf("%q is no kind of fault", f.Kind)
+	}
+	api := []Kind{Throttle, Latency, Error}
+	for _, p := range []part{
+		{"instance", f.Instance != "", []Kind{Terminate, Stop, Isolate, IMDS}, []Kind{DNS}},
+		{"VPC", f.VPC != "", nil, []Kind{DNS}},
+		{"zone", f.Zone != "", []Kind{Zone}, []Kind{Capacity}},
+		{"instance type", f.InstanceType != "", nil, []Kind{Capacity}},
+		{"capacity type", f.CapacityType != "", nil, []Kind{Capacity}},
+		{"operation", f.Operation != "", api, nil},
+		{"principal", f.Principal != "", nil, api},
+		{"percentage", f.Percent != 0, nil, api},
+		{"count", f.Count != 0, nil, api},
+		{"delay", f.Delay != 0, []Kind{Latency}, nil},
+		{"error code", f.Code != "", nil, []Kind{Error}},
+		{"error message", f.Message != "", nil, []Kind{Error}},
+		{"HTTP status", f.Status != 0, nil, []Kind{Error}},
+	} {
+		switch required := slices.Contains(p.required, f.Kind); {
+		case required && !p.set:
+			return fmt.Errorf("a fault of kind %s needs: %s", f.Kind, p.name)
+		case p.set && !required && !slices.Contains(p.possible, f.Kind):
+			return fmt.Errorf("a fault of kind %s has no %s", f.Kind, p.name)
+		}
+	}
+	if f.Kind == DNS && (f.Instance == "") == (f.VPC == "") {
+		return errors.New("a fault of kind dns needs an instance or a VPC")
+	}
+	switch {
+	case f.Percent < 0 || f.Percent > 100:
+		return errors.New("a percentage is a number above 0, and 100 at most")
+	case f.Count < 0:
+		return errors.New("a count is 1 or more")
+	case f.Delay < 0 || f.Delay > MaxDelay:
+		return fmt.Errorf("a delay is %v at most", MaxDelay)
+	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
+		return errors.New("the HTTP status of an error is from 400 to 599")
+	case f.Kind.API() && !strings.Contains(f.Operation, ":"):
+		return fmt.Errorf("%q is not SERVICE:OPERATION, as in ec2:RunInstances or ec2:Describe*", f.Operation)
+	case strings.Trim(f.Code, letters) != "":
+		return fmt.Errorf("the error code %q has other characters than letters, digits and dots", f.Code)
+	case len(f.Message) > maxMessage || !printable(f.Message):
+		return fmt.Errorf("an error message is text of %d characters at most", maxMessage)
+	}
+	for _, pattern := range []string{f.Instance, f.VPC, f.Zone, f.InstanceType, f.CapacityType, f.Operation, f.Principal, f.Code} {
+		if len(pattern) > maxPattern || !printable(pattern) {
+			return fmt.Errorf("%.20q is no text of %d characters at most", pattern, maxPattern)
+		}
+	}
+	return nil
+}
+
+// printable reports whether a text can stand in an error of every protocol.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// Target is what fails, for people: i-…, us-east-1a, ec2:Describe*.
+func (f *Fault) Target() string {
+	switch f.Kind {
+	case Capacity:
+		var parts []string
+		for _, p := range []string{f.InstanceType, f.Zone, f.CapacityType} {
+			if p != "" && p != "*" {
+				parts = append(parts, p)
+			}
+		}
+		if len(parts) == 0 {
+			return "all instances"
+		}
+		return strings.Join(parts, " ")
+	case Zone:
+		return f.Zone
+	case Throttle, Latency, Error:
+		return f.Operation
+	}
+	if f.VPC != "" {
+		return f.VPC
+	}
+	return f.Instance
+}
+
+// Details is what else there is to say, for people.
+func (f *Fault) Details() string {
+	var out []string
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	add(f.Delay > 0, "+%v", f.Delay)
+	add(f.Code != "", "%s", f.Code)
+	add(f.Status != 0, "HTTP %d", f.Status)
+	add(f.Percent > 0 && f.Percent < 100, "%g%% of the calls", f.Percent)
+	add(f.Count > 0, "%d of %d calls", f.Used, f.Count)
+	add(f.Principal != "", "of %s", f.Principal)
+	return strings.Join(out, ", ")
+}
+
+// Why names the fault as a cause.
+func (f *Fault) Why() string {
+	return fmt.Sprintf("fault %s (%s %s) set by drydock fault", f.ID, f.Kind, f.Target())
+}
+
+// Fix is the command that ends it.
+func (f *Fault) Fix() string {
+	return "drydock fault clear " + f.ID + " --region " + f.Region + accountFlag(f.Account)
+}
+
+func accountFlag(account string) string {
+	if account == "" || account == "000000000000" {
+		return ""
+	}
+	return " --account " + account
+}
+
+// A Cause is an error that a fault is behind. Clients see Err only.
+type Cause struct {
+	Err   error
+	Fault Fault
+}
+
+// Because returns err with the fault behind it.
+func Because(err error, f *Fault) error { return &Cause{Err: err, Fault: *f} }
+
+func (c *Cause) Error() string { return c.Err.Error() }
+
+// Unwrap returns the error that clients see.
+func (c *Cause) Unwrap() error { return c.Err }
+
+// Of returns the fault behind an error, or nil.
+func Of(err error) *Fault {
+	if c, ok := errors.AsType[*Cause](err); ok {
+		return &c.Fault
+	}
+	return nil
+}

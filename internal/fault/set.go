@@ -1,0 +1,344 @@
+package fault
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// A Set holds the faults in force. Asking one without faults costs an atomic load.
+// Its methods may be called concurrently; those of a nil *Set find nothing.
+type Set struct {
+	clock clock.PassiveClock
+	roll  func() float64 // 0 ≤ roll < 1
+	// counted is told of every use of a fault with a Count.
+	counted func()
+
+	index atomic.Pointer[index] // nil: no faults
+	mu    sync.Mutex            // of Replace
+}
+
+// Config is what a Set is made of. All of it is optional.
+type Config struct {
+	Clock clock.PassiveClock // nil: the real one
+	// Roll decides who is hit of a percentage: 0 ≤ x < 1. nil: at random.
+	Roll func() float64
+	// Counted is told when a fault with a Count was used. It must be quick.
+	Counted func()
+}
+
+// NewSet returns an empty set.
+func NewSet(cfg Config) *Set {
+	s := &Set{clock: cfg.Clock, roll: cfg.Roll, counted: cfg.Counted}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.roll == nil {
+		s.roll = rand.Float64
+	}
+	return s
+}
+
+type place struct{ account, region string }
+
+type index struct{ places map[place]*local }
+
+// local are the faults of one account and region, oldest first.
+type local struct {
+	all       []*rule
+	api       []*rule
+	launches  []*rule            // Zone and Capacity
+	instances map[string][]*rule // by instance
+}
+
+type rule struct {
+	Fault
+	used *atomic.Int64
+}
+
+// Replace makes these the faults in force. What was used of a Count is kept.
+func (s *Set) Replace(faults []Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(faults) == 0 {
+		s.index.Store(nil)
+		return
+	}
+	used := map[string]*atomic.Int64{}
+	if old := s.index.Load(); old != nil {
+		for _, l := range old.places {
+			for _, r := range l.all {
+				used[r.ID] = r.used
+			}
+		}
+	}
+	faults = slices.Clone(faults)
+	slices.SortStableFunc(faults, func(a, b Fault) int { return a.Since.Compare(b.Since) })
+	next := &index{places: map[place]*local{}}
+	for _, f := range faults {
+		r := &rule{Fault: f, used: used[f.ID]}
+		if r.used == nil {
+			r.used = new(atomic.Int64)
+			r.used.Store(f.Used)
+		}
+		p := place{f.Account, f.Region}
+		if next.places[p] == nil {
+			next.places[p] = &local{instances: map[string][]*rule{}}
+		}
+		next.places[p].add(r)
+	}
+	s.index.Store(next)
+}
+
+func (l *local) add(r *rule) {
+	l.all = append(l.all, r)
+	if r.Instance != "" {
+		l.instances[r.Instance] = append(l.instances[r.Instance], r)
+	}
+	switch r.Kind {
+	case Throttle, Latency, Error:
+		l.api = append(l.api, r)
+	case Zone, Capacity:
+		l.launches = append(l.launches, r)
+	}
+}
+
+// in returns the faults of an account and region; nil: none.
+func (s *Set) in(account, region string) *local {
+	if s == nil {
+		return nil
+	}
+	i := s.index.Load()
+	if i == nil {
+		return nil
+	}
+	return i.places[place{account, region}]
+}
+
+// live reports whether a rule is in force now.
+func (s *Set) live(r *rule) bool {
+	return (r.Until.IsZero() || r.Kind.Once() || s.clock.Now().Before(r.Until)) && (r.Count == 0 || r.used.Load() < r.Count)
+}
+
+func (r *rule) copy() *Fault {
+	f := r.Fault
+	f.Used = min(r.used.Load(), max(r.Count, 0))
+	return &f
+}
+
+// List returns the faults of an account and region, oldest first; empty means any.
+func (s *Set) List(account, region string) []Fault {
+	var out []Fault
+	if s == nil {
+		return nil
+	}
+	i := s.index.Load()
+	if i == nil {
+		return nil
+	}
+	for p, l := range i.places {
+		if account != "" && p.account != account || region != "" && p.region != region {
+			continue
+		}
+		for _, r := range l.all {
+			if s.live(r) {
+				out = append(out, *r.copy())
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Fault) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+// Used returns how much of every fault with a Count is used, by ID.
+func (s *Set) Used() map[string]int64 {
+	out := map[string]int64{}
+	if i := s.index.Load(); i != nil {
+		for _, l := range i.places {
+			for _, r := range l.api {
+				if r.Count > 0 {
+					out[r.ID] = min(r.used.Load(), r.Count)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// NoCapacity returns the fault that keeps EC2 from giving an instance of a type in
+// a zone, on demand or spot; nil: there is capacity.
+//
+// That a zone which is out has no capacity is how AWS plays it, too:
+// https://docs.aws.amazon.com/fis/latest/userguide/az-availability-scenario.html
+func (s *Set) NoCapacity(account, region, instanceType, zone, capacityType string) *Fault {
+	l := s.in(account, region)
+	if l == nil {
+		return nil
+	}
+	for _, r := range l.launches {
+		if s.live(r) && anyOr(r.InstanceType, instanceType) && anyOr(r.Zone, zone) && anyOr(r.CapacityType, capacityType) {
+			return r.copy()
+		}
+	}
+	return nil
+}
+
+func anyOr(pattern, name string) bool { return pattern == "" || Match(pattern, name) }
+
+// Instance returns the fault of a kind that is of one instance; nil: none.
+func (s *Set) Instance(k Kind, account, region, id string) *Fault {
+	l := s.in(account, region)
+	if l == nil {
+		return nil
+	}
+	for _, r := range l.instances[id] {
+		if r.Kind == k && s.live(r) {
+			return r.copy()
+		}
+	}
+	return nil
+}
+
+// Network returns the faults that the network of an account and region has:
+// Isolate, Zone and DNS, and those of instances' metadata.
+func (s *Set) Network(account, region string) []Fault {
+	l := s.in(account, region)
+	if l == nil {
+		return nil
+	}
+	var out []Fault
+	for _, r := range l.all {
+		switch r.Kind {
+		case Isolate, Zone, DNS, IMDS:
+			if s.live(r) {
+				out = append(out, *r.copy())
+			}
+		}
+	}
+	return out
+}
+
+// Touching returns the faults that an instance may suffer from: its own, and those
+// of its zone and VPC.
+func (s *Set) Touching(account, region, id, zone, vpc string) []Fault {
+	l := s.in(account, region)
+	if l == nil {
+		return nil
+	}
+	var out []Fault
+	for _, r := range l.all {
+		mine := r.Instance != "" && r.Instance == id || r.Kind == Zone && r.Zone == zone || r.VPC != "" && r.VPC == vpc
+		if mine && s.live(r) {
+			out = append(out, *r.copy())
+		}
+	}
+	return out
+}
+
+// A Call is a call of the API, as far as faults look at it.
+type Call struct {
+	Account, Region string
+	// Services are the names of the service: the SDK's, and IAM's.
+	Services  [2]string
+	Operation string
+	// Principals are the caller's ARN and that of its role, if it has one.
+	Principals [2]string
+}
+
+// An Effect is what becomes of a call.
+type Effect struct {
+	// Delay is how much longer it takes, because of Delayed.
+	Delay   time.Duration
+	Delayed *Fault
+	// Failed is the fault that it fails by; nil: it goes on.
+	Failed *Fault
+}
+
+// Call decides a call, and counts it.
+func (s *Set) Call(c Call) Effect {
+	l := s.in(c.Account, c.Region)
+	if l == nil || len(l.api) == 0 {
+		return Effect{}
+	}
+	var e Effect
+	for _, r := range l.api {
+		if e.Failed != nil && r.Kind != Latency || !s.live(r) || !r.of(c) || r.Percent > 0 && s.roll()*100 >= r.Percent || !s.take(r) {
+			continue
+		}
+		if r.Kind == Latency {
+			e.Delay += r.Delay
+			e.Delayed = r.copy()
+			continue
+		}
+		e.Failed = r.copy()
+	}
+	e.Delay = min(e.Delay, MaxDelay)
+	return e
+}
+
+// of reports whether a fault is of a call.
+func (r *rule) of(c Call) bool {
+	service, operation, _ := strings.Cut(r.Operation, ":")
+	return matchAny(service, c.Services) && Match(operation, c.Operation) && (r.Principal == "" || matchAny(r.Principal, c.Principals))
+}
+
+func matchAny(pattern string, names [2]string) bool {
+	return Match(pattern, names[0]) || names[1] != "" && Match(pattern, names[1])
+}
+
+// take uses one of a rule's calls, if it has any left.
+func (s *Set) take(r *rule) bool {
+	if r.Count == 0 {
+		return true
+	}
+	if r.used.Add(1) > r.Count {
+		return false
+	}
+	if s.counted != nil {
+		s.counted()
+	}
+	return true
+}
+
+// Match reports whether a name matches a pattern, in which * stands for any
+// characters and ? for one. Case does not count, as with IAM's actions. It takes
+// no more than the product of their lengths.
+func Match(pattern, name string) bool {
+	p, n, star, mark := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || lower(pattern[p]) == lower(name[n])):
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+func lower(b byte) byte {
+	if 'A' <= b && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}
