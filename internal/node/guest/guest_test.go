@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,5 +184,58 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s joins without knowing where: %+v", family, cfg)
 			}
 		}
+	})
+}
+
+// FuzzNodeConfig is FuzzParse of what is a NodeConfig in any case.
+func FuzzNodeConfig(f *testing.F) {
+	for _, s := range []string{
+		"{cluster: {name: c, apiServerEndpoint: 'https://x', certificateAuthority: Q0E=, cidr: 10.100.0.0/16}, kubelet: {flags: ['--node-labels=a=b,c=d'], config: {maxPods: 5, registerWithTaints: [{key: a, effect: NoSchedule}]}}}",
+		"{cluster: {cidr: '::/0', certificateAuthority: 7}, featureGates: {InstanceIdNodeName: true}}", "{kubelet: {maxPodsExpression: '(max_enis - 1) * 2', config: {a: {b: {c: [1]}}, evictionHard: {x: 1}}}}", "[]", "null", "&a {x: *a}",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		cfg, err := guest.Parse(node.AL2023, []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: "+spec+"\n"))
+		if cfg == nil || err == nil && (cfg.ClusterName == "" || cfg.Endpoint == "" || cfg.CA == nil) {
+			t.Errorf("%+v, %v", cfg, err)
+		}
+	})
+}
+
+// FuzzTOML is FuzzParse of Bottlerocket's settings.
+func FuzzTOML(f *testing.F) {
+	for _, s := range []string{
+		"[settings.kubernetes]\ncluster-name = 'c'\napi-server = 'https://x'\ncluster-certificate = 'Q0E='\nmax-pods = 7\n[settings.kubernetes.node-labels]\na = 'b'\n[settings.kubernetes.node-taints]\n'k' = 'v:NoSchedule'\n",
+		"settings.kubernetes.max-pods = 1e400\n", "[[settings]]\n", "settings = {kubernetes = {cluster-dns-ip = ['1.1.1.1', 7]}}", "a.b.c.d.e.f = 1979-05-27T07:32:00Z",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cfg, err := guest.Parse(node.Bottlerocket, []byte(text))
+		if cfg == nil || err == nil && (cfg.ClusterName == "" || cfg.Endpoint == "" || cfg.CA == nil) {
+			t.Errorf("%+v, %v", cfg, err)
+		}
+	})
+}
+
+// FuzzKubeletFiles reads the files of a kubelet that a script may have written anyhow.
+func FuzzKubeletFiles(f *testing.F) {
+	f.Add("clusters: [{cluster: {server: 'https://x', certificate-authority: /ca}}]", `{"maxPods": 3, "clusterDNS": ["1"]}`, "Environment='KUBELET_ARGS=--node-labels=a=b --max-pods=5'")
+	f.Add("users: [{user: {exec: {args: [token, -i, c]}}}]", `null`, "Environment=\"KUBELET_EXTRA_ARGS=--register-with-taints=a=b:NoSchedule,c\"")
+	f.Fuzz(func(t *testing.T, kubeconfig, config, args string) {
+		_, _ = guest.FromKubeletFiles(func(name string) ([]byte, error) {
+			switch name {
+			case guest.KubeconfigFile:
+				return []byte(kubeconfig), nil
+			case guest.KubeletConfigFile:
+				return []byte(config), nil
+			case guest.KubeletArgsFile, guest.KubeletExtraFile:
+				return []byte(args), nil
+			case guest.ClusterCAFile:
+				return []byte("CA"), nil
+			}
+			return nil, fs.ErrNotExist
+		})
 	})
 }

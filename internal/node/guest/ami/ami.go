@@ -11,7 +11,7 @@ package ami
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io/fs"
 	"net/http"
 	"path"
 	"sync"
@@ -52,6 +52,7 @@ type Machine struct {
 
 	mu       sync.Mutex
 	services map[string]*service
+	pids     int // given so far
 	journal  []entry
 	kubelet  chan struct{} // signalled when kubelet is to be (re)started or stopped
 }
@@ -92,6 +93,9 @@ func New(in node.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
+	if err := m.FS.Chmod("/tmp", fs.ModeSticky|0o777); err != nil {
+		return nil, err
+	}
 	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
 }
 
@@ -112,8 +116,14 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		return m.journalctl
 	case "curl":
 		return m.curl
+	case "wget":
+		return m.wget
 	case "imds":
 		return m.imds
+	case "aws":
+		return m.aws
+	case "yum", "rpm", "dnf", "amazon-linux-extras":
+		return m.packageManager(name)
 	case "nodeadm":
 		if m.In.AMIFamily == node.AL2023 {
 			return m.nodeadm
@@ -165,13 +175,11 @@ func (m *Machine) Kubelet() (*guest.Config, error) {
 	}
 	cfg, err := guest.FromKubeletFiles(m.FS.ReadFile)
 	if err != nil {
-		m.Log("kubelet", fmt.Sprintf("E%s run.go:74] \"command failed\" err=%q", m.klogTime(), err))
+		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
 		m.setState("kubelet", restarting)
 	}
 	return cfg, err
 }
-
-func (m *Machine) klogTime() string { return m.world.Clock.Now().UTC().Format("0102 15:04:05.000000") }
 
 // wait sleeps between the attempts of a program.
 func (m *Machine) wait(ctx context.Context, d time.Duration) bool {

@@ -262,6 +262,9 @@ func TestPrograms(t *testing.T) {
 		{"an option", "curl --none x", "curl: option --none: is unknown\ncurl: try 'curl --help' or 'curl --manual' for more information\n", 2},
 		{"a file", "cd /tmp; curl -sO https://busy.example/a/f; cat f", "busy", 0},
 		{"another protocol", "curl file:///etc/passwd", "curl: (3) URL using bad/illegal format or missing URL\n", 3},
+		{"wget", "wget -qO- --header 'X-aws-ec2-metadata-token: token' http://169.254.169.254/latest/meta-data/mac; echo; cd /tmp; wget -q -O f --method PUT http://169.254.169.254/latest/api/token; cat f", "0a:00:00:00:00:01\ntoken", 0},
+		{"wget without a way", "wget https://nowhere.example/x; echo $?; wget https://slow.example/x; echo $?; wget https://busy.example/x; echo $?; wget -q https://busy.example/x; echo $?; wget --none; echo $?; wget -q -O /none/x http://169.254.169.254/latest/api/token --method=PUT",
+			"wget: unable to resolve host address ‘nowhere.example’\n4\nConnection timed out\n4\nERROR 503: Service Unavailable.\n8\n8\nwget: unrecognized option '--none'\nUsage: wget [OPTION]... [URL]...\n\nTry `wget --help' for more options.\n2\n/none/x: No such file or directory\n", 3},
 		{"a unit that is none", "systemctl start nginx; systemctl status nginx", "Failed to start nginx.service: Unit nginx.service not found.\nUnit nginx.service could not be found.\n", 4},
 		{"a unit of one's own", "touch /etc/systemd/system/mine.service; systemctl enable --now mine && systemctl is-active mine", "active\n", 0},
 		{"kubelet's version", "kubelet --version", "Kubernetes v1.32.11\n", 0},
@@ -280,3 +283,31 @@ func TestPrograms(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// FuzzPrograms runs the image's programs with whatever arguments.
+func FuzzPrograms(f *testing.F) {
+	for _, s := range []string{
+		"systemctl enable --now x", "systemctl show -p A,B --value sshd", "journalctl -u kubelet -n5 -o json --since '2 min ago'", "journalctl -xeu kubelet", "curl -sSfL -H 'a: b' -d @/etc/passwd -w '%{http_code}' -o /tmp/x http://169.254.169.254/",
+		"imds latest/meta-data/mac", "aws ec2 describe-tags --filters Name=a,Values=b,c", "yum install -y a-b", "dnf -q update", "rpm -qa", "amazon-linux-extras install a=b", "nodeadm init", "/etc/eks/bootstrap.sh c --kubelet-extra-args '--max-pods=3' --b64-cluster-ca Q0E= --apiserver-endpoint https://x",
+		"service sshd restart", "kubelet --version", "/opt/aws/bin/cfn-signal --region=x",
+	} {
+		f.Add(s, true)
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, line string, old bool) {
+		family := node.AL2023
+		if old {
+			family = node.AL2
+		}
+		w := newWorld(t, family, func(w *world) {
+			w.Patience = 1 << 30
+			w.World.Clock = clocktesting.NewFakeClock(time.Unix(1700000000, 0))
+			w.HTTP = transport(func(req *http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded })
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		late := time.AfterFunc(10*time.Second, func() { panic("a program that does not end: " + line) })
+		defer late.Stop()
+		_, _ = shell.Run(ctx, shell.Job{FS: w.FS, Script: []byte(line), Name: "s", Stdout: io.Discard, Stderr: io.Discard, Outside: w.Outside, MaxCommands: 50})
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -35,12 +36,17 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 
 // Programs are the names of what the image has beyond the shell's own programs.
 func (m *Machine) Programs() []string {
-	out := []string{"systemctl", "service", "journalctl", "curl", "imds", "cfn-signal"}
+	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws", "cfn-signal"}
 	if m.In.KubeletVersion != "" {
 		out = append(out, "kubelet")
 	}
 	if m.In.AMIFamily == node.AL2023 {
 		out = append(out, "nodeadm")
+	}
+	for _, name := range []string{"yum", "dnf", "rpm", "amazon-linux-extras"} {
+		if m.packageManager(name) != nil {
+			out = append(out, name)
+		}
 	}
 	return out
 }
@@ -241,6 +247,12 @@ func curlError(err error, u *url.URL) (int, string) {
 		return 28, fmt.Sprintf("Failed to connect to %s port %s: Connection timed out", u.Hostname(), port)
 	}
 	return 7, fmt.Sprintf("Failed to connect to %s port %s: %s", u.Hostname(), port, "Connection refused")
+}
+
+// aws is the AWS CLI, which calls as the instance's role.
+func (m *Machine) aws(ctx context.Context, c *shell.Call) int {
+	cli := &awscli.CLI{Metadata: m.world.Metadata, HTTP: roundTripper(m.roundTrip), Now: m.world.Clock.Now, Wait: m.wait}
+	return cli.Run(ctx, c)
 }
 
 // imds is the helper of EKS images that asks the metadata service by version 2.

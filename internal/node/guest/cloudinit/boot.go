@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
@@ -183,9 +184,9 @@ func (b *boot) run(ctx context.Context, userData []byte, first bool) {
 	}
 	b.stage("modules:final")
 	if first {
-		for _, f := range cfg.WriteFiles {
+		for i, f := range cfg.WriteFiles {
 			if f.Defer {
-				b.writeFile(f)
+				b.writeFile(i, f)
 			}
 		}
 		for _, p := range parts {
@@ -210,9 +211,9 @@ func (p *Part) scriptName() string {
 
 // apply does the modules that write files.
 func (b *boot) apply(cfg *cloudConfig) {
-	for _, f := range cfg.WriteFiles {
+	for i, f := range cfg.WriteFiles {
 		if !f.Defer {
-			b.writeFile(f)
+			b.writeFile(i, f)
 		}
 	}
 	users, keepDefault := cfg.userList()
@@ -231,7 +232,14 @@ func (b *boot) apply(cfg *cloudConfig) {
 	}
 }
 
-func (b *boot) writeFile(f writeFile) {
+func (b *boot) writeFile(n int, f writeFile) {
+	if f.Path == "" {
+		b.warn("cc_write_files.py", "No path provided to write for entry %d in module write-files", n+1)
+		return
+	}
+	if _, ok := encoding(f.Encoding); !ok {
+		b.warn("cc_write_files.py", "Unknown encoding type %s, assuming text/plain", strings.ToLower(strings.TrimSpace(f.Encoding)))
+	}
 	if err := f.write(b.FS); err != nil {
 		b.moduleFailed("write-files", f.Path, err)
 	}

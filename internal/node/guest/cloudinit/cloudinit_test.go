@@ -112,6 +112,39 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzConfig is FuzzParse of what is a cloud-config in any case.
+func FuzzConfig(f *testing.F) {
+	for _, s := range []string{
+		"write_files: [{path: /a, content: x, encoding: gz+b64, permissions: 0644, owner: ec2-user, append: true, defer: true}]", "runcmd: [[a, 1, true], b, null]\nbootcmd: c",
+		"users: [default, {name: x, ssh_authorized_keys: [k]}, {name: 'a:b'}]\nssh_authorized_keys: [k]\nhostname: h", "a: &a [*a]", "runcmd: {a: b}", "x: &x [1,2]\ny: [*x, *x]\nruncmd: *x", "write_files: 7", "? [a]\n: b", "fqdn: {}",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		host, _ := newHost(t)
+		host.Run = func(context.Context, string, []string, io.Writer) (int, []string, error) { return 0, nil, nil }
+		if _, err := cloudinit.Boot(t.Context(), host, []byte("#cloud-config\n"+text), true); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzMIME is FuzzParse of what is a multipart message in any case.
+func FuzzMIME(f *testing.F) {
+	f.Add("text/x-shellscript", "base64", "IyEvYmluL3No", "inner")
+	f.Add("multipart/mixed; boundary=inner", "", "--inner\nContent-Type: text/cloud-config\n\nruncmd: [a]\n--inner--", "inner")
+	f.Add("text/plain; charset=\"x", "quoted-printable", "#!/bin/sh", "../../etc/passwd")
+	f.Fuzz(func(t *testing.T, mediaType, encoding, body, filename string) {
+		host, _ := newHost(t)
+		host.Run = func(context.Context, string, []string, io.Writer) (int, []string, error) { return 0, nil, nil }
+		data := "Content-Type: multipart/mixed; boundary=b\nMIME-Version: 1.0\n\n--b\nContent-Type: " + mediaType + "\nContent-Transfer-Encoding: " + encoding +
+			"\nContent-Disposition: attachment; filename=\"" + filename + "\"\n\n" + body + "\n--b--\n"
+		if _, err := cloudinit.Boot(t.Context(), host, []byte(data), true); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // newHost returns a machine whose scripts run in this process, and its console.
 func newHost(t testing.TB) (cloudinit.Host, *bytes.Buffer) {
 	t.Helper()

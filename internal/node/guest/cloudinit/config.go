@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/drydock-dev/drydock/internal/node/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
 
@@ -116,34 +117,26 @@ func commandScript(commands []any) ([]byte, error) {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func (w *writeFile) write(files *vfs.FS) error {
-	if !path.IsAbs(w.Path) {
-		return fmt.Errorf("the path %q is not absolute", w.Path)
-	}
+	name := path.Join("/", w.Path)
 	data := []byte(w.Content)
-	for encoding := range strings.SplitSeq(w.Encoding, "+") {
-		switch strings.ToLower(encoding) {
-		case "", "text/plain":
-		case "b64", "base64":
-			decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(w.Content), ""))
-			if err != nil {
-				return fmt.Errorf("%s: %w", w.Path, err)
-			}
-			data = decoded
-		case "gz", "gzip":
-		default:
-			return fmt.Errorf("Unknown encoding type %s, assuming text/plain", encoding) //nolint:staticcheck // cloud-init's text
+	kind, _ := encoding(w.Encoding)
+	if strings.Contains(kind, "b64") {
+		decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(w.Content), ""))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
+		data = decoded
 	}
-	if strings.Contains(w.Encoding, "gz") {
+	if strings.Contains(kind, "gz") {
 		p := &parser{left: maxDecompressed}
 		plain, err := p.gunzip(data)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.Path, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		data = plain
 	}
 	if w.Append {
-		old, err := files.ReadFile(w.Path)
+		old, err := files.ReadFile(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -153,39 +146,48 @@ func (w *writeFile) write(files *vfs.FS) error {
 	switch p := w.Permissions.(type) {
 	case string:
 		if n, err := strconv.ParseUint(strings.TrimPrefix(p, "0o"), 8, 32); err == nil {
-			perm = fs.FileMode(n)
+			perm = vfs.FileMode(0, uint32(n)&0o7777) //nolint:gosec // twelve bits
 		}
 	case float64: // YAML read 0644 as a number
-		perm = fs.FileMode(uint32(p))
+		perm = vfs.FileMode(0, uint32(p)&0o7777)
 	}
-	if err := files.MkdirAll(path.Dir(w.Path), 0o755); err != nil {
+	if err := files.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	if err := files.WriteFile(w.Path, data, perm.Perm()); err != nil {
+	if err := files.WriteFile(name, data, perm.Perm()); err != nil {
 		return err
 	}
-	if err := files.Chmod(w.Path, perm.Perm()); err != nil {
+	if err := files.Chmod(name, perm); err != nil {
 		return err
 	}
-	if owner, _, _ := strings.Cut(w.Owner, ":"); owner != "" && owner != "root" {
-		uid, ok := userID(files, owner)
-		if !ok {
-			return fmt.Errorf("OSError: Unknown user or group: %q", owner) //nolint:staticcheck // cloud-init's text
-		}
-		return files.Chown(w.Path, uid, uid)
+	// The owner is set last, root as well, which takes a set-user-ID bit away again:
+	// https://github.com/canonical/cloud-init/blob/main/cloudinit/config/cc_write_files.py
+	owner, _, _ := strings.Cut(w.Owner, ":")
+	if owner == "" || owner == "root" {
+		return files.Chown(name, 0, 0)
 	}
-	return nil
+	u, ok := accounts.FindUser(files, owner)
+	if !ok {
+		return fmt.Errorf("OSError: Unknown user or group: %q", owner) //nolint:staticcheck // cloud-init's text
+	}
+	return files.Chown(name, u.UID, u.GID)
 }
 
-func userID(files *vfs.FS, name string) (int, bool) {
-	b, _ := files.ReadFile("/etc/passwd") // without it nobody is known
-	for line := range strings.Lines(string(b)) {
-		if p := strings.Split(line, ":"); len(p) > 2 && p[0] == name {
-			n, err := strconv.Atoi(p[2])
-			return n, err == nil
-		}
+// encoding reads how the content of a file is encoded: gz, b64, gz+b64, or not at all.
+// False: cloud-init does not know it, and takes the content as it is.
+// https://github.com/canonical/cloud-init/blob/main/cloudinit/config/cc_write_files.py
+func encoding(name string) (string, bool) {
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "gz", "gzip":
+		return "gz", true
+	case "gz+base64", "gzip+base64", "gz+b64", "gzip+b64":
+		return "gz+b64", true
+	case "b64", "base64":
+		return "b64", true
+	case "", "text/plain":
+		return "", true
 	}
-	return 0, false
+	return "", false
 }
 
 // A user is an entry of users that is not just "default".
@@ -222,40 +224,29 @@ func (c *cloudConfig) userList() (users []user, keepDefault bool) {
 	return users, keepDefault
 }
 
-// nextID is the first free ID of ordinary users.
-func nextID(passwd []byte) int {
-	next := 1000
-	for line := range strings.Lines(string(passwd)) {
-		if p := strings.Split(line, ":"); len(p) > 2 {
-			if n, err := strconv.Atoi(p[2]); err == nil && n >= next && n < 60000 {
-				next = n + 1
-			}
-		}
-	}
-	return next
-}
-
 // addUser makes a user if it is not there, and authorizes keys for it.
 func addUser(files *vfs.FS, name string, keys []string) error {
 	if name == "" || strings.ContainsAny(name, ":/\n ") || len(name) > 32 {
 		return fmt.Errorf("invalid user name %q", name)
 	}
-	uid, ok := userID(files, name)
 	home := "/home/" + name
 	if name == "root" {
 		home = "/root"
 	}
+	u, ok := accounts.FindUser(files, name)
 	if !ok {
-		passwd, err := files.ReadFile("/etc/passwd")
-		if err != nil {
+		u = accounts.User{Name: name, UID: accounts.NextUID(files, false), Home: home, Shell: "/bin/bash"}
+		u.GID = u.UID
+		if err := accounts.PutUser(files, u); err != nil {
 			return err
 		}
-		uid = nextID(passwd)
-		line := fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", name, uid, uid, home)
-		if err := files.WriteFile("/etc/passwd", append(passwd, line...), 0o644); err != nil {
-			return err
+		if _, ok := accounts.FindGroup(files, name); !ok {
+			if err := accounts.PutGroup(files, accounts.Group{Name: name, GID: u.GID}); err != nil {
+				return err
+			}
 		}
 	}
+	uid := u.UID
 	if err := files.MkdirAll(home+"/.ssh", 0o700); err != nil {
 		return err
 	}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"runtime/debug"
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/node/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
@@ -121,6 +123,10 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	if err != nil {
 		return 1, true
 	}
+	args, finish := call.Args, (func([]byte) int)(nil)
+	if path.Base(args[0]) == "aws" {
+		args, finish = awscli.Front(call)
+	}
 	image := files.Image()
 	answer := make(chan *answerMessage, 1)
 	c.mu.Lock()
@@ -129,7 +135,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	c.answers[id] = answer
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
-		ID: id, Args: call.Args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
 	}}); err != nil {
 		return 1, true
 	}
@@ -138,8 +144,11 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		if err := files.Apply(a.Changes); err != nil {
 			fmt.Fprintln(call.Stderr, err)
 		}
-		_, _ = call.Stdout.Write(a.Stdout) // nobody may read on
-		_, _ = call.Stderr.Write(a.Stderr)
+		_, _ = call.Stderr.Write(a.Stderr) // nobody may read on
+		if finish != nil && a.Found && a.Status == 0 {
+			return finish(a.Stdout), true
+		}
+		_, _ = call.Stdout.Write(a.Stdout)
 		return a.Status, a.Found
 	case <-ctx.Done():
 		return 1, true

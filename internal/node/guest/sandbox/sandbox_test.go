@@ -104,7 +104,7 @@ func TestManyProgramsAtOnce(t *testing.T) {
 
 // Whatever a script does to its interpreter, the next one runs.
 func TestRunawaysAreKilled(t *testing.T) {
-	p := newPool(t, sandbox.Config{Timeout: 20 * time.Second})
+	p := newPool(t, sandbox.Config{Timeout: 30 * time.Second})
 	for name, tc := range map[string]struct {
 		script string
 		want   error
@@ -198,5 +198,25 @@ func BenchmarkRun(b *testing.B) {
 		if _, _, err := run(b, p, f, "set -e; x=1; echo $x > /tmp/x", nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What --query makes of an answer is made in the child, however much it is.
+func TestQueriesOfTheAWSCLIRunInTheChild(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	var asked []string
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		asked = c.Args
+		fmt.Fprintln(c.Stdout, `{"a": [1, {"b": "x"}]}`)
+		return 0, true
+	}
+	out, res, err := run(t, p, newFS(t), "aws ec2 describe-tags --query 'a[1].b' --output text --filters Name=a,Values=b; aws ec2 describe-tags --query 'a[' 2>&1 | grep -c 'Bad value for --query'", outside)
+	if err != nil || res.Status != 0 || out != "x\n1\n" || strings.Join(asked, " ") != "aws ec2 describe-tags --output json" {
+		t.Errorf("%q, %q, %+v, %v", out, asked, res, err)
+	}
+	impatient := newPool(t, sandbox.Config{Timeout: 2 * time.Second})
+	out, _, err = run(t, impatient, newFS(t), `q='[@,@]'; for i in $(seq 60); do q="$q|[@,@]"; done; aws ec2 describe-tags --query "$q"`, outside)
+	if !errors.Is(err, sandbox.ErrKilled) && !errors.Is(err, sandbox.ErrTimeout) {
+		t.Errorf("%.100q, %v", out, err)
 	}
 }

@@ -2,6 +2,8 @@
 // over the machine's file system, with the commands that user data uses written in
 // Go. Nothing of the host is reached: no process is started, no file is opened.
 //
+// Every command stands in the file of its name; commands.go lists them all.
+//
 // What the machine does beyond its files (services, the network, joining a
 // cluster) is behind Job.Outside. Scripts are untrusted: their commands and time
 // are bounded here, their memory by package sandbox, in whose process they run.
@@ -15,17 +17,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
 	"mvdan.cc/sh/v3/syntax"
 
@@ -138,6 +137,7 @@ type machine struct {
 	pipes  substitutions
 
 	functions sync.Map // names of the shell functions that scripts declare
+	sources   sync.Map // texts that source reads, by file
 
 	mu      sync.Mutex
 	unknown []string
@@ -161,76 +161,6 @@ func (m *machine) missing(name string) {
 	if !slices.Contains(m.unknown, name) && len(m.unknown) < maxUnknown {
 		m.unknown = append(m.unknown, name)
 	}
-}
-
-// A Call is one command being run.
-type Call struct {
-	Args           []string // with its name
-	FS             *vfs.FS
-	Dir            string
-	User           string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-
-	m   *machine
-	env expand.Environ
-}
-
-// NewCall returns a call of a program outside, for those who run such programs in
-// another place than the shell.
-func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
-
-// Getenv returns an environment variable, empty if it is not there.
-func (c *Call) Getenv(name string) string {
-	if c.env == nil {
-		return ""
-	}
-	return c.env.Get(name).String()
-}
-
-// Environ returns the exported variables as KEY=value, sorted.
-func (c *Call) Environ() []string {
-	var out []string
-	if c.env != nil {
-		c.env.Each(func(name string, v expand.Variable) bool {
-			if v.Exported && v.Kind == expand.String && !strings.Contains(name, " ") {
-				out = append(out, name+"="+v.Str)
-			}
-			return true
-		})
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Path makes a name absolute.
-func (c *Call) Path(name string) string {
-	if name == "" || path.IsAbs(name) {
-		return name
-	}
-	return path.Join(c.Dir, name) + trailingSlash(name)
-}
-
-func trailingSlash(name string) string {
-	if strings.HasSuffix(name, "/") {
-		return "/"
-	}
-	return ""
-}
-
-// Fail prints NAME: message to standard error and returns 1.
-func (c *Call) Fail(format string, args ...any) int {
-	fmt.Fprintf(c.Stderr, "%s: %s\n", path.Base(c.Args[0]), fmt.Sprintf(format, args...))
-	return 1
-}
-
-// reason is what the C library says of an error.
-func reason(err error) string {
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
-		s := errno.Error()
-		return strings.ToUpper(s[:1]) + s[1:]
-	}
-	return err.Error()
 }
 
 // script runs a script's text by the interpreter that its first line names.
@@ -259,11 +189,6 @@ func (m *machine) script(ctx context.Context, c *Call, name string, text []byte,
 	return m.bash(ctx, c, name, text, flags, args)
 }
 
-func (c *Call) shellFail(name, what string, status int) int {
-	fmt.Fprintf(c.Stderr, "%s: %s\n", name, what)
-	return status
-}
-
 // bash interprets text.
 func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, flags, args []string) (int, error) {
 	if m.depth.Add(1) > maxInterpreters {
@@ -286,7 +211,7 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
 		interp.Dir("/"), // of the host, which New looks at; the prelude goes to the guest's
 		interp.StdIO(c.Stdin, c.Stdout, c.Stderr),
-		interp.CallHandler(m.count),
+		interp.CallHandler(func(ctx context.Context, args []string) ([]string, error) { return m.count(ctx, c, args) }),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 			return func(ctx context.Context, args []string) error { return m.exec(ctx, c, name, args) }
 		}),
@@ -328,77 +253,8 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	return c.shellFail(name, err.Error(), 1), nil
 }
 
-// nowhere is where the interpreter would make its pipes for <(command), which it
-// does on the host: there it cannot. It takes the folder from TMPDIR when it
-// starts, so no guest may choose that.
-const nowhere = "/dev/null/none"
-
-// prelude goes to the guest's folder and gives it back its TMPDIR.
-func prelude(c *Call) *syntax.File {
-	text := "cd " + quote(c.Dir) + " 2>/dev/null\nunset TMPDIR"
-	if dir := c.Getenv("TMPDIR"); dir != "" {
-		text += "\nexport TMPDIR=" + quote(dir)
-	}
-	f, err := syntax.NewParser().Parse(strings.NewReader(text), "")
-	if err != nil {
-		return &syntax.File{}
-	}
-	return f
-}
-
-// homes tells the interpreter the home folders for ~USER, in its own way: as
-// variables with a name that no script can use.
-func (c *Call) homes() []string {
-	var out []string
-	b, _ := c.FS.ReadFile("/etc/passwd") // without it nobody has one
-	for _, l := range lines(b) {
-		if p := strings.Split(l, ":"); len(p) > 5 {
-			out = append(out, "HOME "+p[0]+"="+p[5])
-		}
-	}
-	return out
-}
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// withEnv is an environment with some more exported variables, as KEY=value.
-func withEnv(env expand.Environ, more []string) expand.Environ {
-	vars := map[string]string{}
-	if env != nil {
-		env.Each(func(name string, v expand.Variable) bool {
-			if v.Exported && v.Kind == expand.String {
-				vars[name] = v.Str
-			}
-			return true
-		})
-	}
-	for _, e := range more {
-		k, v, _ := strings.Cut(e, "=")
-		vars[k] = v
-	}
-	list := make([]string, 0, len(vars))
-	for k, v := range vars {
-		list = append(list, k+"="+v)
-	}
-	return expand.ListEnviron(list...)
-}
-
-// exported is an environment with all variables of a shell exported.
-func exported(env expand.Environ) expand.Environ {
-	var list []string
-	if env != nil {
-		env.Each(func(name string, v expand.Variable) bool {
-			if v.Kind == expand.String {
-				list = append(list, name+"="+v.Str)
-			}
-			return true
-		})
-	}
-	return expand.ListEnviron(list...)
-}
-
 // count runs before every command, builtins and functions included.
-func (m *machine) count(ctx context.Context, args []string) ([]string, error) {
+func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, error) {
 	if m.left.Add(-1) < 0 {
 		return nil, ErrTooManyCommands
 	}
@@ -412,154 +268,14 @@ func (m *machine) count(ctx context.Context, args []string) ([]string, error) {
 		}
 	case "type":
 		args = append([]string{"/usr/bin/type"}, args[1:]...)
+	case "printf":
+		if args = printfTo(args); args[0] == "eval" {
+			args[1] = m.rewritten(c, args[1])
+		}
+	case "eval":
+		args = []string{"eval", m.rewritten(c, strings.Join(args[1:], " "))}
+	case "source", ".":
+		args = m.sourced(c, interp.HandlerCtx(ctx).Dir, args)
 	}
 	return args, ctx.Err()
-}
-
-// exec runs a command that is neither a builtin nor a function.
-func (m *machine) exec(ctx context.Context, parent *Call, script string, args []string) error {
-	hc := interp.HandlerCtx(ctx)
-	c := &Call{
-		m: m, FS: parent.FS, Dir: hc.Dir, User: parent.User, env: hc.Env,
-		Args: args, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr,
-	}
-	status, err := m.start(ctx, c, fmt.Sprintf("%s: line %d", script, hc.Pos.Line()))
-	switch {
-	case err != nil:
-		return err
-	case status != 0:
-		return interp.ExitStatus(uint8(status)) //nolint:gosec // a status is a byte
-	}
-	return nil
-}
-
-// start runs the program that c names; where begins the shell's complaints.
-func (m *machine) start(ctx context.Context, c *Call, where string) (int, error) {
-	m.active.Add(1)
-	defer m.active.Add(-1)
-	name := c.Args[0]
-	if strings.Contains(name, "/") {
-		full := path.Clean(c.Path(name))
-		if base, ok := programAt(full); ok {
-			if status, found, err := m.program(ctx, c, base); found || err != nil {
-				return status, err
-			}
-		} else if status, found := m.beyond(ctx, c); found {
-			return status, nil
-		}
-		return m.file(ctx, c, full, where)
-	}
-	if status, found, err := m.program(ctx, c, name); found || err != nil {
-		return status, err
-	}
-	for _, dir := range strings.Split(c.Getenv("PATH"), ":") {
-		full := path.Join(dir, name)
-		if i, err := c.FS.Stat(full); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
-			return m.file(ctx, c, full, where)
-		}
-	}
-	m.missing(name)
-	return c.shellFail(where, name+": command not found", statusNotFound), nil
-}
-
-// program runs one of this package's programs or of those outside.
-func (m *machine) program(ctx context.Context, c *Call, base string) (status int, found bool, err error) {
-	if p, ok := m.lookup(base); ok {
-		status = p(ctx, c)
-		return status, true, ctx.Err()
-	}
-	if p, ok := interpreterOf(base); ok {
-		status, err = p(ctx, m, c)
-		return status, true, err
-	}
-	status, found = m.beyond(ctx, c)
-	return status, found, nil
-}
-
-func (m *machine) beyond(ctx context.Context, c *Call) (int, bool) {
-	if m.outside == nil {
-		return 0, false
-	}
-	return m.outside(ctx, c)
-}
-
-// file runs an executable file, which can only be a script.
-func (m *machine) file(ctx context.Context, c *Call, full, where string) (int, error) {
-	i, err := c.FS.Stat(full)
-	switch {
-	case err != nil:
-		m.missing(full)
-		return c.shellFail(where, c.Args[0]+": "+reason(err), statusNotFound), nil
-	case i.IsDir():
-		return c.shellFail(where, c.Args[0]+": Is a directory", statusNoExec), nil
-	case i.Mode()&0o111 == 0:
-		return c.shellFail(where, c.Args[0]+": "+permissionDenied, statusNoExec), nil
-	}
-	text, err := c.FS.ReadFile(full)
-	if err != nil {
-		return c.shellFail(where, c.Args[0]+": "+reason(err), statusNoExec), nil
-	}
-	return m.script(ctx, c, c.Args[0], text, c.Args[1:])
-}
-
-// programAt says which program stands at a path of the usual folders.
-func programAt(full string) (string, bool) {
-	switch dir, base := path.Split(full); dir {
-	case "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/":
-		return base, true
-	}
-	return "", false
-}
-
-func (m *machine) stat(ctx context.Context, name string, follow bool) (fs.FileInfo, error) {
-	name = join(interp.HandlerCtx(ctx).Dir, name)
-	i, err := m.job.FS.Lstat(name)
-	if follow {
-		i, err = m.job.FS.Stat(name)
-	}
-	if err != nil && (m.hasProgram(name) || isDevice(name)) {
-		return programInfo(path.Base(name)), nil
-	}
-	return i, err
-}
-
-func (m *machine) access(ctx context.Context, name string, mode interp.AccessMode) error {
-	name = join(interp.HandlerCtx(ctx).Dir, name)
-	i, err := m.job.FS.Stat(name)
-	switch {
-	case err != nil && (m.hasProgram(name) || isDevice(name)):
-		return nil
-	case err != nil:
-		return err
-	case mode&interp.AccessExec != 0 && i.Mode()&0o111 == 0: // root may read and write anything
-		return &fs.PathError{Op: "access", Path: name, Err: syscall.EACCES}
-	}
-	return nil
-}
-
-// hasProgram says whether a path is one of the machine's programs.
-func (m *machine) hasProgram(full string) bool {
-	base, ok := programAt(full)
-	if !ok {
-		return false
-	}
-	_, a := m.lookup(base)
-	_, b := interpreterOf(base)
-	return a || b || slices.Contains(m.job.Programs, base)
-}
-
-// join makes a name of the interpreter absolute.
-func join(dir, name string) string {
-	if path.IsAbs(name) {
-		return name
-	}
-	return path.Join(dir, name) + trailingSlash(name)
-}
-
-// worded makes the interpreter print what bash prints: SCRIPT: FILE: Reason.
-func worded(script, file string, err error) error {
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		return &os.PathError{Op: script + ":", Path: file, Err: errors.New(reason(pe.Err))}
-	}
-	return err
 }

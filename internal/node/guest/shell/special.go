@@ -3,6 +3,7 @@ package shell
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -88,6 +91,20 @@ func (m *machine) rewrite(c *Call, prog *syntax.File) {
 	printer := syntax.NewPrinter()
 	syntax.Walk(prog, func(node syntax.Node) bool {
 		switch n := node.(type) {
+		case *syntax.Assign:
+			unescape(n.Value)
+		case *syntax.Redirect:
+			unescape(n.Word)
+		case *syntax.CaseClause:
+			unescape(n.Word)
+		case *syntax.UnaryTest:
+			if w, ok := n.X.(*syntax.Word); ok {
+				unescape(w)
+			}
+		case *syntax.BinaryTest:
+			if w, ok := n.X.(*syntax.Word); ok {
+				unescape(w)
+			}
 		case *syntax.FuncDecl:
 			if n.Name != nil {
 				m.functions.Store(n.Name.Value, true)
@@ -118,6 +135,75 @@ func (m *machine) rewrite(c *Call, prog *syntax.File) {
 	})
 }
 
+// unescape quotes what a backslash quotes in a word that is not split into fields,
+// such as the value of an assignment: there the interpreter keeps the backslash.
+func unescape(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	var parts []syntax.WordPart
+	for _, p := range w.Parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok || !strings.Contains(lit.Value, `\`) {
+			parts = append(parts, p)
+			continue
+		}
+		for rest := lit.Value; rest != ""; {
+			before, after, found := strings.Cut(rest, `\`)
+			if before != "" {
+				parts = append(parts, &syntax.Lit{ValuePos: lit.Pos(), ValueEnd: lit.End(), Value: before})
+			}
+			if !found {
+				break
+			}
+			_, size := utf8.DecodeRuneInString(after) // 0 after a backslash at the end, which stands for nothing
+			var quoted syntax.WordPart = &syntax.SglQuoted{Left: lit.Pos(), Right: lit.End(), Value: after[:size]}
+			if after[:size] == "'" {
+				quoted = &syntax.DblQuoted{Left: lit.Pos(), Right: lit.End(), Parts: []syntax.WordPart{&syntax.Lit{ValuePos: lit.Pos(), ValueEnd: lit.End(), Value: "'"}}}
+			}
+			parts = append(parts, quoted)
+			rest = after[size:]
+		}
+	}
+	w.Parts = parts
+}
+
+// rewritten is text as rewrite leaves it, or as it was if it is no shell.
+func (m *machine) rewritten(c *Call, text string) string {
+	if len(text) > maxScript || !strings.ContainsAny(text, "\\~<>") {
+		return text
+	}
+	prog, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return text // the interpreter complains
+	}
+	m.rewrite(c, prog)
+	var out bytes.Buffer
+	if err := syntax.NewPrinter().Print(&out, prog); err != nil {
+		return text
+	}
+	return out.String()
+}
+
+// sourced has source read a file as rewrite leaves it.
+func (m *machine) sourced(c *Call, dir string, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	b, err := c.FS.ReadFile(join(dir, args[1]))
+	if err != nil {
+		return args // the interpreter looks further, or complains
+	}
+	text := m.rewritten(c, string(b))
+	if text == string(b) {
+		return args
+	}
+	sum := sha256.Sum256(b)
+	name := fmt.Sprintf("%ssource-%x", substitutionDir, sum[:8])
+	m.sources.Store(name, text)
+	return append([]string{args[0], name}, args[2:]...)
+}
+
 func isDevice(name string) bool {
 	switch name {
 	case "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/tty", "/dev/zero", "/dev/urandom", "/dev/random":
@@ -138,6 +224,9 @@ func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io
 		return stream{Reader: c.Stdin}
 	case "/dev/zero", "/dev/urandom", "/dev/random":
 		return stream{Reader: endless(name)}
+	}
+	if text, ok := m.sources.Load(name); ok {
+		return stream{Reader: strings.NewReader(text.(string))}
 	}
 	text, ok := m.pipes.get(name)
 	if !ok {
@@ -215,4 +304,42 @@ func endless(name string) io.Reader {
 		}
 	}
 	return bytes.NewReader(b)
+}
+
+// printfTo turns printf -v NAME, which the interpreter does not know, into an
+// assignment, and drops the -- that it would print.
+func printfTo(args []string) []string {
+	if len(args) > 2 && args[1] == "--" {
+		return append([]string{args[0]}, args[2:]...)
+	}
+	if len(args) < 4 || args[1] != "-v" || !validVariable(args[2]) {
+		return args
+	}
+	rest := args[3:]
+	if rest[0] == "--" && len(rest) > 1 {
+		rest = rest[1:]
+	}
+	format, values := rest[0], rest[1:]
+	var out strings.Builder
+	for {
+		text, n, err := expand.Format(nil, format, values)
+		if err != nil {
+			return []string{"printf", format} // it complains
+		}
+		out.WriteString(text)
+		if values = values[n:]; n == 0 || len(values) == 0 {
+			return []string{"eval", args[2] + "=" + quote(out.String())}
+		}
+	}
+}
+
+// validVariable says whether eval may be given a name to assign to: a variable or an
+// element of an array with a plain index.
+func validVariable(name string) bool {
+	base, index, array := strings.Cut(name, "[")
+	if !syntax.ValidName(base) {
+		return false
+	}
+	index, closed := strings.CutSuffix(index, "]")
+	return !array || closed && index != "" && strings.Trim(index, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }

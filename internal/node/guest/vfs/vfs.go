@@ -128,6 +128,15 @@ func (f *FS) walk(name string, follow bool) (place, syscall.Errno) {
 	return at, 0
 }
 
+// find is walk to what is there.
+func (f *FS) find(name string, follow bool) (*inode, syscall.Errno) {
+	at, errno := f.walk(name, follow)
+	if errno == 0 && at.node == nil {
+		errno = syscall.ENOENT
+	}
+	return at.node, errno
+}
+
 func split(name string) []string {
 	var out []string
 	for p := range strings.SplitSeq(name, "/") {
@@ -218,15 +227,13 @@ func (f *FS) MkdirAll(name string, perm fs.FileMode) error {
 func (f *FS) ReadFile(name string) ([]byte, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	at, errno := f.walk(name, true)
+	n, errno := f.find(name, true)
 	switch {
 	case errno != 0:
-	case at.node == nil:
-		errno = syscall.ENOENT
-	case at.node.mode.IsDir():
+	case n.mode.IsDir():
 		errno = syscall.EISDIR
 	default:
-		return slices.Clone(at.node.data), nil
+		return slices.Clone(n.data), nil
 	}
 	return nil, fail("open", name, errno)
 }
@@ -291,15 +298,13 @@ func (f *FS) Symlink(target, name string) error {
 func (f *FS) Readlink(name string) (string, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	at, errno := f.walk(name, false)
+	n, errno := f.find(name, false)
 	switch {
 	case errno != 0:
-	case at.node == nil:
-		errno = syscall.ENOENT
-	case at.node.mode&fs.ModeSymlink == 0:
+	case n.mode&fs.ModeSymlink == 0:
 		errno = syscall.EINVAL
 	default:
-		return at.node.target, nil
+		return n.target, nil
 	}
 	return "", fail("readlink", name, errno)
 }
@@ -407,14 +412,11 @@ func orElse(errno, other syscall.Errno) syscall.Errno {
 func (f *FS) change(op, name string, fn func(*inode)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, errno := f.walk(name, true)
-	if errno == 0 && at.node == nil {
-		errno = syscall.ENOENT
-	}
+	n, errno := f.find(name, true)
 	if errno != 0 {
 		return fail(op, name, errno)
 	}
-	fn(at.node)
+	fn(n)
 	return nil
 }
 
@@ -426,6 +428,9 @@ func (f *FS) Chmod(name string, perm fs.FileMode) error {
 // Chown sets the owner and group; -1 keeps one.
 func (f *FS) Chown(name string, uid, gid int) error {
 	return f.change("chown", name, func(n *inode) {
+		if n.mode.IsRegular() {
+			n.mode &^= fs.ModeSetuid | fs.ModeSetgid // as Linux, of whomever
+		}
 		if uid >= 0 {
 			n.uid = uid
 		}
@@ -449,60 +454,28 @@ func (f *FS) Lstat(name string) (fs.FileInfo, error) { return f.stat("lstat", na
 func (f *FS) stat(op, name string, follow bool) (fs.FileInfo, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	at, errno := f.walk(name, follow)
-	if errno == 0 && at.node == nil {
-		errno = syscall.ENOENT
-	}
+	n, errno := f.find(name, follow)
 	if errno != 0 {
 		return nil, fail(op, name, errno)
 	}
-	return describe(path.Base(name), at.node), nil
+	return describe(path.Base(name), n), nil
 }
 
 // ReadDir lists a folder, sorted by name.
 func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	at, errno := f.walk(name, true)
+	n, errno := f.find(name, true)
 	switch {
 	case errno != 0:
-	case at.node == nil:
-		errno = syscall.ENOENT
-	case !at.node.mode.IsDir():
+	case !n.mode.IsDir():
 		errno = syscall.ENOTDIR
 	default:
 		var out []fs.DirEntry
-		for _, base := range slices.Sorted(maps.Keys(at.node.children)) {
-			out = append(out, fs.FileInfoToDirEntry(describe(base, at.node.children[base])))
+		for _, base := range slices.Sorted(maps.Keys(n.children)) {
+			out = append(out, fs.FileInfoToDirEntry(describe(base, n.children[base])))
 		}
 		return out, nil
 	}
 	return nil, fail("open", name, errno)
-}
-
-// Info is what Stat returns.
-type Info struct {
-	name     string
-	size     int64
-	mode     fs.FileMode
-	modTime  time.Time
-	UID, GID int
-}
-
-func describe(name string, n *inode) *Info {
-	size := int64(len(n.data) + len(n.target))
-	if n.mode.IsDir() {
-		size = 4096
-	}
-	return &Info{name: name, size: size, mode: n.mode, modTime: n.modTime, UID: n.uid, GID: n.gid}
-}
-
-// Name implements fs.FileInfo, as the others do.
-func (i *Info) Name() string       { return i.name }
-func (i *Info) Size() int64        { return i.size }
-func (i *Info) Mode() fs.FileMode  { return i.mode }
-func (i *Info) ModTime() time.Time { return i.modTime }
-func (i *Info) IsDir() bool        { return i.mode.IsDir() }
-func (i *Info) Sys() any {
-	return &syscall.Stat_t{Uid: uint32(i.UID), Gid: uint32(i.GID)} // test -O asks for it
 }

@@ -1,0 +1,70 @@
+package shell
+
+import (
+	"context"
+	"strings"
+)
+
+// sudo runs a command as root, which everything is run as anyway, or as -u USER.
+func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
+	d := *c
+	d.User = "root"
+	args := c.Args[1:]
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		a := args[0]
+		args = args[1:]
+		switch {
+		case a == "--":
+		case (a == "-u" || a == "-g" || a == "--user") && len(args) > 0:
+			if a != "-g" {
+				d.User = args[0]
+			}
+			args = args[1:]
+			continue
+		case strings.Trim(a, "-EHinSsk") == "" || strings.HasPrefix(a, "--preserve-env"):
+			continue
+		default:
+			return c.Fail("unrecognized option '%s'", a), nil
+		}
+		break
+	}
+	assigned := len(args)
+	for i, a := range args {
+		if !strings.Contains(a, "=") || strings.HasPrefix(a, "=") {
+			assigned = i
+			break
+		}
+	}
+	d.env = withEnv(d.env, args[:assigned])
+	args = args[assigned:]
+	if len(args) == 0 {
+		return 0, nil
+	}
+	return d.run(ctx, m, args)
+}
+
+func su(ctx context.Context, m *machine, c *Call) (int, error) {
+	d := *c
+	d.User = "root"
+	var command string
+	for i := 1; i < len(c.Args); i++ {
+		switch a := c.Args[i]; {
+		case (a == "-c" || a == "-s" || a == "-u") && i+1 < len(c.Args):
+			i++
+			switch a {
+			case "-c":
+				command = c.Args[i]
+			case "-u":
+				d.User = c.Args[i]
+			}
+		case a == "--":
+			return d.run(ctx, m, c.Args[i+1:])
+		case !strings.HasPrefix(a, "-"):
+			d.User = a
+		}
+	}
+	if command == "" {
+		return 0, nil
+	}
+	return m.bash(ctx, &d, "bash", []byte(command), nil, nil)
+}
