@@ -95,6 +95,19 @@ func WithCall(ctx context.Context, call *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
+// AsService returns a context in which an AWS service itself calls, for whatever ctx
+// is about, under its service-linked role: eks.amazonaws.com and
+// AWSServiceRoleForAmazonEKS. Policies of the account do not bind it.
+func AsService(ctx context.Context, account, region, service, role string, at time.Time) context.Context {
+	return WithCall(ctx, &Call{
+		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at,
+		Principal: Principal{
+			Type: AWSService, Account: account, Name: service,
+			ARN: "arn:" + Partition + ":iam::" + account + ":role/aws-service-role/" + service + "/" + role,
+		},
+	})
+}
+
 // CallFrom returns the call ctx carries, or an empty one: never nil.
 // Internal callers that act for a user (the EKS service launching a node) set
 // one with WithCall.

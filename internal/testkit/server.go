@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -48,6 +49,8 @@ type Config struct {
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
 	// Used is told of every signed call; nil tells nobody.
 	Used func(call *awsapi.Call)
+	// Faults fail calls on purpose; nil fails none.
+	Faults *fault.Set
 	// Clock is nil for the real clock.
 	Clock clock.Clock
 	// Journal is nil for none.
@@ -118,6 +121,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Used:      cfg.Used,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,
+		Faults:    cfg.Faults,
 		Clock:     cfg.Clock,
 		Log:       cfg.Log,
 		MaxBody:   cfg.MaxBody,

@@ -9,14 +9,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
+const (
+	textEC2Internal = "An internal error has occurred"
+	textFailure     = "The request processing has failed because of an unknown error, exception or failure."
+)
+
 // internalFailure is the answer to what is Drydock's own fault.
 func internalFailure(svc *model.Service) error {
 	if svc.Protocol == model.ProtocolEC2 {
 		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-		return awserr.New("InternalError", "An internal error has occurred").WithStatus(http.StatusInternalServerError)
+		return awserr.New("InternalError", textEC2Internal).WithStatus(http.StatusInternalServerError)
 	}
 	// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html
-	return awserr.New("InternalFailure", "The request processing has failed because of an unknown error, exception or failure.").WithStatus(http.StatusInternalServerError)
+	return awserr.New("InternalFailure", textFailure).WithStatus(http.StatusInternalServerError)
 }
 
 // unknownAction is the answer to an operation the model does not have.

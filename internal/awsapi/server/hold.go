@@ -19,7 +19,7 @@ const (
 // answer calls the handler, and for a waiter calls it again after every change
 // of state until its answer is settled. Errors are final.
 func (x *exchange) answer(ctx context.Context) (any, error) {
-	hold := x.handler.Settled != nil && x.s.cfg.Changed != nil && isWaiter(x.call.UserAgent)
+	hold := x.handler.Settled != nil && x.s.cfg.Changed != nil && waits(x.call.UserAgent, x.call.Operation)
 	if !hold {
 		return x.invoke(ctx)
 	}
@@ -60,12 +60,16 @@ func (x *exchange) invoke(ctx context.Context) (any, error) {
 	return x.handler.invoke(ctx, x.in)
 }
 
-// isWaiter reports whether an SDK's waiter sends the request: the SDKs list the
-// features in use after "m/" in the user agent, and B is WAITER
-// (aws-sdk-go-v2 aws/middleware/user_agent.go, botocore useragent.py; both set
-// it in their waiters only).
-func isWaiter(userAgent string) bool {
+// waits reports whether the request is sent by what sleeps between two of them. An
+// SDK's waiter is known by its user agent: the SDKs list the features in use after
+// "m/" there, and B is WAITER (aws-sdk-go-v2 aws/middleware/user_agent.go, botocore
+// useragent.py; both set it in their waiters only). eksctl has a waiter of its own
+// for updates, and describes them nowhere else (pkg/eks/update.go).
+func waits(userAgent, operation string) bool {
 	for field := range strings.FieldsSeq(userAgent) {
+		if operation == "DescribeUpdate" && strings.HasPrefix(field, "eksctl/") {
+			return true
+		}
 		if features, ok := strings.CutPrefix(field, "m/"); ok {
 			for f := range strings.SplitSeq(features, ",") {
 				if f == "B" {

@@ -77,18 +77,20 @@ func (s *splitListener) accept() {
 			s.failed <- err
 			return
 		}
-		s.mu.Lock()
-		open := s.waiting != nil
-		if open {
-			s.waiting[conn] = struct{}{}
-		}
-		s.mu.Unlock()
-		if !open {
-			_ = conn.Close() // nothing was said on it
-			continue
-		}
-		s.loops.Go(func() { s.peek(conn) })
+		s.feed(conn)
 	}
+}
+
+// feed takes a new connection, on which nothing was said yet.
+func (s *splitListener) feed(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		_ = conn.Close() // the listener is gone
+		return
+	}
+	s.waiting[conn] = struct{}{}
+	s.loops.Go(func() { s.peek(conn) })
 }
 
 // passing reports whether accepting may work again later: out of file
@@ -164,6 +166,9 @@ func (c *peekedConn) Read(p []byte) (int, error) {
 	}
 	return c.Conn.Read(p)
 }
+
+// CloseWrite lets tunnels half-close: see Proxy.
+func (c *peekedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // Serve answers requests on ln with h until ctx ends; then it gives held answers
 // at once, waits a few seconds for requests under way, and closes ln. It returns

@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
 )
@@ -61,6 +62,8 @@ type Config struct {
 	// VPC endpoint that it came through and that one's VPC, if any, and the address
 	// AWS sees. An invalid address means that it is no guest's. Nil: there are none.
 	Origin func(remote string) (endpointID, vpcID string, address netip.Addr)
+	// Faults are what calls are delayed or failed by on purpose. Nil: nothing.
+	Faults *fault.Set
 	// Changed returns a channel that the next change of any state closes
 	// (store.Store.Changed). Nil: waiters are not held.
 	Changed func() <-chan struct{}
@@ -137,6 +140,8 @@ type exchange struct {
 	call    awsapi.Call
 	in      any
 	denial  *authz.Denial // nil: allowed, or not asked yet
+	fault   *fault.Fault  // that it failed by, on purpose
+	delayed *fault.Fault  // that it was delayed by
 }
 
 // ServeHTTP implements http.Handler.
@@ -203,6 +208,9 @@ func (x *exchange) run() (out any, err error) {
 		x.s.cfg.Used(&x.call)
 	}
 	ctx := awsapi.WithCall(x.r.Context(), &x.call)
+	if err := x.inject(ctx); err != nil {
+		return nil, err
+	}
 	if err := x.authorize(ctx); err != nil {
 		return nil, err
 	}
@@ -351,6 +359,9 @@ func (x *exchange) dryRun(ctx context.Context) error {
 // respond writes the answer and the journal's entry.
 func (x *exchange) respond(out any, err error) {
 	var resp *wire.Response
+	if f := fault.Of(err); f != nil {
+		x.noteFault(f, err)
+	}
 	if err == nil {
 		resp, err = x.encode(out)
 	}
@@ -422,6 +433,12 @@ func (x *exchange) record(status int, out any, err error) {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
+	}
+	if f := x.fault; f != nil {
+		fields["fault"] = f.ID
+	}
+	if f := x.delayed; f != nil {
+		fields["delayedBy"] = f
 	}
 	if e := x.trail(out, err); e != nil {
 		fields["event"] = e

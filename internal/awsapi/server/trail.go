@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
@@ -61,10 +63,10 @@ type trailAttributes struct {
 	MFAAuthenticated string `json:"mfaAuthenticated"`
 }
 
-// trail is the call as CloudTrail records it, or nil: reads that were allowed are
+// trail is the call as CloudTrail records it, or nil: reads that were answered are
 // not recorded, nor is what nobody signed.
 func (x *exchange) trail(out any, err error) *trailEvent {
-	if x.handler == nil || x.call.Account == "" || x.handler.readOnly && x.denial == nil {
+	if x.handler == nil || x.call.Account == "" || x.handler.readOnly && x.denial == nil && x.fault == nil {
 		return nil
 	}
 	e := &trailEvent{
@@ -82,7 +84,7 @@ func (x *exchange) trail(out any, err error) *trailEvent {
 		e.ErrorCode, e.ErrorMessage = api.ErrorCode(), api.ErrorMessage()
 		switch { // both as seen in records of EC2 and of other services
 		case x.service.Protocol == model.ProtocolEC2:
-			e.ErrorCode = "Client." + e.ErrorCode
+			e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
 		case x.denial != nil:
 			e.ErrorCode = "AccessDenied"
 		}
@@ -90,6 +92,16 @@ func (x *exchange) trail(out any, err error) *trailEvent {
 		e.ResponseElements = bounded("responseElements", plain(reflect.ValueOf(out), 0))
 	}
 	return e
+}
+
+// ec2Side is who EC2 says is to blame. Throttling is the client's, whatever its
+// status: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+func ec2Side(err error) string {
+	e, ok := errors.AsType[*awserr.Error](err)
+	if ok && e.Status >= http.StatusInternalServerError && e.Code != "RequestLimitExceeded" {
+		return "Server"
+	}
+	return "Client"
 }
 
 func identityOf(p *awsapi.Principal) trailIdentity {

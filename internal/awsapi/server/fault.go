@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+// inject delays or fails a call that a fault is set for. It comes after the
+// signature, which tells whose call it is, and before the policies, as throttling
+// does. What Drydock's own parts do for a user never comes this way.
+func (x *exchange) inject(ctx context.Context) error {
+	if x.s.cfg.Faults == nil {
+		return nil
+	}
+	e := x.s.cfg.Faults.Call(fault.Call{
+		Account: x.call.Account, Region: x.call.Region,
+		Services: [2]string{x.call.Service, x.service.SigningName}, Operation: x.call.Operation,
+		Principals: [2]string{x.call.Principal.ARN, x.call.Principal.RoleARN},
+	})
+	if e.Delay > 0 {
+		x.delayed = e.Delayed
+		if err := x.wait(ctx, e.Delay); err != nil {
+			return err
+		}
+	}
+	if e.Failed == nil {
+		return nil
+	}
+	return fault.Because(FaultError(x.service, e.Failed), e.Failed)
+}
+
+// wait takes its time, unless the client leaves or the server stops.
+func (x *exchange) wait(ctx context.Context, d time.Duration) error {
+	t := x.s.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+	case <-draining(ctx):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// FaultError is what a service answers to a call that fails by f.
+func FaultError(svc *model.Service, f *fault.Fault) *awserr.Error {
+	switch {
+	case f.Kind == fault.Throttle:
+		return throttled(svc)
+	case f.Code == "":
+		return unwell(svc, f)
+	}
+	message := f.Message
+	if message == "" {
+		message, _ = FaultText(f.Code)
+	}
+	return awserr.New(f.Code, message).WithStatus(f.Status) // 0: as the model says
+}
+
+// throttled is the answer to a caller that asks too often.
+func throttled(svc *model.Service) *awserr.Error {
+	switch familyOf(svc) {
+	case familyEC2:
+		// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+		return awserr.New("RequestLimitExceeded", textRequestLimit).WithStatus(http.StatusServiceUnavailable)
+	case familyS3:
+		// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+		return awserr.New("SlowDown", "Please reduce your request rate.").WithStatus(http.StatusServiceUnavailable)
+	case familyRESTJSON:
+		// As EKS's, seen by bootstrap.sh: https://github.com/awslabs/amazon-eks-ami/pull/218
+		return awserr.New("TooManyRequestsException", textTooMany).WithStatus(http.StatusTooManyRequests)
+	case familyJSON:
+		// https://github.com/dask/dask-cloudprovider/issues/309
+		return awserr.New("ThrottlingException", textRate).WithStatus(http.StatusBadRequest)
+	}
+	// https://github.com/eksctl-io/eksctl/issues/384
+	return awserr.New("Throttling", textRate).WithStatus(http.StatusBadRequest)
+}
+
+// unwell is a service's own failure, of the status that f asks for.
+func unwell(svc *model.Service, f *fault.Fault) *awserr.Error {
+	if f.Status == http.StatusServiceUnavailable {
+		code := "ServiceUnavailable"
+		if familyOf(svc) == familyEC2 {
+			code = "Unavailable"
+		}
+		text, _ := FaultText(code)
+		return awserr.New(code, text).WithStatus(f.Status)
+	}
+	e := awserr.New("InternalFailure", textFailure)
+	if familyOf(svc) == familyEC2 {
+		e = awserr.New("InternalError", textEC2Internal)
+	}
+	if f.Status == 0 {
+		return e.WithStatus(http.StatusInternalServerError)
+	}
+	return e.WithStatus(f.Status)
+}
+
+const (
+	textRequestLimit = "Request limit exceeded."
+	textRate         = "Rate exceeded"
+	textTooMany      = "Too Many Requests"
+	textUnavailable  = "The request has failed due to a temporary failure of the server."
+)
+
+// FaultText is what services say with a code that many of them have in common.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html and
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+func FaultText(code string) (string, bool) {
+	text, ok := map[string]string{
+		"InternalError":            textEC2Internal,
+		"InternalFailure":          textFailure,
+		"ServiceUnavailable":       textUnavailable,
+		"Unavailable":              "The server is overloaded and can't handle the request.",
+		"RequestLimitExceeded":     textRequestLimit,
+		"Throttling":               textRate,
+		"ThrottlingException":      textRate,
+		"TooManyRequestsException": textTooMany,
+		"RequestExpired":           textEC2Expired,
+		"ExpiredToken":             textExpiredToken,
+		"ExpiredTokenException":    textExpiredToken,
+		"InvalidClientTokenId":     textInvalidToken,
+	}[code]
+	return text, ok
+}
+
+// noteFault remembers which fault a call failed by, for explanations.
+func (x *exchange) noteFault(f *fault.Fault, err error) {
+	x.fault = f
+	fields := map[string]any{
+		"requestId": x.call.RequestID, "service": x.call.Service, "operation": x.call.Operation,
+		"principal": x.call.Principal.ARN, "fault": f,
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
+	}
+	x.s.cfg.Journal.Append(journal.Entry{Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision, Fields: fields})
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialTimeout bounds the connection to a host that is not AWS's.
+const dialTimeout = 30 * time.Second
+
+// A Proxy answers CONNECT, so that the listener can be the HTTPS proxy of programs
+// which know no endpoint but AWS's own: what goes to AWS stays here, under a
+// certificate for AWS's name, and what goes elsewhere is passed on. It serves this
+// machine only. `drydock run` points programs at it.
+type Proxy struct {
+	// listener takes the connections to AWS's names.
+	listener *splitListener
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // of tunnels; nil once Run has ended
+	loops sync.WaitGroup
+}
+
+// NewProxy returns a Proxy that feeds ln, which is from Listen or Split.
+func NewProxy(ln net.Listener, log *slog.Logger) *Proxy {
+	s, _ := ln.(*splitListener)
+	return &Proxy{listener: s, log: log, conns: map[net.Conn]struct{}{}}
+}
+
+// Run waits until ctx ends, then ends the tunnels.
+func (p *Proxy) Run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	for c := range p.conns {
+		_ = c.Close() // its loops see it
+	}
+	p.conns = nil
+	p.mu.Unlock()
+	p.loops.Wait()
+	return nil
+}
+
+// ServeHTTP answers a CONNECT request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if remote, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !remote.Addr().Unmap().IsLoopback() {
+		http.Error(w, "only this machine may use the proxy", http.StatusForbidden)
+		return
+	}
+	hijacker, ok := w.(http.Hijacker)
+	host, _, err := net.SplitHostPort(r.Host)
+	if !ok || err != nil || p.listener == nil {
+		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
+		return
+	}
+	var far net.Conn
+	if !AWSHost(host) {
+		if far, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(r.Context(), "tcp", r.Host); err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+	}
+	near, buffered, err := hijacker.Hijack()
+	if err != nil {
+		if far != nil {
+			_ = far.Close() // nothing was said on it
+		}
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_ = near.SetDeadline(time.Time{}) // a dead connection fails in Write
+	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil || buffered.Reader.Buffered() > 0 {
+		// The client left, or talked before it was told to.
+		_ = near.Close()
+		if far != nil {
+			_ = far.Close()
+		}
+		return
+	}
+	if far == nil {
+		p.listener.feed(near)
+		return
+	}
+	p.tunnel(near, far)
+}
+
+// tunnel copies in both directions until both have ended, or one has failed.
+func (p *Proxy) tunnel(a, b net.Conn) {
+	p.mu.Lock()
+	open := p.conns != nil
+	if open {
+		p.conns[a], p.conns[b] = struct{}{}, struct{}{}
+		p.loops.Add(1)
+	}
+	p.mu.Unlock()
+	if !open {
+		_ = a.Close()
+		_ = b.Close()
+		return
+	}
+	one := func(to, from net.Conn) {
+		_, err := io.Copy(to, from)
+		if err == nil {
+			err = closeWrite(to) // who has said everything may still listen
+		}
+		if err != nil {
+			p.log.Debug("proxy: a tunnel ended", "error", err)
+			_ = a.Close() // the other way ends too
+			_ = b.Close()
+		}
+	}
+	go func() {
+		defer p.loops.Done()
+		var other sync.WaitGroup
+		other.Go(func() { one(a, b) })
+		one(b, a)
+		other.Wait()
+		_ = a.Close() // both know already
+		_ = b.Close()
+		p.mu.Lock()
+		delete(p.conns, a)
+		delete(p.conns, b)
+		p.mu.Unlock()
+	}()
+}
+
+// closeWrite ends what is sent on a connection, and not what is received.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// AWSHost reports whether a host name is one of AWS's service endpoints.
+func AWSHost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, suffix := range []string{".amazonaws.com", ".api.aws"} {
+		if strings.HasSuffix(host, suffix) {
+			return true
+		}
+	}
+	return false
+}
