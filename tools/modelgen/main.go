@@ -9,6 +9,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -70,6 +71,7 @@ func compactAll(from, to string) error {
 			return err
 		}
 	}
+	var sums strings.Builder
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".json")
 		in, err := os.ReadFile(f)
@@ -83,6 +85,10 @@ func compactAll(from, to string) error {
 		if err := os.WriteFile(filepath.Join(to, name+".jsonl"), compact, 0o644); err != nil {
 			return err
 		}
+		fmt.Fprintf(&sums, "%x  %s.jsonl\n", sha256.Sum256(compact), name)
+	}
+	if err := os.WriteFile(filepath.Join(to, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(to, "SOURCE"), []byte(source), 0o644)
 }

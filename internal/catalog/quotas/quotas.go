@@ -66,6 +66,7 @@ ec2         L-43DA4232  1152 yes Running On-Demand High Memory instances
 ec2         L-7295265B  1152 yes Running On-Demand X instances
 ec2         L-E3A00192  1152 yes All X Spot Instance Requests
 eks         L-1194D53C   100 yes Clusters
+eks         L-33415657    10 yes Fargate profiles per cluster
 eks         L-6D54EA21    30 yes Managed node groups per cluster
 eks         L-BD136A63   450 yes Nodes per managed node group
 vpc         L-F678F1CE     5 yes VPCs per Region

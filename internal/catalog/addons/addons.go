@@ -1,0 +1,107 @@
+// Package addons is the catalogue of EKS add-ons: their versions per Kubernetes
+// release, what of them can be configured, and the Kubernetes objects each consists
+// of. It makes objects and applies none. Any package may import it.
+package addons
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed addons.yaml
+var data []byte
+
+// Namespace is where every add-on of the catalogue has its pods.
+const Namespace = "kube-system"
+
+// An AddOn is an add-on that EKS offers.
+type AddOn struct {
+	Name             string
+	Type             string // networking, storage, …
+	Publisher, Owner string // eks and aws, if not said
+	// Manifests are the files with its objects.
+	Manifests []string
+	// ComputeTypes are where its pods run: ec2, fargate, …
+	ComputeTypes []string
+	// ServiceAccounts are those whose pods need rights in AWS.
+	ServiceAccounts []ServiceAccount
+	// RequiresIAMPermissions says it does nothing useful without them.
+	RequiresIAMPermissions bool `json:"requiresIamPermissions"`
+	// Pods and Settings are what configuration values can change.
+	Pods     []Pods
+	Settings []Setting
+	// Versions are its versions, newest first.
+	Versions []Version
+}
+
+// A ServiceAccount is an add-on's Kubernetes service account and the AWS-managed
+// policies recommended for its role, path included.
+type ServiceAccount struct {
+	Name     string
+	Policies []string
+}
+
+// A Version is one version of an add-on.
+type Version struct {
+	Version string // v1.20.4-eksbuild.2
+	// Kubernetes are the releases it runs on, DefaultFor those for which it is
+	// the version of an add-on that names none.
+	Kubernetes []string
+	DefaultFor []string
+	// Tags are the tags of its images that have a version of their own.
+	Tags map[string]string
+}
+
+var catalogue = sync.OnceValue(func() []AddOn {
+	var all []AddOn
+	if err := yaml.UnmarshalStrict(data, &all); err != nil {
+		panic(fmt.Sprintf("addons: embedded data: %v", err)) // a broken build
+	}
+	for i := range all {
+		a := &all[i]
+		if a.Owner == "" {
+			a.Publisher, a.Owner = "eks", "aws"
+		}
+		for _, p := range a.Pods {
+			a.Settings = append(a.Settings, p.settings()...)
+		}
+	}
+	return all
+})
+
+// All returns the add-ons by name. Treat them as read-only.
+func All() []AddOn { return catalogue() }
+
+// Lookup returns the add-on with that name; false if there is none.
+func Lookup(name string) (*AddOn, bool) {
+	all := catalogue()
+	i := slices.IndexFunc(all, func(a AddOn) bool { return a.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &all[i], true
+}
+
+// Version returns a version of the add-on, nil if there is none.
+func (a *AddOn) Version(version string) *Version {
+	return a.find(func(v *Version) bool { return v.Version == version })
+}
+
+// Default returns the default version for a Kubernetes release, nil if the
+// add-on is not offered there.
+func (a *AddOn) Default(kubernetes string) *Version {
+	return a.find(func(v *Version) bool { return slices.Contains(v.DefaultFor, kubernetes) })
+}
+
+func (a *AddOn) find(match func(*Version) bool) *Version {
+	for i := range a.Versions {
+		if match(&a.Versions[i]) {
+			return &a.Versions[i]
+		}
+	}
+	return nil
+}
