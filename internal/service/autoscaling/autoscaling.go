@@ -55,6 +55,8 @@ type Config struct {
 	Store     *store.Store
 	EC2       EC2
 	Instances Instances
+	// TargetGroups are load balancers'. Nil: they are records without an effect.
+	TargetGroups TargetGroups
 	// EnsureServiceRole makes the account's AWSServiceRoleForAutoScaling unless it
 	// is there, and returns its ARN.
 	EnsureServiceRole func(ctx context.Context, account string) (string, error)
@@ -86,12 +88,7 @@ func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Mil
 
 // asService returns a context in which Auto Scaling itself calls.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
-	return awsapi.WithCall(ctx, &awsapi.Call{
-		RequestID: awsapi.CallFrom(ctx).RequestID, Account: account, Region: region, Time: s.clock.Now(),
-		Principal: awsapi.Principal{
-			Type: awsapi.AWSService, Account: account, Name: "autoscaling.amazonaws.com", ARN: serviceRoleARN(account),
-		},
-	})
+	return awsapi.AsService(ctx, account, region, "autoscaling.amazonaws.com", "AWSServiceRoleForAutoScaling", s.clock.Now())
 }
 
 func serviceRoleARN(account string) string {

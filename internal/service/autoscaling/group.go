@@ -57,6 +57,9 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	if g.Group.DeletionProtection == "" {
 		g.Group.DeletionProtection = autoscalingtypes.DeletionProtectionNone
 	}
+	if err := s.checkTargetGroups(sc, in.TargetGroupARNs); err != nil {
+		return nil, err
+	}
 	setTargetGroups(&g.Group, g.Group.TargetGroupARNs)
 	if err := checkSizes(&g.Group); err != nil {
 		return nil, err
@@ -329,14 +332,9 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	if err != nil {
 		return nil, err
 	}
-	all, err := groups.List(s.store, sc.all())
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(i store.Item[groupRecord]) bool {
-		return len(in.AutoScalingGroupNames) > 0 && !slices.Contains(in.AutoScalingGroupNames, i.Value.name()) || !match(i.Value.Group.Tags)
-	})
-	all, next, err := page(all, in.MaxRecords, 50, 100, in.NextToken)
+	all, next, err := describe(s.store, groups, sc.all(), func(g groupRecord) bool {
+		return (len(in.AutoScalingGroupNames) == 0 || slices.Contains(in.AutoScalingGroupNames, g.name())) && match(g.Group.Tags)
+	}, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

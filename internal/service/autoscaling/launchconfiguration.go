@@ -69,22 +69,13 @@ func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscal
 
 // DescribeLaunchConfigurations lists launch configurations.
 func (s *Service) DescribeLaunchConfigurations(ctx context.Context, in *awsautoscaling.DescribeLaunchConfigurationsInput) (*awsautoscaling.DescribeLaunchConfigurationsOutput, error) {
-	all, err := configs.List(s.store, scopeOf(ctx).all())
+	found, next, err := describe(s.store, configs, scopeOf(ctx).all(), func(c autoscalingtypes.LaunchConfiguration) bool {
+		return len(in.LaunchConfigurationNames) == 0 || slices.Contains(in.LaunchConfigurationNames, *c.LaunchConfigurationName)
+	}, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(i store.Item[autoscalingtypes.LaunchConfiguration]) bool {
-		return len(in.LaunchConfigurationNames) > 0 && !slices.Contains(in.LaunchConfigurationNames, *i.Value.LaunchConfigurationName)
-	})
-	all, next, err := page(all, in.MaxRecords, 50, 100, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsautoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: []autoscalingtypes.LaunchConfiguration{}, NextToken: next}
-	for _, i := range all {
-		out.LaunchConfigurations = append(out.LaunchConfigurations, i.Value)
-	}
-	return out, nil
+	return &awsautoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: values(found), NextToken: next}, nil
 }
 
 // DeleteLaunchConfiguration deletes one that no group uses.

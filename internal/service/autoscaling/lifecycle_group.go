@@ -15,12 +15,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// ofGroup is the group that a record below it belongs to.
+func ofGroup(k store.Key) (store.Key, bool) { return groupOf(k), true }
+
 // Run makes groups live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx, reconcile.Config{
 		Name: "autoscaling/group", Watcher: groups.Watch(s.store, store.Scope{}), Workers: 16, Log: s.log, Clock: s.clock,
 		Related: []reconcile.Related{
-			{Watcher: members.Watch(s.store, store.Scope{}), Of: func(k store.Key) (store.Key, bool) { return groupOf(k), true }},
+			{Watcher: members.Watch(s.store, store.Scope{}), Of: ofGroup},
+			{Watcher: refreshes.Watch(s.store, store.Scope{}), Of: ofGroup},
 			{Watcher: s.cfg.Instances.WatchInstances(store.Scope{}), Of: s.ownerOf},
 		},
 		Reconcile: s.reconcileGroup,
@@ -72,6 +76,9 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	}
 	due, err := w.follow(ctx)
 	if err != nil {
+		return 0, err
+	}
+	if err := w.targets(ctx); err != nil {
 		return 0, err
 	}
 	again, err := w.balance(ctx)

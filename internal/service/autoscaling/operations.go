@@ -2,8 +2,8 @@ package autoscaling
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// The members of groups that are honoured. Load balancers, traffic sources and
-// target groups are records; overrides have no weights and no attributes.
+// The members of groups that are honoured. Load balancers and traffic sources
+// other than target groups are refused; overrides have no weights and no attributes.
 const (
 	mixedMembers = ` MixedInstancesPolicy.InstancesDistribution.OnDemandAllocationStrategy MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity
 		MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity MixedInstancesPolicy.InstancesDistribution.SpotAllocationStrategy
@@ -90,6 +90,6 @@ func refusals() []awsapi.Refusal {
 			Why: "nothing waits for a time of day"},
 		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "instances boot in less than a second"},
 		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "policies are records: there are no metrics and alarms to execute them"},
-		{Operations: "AttachTrafficSources DetachTrafficSources DescribeTrafficSources AttachLoadBalancers DetachLoadBalancers", Why: "there are no load balancers yet; target groups are records"},
+		{Operations: "AttachTrafficSources DetachTrafficSources DescribeTrafficSources AttachLoadBalancers DetachLoadBalancers", Why: "target groups are attached by AttachLoadBalancerTargetGroups; groups know no Classic Load Balancers and no VPC Lattice"},
 	}
 }

@@ -2,6 +2,7 @@ package autoscaling
 
 import (
 	"encoding/base64"
+	"slices"
 	"sort"
 	"strings"
 
@@ -58,4 +59,23 @@ func pageBy[T any](all []T, id func(T) string, maxRecords *int32, usual, most in
 		return all, nil, nil
 	}
 	return all[:n], sealToken(id(all[n-1])), nil
+}
+
+// describe returns one page of the records of a scope that match.
+func describe[T any](r store.Reader, c store.Collection[T], where store.Scope, match func(T) bool, maxRecords *int32, token *string) ([]store.Item[T], *string, error) {
+	all, err := c.List(r, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(i store.Item[T]) bool { return !match(i.Value) })
+	return page(all, maxRecords, 50, 100, token)
+}
+
+// values are the records of items, never nil: the API answers with empty lists.
+func values[T any](items []store.Item[T]) []T {
+	out := make([]T, len(items))
+	for i := range items {
+		out[i] = items[i].Value
+	}
+	return out
 }

@@ -98,24 +98,14 @@ func (s *Service) DescribePolicies(ctx context.Context, in *awsautoscaling.Descr
 		}
 		where = allBelow(sc.group(name))
 	}
-	all, err := policies.List(s.store, where)
+	found, next, err := describe(s.store, policies, where, func(p autoscalingtypes.ScalingPolicy) bool {
+		return (len(in.PolicyNames) == 0 || slices.Contains(in.PolicyNames, *p.PolicyName) || slices.Contains(in.PolicyNames, *p.PolicyARN)) &&
+			(len(in.PolicyTypes) == 0 || slices.Contains(in.PolicyTypes, *p.PolicyType))
+	}, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(i store.Item[autoscalingtypes.ScalingPolicy]) bool {
-		p := i.Value
-		return len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, *p.PolicyName) && !slices.Contains(in.PolicyNames, *p.PolicyARN) ||
-			len(in.PolicyTypes) > 0 && !slices.Contains(in.PolicyTypes, *p.PolicyType)
-	})
-	all, next, err := page(all, in.MaxRecords, 50, 100, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsautoscaling.DescribePoliciesOutput{ScalingPolicies: []autoscalingtypes.ScalingPolicy{}, NextToken: next}
-	for _, p := range all {
-		out.ScalingPolicies = append(out.ScalingPolicies, p.Value)
-	}
-	return out, nil
+	return &awsautoscaling.DescribePoliciesOutput{ScalingPolicies: values(found), NextToken: next}, nil
 }
 
 // DeletePolicy deletes a policy by its name or ARN.

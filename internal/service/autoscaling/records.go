@@ -43,6 +43,8 @@ type groupRecord struct {
 	// Failures counts launches that failed in a row; RetryAt is when to try again.
 	Failures int       `json:",omitempty"`
 	RetryAt  time.Time `json:",omitzero"`
+	// Registered are the instances that were registered with target groups, by ARN.
+	Registered map[string][]string `json:",omitempty"`
 	// Cooldown is when the last scaling activity began.
 	LastActivity time.Time `json:",omitzero"`
 }

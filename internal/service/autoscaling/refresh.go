@@ -78,16 +78,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 	if err != nil {
 		return nil, err
 	}
-	// Looking at the group is the reconciler's: the group's record calls it.
-	if err := s.touch(ctx, key); err != nil {
-		return nil, err
-	}
 	return &awsautoscaling.StartInstanceRefreshOutput{InstanceRefreshId: &id}, s.pruneRefreshes(ctx, key)
-}
-
-// touch makes the reconciler look at a group.
-func (s *Service) touch(ctx context.Context, key store.Key) error {
-	return ignoreNotFound(groups.UpdateOne(ctx, s.store, key, func(*groupRecord) error { return nil }))
 }
 
 // preferences are the given ones with AWS's defaults.

@@ -23,13 +23,16 @@ func setTargetGroups(g *autoscalingtypes.AutoScalingGroup, arns []string) {
 	}
 }
 
-// AttachLoadBalancerTargetGroups records target groups. No instance is registered
-// with one: there is no load balancer behind them.
+// AttachLoadBalancerTargetGroups attaches target groups, with which instances in
+// service are registered.
 func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.AttachLoadBalancerTargetGroupsInput) (*awsautoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
 	for _, a := range in.TargetGroupARNs {
 		if !strings.HasPrefix(a, "arn:") {
 			return nil, errValidation("Provided Target Groups may not be valid. Please ensure they exist and try again.")
 		}
+	}
+	if err := s.checkTargetGroups(scopeOf(ctx), in.TargetGroupARNs); err != nil {
+		return nil, err
 	}
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		setTargetGroups(&g.Group, slices.Concat(g.Group.TargetGroupARNs, in.TargetGroupARNs))
@@ -38,7 +41,7 @@ func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *awsaut
 	return &awsautoscaling.AttachLoadBalancerTargetGroupsOutput{}, err
 }
 
-// DetachLoadBalancerTargetGroups forgets target groups.
+// DetachLoadBalancerTargetGroups detaches target groups; instances are deregistered.
 func (s *Service) DetachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.DetachLoadBalancerTargetGroupsInput) (*awsautoscaling.DetachLoadBalancerTargetGroupsOutput, error) {
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		for _, a := range in.TargetGroupARNs {

@@ -2,13 +2,12 @@ package ec2
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/catalog/prices"
-	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -18,93 +17,9 @@ const (
 	spot     = "spot"
 )
 
-// A CapacityPool is where instances come from: a type in a zone, on demand or
-// Spot. "*" in a part stands for any characters.
-type CapacityPool struct {
-	InstanceType string // m5.large, m5.*
-	Zone         string // us-east-1a
-	CapacityType string // on-demand, spot
-}
-
-func (p CapacityPool) id() string { return p.InstanceType + "/" + p.Zone + "/" + p.CapacityType }
-
-func (p CapacityPool) matches(instanceType, zone, capacityType string) bool {
-	return compilePattern(p.InstanceType).match(instanceType) && compilePattern(p.Zone).match(zone) && compilePattern(p.CapacityType).match(capacityType)
-}
-
-// A capacityFaultRecord says that a pool has no capacity.
-type capacityFaultRecord struct{ Pool CapacityPool }
-
-// SetCapacityFault takes a pool's capacity away until ClearCapacityFaults: new
-// launches from it fail with InsufficientInstanceCapacity. An empty part of the
-// pool means all of them.
-func (s *Service) SetCapacityFault(ctx context.Context, account, region string, pool CapacityPool) error {
-	pool, err := parseCapacityPool(region, pool)
-	if err != nil {
-		return err
-	}
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return capacityFaults.Put(tx, scope{account, region}.key(pool.id()), capacityFaultRecord{pool})
-	})
-}
-
-func parseCapacityPool(region string, pool CapacityPool) (CapacityPool, error) {
-	r, ok := regions.Lookup(region)
-	if !ok {
-		return pool, errUnknownRegion(region)
-	}
-	pool = CapacityPool{or(pool.InstanceType, "*"), or(pool.Zone, "*"), or(pool.CapacityType, "*")}
-	matches := func(pattern string, names []string) bool {
-		return slices.ContainsFunc(names, compilePattern(pattern).match)
-	}
-	switch {
-	case !matches(pool.InstanceType, instancetypes.Names()):
-		return pool, errInstanceType(pool.InstanceType)
-	case !matches(pool.Zone, r.ZoneNames()):
-		return pool, errInvalidParameter("Invalid availability zone: [%s]. The zones of %s are %s.", pool.Zone, region, joinComma(r.ZoneNames()))
-	case !matches(pool.CapacityType, []string{onDemand, spot}):
-		return pool, errInvalidParameter("Invalid capacity type: [%s]. It is on-demand or spot.", pool.CapacityType)
-	case strings.Contains(pool.id(), "?"):
-		return pool, errInvalidParameter("Only * stands for other characters.")
-	}
-	return pool, nil
-}
-
-// ClearCapacityFaults gives pools their capacity back: those named, or all of the
-// account and region.
-func (s *Service) ClearCapacityFaults(ctx context.Context, account, region string, pools ...CapacityPool) error {
-	sc := scope{account, region}
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		items, err := capacityFaults.List(tx, sc.all())
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
-			named := slices.ContainsFunc(pools, func(p CapacityPool) bool {
-				return it.Value.Pool == CapacityPool{or(p.InstanceType, "*"), or(p.Zone, "*"), or(p.CapacityType, "*")}
-			})
-			if named || len(pools) == 0 {
-				capacityFaults.Delete(tx, it.Key)
-			}
-		}
-		return nil
-	})
-}
-
-// CapacityFaults returns the pools without capacity.
-func (s *Service) CapacityFaults(_ context.Context, account, region string) ([]CapacityPool, error) {
-	items, err := capacityFaults.List(s.store, scope{account, region}.all())
-	out := make([]CapacityPool, len(items))
-	for i, it := range items {
-		out[i] = it.Value.Pool
-	}
-	return out, err
-}
-
-// faulted reports whether a pool has no capacity.
-func (s *Service) faulted(sc scope, instanceType, zone string, isSpot bool) (bool, error) {
-	pools, err := s.CapacityFaults(context.Background(), sc.account, sc.region)
-	return slices.ContainsFunc(pools, func(p CapacityPool) bool { return p.matches(instanceType, zone, capacityType(isSpot)) }), err
+// short returns the fault that leaves a pool without capacity, or nil.
+func (s *Service) short(sc scope, instanceType, zone string, isSpot bool) *fault.Fault {
+	return s.faults.NoCapacity(sc.account, sc.region, instanceType, zone, capacityType(isSpot))
 }
 
 func capacityType(isSpot bool) string {
@@ -123,21 +38,8 @@ func (s *Service) checkPool(sc scope, l *launch) error {
 	if l.spot != nil && !spotOffered(l.typ.Name) {
 		return errUnsupportedOperation("The instance type '%s' is not supported for Spot Instances.", l.typ.Name) // from memory
 	}
-	short, err := s.faulted(sc, l.typ.Name, l.subnet.Zone, l.spot != nil)
-	if err != nil {
+	if err := s.checkCapacity(sc, l.typ.Name, l.subnet.Zone, l.spot != nil); err != nil {
 		return err
-	}
-	if short && l.spot != nil {
-		return errNoSpotCapacity()
-	}
-	if short {
-		var others []string
-		for _, zone := range offeringZones(sc.region, l.typ.Name) {
-			if f, err := s.faulted(sc, l.typ.Name, zone, false); err == nil && !f {
-				others = append(others, zone)
-			}
-		}
-		return errNoCapacity(l.typ.Name, l.subnet.Zone, others)
 	}
 	if l.spot != nil && l.spot.MaxPrice != "" {
 		if price, ok := prices.Spot(sc.region, l.subnet.Zone, l.typ.Name); ok && decimal(l.spot.MaxPrice) < price {
@@ -145,6 +47,24 @@ func (s *Service) checkPool(sc scope, l *launch) error {
 		}
 	}
 	return nil
+}
+
+// checkCapacity refuses a launch, or a start, from a pool without capacity.
+func (s *Service) checkCapacity(sc scope, instanceType, zone string, isSpot bool) error {
+	f := s.short(sc, instanceType, zone, isSpot)
+	if f == nil {
+		return nil
+	}
+	if isSpot {
+		return fault.Because(errNoSpotCapacity(), f)
+	}
+	var others []string
+	for _, z := range offeringZones(sc.region, instanceType) {
+		if s.short(sc, instanceType, z, false) == nil {
+			others = append(others, z)
+		}
+	}
+	return fault.Because(errNoCapacity(instanceType, zone, others), f)
 }
 
 // DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region

@@ -73,10 +73,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 	}
 	var e connectEndpointRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			e, err = get(tx, connectEndpoints, sc, connectEndpointID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, connectEndpoints, connectEndpointID, &e); done || err != nil {
 			return err
 		}
 		sn, err := get(tx, subnets, sc, subnetID, *in.SubnetId)
@@ -172,44 +169,8 @@ func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awse
 
 // reconcileConnectEndpoint brings an endpoint to its next state when it is due.
 func (s *Service) reconcileConnectEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
-	e, err := connectEndpoints.Get(s.store, k)
-	if notFound(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var lasts time.Duration
-	switch e.State {
-	case connectCreating:
-		lasts = s.timing.EndpointPending
-	case connectDeleting:
-		lasts = s.timing.EndpointDeleting
-	default:
-		return 0, nil
-	}
-	if left := e.Since.Add(lasts).Sub(s.now()); left > 0 {
-		return left, nil
-	}
-	from := e.State
-	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
-		e, err := connectEndpoints.Get(tx, k)
-		if notFound(err) || err == nil && e.State != from {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if from == connectCreating {
-			e.State, e.Since = connectComplete, s.now()
-			return connectEndpoints.Put(tx, k, e)
-		}
-		for _, id := range e.InterfaceIDs {
-			if err := removeInterfaceByID(tx, keyScope(k), id); err != nil {
-				return err
-			}
-		}
-		connectEndpoints.Delete(tx, k)
-		return nil
+	states := endpointStates{connectCreating, connectComplete, connectDeleting}
+	return advanceEndpoint(ctx, s, connectEndpoints, k, states, func(e *connectEndpointRecord) endpointLife {
+		return endpointLife{&e.State, &e.Since, e.InterfaceIDs}
 	})
 }

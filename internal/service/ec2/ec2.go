@@ -30,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -118,7 +119,9 @@ type Config struct {
 	// VCPUQuota is how many vCPUs an account may run of the bucket with a Service
 	// Quotas code (VCPUQuotaCode); nil means DefaultVCPUQuota of each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
-	Log       *slog.Logger
+	// Faults say which pools have no capacity; nil: all have.
+	Faults *fault.Set
+	Log    *slog.Logger
 }
 
 // Service is the EC2 service. Its methods with the SDK's shape are the
@@ -133,6 +136,7 @@ type Service struct {
 	booted   *bootedSet
 	reached  reachCache
 	vcpus    *vcpuLedger
+	faults   *fault.Set
 	underWay fleetsUnderWay
 	// launches is held for reading by every launch, and for writing to take back
 	// one that nobody works on any more.
@@ -148,7 +152,7 @@ func New(cfg Config) *Service {
 	s := &Service{
 		store: cfg.Store, clock: cfg.Clock, timing: cfg.Timing,
 		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
-		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota, parameter: cfg.Parameter,
+		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota, parameter: cfg.Parameter, faults: cfg.Faults,
 	}
 	if s.authorizeLaunch == nil {
 		s.authorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -35,6 +36,8 @@ type world struct {
 	quota int
 	// denied are instance types that fleets may not launch.
 	denied []string
+	// faults are what capacity there is not.
+	faults *fault.Set
 	// launching, if any, is called while a fleet launches.
 	launching func()
 }
@@ -63,9 +66,9 @@ func newWorld(t testing.TB) *world {
 
 func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
-	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}}
+	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch, Faults: w.faults})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)
@@ -88,6 +91,14 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 		}
 	})
 	return w
+}
+
+// short takes the capacity of pools away; no pools give it back.
+func (w *world) short(pools ...fault.Fault) {
+	for i := range pools {
+		pools[i].Kind, pools[i].Account, pools[i].Region = fault.Capacity, w.account, testkit.Region
+	}
+	w.faults.Replace(pools)
 }
 
 type profiles struct{}
@@ -199,6 +210,15 @@ func (w *world) launch(t testing.TB, n int32, edit func(*awsec2.RunInstancesInpu
 		ids[i] = *inst.InstanceId
 	}
 	return w.await(t, ec2types.InstanceStateNameRunning, ids...)
+}
+
+// instanceIDs are the IDs of instances.
+func instanceIDs(all []ec2types.Instance) []string {
+	ids := make([]string, len(all))
+	for i, inst := range all {
+		ids[i] = *inst.InstanceId
+	}
+	return ids
 }
 
 // await waits until all the instances have a state.

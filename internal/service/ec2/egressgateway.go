@@ -42,10 +42,7 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 	}
 	var g egressGatewayRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			g, err = get(tx, egressGateways, sc, egressGatewayID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, egressGateways, egressGatewayID, &g); done || err != nil {
 			return err
 		}
 		v, err := get(tx, vpcs, sc, vpcID, aws.ToString(in.VpcId))

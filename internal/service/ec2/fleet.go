@@ -173,10 +173,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	s.underWay.m.Store(f.ID, true)
 	defer s.underWay.m.Delete(f.ID)
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateFleet", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			f, err = get(tx, fleets, sc, fleetID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateFleet", in.ClientToken, in, fleets, fleetID, &f); done || err != nil {
 			return err
 		}
 		if err := fleets.Create(tx, sc.key(f.ID), f); err != nil {

@@ -12,7 +12,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -128,7 +128,7 @@ func TestInstantFleets(t *testing.T) {
 		capacity  string
 		total     int32
 		overrides []string
-		faults    []ec2.CapacityPool
+		faults    []fault.Fault
 		denied    []string
 		quota     int
 		edit      func(*awsec2.CreateFleetInput)
@@ -141,21 +141,21 @@ func TestInstantFleets(t *testing.T) {
 		},
 		{
 			name: "another pool when one has no capacity", capacity: "on-demand", total: 1,
-			overrides: []string{"m5.large@a", "c5.large@a"}, faults: []ec2.CapacityPool{{InstanceType: "c5.large", Zone: "us-east-1a", CapacityType: "on-demand"}},
+			overrides: []string{"m5.large@a", "c5.large@a"}, faults: []fault.Fault{{InstanceType: "c5.large", Zone: "us-east-1a", CapacityType: "on-demand"}},
 			launched: []string{"1 m5.large@a"}, refused: []string{"InsufficientInstanceCapacity c5.large@a"},
 		},
 		{
 			name: "another zone", capacity: "on-demand", total: 1,
-			overrides: []string{"m5.large@a", "m5.large@b"}, faults: []ec2.CapacityPool{{InstanceType: "m5.*", Zone: "us-east-1a"}},
+			overrides: []string{"m5.large@a", "m5.large@b"}, faults: []fault.Fault{{InstanceType: "m5.*", Zone: "us-east-1a"}},
 			launched: []string{"1 m5.large@b"}, refused: []string{"InsufficientInstanceCapacity m5.large@a"},
 		},
 		{
 			name: "no capacity of Spot is none of on demand", capacity: "on-demand", total: 1,
-			overrides: []string{"m5.large@a"}, faults: []ec2.CapacityPool{{CapacityType: "spot"}}, launched: []string{"1 m5.large@a"},
+			overrides: []string{"m5.large@a"}, faults: []fault.Fault{{CapacityType: "spot"}}, launched: []string{"1 m5.large@a"},
 		},
 		{
 			name: "nowhere any capacity", capacity: "spot", total: 1,
-			overrides: []string{"m5.large@a", "m5.large@b"}, faults: []ec2.CapacityPool{{CapacityType: "spot"}}, launched: []string{},
+			overrides: []string{"m5.large@a", "m5.large@b"}, faults: []fault.Fault{{CapacityType: "spot"}}, launched: []string{},
 			refused: []string{"InsufficientInstanceCapacity m5.large@a", "InsufficientInstanceCapacity m5.large@b"},
 		},
 		{
@@ -249,11 +249,7 @@ func TestInstantFleets(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(in)
 			}
-			for _, f := range tt.faults {
-				if err := w.service.SetCapacityFault(t.Context(), w.account, testkit.Region, f); err != nil {
-					t.Fatal(err)
-				}
-			}
+			w.short(tt.faults...)
 			out := must(w.CreateFleet(t.Context(), in))(t)
 			if diff := cmp.Diff(tt.launched, launchedBy(out)); diff != "" {
 				t.Errorf("launched (-want +got):\n%s", diff)
@@ -393,10 +389,7 @@ func TestMaintainFleetReplacesWhatEnds(t *testing.T) {
 func TestRequestFleetWaitsForCapacityAndReplacesNothing(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	pool := ec2.CapacityPool{InstanceType: "m5.large"}
-	if err := w.service.SetCapacityFault(ctx, w.account, testkit.Region, pool); err != nil {
-		t.Fatal(err)
-	}
+	w.short(fault.Fault{InstanceType: "m5.large"})
 	id := must(w.CreateFleet(ctx, w.fleetInput(t, ec2types.FleetTypeRequest, "spot", 2, "m5.large@a")))(t).FleetId
 	testkit.Eventually(t, 10*time.Second, func() error {
 		f := must(w.DescribeFleets(ctx, &awsec2.DescribeFleetsInput{FleetIds: []string{*id}}))(t).Fleets[0]
@@ -405,9 +398,7 @@ func TestRequestFleetWaitsForCapacityAndReplacesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.service.ClearCapacityFaults(ctx, w.account, testkit.Region, pool); err != nil {
-		t.Fatal(err)
-	}
+	w.short()
 	had := w.fleetInstances(t, id, 2)
 	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: had[:1]}))(t)
 	w.await(t, "terminated", had[0])

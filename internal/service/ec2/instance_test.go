@@ -3,7 +3,6 @@ package ec2_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -366,52 +365,6 @@ func TestTemplateMembersThatNothingHonoursRefuseTheLaunch(t *testing.T) {
 	}}))(t)
 	_, err := w.RunInstances(t.Context(), &awsec2.RunInstancesInput{MinCount: aws.Int32(1), MaxCount: aws.Int32(1), LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateName: &name}})
 	wantError(t, err, "NotImplemented", "")
-}
-
-func TestPodAddresses(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	sn := w.subnet(t, w.vpc(t, "10.0.0.0/16"), "10.0.0.0/27")
-	id := *w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.SubnetId = &sn })[0].InstanceId
-	assign := func() ([]netip.Addr, error) {
-		return w.service.AssignPodAddresses(ctx, w.account, testkit.Region, id)
-	}
-	// An m5.large has three interfaces of ten addresses; the subnet has 27.
-	for n, want := range []int{9, 9, 26 - 9 - 10 - 1} {
-		if got := must(assign())(t); len(got) != want {
-			t.Errorf("call %d gave %d addresses, want %d", n+1, len(got), want)
-		}
-	}
-	if _, err := assign(); !errors.Is(err, ec2.ErrSubnetFull) {
-		t.Errorf("got %v, want a full subnet", err)
-	}
-	all := must(w.service.PodAddresses(ctx, w.account, testkit.Region, id))(t)
-	if len(all) != 24 {
-		t.Errorf("%d pod addresses", len(all))
-	}
-	got := must(w.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(t).Reservations[0].Instances[0]
-	if len(got.NetworkInterfaces) != 3 || *got.NetworkInterfaces[2].Attachment.DeviceIndex != 2 {
-		t.Errorf("interfaces: %+v", got.NetworkInterfaces)
-	}
-	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
-	w.await(t, "terminated", id)
-	must(w.DeleteSubnet(ctx, &awsec2.DeleteSubnetInput{SubnetId: &sn}))(t)
-}
-
-func TestPodAddressesEndAtTheTypesLimit(t *testing.T) {
-	w := newWorld(t)
-	id := *w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceType = "t3.small" })[0].InstanceId
-	total := 0
-	for {
-		got, err := w.service.AssignPodAddresses(t.Context(), w.account, testkit.Region, id)
-		if errors.Is(err, ec2.ErrInterfaceLimit) {
-			break
-		}
-		total += len(must(got, err)(t))
-	}
-	if total != 3*(4-1) {
-		t.Errorf("%d pod addresses on a t3.small", total)
-	}
 }
 
 // After a restart of the daemon every running instance is started again.

@@ -14,7 +14,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -117,10 +117,16 @@ func TestCapacityOfRunInstances(t *testing.T) {
 		}
 		return w.RunInstances(ctx, in)
 	}
-	if err := w.service.SetCapacityFault(ctx, w.account, testkit.Region, ec2.CapacityPool{InstanceType: "m5.large", Zone: "us-east-1a"}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := run("us-east-1a")
+	stopped := instanceIDs(w.launch(t, 1, func(in *awsec2.RunInstancesInput) {
+		in.Placement = &ec2types.Placement{AvailabilityZone: aws.String("us-east-1a")}
+	}))
+	must(w.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: stopped}))(t)
+	w.await(t, "stopped", stopped...)
+	w.short(fault.Fault{InstanceType: "m5.large", Zone: "us-east-1a"})
+	_, err := w.StartInstances(ctx, &awsec2.StartInstancesInput{InstanceIds: stopped})
+	wantError(t, err, "InsufficientInstanceCapacity", "")
+	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: stopped}))(t)
+	_, err = run("us-east-1a")
 	wantError(t, err, "InsufficientInstanceCapacity", "We currently do not have sufficient m5.large capacity in the Availability Zone you requested (us-east-1a). Our system will be working on provisioning additional capacity. You can currently get m5.large capacity by not specifying an Availability Zone in your request or choosing us-east-1b, us-east-1c, us-east-1d, us-east-1f.")
 	if out := must(run(""))(t); *out.Instances[0].Placement.AvailabilityZone == "us-east-1a" {
 		t.Error("launched where there is no capacity")
@@ -131,10 +137,43 @@ func TestCapacityOfRunInstances(t *testing.T) {
 	}
 	_, err = run("us-east-1b")
 	wantError(t, err, "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 8 allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.")
-	for _, p := range []ec2.CapacityPool{{InstanceType: "m5.gigantic"}, {Zone: "us-east-1z"}, {CapacityType: "reserved"}} {
-		if err := w.service.SetCapacityFault(ctx, w.account, testkit.Region, p); err == nil {
-			t.Errorf("%+v is no pool", p)
+}
+
+func TestInterruptions(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	bought := instanceIDs(w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceMarketOptions = spot(nil) }))[0]
+	ids := instanceIDs(w.launch(t, 2, func(in *awsec2.RunInstancesInput) { in.DisableApiTermination = aws.Bool(true) }))
+	reason := func(id string, state ec2types.InstanceStateName) string {
+		t.Helper()
+		return *w.await(t, state, id)[0].StateReason.Code
+	}
+	if err := w.service.Interrupt(ctx, w.account, testkit.Region, bought, true); err == nil {
+		t.Error("a one-time Spot Instance was stopped")
+	}
+	for _, tt := range []struct {
+		id     string
+		stop   bool
+		state  ec2types.InstanceStateName
+		reason string
+	}{
+		{bought, false, "terminated", "Server.SpotInstanceTermination"},
+		{ids[0], false, "terminated", "Client.UserInitiatedShutdown"},
+		{ids[1], true, "stopped", "Server.ScheduledStop"},
+	} {
+		if err := w.service.Interrupt(ctx, w.account, testkit.Region, tt.id, tt.stop); err != nil {
+			t.Fatal(err)
 		}
+		if got := reason(tt.id, tt.state); got != tt.reason {
+			t.Errorf("%s is %s because of %s, want %s", tt.id, tt.state, got, tt.reason)
+		}
+	}
+	out := must(w.DescribeSpotInstanceRequests(ctx, &awsec2.DescribeSpotInstanceRequestsInput{}))(t)
+	if code := *out.SpotInstanceRequests[0].Status.Code; code != "instance-terminated-no-capacity" {
+		t.Errorf("the Spot request says %s", code)
+	}
+	if err := w.service.Interrupt(ctx, w.account, testkit.Region, "i-00000000000000000", false); err == nil {
+		t.Error("an instance that is not there was interrupted")
 	}
 }
 

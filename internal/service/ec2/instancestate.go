@@ -125,6 +125,10 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			if i.State == stateTerminated || i.State == stateShuttingDown || i.State == stateStopping {
 				return errInstanceState(i.ID, "started")
 			}
+			if sc, err := s.scope(ctx); err == nil && i.State == stateStopped {
+				// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html#troubleshooting-launch-capacity
+				return s.checkCapacity(sc, i.Type, i.Zone, i.SpotRequestID != "")
+			}
 			return nil
 		},
 		func(tx *store.Tx, sc scope, i *instanceRecord) error {

@@ -69,10 +69,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 	}
 	v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateLaunchTemplate", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			t, err = get(tx, launchTemplates, sc, launchTemplateID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateLaunchTemplate", in.ClientToken, in, launchTemplates, launchTemplateID, &t); done || err != nil {
 			return err
 		}
 		if err := launchTemplateNames.Create(tx, templateNameKey(sc, name), nameRecord{t.ID}); err == store.ErrExists {

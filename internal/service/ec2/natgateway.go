@@ -109,10 +109,7 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 	}
 	var n natGatewayRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateNatGateway", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			n, err = get(tx, natGateways, sc, natGatewayID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateNatGateway", in.ClientToken, in, natGateways, natGatewayID, &n); done || err != nil {
 			return err
 		}
 		sn, err := get(tx, subnets, sc, subnetID, *in.SubnetId)

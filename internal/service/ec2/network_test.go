@@ -261,6 +261,9 @@ func TestTags(t *testing.T) {
 	if len(got) != 1 || len(got[0].Tags) != 2 {
 		t.Fatalf("tagged: %+v", got)
 	}
+	if none := must(w.DescribeTags(ctx, &awsec2.DescribeTagsInput{Filters: filter("resource-id", "vpc-none")}))(t).Tags; none == nil || len(none) > 0 {
+		t.Errorf("no tags are %v, not an empty list", none)
+	}
 	listed := must(w.DescribeTags(ctx, &awsec2.DescribeTagsInput{Filters: filter("resource-id", vpc)}))(t).Tags
 	if len(listed) != 2 || *listed[0].Key != "Name" || listed[0].ResourceType != "vpc" {
 		t.Errorf("DescribeTags: %+v", listed)

@@ -53,10 +53,7 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 	}
 	var a networkACLRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateNetworkAcl", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			a, err = get(tx, networkACLs, sc, networkACLID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateNetworkAcl", in.ClientToken, in, networkACLs, networkACLID, &a); done || err != nil {
 			return err
 		}
 		v, err := get(tx, vpcs, sc, vpcID, *in.VpcId)

@@ -197,10 +197,7 @@ func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.Crea
 	}
 	p.Created = s.now()
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateNetworkInsightsPath", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			p, err = get(tx, insightsPaths, sc, insightsPathID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateNetworkInsightsPath", in.ClientToken, in, insightsPaths, insightsPathID, &p); done || err != nil {
 			return err
 		}
 		if err := insightsPaths.Create(tx, sc.key(p.ID), p); err != nil {

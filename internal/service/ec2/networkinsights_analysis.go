@@ -144,10 +144,7 @@ func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.S
 	}
 	var a insightsAnalysisRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			a, err = get(tx, insightsAnalyses, sc, insightsAnalysisID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, insightsAnalyses, insightsAnalysisID, &a); done || err != nil {
 			return err
 		}
 		p, err := get(tx, insightsPaths, sc, insightsPathID, *in.NetworkInsightsPathId)

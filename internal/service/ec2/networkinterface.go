@@ -387,10 +387,7 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	spec.hint = spec.id
 	var e networkInterfaceRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateNetworkInterface", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			e, err = get(tx, networkInterfaces, sc, networkInterfaceID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateNetworkInterface", in.ClientToken, in, networkInterfaces, networkInterfaceID, &e); done || err != nil {
 			return err
 		}
 		spec.subnet, err = get(tx, subnets, sc, subnetID, *in.SubnetId)

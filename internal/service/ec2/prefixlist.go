@@ -315,10 +315,7 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 	}
 	var p prefixListRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateManagedPrefixList", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			p, err = get(tx, prefixLists, sc, prefixListID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateManagedPrefixList", in.ClientToken, in, prefixLists, prefixListID, &p); done || err != nil {
 			return err
 		}
 		p = prefixListRecord{

@@ -36,16 +36,26 @@ func associated(r store.Reader, sc scope, id string) (instanceRecord, error) {
 	return found[0], nil
 }
 
+// newAssociation is a new association with the profile that a request names.
+func (s *Service) newAssociation(ctx context.Context, sc scope, spec *ec2types.IamInstanceProfileSpecification) (*instanceProfile, error) {
+	if spec == nil || spec.Arn == nil && spec.Name == nil {
+		return nil, errMissing("IamInstanceProfile")
+	}
+	p, err := s.findProfile(ctx, sc, spec)
+	if err != nil {
+		return nil, err
+	}
+	p.AssociationID = ids.Resource("iip-assoc")
+	return p, nil
+}
+
 // AssociateIamInstanceProfile gives an instance without a profile one.
 func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.AssociateIamInstanceProfileInput) (*awsec2.AssociateIamInstanceProfileOutput, error) {
 	sc, err := s.scope(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if in.IamInstanceProfile == nil || in.IamInstanceProfile.Arn == nil && in.IamInstanceProfile.Name == nil {
-		return nil, errMissing("IamInstanceProfile")
-	}
-	profile, err := s.findProfile(ctx, sc, in.IamInstanceProfile)
+	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +70,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 		case i.Profile != nil:
 			return errf("IncorrectState", "There is an existing association for instance %s", i.ID)
 		}
-		p := *profile
-		p.AssociationID = ids.Resource("iip-assoc")
-		i.Profile = &p
+		i.Profile = profile
 		return instances.Put(tx, sc.key(i.ID), i)
 	})
 	if err != nil {
@@ -77,10 +85,7 @@ func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *
 	if err != nil {
 		return nil, err
 	}
-	if in.IamInstanceProfile == nil || in.IamInstanceProfile.Arn == nil && in.IamInstanceProfile.Name == nil {
-		return nil, errMissing("IamInstanceProfile")
-	}
-	profile, err := s.findProfile(ctx, sc, in.IamInstanceProfile)
+	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +94,7 @@ func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *
 		if i, err = associated(tx, sc, aws.ToString(in.AssociationId)); err != nil {
 			return err
 		}
-		p := *profile
-		p.AssociationID = ids.Resource("iip-assoc")
-		i.Profile = &p
+		i.Profile = profile
 		return instances.Put(tx, sc.key(i.ID), i)
 	})
 	if err != nil {

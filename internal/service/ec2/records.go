@@ -34,7 +34,6 @@ var (
 	volumes             = store.NewCollection[volumeRecord]("ec2", "volume")
 	spotRequests        = store.NewCollection[spotRequestRecord]("ec2", "spot-request")
 	fleets              = store.NewCollection[fleetRecord]("ec2", "fleet")
-	capacityFaults      = store.NewCollection[capacityFaultRecord]("ec2", "capacity-fault")
 	imageAliases        = store.NewCollection[imageAliasRecord]("ec2", "image-alias")
 	clientTokens        = store.NewCollection[clientTokenRecord]("ec2", "client-token")
 )

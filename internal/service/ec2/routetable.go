@@ -201,10 +201,7 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 	}
 	var t routeTableRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateRouteTable", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			t, err = get(tx, routeTables, sc, routeTableID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateRouteTable", in.ClientToken, in, routeTables, routeTableID, &t); done || err != nil {
 			return err
 		}
 		v, err := get(tx, vpcs, sc, vpcID, *in.VpcId)

@@ -168,9 +168,7 @@ func (s *Service) launchSubnet(sc scope, in *awsec2.RunInstancesInput, id *strin
 	isSpot := in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == ec2types.MarketTypeSpot
 	for _, sn := range found { // EC2 chooses a zone that can serve the request
 		if offered(name, sn.ZoneID) {
-			if short, err := s.faulted(sc, name, sn.Zone, isSpot); err != nil {
-				return sn, err
-			} else if !short {
+			if s.short(sc, name, sn.Zone, isSpot) == nil {
 				return sn, nil
 			}
 		}

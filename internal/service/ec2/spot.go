@@ -136,14 +136,18 @@ func changeSpot(tx *store.Tx, sc scope, i *instanceRecord, fn func(*spotRequestR
 
 // endSpot closes the request of a terminated instance; a persistent one is open again.
 func (s *Service) endSpot(tx *store.Tx, sc scope, i *instanceRecord) error {
+	code, status := "instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination."
+	if i.ReasonCode == reasonSpotTermination {
+		code, status = "instance-terminated-no-capacity", "Your instance was terminated because there was not enough Spot capacity." // from memory
+	}
 	return changeSpot(tx, sc, i, func(r *spotRequestRecord) {
 		switch {
 		case r.State == spotCancelled || r.InstanceID != i.ID:
 		case r.Persistent:
 			r.InstanceID = ""
-			r.set(s.now(), spotOpen, "instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination.")
+			r.set(s.now(), spotOpen, code, status)
 		default:
-			r.set(s.now(), spotClosed, "instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination.")
+			r.set(s.now(), spotClosed, code, status)
 		}
 	})
 }

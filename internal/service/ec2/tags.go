@@ -295,7 +295,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsec2.DescribeTagsInput
 	if err := checkDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	var all []tag
+	all := []tag{} // clients see a list, be it empty
 	for _, kind := range taggables() {
 		resources, err := kind.list(s.store, sc)
 		if err != nil {

@@ -65,6 +65,17 @@ func (s *Service) recall(r store.Reader, sc scope, operation string, token *stri
 	return &rec, nil
 }
 
+// recallOne reads into made the one resource that an earlier call with the same
+// token created, and says whether there was such a call.
+func recallOne[T any](r store.Reader, s *Service, sc scope, operation string, token *string, in any, c store.Collection[T], kind idKind, made *T) (bool, error) {
+	done, err := s.recall(r, sc, operation, token, in)
+	if err != nil || done == nil {
+		return false, err
+	}
+	*made, err = get(r, c, sc, kind, done.IDs[0])
+	return true, err
+}
+
 // remember notes what a request with a token made.
 func (s *Service) remember(tx *store.Tx, sc scope, operation string, token *string, in any, incomplete bool, ids ...string) error {
 	if aws.ToString(token) == "" {

@@ -105,10 +105,7 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	}
 	v := volumeRecord{ID: ids.Resource("vol"), volumeSpec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.now(), Tags: tags}
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateVolume", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			v, err = get(tx, volumes, sc, volumeID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateVolume", in.ClientToken, in, volumes, volumeID, &v); done || err != nil {
 			return err
 		}
 		if err := volumes.Create(tx, sc.key(v.ID), v); err != nil {
@@ -190,18 +187,23 @@ func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolume
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	if err := checkPageOfIDs(in.VolumeIds, "volumeIds", in.MaxResults); err != nil {
-		return nil, err
-	}
-	found, err := choose(s.store, volumes, sc, volumeID, in.VolumeIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := paginate(found, func(v volumeRecord) string { return v.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
 	return &awsec2.DescribeVolumesOutput{Volumes: sdkAll(sc, found), NextToken: next}, err
+}
+
+// pageOfVolumes is what the descriptions of volumes share.
+func (s *Service) pageOfVolumes(sc scope, dryRun *bool, ids []string, match func(volumeRecord) bool, maxResults *int32, token *string) ([]volumeRecord, *string, error) {
+	if err := checkDryRun(dryRun); err != nil {
+		return nil, nil, err
+	}
+	if err := checkPageOfIDs(ids, "volumeIds", maxResults); err != nil {
+		return nil, nil, err
+	}
+	found, err := choose(s.store, volumes, sc, volumeID, ids, match)
+	if err != nil {
+		return nil, nil, err
+	}
+	return paginate(found, func(v volumeRecord) string { return v.ID }, maxResults, token, limits{5, 1000})
 }
 
 // DescribeVolumeStatus lists the checks of volumes, which they pass.
@@ -233,17 +235,7 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeV
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	if err := checkPageOfIDs(in.VolumeIds, "volumeIds", in.MaxResults); err != nil {
-		return nil, err
-	}
-	found, err := choose(s.store, volumes, sc, volumeID, in.VolumeIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := paginate(found, func(x v) string { return x.ID }, in.MaxResults, in.NextToken, limits{5, 1000})
+	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

@@ -289,17 +289,23 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 	return &awsec2.DeleteVpcOutput{}, err
 }
 
-// DescribeVpcAttribute returns one attribute.
-func (s *Service) DescribeVpcAttribute(ctx context.Context, in *awsec2.DescribeVpcAttributeInput) (*awsec2.DescribeVpcAttributeOutput, error) {
+// readVPC begins an operation that reads about one VPC.
+func (s *Service) readVPC(ctx context.Context, id *string, dryRun *bool) (scope, vpcRecord, error) {
 	sc, err := s.scope(ctx)
 	if err != nil {
-		return nil, err
+		return sc, vpcRecord{}, err
 	}
-	v, err := get(s.store, vpcs, sc, vpcID, aws.ToString(in.VpcId))
+	v, err := get(s.store, vpcs, sc, vpcID, aws.ToString(id))
 	if err != nil {
-		return nil, err
+		return sc, v, err
 	}
-	if err := checkDryRun(in.DryRun); err != nil {
+	return sc, v, checkDryRun(dryRun)
+}
+
+// DescribeVpcAttribute returns one attribute.
+func (s *Service) DescribeVpcAttribute(ctx context.Context, in *awsec2.DescribeVpcAttributeInput) (*awsec2.DescribeVpcAttributeOutput, error) {
+	_, v, err := s.readVPC(ctx, in.VpcId, in.DryRun)
+	if err != nil {
 		return nil, err
 	}
 	out := &awsec2.DescribeVpcAttributeOutput{VpcId: aws.String(v.ID)}

@@ -152,44 +152,8 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *awsec2.DescribeV
 
 // reconcileEndpoint brings an endpoint to its next state when it is due.
 func (s *Service) reconcileEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
-	e, err := vpcEndpoints.Get(s.store, k)
-	if notFound(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var lasts time.Duration
-	switch e.State {
-	case endpointPending:
-		lasts = s.timing.EndpointPending
-	case endpointDeleting:
-		lasts = s.timing.EndpointDeleting
-	default:
-		return 0, nil
-	}
-	if left := e.Since.Add(lasts).Sub(s.now()); left > 0 {
-		return left, nil
-	}
-	from := e.State
-	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
-		e, err := vpcEndpoints.Get(tx, k)
-		if notFound(err) || err == nil && e.State != from {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if from == endpointPending {
-			e.State, e.Since = endpointAvailable, s.now()
-			return vpcEndpoints.Put(tx, k, e)
-		}
-		for _, id := range e.InterfaceIDs {
-			if err := removeInterfaceByID(tx, keyScope(k), id); err != nil {
-				return err
-			}
-		}
-		vpcEndpoints.Delete(tx, k)
-		return nil
+	states := endpointStates{endpointPending, endpointAvailable, endpointDeleting}
+	return advanceEndpoint(ctx, s, vpcEndpoints, k, states, func(e *vpcEndpointRecord) endpointLife {
+		return endpointLife{&e.State, &e.Since, e.InterfaceIDs}
 	})
 }

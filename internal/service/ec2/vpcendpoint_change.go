@@ -66,10 +66,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 	}
 	var e vpcEndpointRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := s.recall(tx, sc, "CreateVpcEndpoint", in.ClientToken, in); err != nil {
-			return err
-		} else if done != nil {
-			e, err = get(tx, vpcEndpoints, sc, vpcEndpointID, done.IDs[0])
+		if done, err := recallOne(tx, s, sc, "CreateVpcEndpoint", in.ClientToken, in, vpcEndpoints, vpcEndpointID, &e); done || err != nil {
 			return err
 		}
 		v, err := get(tx, vpcs, sc, vpcID, aws.ToString(in.VpcId))

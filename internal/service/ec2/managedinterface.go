@@ -1,0 +1,128 @@
+package ec2
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// ManagedInterfaces are the network interfaces that an AWS service has in a
+// customer's subnets for one thing of its own: a load balancer.
+type ManagedInterfaces struct {
+	// Requester is the service as DescribeNetworkInterfaces names it: amazon-elb.
+	Requester string
+	// Owner names the thing; together with Requester it finds the interfaces again.
+	Owner       string
+	Description string
+	Type        string // interface, network_load_balancer
+	// Subnets have one interface each; none means that all are removed.
+	Subnets []string
+	// Addresses are wanted private addresses, by subnet.
+	Addresses map[string]string
+	// Allocations are the elastic addresses to give, by subnet.
+	Allocations map[string]string
+	// Groups are the security groups; none means that the interfaces have none.
+	Groups []string
+	// Public gives each a public address.
+	Public bool
+}
+
+// A ManagedInterface is one that is there.
+type ManagedInterface struct{ ID, Subnet, Zone, Private, Public string }
+
+// EnsureManagedInterfaces makes, changes and removes interfaces until they are as
+// wanted, in one transaction, and returns them by their subnets. alive, unless
+// nil, is asked within it whether the thing is still there; if not, nothing is
+// done and nothing returned.
+func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region string, want ManagedInterfaces, alive func(store.Reader) bool) ([]ManagedInterface, error) {
+	sc := scope{account, region}
+	var out []ManagedInterface
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		out = nil
+		if alive != nil && !alive(tx) {
+			return nil
+		}
+		have, err := list(tx, networkInterfaces, sc, func(e networkInterfaceRecord) bool {
+			return e.RequesterID == want.Requester && e.OwnerID == want.Owner
+		})
+		if err != nil {
+			return err
+		}
+		left := slices.Clone(want.Subnets)
+		for _, e := range have {
+			i := slices.Index(left, e.SubnetID)
+			if i < 0 {
+				if err := removeInterface(tx, sc, e); err != nil {
+					return err
+				}
+				continue
+			}
+			left = slices.Delete(left, i, i+1)
+			if groups := sortedUnique(want.Groups); !slices.Equal(groups, e.Groups) {
+				if len(groups) > 0 {
+					if groups, err = resolveGroups(tx, sc, e.VPCID, groups); err != nil {
+						return err
+					}
+				}
+				e.Groups = groups
+				if err := networkInterfaces.Put(tx, sc.key(e.ID), e); err != nil {
+					return err
+				}
+			}
+			out = append(out, managedInterface(e))
+		}
+		for _, id := range left {
+			e, err := s.makeManaged(tx, sc, want, id)
+			if err != nil {
+				return err
+			}
+			out = append(out, managedInterface(e))
+		}
+		slices.SortFunc(out, func(a, b ManagedInterface) int {
+			return slices.Index(want.Subnets, a.Subnet) - slices.Index(want.Subnets, b.Subnet)
+		})
+		return nil
+	})
+	return out, err
+}
+
+func (s *Service) makeManaged(tx *store.Tx, sc scope, want ManagedInterfaces, subnet string) (networkInterfaceRecord, error) {
+	sn, err := get(tx, subnets, sc, subnetID, subnet)
+	if err != nil {
+		return networkInterfaceRecord{}, err
+	}
+	id := ids.Resource("eni")
+	e, err := s.makeInterface(tx, sc, interfaceSpec{
+		id: id, subnet: sn, description: want.Description, primary: want.Addresses[subnet], groups: want.Groups, noGroups: len(want.Groups) == 0,
+		kind: want.Type, requester: want.Requester, owner: want.Owner, hint: id,
+	})
+	if err != nil {
+		return e, err
+	}
+	e.Attachment = interfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.now()}
+	if id := want.Allocations[subnet]; id != "" {
+		a, err := get(tx, addresses, sc, addressID, id)
+		if err != nil {
+			return e, err
+		}
+		if a.AssociationID != "" {
+			return e, errAddressInUse(a.PublicIP)
+		}
+		if _, err := a.link(tx, sc, &e, e.Addresses[0]); err != nil {
+			return e, err
+		}
+	} else if want.Public {
+		public, err := publicPool(sc.region).take(tx, 1, e.ID)
+		if err != nil {
+			return e, err
+		}
+		e.PublicIP = public[0].String()
+	}
+	return e, networkInterfaces.Create(tx, sc.key(e.ID), e)
+}
+
+func managedInterface(e networkInterfaceRecord) ManagedInterface {
+	return ManagedInterface{ID: e.ID, Subnet: e.SubnetID, Zone: e.Zone, Private: e.Addresses[0], Public: e.PublicIP}
+}
