@@ -101,7 +101,7 @@ func TestLists(t *testing.T) {
 			values[*q.QuotaName] = *q.Value
 		}
 	}
-	if pages != 2 || len(values) != 3 || values["Managed node groups per cluster"] != 7 || values["Nodes per managed node group"] != 450 {
+	if pages != 2 || len(values) != 4 || values["Fargate profiles per cluster"] != 10 || values["Managed node groups per cluster"] != 7 || values["Nodes per managed node group"] != 450 {
 		t.Errorf("%d pages of %v", pages, values)
 	}
 	defaults, err := c.ListAWSDefaultServiceQuotas(ctx, &awsservicequotas.ListAWSDefaultServiceQuotasInput{ServiceCode: str("vpc")})

@@ -1,0 +1,332 @@
+package elb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// A world is classic load balancing behind a front door, over a real EC2. What
+// health checks find is what the test says.
+type world struct {
+	testing.TB
+	*awselb.Client
+	ec2     *awsec2.Client
+	vpc     string
+	subnets []string // default ones, by zone
+	zones   []string
+
+	mu      sync.Mutex
+	finding elb.Finding
+	probe   elb.Probe // the last one
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{TB: t, finding: elb.Answers}
+	var network *ec2.Service
+	var svc *elb.Service
+	server := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
+		svc = elb.New(elb.Config{
+			Store: st, EC2: network, Log: slog.New(slog.DiscardHandler),
+			EnsureInterfaces: func(ctx context.Context, account, region string, want elb.Interfaces, alive func(store.Reader) bool) ([]elb.Interface, error) {
+				got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
+				var out []elb.Interface
+				for _, i := range got {
+					out = append(out, elb.Interface(i))
+				}
+				return out, err
+			},
+			Probe: func(_ context.Context, _, _ string, p elb.Probe) elb.Finding {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.probe = p
+				return w.finding
+			},
+		})
+		return []awsapi.Service{svc.AWS(), network.AWS()}
+	}})
+	cfg := server.AWSConfig(server.Account(t))
+	w.Client, w.ec2 = awselb.NewFromConfig(cfg), awsec2.NewFromConfig(cfg)
+	found := must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
+	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
+	for _, sn := range found {
+		w.vpc = *sn.VpcId
+		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, run := range []func(context.Context) error{network.Run, svc.Run} {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return w
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func refused(t *testing.T, err error, code, message string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Fatalf("not refused: %v", err)
+	}
+	if api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), message) {
+		t.Errorf("%s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
+	}
+}
+
+func (w *world) find(f elb.Finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finding = f
+}
+
+func tcp(port, instancePort int32) elbtypes.Listener {
+	return elbtypes.Listener{Protocol: aws.String("tcp"), LoadBalancerPort: port, InstancePort: &instancePort, InstanceProtocol: aws.String("tcp")}
+}
+
+func (w *world) describe(name string) elbtypes.LoadBalancerDescription {
+	w.Helper()
+	return must(w.DescribeLoadBalancers(context.Background(), &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{name}}))(w).LoadBalancerDescriptions[0]
+}
+
+func (w *world) interfaces() []ec2types.NetworkInterface {
+	w.Helper()
+	return must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
+}
+
+func (w *world) instance(subnet string) string {
+	w.Helper()
+	img, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	if !ok {
+		w.Fatal("no image")
+	}
+	id := *must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
+		ImageId: &img.ID, InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &subnet,
+	}))(w).Instances[0].InstanceId
+	testkit.Eventually(w, 10*time.Second, func() error {
+		i := must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
+		if i.State.Name != ec2types.InstanceStateNameRunning {
+			return errors.New("the instance is " + string(i.State.Name))
+		}
+		return nil
+	})
+	return id
+}
+
+// What Kubernetes' service controller does with a load balancer, from its making
+// to its end.
+func TestLoadBalancerLife(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	name := aws.String("a0123456789abcdef")
+	group := must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String("k8s-elb-a"), Description: aws.String("lb"), VpcId: &w.vpc}))(t).GroupId
+	in := &awselb.CreateLoadBalancerInput{
+		LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(80, 30080)}, Subnets: w.subnets[:2], SecurityGroups: []string{*group},
+		Tags: []elbtypes.Tag{{Key: aws.String("kubernetes.io/service-name"), Value: aws.String("default/web")}},
+	}
+	dns := *must(w.CreateLoadBalancer(ctx, in))(t).DNSName
+	if !regexp.MustCompile(`^a0123456789abcdef-\d{9,10}\.us-east-1\.elb\.amazonaws\.com$`).MatchString(dns) {
+		t.Errorf("name %s", dns)
+	}
+	if again := *must(w.CreateLoadBalancer(ctx, in))(t).DNSName; again != dns {
+		t.Errorf("the same request made %s", again)
+	}
+	lb := w.describe(*name)
+	if *lb.Scheme != "internet-facing" || *lb.HealthCheck.Target != "TCP:30080" || *lb.ListenerDescriptions[0].Listener.Protocol != "TCP" || *lb.SourceSecurityGroup.GroupName != "k8s-elb-a" || *lb.VPCId != w.vpc {
+		t.Errorf("described as %+v", lb)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if enis := w.interfaces(); len(enis) != 2 || *enis[0].Description != "ELB "+*name || *enis[0].RequesterId != "amazon-elb" {
+			return fmt.Errorf("interfaces: %v", enis)
+		}
+		return nil
+	})
+	_, err := w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group})
+	refused(t, err, "DependencyViolation", "has a dependent object")
+
+	// The proxy protocol: the same policy again is no error.
+	for range 2 {
+		must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{
+			LoadBalancerName: name, PolicyName: aws.String("k8s-proxyprotocol-enabled"), PolicyTypeName: aws.String("ProxyProtocolPolicyType"),
+			PolicyAttributes: []elbtypes.PolicyAttribute{{AttributeName: aws.String("ProxyProtocol"), AttributeValue: aws.String("true")}},
+		}))(t)
+	}
+	must(w.SetLoadBalancerPoliciesForBackendServer(ctx, &awselb.SetLoadBalancerPoliciesForBackendServerInput{LoadBalancerName: name, InstancePort: aws.Int32(30080), PolicyNames: []string{"k8s-proxyprotocol-enabled"}}))(t)
+	if got := w.describe(*name).BackendServerDescriptions; len(got) != 1 || got[0].PolicyNames[0] != "k8s-proxyprotocol-enabled" {
+		t.Errorf("backends %+v", got)
+	}
+	_, err = w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{"nobody"}})
+	refused(t, err, "PolicyNotFound", "nobody")
+
+	must(w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30443)}}))(t)
+	_, err = w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30444)}})
+	refused(t, err, "DuplicateListener", "A listener already exists for "+*name+" with LoadBalancerPort 443, but with a different InstancePort, Protocol, or SSLCertificateId")
+	must(w.DeleteLoadBalancerListeners(ctx, &awselb.DeleteLoadBalancerListenersInput{LoadBalancerName: name, LoadBalancerPorts: []int32{443}}))(t)
+
+	must(w.AttachLoadBalancerToSubnets(ctx, &awselb.AttachLoadBalancerToSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[2:3]}))(t)
+	left := must(w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[:1]}))(t).Subnets
+	if len(left) != 2 || slices.Contains(left, w.subnets[0]) {
+		t.Errorf("subnets %v", left)
+	}
+	_, err = w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: left})
+	refused(t, err, "InvalidConfigurationRequest", "no subnets")
+
+	changed := must(w.ModifyLoadBalancerAttributes(ctx, &awselb.ModifyLoadBalancerAttributesInput{LoadBalancerName: name, LoadBalancerAttributes: &elbtypes.LoadBalancerAttributes{
+		ConnectionSettings: &elbtypes.ConnectionSettings{IdleTimeout: aws.Int32(120)}, CrossZoneLoadBalancing: &elbtypes.CrossZoneLoadBalancing{Enabled: true},
+	}}))(t).LoadBalancerAttributes
+	if *changed.ConnectionSettings.IdleTimeout != 120 || *changed.ConnectionDraining.Timeout != 300 || !changed.CrossZoneLoadBalancing.Enabled {
+		t.Errorf("attributes %+v", changed)
+	}
+	tags := must(w.DescribeTags(ctx, &awselb.DescribeTagsInput{LoadBalancerNames: []string{*name}}))(t).TagDescriptions[0].Tags
+	if len(tags) != 1 || *tags[0].Value != "default/web" {
+		t.Errorf("tags %v", tags)
+	}
+
+	for range 2 { // one that is not there is no error
+		must(w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: name}))(t)
+	}
+	// Its interfaces are gone with the answer: the controller deletes the group next.
+	must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
+	_, err = w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{*name}})
+	refused(t, err, "LoadBalancerNotFound", "There is no ACTIVE Load Balancer named '"+*name+"'")
+}
+
+func TestInstanceHealth(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	name := aws.String("web")
+	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(80, 30080)}, Subnets: w.subnets[:1]}))(t)
+	near, far := w.instance(w.subnets[0]), w.instance(w.subnets[1])
+	must(w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}, {InstanceId: &far}}}))(t)
+	state := func(id string) string {
+		t.Helper()
+		st := must(w.DescribeInstanceHealth(ctx, &awselb.DescribeInstanceHealthInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &id}}}))(t).InstanceStates[0]
+		return *st.State + " " + *st.ReasonCode + " " + *st.Description
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if got := state(near); got != "InService N/A N/A" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if w.probe.Instance != near || w.probe.Port != 30080 || w.probe.Protocol != "TCP" {
+		t.Errorf("probe %+v", w.probe)
+	}
+	if got := state(far); got != "OutOfService ELB Instance is in the EC2 Availability Zone for which LoadBalancer is not configured to route traffic to." {
+		t.Error(got)
+	}
+	must(w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &elbtypes.HealthCheck{
+		Target: aws.String("HTTP:31000/healthz"), Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
+	}}))(t)
+	w.find(elb.Refused)
+	if got := state(near); got != "OutOfService Instance Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
+		t.Error(got)
+	}
+	if w.probe.Port != 31000 || w.probe.Path != "/healthz" {
+		t.Errorf("probe %+v", w.probe)
+	}
+	w.find(elb.Unknown)
+	if got := state(near); got != "Unknown ELB A transient error occurred. Please try again later." {
+		t.Error(got)
+	}
+	must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
+	if got := state(near); got != "OutOfService Instance Instance is in stopped state." {
+		t.Error(got)
+	}
+	rest := must(w.DeregisterInstancesFromLoadBalancer(ctx, &awselb.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}}}))(t).Instances
+	if len(rest) != 1 || *rest[0].InstanceId != far {
+		t.Errorf("left %v", rest)
+	}
+	_, err := w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: aws.String("i-0123456789abcdef0")}}})
+	refused(t, err, "InvalidInstance", "Could not find EC2 instance i-0123456789abcdef0.")
+	_, err = w.DescribeInstanceHealth(ctx, &awselb.DescribeInstanceHealthInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}}})
+	refused(t, err, "InvalidInstance", near)
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	good := []elbtypes.Listener{tcp(80, 30080)}
+	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1]}))(t)
+	closed := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	private := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.0.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
+	twin := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.1.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
+	for name, tt := range map[string]struct {
+		in            awselb.CreateLoadBalancerInput
+		code, message string
+	}{
+		"name":                {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("a_b"), Listeners: good}, "ValidationError", "a_b"},
+		"taken name":          {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:2]}, "DuplicateLoadBalancerName", "taken"},
+		"no listeners":        {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{}, Subnets: w.subnets[:1]}, "ValidationError", "Listeners cannot be empty"},
+		"protocol":            {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("udp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "UnsupportedProtocol", "UDP"},
+		"layers":              {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("http"), InstanceProtocol: aws.String("tcp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "ValidationError", "layer"},
+		"port":                {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{tcp(0, 1)}}, "ValidationError", "range 1 to 65535"},
+		"certificate":         {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("https"), LoadBalancerPort: 443, InstancePort: aws.Int32(1), SSLCertificateId: aws.String("mine")}}}, "CertificateNotFound", "Server Certificate not found for the key: mine"},
+		"nowhere":             {awselb.CreateLoadBalancerInput{Listeners: good}, "ValidationError", "Either AvailabilityZones or SubnetIds must be specified"},
+		"twice":               {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], AvailabilityZones: w.zones[:1]}, "ValidationError", "Only one of SubnetIds or AvailabilityZones may be specified"},
+		"no such subnet":      {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: []string{"subnet-0123456789abcdef0"}}, "SubnetNotFound", "subnet-0123456789abcdef0"},
+		"one zone":            {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: []string{private, twin}}, "InvalidConfigurationRequest", "ELB cannot be attached to multiple subnets in the same AZ."},
+		"no internet gateway": {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: []string{private}}, "InvalidSubnet", "has no internet gateway"},
+		"no such group":       {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], SecurityGroups: []string{"sg-0123456789abcdef0"}}, "InvalidSecurityGroup", "sg-0123456789abcdef0"},
+		"scheme":              {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], Scheme: aws.String("public")}, "InvalidScheme", "public"},
+		"tag twice":           {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], Tags: []elbtypes.Tag{{Key: aws.String("a")}, {Key: aws.String("a")}}}, "DuplicateTagKeys", "'a'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.in.LoadBalancerName == nil {
+				tt.in.LoadBalancerName = aws.String("other")
+			}
+			_, err := w.CreateLoadBalancer(ctx, &tt.in)
+			refused(t, err, tt.code, tt.message)
+		})
+	}
+	for target, message := range map[string]string{
+		"":          "HealthCheck Target must be specified",
+		"UDP:1":     "HealthCheck Target must begin with one of HTTP, TCP, HTTPS, SSL",
+		"HTTP:80":   "HealthCheck HTTP Target must specify a port followed by a path that begins with a slash. e.g. HTTP:80/ping/this/path",
+		"TCP:99999": "port number",
+	} {
+		_, err := w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: aws.String("taken"), HealthCheck: &elbtypes.HealthCheck{
+			Target: &target, Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
+		}})
+		refused(t, err, "ValidationError", message)
+	}
+	_, err := w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{LoadBalancerName: aws.String("taken"), PolicyName: aws.String("p"), PolicyTypeName: aws.String("NoSuchType")})
+	refused(t, err, "PolicyTypeNotFound", "NoSuchType")
+}

@@ -1,0 +1,229 @@
+package elb
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+)
+
+// A target is what a health check asks: PROTOCOL:PORT[/PATH].
+type target struct {
+	protocol string
+	port     uint16
+	path     string
+}
+
+func parseTarget(s string) (target, error) {
+	protocol, rest, ok := strings.Cut(s, ":")
+	t := target{protocol: strings.ToUpper(protocol)}
+	if !ok || layer(t.protocol) == 0 {
+		return t, errHealthTarget(s)
+	}
+	port, path, slash := strings.Cut(rest, "/")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return t, errHealthPort()
+	}
+	t.port = uint16(n)
+	if layer(t.protocol) == 7 {
+		if !slash {
+			return t, errHealthPath()
+		}
+		t.path = "/" + path
+	} else if slash {
+		return t, errHealthPort()
+	}
+	return t, nil
+}
+
+// ConfigureHealthCheck sets how the health of instances is checked.
+// https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_HealthCheck.html
+func (s *Service) ConfigureHealthCheck(ctx context.Context, in *awselb.ConfigureHealthCheckInput) (*awselb.ConfigureHealthCheckOutput, error) {
+	if in.HealthCheck == nil {
+		return nil, errHealthTarget("")
+	}
+	h := *in.HealthCheck
+	if _, err := parseTarget(text(h.Target)); err != nil {
+		return nil, err
+	}
+	for _, n := range []struct {
+		what            string
+		value           *int32
+		lowest, highest int32
+	}{
+		{"Interval", h.Interval, 5, 300}, {"Timeout", h.Timeout, 2, 60},
+		{"Healthy Threshold", h.HealthyThreshold, 2, 10}, {"Unhealthy Threshold", h.UnhealthyThreshold, 2, 10},
+	} {
+		if n.value == nil || *n.value < n.lowest || *n.value > n.highest {
+			return nil, errHealthNumber(n.what, n.lowest, n.highest)
+		}
+	}
+	if *h.Timeout >= *h.Interval {
+		return nil, errHealthTimeout()
+	}
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		r.HealthCheck = h
+		return nil
+	})
+	return &awselb.ConfigureHealthCheckOutput{HealthCheck: &h}, err
+}
+
+// instance finds an instance.
+func (s *Service) instance(ctx context.Context, sc scope, id string) (ec2types.Instance, bool, error) {
+	out, err := s.cfg.EC2.DescribeInstances(s.asService(ctx, sc), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if refused(err) || err == nil && len(out.Reservations) == 0 {
+		return ec2types.Instance{}, false, nil
+	}
+	if err != nil {
+		return ec2types.Instance{}, false, err
+	}
+	return out.Reservations[0].Instances[0], true, nil
+}
+
+func idsOf(in []elbtypes.Instance) []string {
+	out := make([]string, 0, len(in))
+	for _, i := range in {
+		out = append(out, text(i.InstanceId))
+	}
+	return out
+}
+
+func sdkInstances(in []string) []elbtypes.Instance {
+	out := []elbtypes.Instance{}
+	for _, id := range in {
+		out = append(out, elbtypes.Instance{InstanceId: aws.String(id)})
+	}
+	return out
+}
+
+// RegisterInstancesWithLoadBalancer adds instances. Stopped ones may be added.
+func (s *Service) RegisterInstancesWithLoadBalancer(ctx context.Context, in *awselb.RegisterInstancesWithLoadBalancerInput) (*awselb.RegisterInstancesWithLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	lb, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	if err != nil {
+		return nil, err
+	}
+	fresh := idsOf(in.Instances)
+	for _, id := range fresh {
+		i, ok, err := s.instance(ctx, sc, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			return nil, errNoInstance(id)
+		case i.State.Name == ec2types.InstanceStateNameTerminated || i.State.Name == ec2types.InstanceStateNameShuttingDown:
+			return nil, errInstanceState(id)
+		case text(i.VpcId) != lb.VPC:
+			return nil, errInstanceVPC(id)
+		}
+	}
+	lb, err = s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		r.Instances = slices.Compact(slices.Sorted(slices.Values(append(r.Instances, fresh...))))
+		return nil
+	})
+	return &awselb.RegisterInstancesWithLoadBalancerOutput{Instances: sdkInstances(lb.Instances)}, err
+}
+
+// DeregisterInstancesFromLoadBalancer takes instances away. Those that EC2 does not
+// know are refused, those that are not registered are not.
+func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *awselb.DeregisterInstancesFromLoadBalancerInput) (*awselb.DeregisterInstancesFromLoadBalancerOutput, error) {
+	gone := idsOf(in.Instances)
+	lb, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		for _, id := range gone {
+			if slices.Contains(r.Instances, id) {
+				continue
+			}
+			if _, ok, err := s.instance(ctx, scopeOf(ctx), id); err != nil {
+				return err
+			} else if !ok {
+				return errNoInstance(id)
+			}
+		}
+		r.Instances = slices.DeleteFunc(r.Instances, func(id string) bool { return slices.Contains(gone, id) })
+		return nil
+	})
+	return &awselb.DeregisterInstancesFromLoadBalancerOutput{Instances: sdkInstances(lb.Instances)}, err
+}
+
+// DescribeInstanceHealth tells how instances are, as health checks find them now.
+func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.DescribeInstanceHealthInput) (*awselb.DescribeInstanceHealthOutput, error) {
+	sc := scopeOf(ctx)
+	r, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	if err != nil {
+		return nil, err
+	}
+	chosen := r.Instances
+	if len(in.Instances) > 0 {
+		chosen = idsOf(in.Instances)
+	}
+	out := &awselb.DescribeInstanceHealthOutput{InstanceStates: []elbtypes.InstanceState{}}
+	for _, id := range chosen {
+		if !slices.Contains(r.Instances, id) {
+			return nil, errNotRegistered(id, r.Name)
+		}
+		state, err := s.health(ctx, sc, &r, id)
+		if err != nil {
+			return nil, err
+		}
+		out.InstanceStates = append(out.InstanceStates, state)
+	}
+	return out, nil
+}
+
+// settledHealth: waiters for instances that were just registered are held.
+func settledHealth(out *awselb.DescribeInstanceHealthOutput) bool {
+	return !slices.ContainsFunc(out.InstanceStates, func(st elbtypes.InstanceState) bool { return *st.State == outOfService && *st.ReasonCode == "ELB" })
+}
+
+const (
+	inService    = "InService"
+	outOfService = "OutOfService"
+)
+
+// health decides the state of one instance. Reasons and descriptions are those of
+// https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_InstanceState.html
+func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string) (elbtypes.InstanceState, error) {
+	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
+		return elbtypes.InstanceState{InstanceId: aws.String(id), State: aws.String(state), ReasonCode: aws.String(reason), Description: aws.String(description)}, nil
+	}
+	i, ok, err := s.instance(ctx, sc, id)
+	if err != nil {
+		return elbtypes.InstanceState{}, err
+	}
+	if !ok || i.State.Name == ec2types.InstanceStateNameTerminated {
+		return state(outOfService, "Instance", "Instance is in terminated state.")
+	}
+	if i.State.Name != ec2types.InstanceStateNameRunning && i.State.Name != ec2types.InstanceStateNamePending {
+		return state(outOfService, "Instance", "Instance is in stopped state.")
+	}
+	zone := text(i.Placement.AvailabilityZone)
+	if !slices.Contains(r.Zones, zone) {
+		return state(outOfService, "ELB", "Instance is in the EC2 Availability Zone for which LoadBalancer is not configured to route traffic to.")
+	}
+	eni := r.Interfaces[zone]
+	if eni == "" {
+		return state(outOfService, "ELB", "Instance registration is still in progress.")
+	}
+	t, err := parseTarget(text(r.HealthCheck.Target))
+	if err != nil {
+		return elbtypes.InstanceState{}, err
+	}
+	finding := Unknown
+	if s.cfg.Probe != nil {
+		finding = s.cfg.Probe(ctx, sc.account, sc.region, Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path})
+	}
+	switch finding {
+	case Answers:
+		return state(inService, "N/A", "N/A")
+	case Unknown:
+		return state("Unknown", "ELB", "A transient error occurred. Please try again later.")
+	}
+	return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
+}

@@ -1,0 +1,133 @@
+package elb
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+)
+
+// layer is the layer of a protocol: 7 for HTTP, 4 for TCP; 0 for neither.
+func layer(protocol string) int {
+	switch strings.ToUpper(protocol) {
+	case "HTTP", "HTTPS":
+		return 7
+	case "TCP", "SSL":
+		return 4
+	}
+	return 0
+}
+
+// checkListener checks a listener and completes it. Certificates are records: there
+// is no certificate manager to ask for them.
+func checkListener(l *elbtypes.Listener) error {
+	l.Protocol = aws.String(strings.ToUpper(text(l.Protocol)))
+	if l.InstanceProtocol == nil || *l.InstanceProtocol == "" {
+		back := "TCP"
+		if layer(*l.Protocol) == 7 {
+			back = "HTTP"
+		}
+		l.InstanceProtocol = &back
+	}
+	l.InstanceProtocol = aws.String(strings.ToUpper(*l.InstanceProtocol))
+	switch {
+	case layer(*l.Protocol) == 0:
+		return errProtocol(*l.Protocol)
+	case layer(*l.InstanceProtocol) == 0:
+		return errProtocol(*l.InstanceProtocol)
+	case layer(*l.Protocol) != layer(*l.InstanceProtocol):
+		return errProtocols(*l.Protocol, *l.InstanceProtocol)
+	case l.LoadBalancerPort < 1 || l.LoadBalancerPort > 65535:
+		return errPort(l.LoadBalancerPort)
+	case l.InstancePort == nil || *l.InstancePort < 1 || *l.InstancePort > 65535:
+		return errPort(aws.ToInt32(l.InstancePort))
+	}
+	if secure(*l.Protocol) {
+		return checkCertificate(text(l.SSLCertificateId))
+	}
+	return nil
+}
+
+func checkCertificate(id string) error {
+	p, err := arn.Parse(id)
+	if err != nil || p.Service != "acm" && p.Service != "iam" {
+		return errCertificate(id)
+	}
+	return nil
+}
+
+func sameListener(a, b *elbtypes.Listener) bool {
+	return a.LoadBalancerPort == b.LoadBalancerPort && *a.InstancePort == *b.InstancePort && *a.Protocol == *b.Protocol &&
+		*a.InstanceProtocol == *b.InstanceProtocol && text(a.SSLCertificateId) == text(b.SSLCertificateId)
+}
+
+// addListeners adds listeners; one that is there already stays.
+func (r *loadBalancerRecord) addListeners(in []elbtypes.Listener) error {
+	for _, l := range in {
+		if err := checkListener(&l); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(r.Listeners, func(o listenerRecord) bool { return o.Listener.LoadBalancerPort == l.LoadBalancerPort })
+		if i >= 0 {
+			if !sameListener(&r.Listeners[i].Listener, &l) {
+				return errDuplicateListener(r.Name, l.LoadBalancerPort)
+			}
+			continue
+		}
+		r.Listeners = append(r.Listeners, listenerRecord{Listener: l})
+	}
+	slices.SortFunc(r.Listeners, func(a, b listenerRecord) int {
+		return cmp.Compare(a.Listener.LoadBalancerPort, b.Listener.LoadBalancerPort)
+	})
+	return nil
+}
+
+// CreateLoadBalancerListeners adds listeners.
+func (s *Service) CreateLoadBalancerListeners(ctx context.Context, in *awselb.CreateLoadBalancerListenersInput) (*awselb.CreateLoadBalancerListenersOutput, error) {
+	if len(in.Listeners) == 0 {
+		return nil, errNoListeners()
+	}
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error { return r.addListeners(in.Listeners) })
+	return &awselb.CreateLoadBalancerListenersOutput{}, err
+}
+
+// DeleteLoadBalancerListeners removes the listeners on ports. None there is no error.
+func (s *Service) DeleteLoadBalancerListeners(ctx context.Context, in *awselb.DeleteLoadBalancerListenersInput) (*awselb.DeleteLoadBalancerListenersOutput, error) {
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		r.Listeners = slices.DeleteFunc(r.Listeners, func(l listenerRecord) bool { return slices.Contains(in.LoadBalancerPorts, l.Listener.LoadBalancerPort) })
+		return nil
+	})
+	return &awselb.DeleteLoadBalancerListenersOutput{}, err
+}
+
+// listener returns the listener on a port.
+func (r *loadBalancerRecord) listener(port int32) (*listenerRecord, error) {
+	for i := range r.Listeners {
+		if r.Listeners[i].Listener.LoadBalancerPort == port {
+			return &r.Listeners[i], nil
+		}
+	}
+	return nil, errNoListener(r.Name, port)
+}
+
+// SetLoadBalancerListenerSSLCertificate replaces a listener's certificate.
+func (s *Service) SetLoadBalancerListenerSSLCertificate(ctx context.Context, in *awselb.SetLoadBalancerListenerSSLCertificateInput) (*awselb.SetLoadBalancerListenerSSLCertificateOutput, error) {
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		l, err := r.listener(in.LoadBalancerPort)
+		if err != nil {
+			return err
+		}
+		if !secure(*l.Listener.Protocol) {
+			return errProtocol(*l.Listener.Protocol)
+		}
+		l.Listener.SSLCertificateId = in.SSLCertificateId
+		return checkCertificate(text(in.SSLCertificateId))
+	})
+	return &awselb.SetLoadBalancerListenerSSLCertificateOutput{}, err
+}

@@ -1,0 +1,252 @@
+package elb
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxLoadBalancers is the quota.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-limits.html
+const maxLoadBalancers = 20
+
+// CreateLoadBalancer makes a load balancer. The same request again returns the one
+// that is there.
+func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadBalancerInput) (*awselb.CreateLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	r := loadBalancerRecord{
+		UID: ids.Hex(16), Name: text(in.LoadBalancerName), Created: s.now(),
+		HealthCheck: elbtypes.HealthCheck{HealthyThreshold: aws.Int32(10), UnhealthyThreshold: aws.Int32(2), Interval: aws.Int32(30), Timeout: aws.Int32(5)},
+		Attributes:  defaultAttributes(),
+	}
+	if err := checkName(r.Name); err != nil {
+		return nil, err
+	}
+	switch s := text(in.Scheme); s {
+	case "", "internet-facing":
+	case "internal":
+		r.Internal = true
+	default:
+		return nil, errScheme(s)
+	}
+	if len(in.Listeners) == 0 {
+		return nil, errNoListeners()
+	}
+	if err := r.addListeners(in.Listeners); err != nil {
+		return nil, err
+	}
+	r.HealthCheck.Target = aws.String(fmt.Sprintf("TCP:%d", *in.Listeners[0].InstancePort))
+	var err error
+	if r.Tags, err = newTags(in.Tags); err != nil {
+		return nil, err
+	}
+	if err := s.place(ctx, sc, &r, in.Subnets, in.AvailabilityZones); err != nil {
+		return nil, err
+	}
+	if r.Groups, err = s.securityGroups(ctx, sc, &r, in.SecurityGroups); err != nil {
+		return nil, err
+	}
+	prefix := ""
+	if r.Internal {
+		prefix = "internal-"
+	}
+	r.DNSName = prefix + r.Name + "-" + decimal(r.UID) + "." + sc.region + ".elb.amazonaws.com"
+	if s.cfg.EnsureServiceRole != nil {
+		if err := s.cfg.EnsureServiceRole(ctx, sc.account); err != nil {
+			return nil, fmt.Errorf("making the service-linked role: %w", err)
+		}
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		old, err := loadBalancers.Get(tx, sc.key(r.Name))
+		if err == nil {
+			if !same(&old, &r) {
+				return errDuplicate(r.Name)
+			}
+			r = old
+			return nil
+		}
+		if !notFound(err) {
+			return err
+		}
+		all, err := loadBalancers.List(tx, sc.all())
+		if err != nil {
+			return err
+		}
+		if len(all) >= maxLoadBalancers {
+			return errTooMany()
+		}
+		return loadBalancers.Create(tx, sc.key(r.Name), r)
+	})
+	return &awselb.CreateLoadBalancerOutput{DNSName: aws.String(r.DNSName)}, err
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > 32 || strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
+		return errName(name)
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return errName(name)
+		}
+	}
+	return nil
+}
+
+// decimal makes a number of a hexadecimal ID, as names have.
+func decimal(id string) string {
+	var n uint64
+	for _, c := range id {
+		n = n*31 + uint64(c)
+	}
+	return fmt.Sprint(1_000_000_000 + n%1_000_000_000)
+}
+
+// same reports whether a request is the one that made old.
+func same(old, r *loadBalancerRecord) bool {
+	return old.Internal == r.Internal && slices.Equal(old.Subnets, r.Subnets) && slices.Equal(old.Groups, r.Groups) &&
+		slices.EqualFunc(old.Listeners, r.Listeners, func(a, b listenerRecord) bool { return sameListener(&a.Listener, &b.Listener) })
+}
+
+// describe is the load balancer as it is described.
+func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalancerDescription {
+	out := elbtypes.LoadBalancerDescription{
+		LoadBalancerName: aws.String(r.Name), DNSName: aws.String(r.DNSName), CanonicalHostedZoneNameID: aws.String(elbzones.ID(sc.region, false)),
+		Scheme: aws.String(r.scheme()), VPCId: aws.String(r.VPC), Subnets: r.Subnets, AvailabilityZones: r.Zones, SecurityGroups: r.Groups,
+		CreatedTime: aws.Time(r.Created), HealthCheck: &r.HealthCheck, Instances: []elbtypes.Instance{}, ListenerDescriptions: []elbtypes.ListenerDescription{},
+		BackendServerDescriptions: []elbtypes.BackendServerDescription{},
+		Policies: &elbtypes.Policies{
+			AppCookieStickinessPolicies: append([]elbtypes.AppCookieStickinessPolicy{}, r.AppCookies...),
+			LBCookieStickinessPolicies:  append([]elbtypes.LBCookieStickinessPolicy{}, r.LBCookies...), OtherPolicies: []string{},
+		},
+	}
+	if !r.Internal {
+		out.CanonicalHostedZoneName = aws.String(r.DNSName)
+	}
+	if group != "" {
+		out.SourceSecurityGroup = &elbtypes.SourceSecurityGroup{GroupName: &group, OwnerAlias: aws.String(sc.account)}
+	}
+	for _, id := range r.Instances {
+		out.Instances = append(out.Instances, elbtypes.Instance{InstanceId: aws.String(id)})
+	}
+	for _, l := range r.Listeners {
+		out.ListenerDescriptions = append(out.ListenerDescriptions, elbtypes.ListenerDescription{Listener: &l.Listener, PolicyNames: append([]string{}, l.Policies...)})
+	}
+	for _, p := range r.Policies {
+		out.Policies.OtherPolicies = append(out.Policies.OtherPolicies, *p.PolicyName)
+	}
+	for port, names := range r.Backends {
+		out.BackendServerDescriptions = append(out.BackendServerDescriptions, elbtypes.BackendServerDescription{InstancePort: aws.Int32(port), PolicyNames: names})
+	}
+	slices.SortFunc(out.BackendServerDescriptions, func(a, b elbtypes.BackendServerDescription) int { return cmp.Compare(*a.InstancePort, *b.InstancePort) })
+	return out
+}
+
+// loadBalancer returns the load balancer of a name.
+func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, error) {
+	lb, err := loadBalancers.Get(r, sc.key(cmp.Or(text(name), "-")))
+	if notFound(err) {
+		return lb, errNone(text(name))
+	}
+	return lb, err
+}
+
+// change changes the load balancer of a name.
+func (s *Service) change(ctx context.Context, name *string, fn func(*loadBalancerRecord) error) (loadBalancerRecord, error) {
+	sc := scopeOf(ctx)
+	var out loadBalancerRecord
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := loadBalancer(tx, sc, name); err != nil {
+			return err
+		}
+		return loadBalancers.Update(tx, sc.key(*name), func(r *loadBalancerRecord) error {
+			err := fn(r)
+			out = *r
+			return err
+		})
+	})
+	return out, err
+}
+
+const (
+	markerPrefix = "drydock/elb/"
+	maxPage      = 400
+)
+
+// DescribeLoadBalancers lists load balancers.
+func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.DescribeLoadBalancersInput) (*awselb.DescribeLoadBalancersOutput, error) {
+	sc := scopeOf(ctx)
+	var found []loadBalancerRecord
+	if len(in.LoadBalancerNames) > 0 {
+		for _, n := range slices.Compact(slices.Sorted(slices.Values(in.LoadBalancerNames))) {
+			lb, err := loadBalancer(s.store, sc, &n)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, lb)
+		}
+	} else {
+		all, err := loadBalancers.List(s.store, sc.all())
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range all {
+			found = append(found, i.Value)
+		}
+	}
+	size := maxPage
+	if in.PageSize != nil {
+		if *in.PageSize < 1 || *in.PageSize > maxPage {
+			return nil, errPageSize()
+		}
+		size = int(*in.PageSize)
+	}
+	if m := text(in.Marker); m != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(m)
+		last, ok := strings.CutPrefix(string(raw), markerPrefix)
+		if err != nil || !ok {
+			return nil, errMarker()
+		}
+		found = found[sort.Search(len(found), func(i int) bool { return found[i].Name > last }):]
+	}
+	out := &awselb.DescribeLoadBalancersOutput{LoadBalancerDescriptions: []elbtypes.LoadBalancerDescription{}}
+	if len(found) > size {
+		found = found[:size]
+		out.NextMarker = aws.String(base64.RawURLEncoding.EncodeToString([]byte(markerPrefix + found[size-1].Name)))
+	}
+	for _, r := range found {
+		out.LoadBalancerDescriptions = append(out.LoadBalancerDescriptions, r.describe(sc, s.groupName(ctx, sc, &r)))
+	}
+	return out, nil
+}
+
+// DeleteLoadBalancer deletes a load balancer. One that is not there is no error.
+// https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_DeleteLoadBalancer.html
+func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadBalancerInput) (*awselb.DeleteLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	var grave store.Key
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		lb, err := loadBalancers.Get(tx, sc.key(cmp.Or(text(in.LoadBalancerName), "-")))
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		loadBalancers.Delete(tx, sc.key(lb.Name))
+		grave = sc.key(lb.UID)
+		return graves.Put(tx, grave, graveRecord{s.now()})
+	})
+	if err == nil && grave.ID != "" {
+		s.bury(ctx, grave)
+	}
+	return &awselb.DeleteLoadBalancerOutput{}, err
+}

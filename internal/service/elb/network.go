@@ -1,0 +1,175 @@
+package elb
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+)
+
+// minFree is how many addresses a subnet must have left.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-backend-instances.html#set-up-ec2
+const minFree = 8
+
+// place puts a load balancer into subnets, or into the default subnets of zones.
+func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, subnets, zones []string) error {
+	svc := s.asService(ctx, sc)
+	switch {
+	case len(subnets) == 0 && len(zones) == 0:
+		return errNoPlace()
+	case len(subnets) > 0 && len(zones) > 0:
+		return errTwoPlaces()
+	case len(zones) > 0:
+		out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
+		if err != nil {
+			return err
+		}
+		if len(out.Subnets) == 0 {
+			return errNoDefaultVPC()
+		}
+		for _, z := range zones {
+			i := slices.IndexFunc(out.Subnets, func(sn ec2types.Subnet) bool { return *sn.AvailabilityZone == z })
+			if i < 0 {
+				return errZone(z)
+			}
+			subnets = append(subnets, *out.Subnets[i].SubnetId)
+		}
+	}
+	old := r.Subnets
+	var found []ec2types.Subnet
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(subnets))) {
+		out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
+		if refused(err) || err == nil && len(out.Subnets) == 0 {
+			return errNoSubnet(id)
+		}
+		if err != nil {
+			return err
+		}
+		sn := out.Subnets[0]
+		switch {
+		case r.VPC != "" && r.VPC != *sn.VpcId:
+			return errManyVPCs()
+		case slices.ContainsFunc(found, func(o ec2types.Subnet) bool { return *o.AvailabilityZone == *sn.AvailabilityZone }):
+			return errSameZone()
+		case aws.ToInt32(sn.AvailableIpAddressCount) < minFree && !slices.Contains(old, id):
+			return errNoSpace(id)
+		}
+		r.VPC = *sn.VpcId
+		found = append(found, sn)
+	}
+	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return cmp.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
+	r.Subnets, r.Zones = nil, nil
+	for _, sn := range found {
+		r.Subnets, r.Zones = append(r.Subnets, *sn.SubnetId), append(r.Zones, *sn.AvailabilityZone)
+	}
+	if !r.Internal {
+		out, err := s.cfg.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{r.VPC}}}})
+		if err != nil {
+			return err
+		}
+		if len(out.InternetGateways) == 0 {
+			return errNoInternetGateway(r.VPC)
+		}
+	}
+	return nil
+}
+
+// securityGroups checks the groups of a request; none means the VPC's default one.
+func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
+	svc := s.asService(ctx, sc)
+	if len(wanted) == 0 {
+		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
+			{Name: aws.String("vpc-id"), Values: []string{r.VPC}}, {Name: aws.String("group-name"), Values: []string{"default"}},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range out.SecurityGroups {
+			wanted = append(wanted, *g.GroupId)
+		}
+		return wanted, nil
+	}
+	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
+	for _, id := range wanted {
+		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+		if refused(err) {
+			return nil, errNoGroup(id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if *out.SecurityGroups[0].VpcId != r.VPC {
+			return nil, errGroupOfOtherVPC(id, r.VPC)
+		}
+	}
+	return wanted, nil
+}
+
+// groupName is the name of the first security group, for those who let it in.
+func (s *Service) groupName(ctx context.Context, sc scope, r *loadBalancerRecord) string {
+	if len(r.Groups) == 0 {
+		return ""
+	}
+	out, err := s.cfg.EC2.DescribeSecurityGroups(s.asService(ctx, sc), &awsec2.DescribeSecurityGroupsInput{GroupIds: r.Groups[:1]})
+	if err != nil || len(out.SecurityGroups) == 0 {
+		return "" // it cannot go while it is used, but a reset may come in between
+	}
+	return text(out.SecurityGroups[0].GroupName)
+}
+
+// ApplySecurityGroupsToLoadBalancer replaces the security groups.
+func (s *Service) ApplySecurityGroupsToLoadBalancer(ctx context.Context, in *awselb.ApplySecurityGroupsToLoadBalancerInput) (*awselb.ApplySecurityGroupsToLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	lb, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.securityGroups(ctx, sc, &lb, in.SecurityGroups)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
+		r.Groups = groups
+		return nil
+	})
+	return &awselb.ApplySecurityGroupsToLoadBalancerOutput{SecurityGroups: groups}, err
+}
+
+// move puts a load balancer into other subnets.
+func (s *Service) move(ctx context.Context, name *string, to func([]string) []string) ([]string, []string, error) {
+	sc := scopeOf(ctx)
+	lb, err := loadBalancer(s.store, sc, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted := to(slices.Clone(lb.Subnets))
+	if len(wanted) == 0 {
+		return nil, nil, errLastSubnet()
+	}
+	if err := s.place(ctx, sc, &lb, wanted, nil); err != nil {
+		return nil, nil, err
+	}
+	_, err = s.change(ctx, name, func(r *loadBalancerRecord) error {
+		r.Subnets, r.Zones = lb.Subnets, lb.Zones
+		return nil
+	})
+	return lb.Subnets, lb.Zones, err
+}
+
+// AttachLoadBalancerToSubnets adds subnets.
+func (s *Service) AttachLoadBalancerToSubnets(ctx context.Context, in *awselb.AttachLoadBalancerToSubnetsInput) (*awselb.AttachLoadBalancerToSubnetsOutput, error) {
+	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(now []string) []string { return append(now, in.Subnets...) })
+	return &awselb.AttachLoadBalancerToSubnetsOutput{Subnets: subnets}, err
+}
+
+// DetachLoadBalancerFromSubnets removes subnets, but not the last one.
+func (s *Service) DetachLoadBalancerFromSubnets(ctx context.Context, in *awselb.DetachLoadBalancerFromSubnetsInput) (*awselb.DetachLoadBalancerFromSubnetsOutput, error) {
+	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(now []string) []string {
+		return slices.DeleteFunc(now, func(id string) bool { return slices.Contains(in.Subnets, id) })
+	})
+	return &awselb.DetachLoadBalancerFromSubnetsOutput{Subnets: subnets}, err
+}

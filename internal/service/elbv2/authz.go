@@ -1,0 +1,164 @@
+package elbv2
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// Authz tells package authz what is stored of load balancers and what belongs to
+// them.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// Resource implements authz.Resolver. Requests name everything by ARNs.
+func (r resolver) Resource(_ context.Context, account, region, _, id string) (authz.Resource, bool) {
+	var out tags
+	err := tagged(r.s.store, nil, scope{account, region}, id, func(t tags) (tags, error) {
+		out = t
+		return t, nil
+	})
+	return authz.Resource{ARN: id, Tags: out}, err == nil
+}
+
+// typeOf is the type of an ARN's resource in the authorization reference.
+func typeOf(a string) string {
+	p := strings.SplitN(a, ":", 6)
+	if len(p) < 6 {
+		return ""
+	}
+	kind, rest, _ := strings.Cut(p[5], "/")
+	of, _, _ := strings.Cut(rest, "/")
+	switch kind {
+	case "loadbalancer":
+		if of == "net" || of == "app" {
+			return kind + "/" + of + "/"
+		}
+		return kind
+	case "listener", "listener-rule":
+		return kind + "/" + of
+	}
+	return kind
+}
+
+// Targets implements authz.Targeter: a resource is of the type that its ARN says,
+// where the reference lists those of Application and Network Load Balancers alike.
+func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	of := func(arns ...*string) ([]authz.Target, bool) {
+		var out []authz.Target
+		for _, a := range arns {
+			out = append(out, authz.Target{Type: typeOf(text(a)), ID: text(a)})
+		}
+		return out, true
+	}
+	switch in := in.(type) {
+	case *awselbv2.CreateLoadBalancerInput:
+		kind := "loadbalancer/app/"
+		if in.Type == elbv2types.LoadBalancerTypeEnumNetwork {
+			kind = "loadbalancer/net/"
+		}
+		return []authz.Target{made(kind, text(in.Name), in.Tags)}, true
+	case *awselbv2.CreateTargetGroupInput:
+		return []authz.Target{made("targetgroup", text(in.Name), in.Tags)}, true
+	case *awselbv2.CreateListenerInput:
+		return below(call, in.LoadBalancerArn, "loadbalancer", "listener", in.Tags), true
+	case *awselbv2.CreateRuleInput:
+		return below(call, in.ListenerArn, "listener", "listener-rule", in.Tags), true
+	case *awselbv2.DeleteLoadBalancerInput:
+		return of(in.LoadBalancerArn)
+	case *awselbv2.ModifyLoadBalancerAttributesInput:
+		return of(in.LoadBalancerArn)
+	case *awselbv2.SetSecurityGroupsInput:
+		return of(in.LoadBalancerArn)
+	case *awselbv2.SetSubnetsInput:
+		return of(in.LoadBalancerArn)
+	case *awselbv2.SetIpAddressTypeInput:
+		return of(in.LoadBalancerArn)
+	case *awselbv2.DeleteTargetGroupInput:
+		return of(in.TargetGroupArn)
+	case *awselbv2.ModifyTargetGroupInput:
+		return of(in.TargetGroupArn)
+	case *awselbv2.ModifyTargetGroupAttributesInput:
+		return of(in.TargetGroupArn)
+	case *awselbv2.RegisterTargetsInput:
+		return of(in.TargetGroupArn)
+	case *awselbv2.DeregisterTargetsInput:
+		return of(in.TargetGroupArn)
+	case *awselbv2.DeleteListenerInput:
+		return of(in.ListenerArn)
+	case *awselbv2.ModifyListenerInput:
+		return of(in.ListenerArn)
+	case *awselbv2.ModifyListenerAttributesInput:
+		return of(in.ListenerArn)
+	case *awselbv2.AddListenerCertificatesInput:
+		return of(in.ListenerArn)
+	case *awselbv2.RemoveListenerCertificatesInput:
+		return of(in.ListenerArn)
+	case *awselbv2.DeleteRuleInput:
+		return of(in.RuleArn)
+	case *awselbv2.ModifyRuleInput:
+		return of(in.RuleArn)
+	case *awselbv2.SetRulePrioritiesInput:
+		var arns []*string
+		for _, p := range in.RulePriorities {
+			arns = append(arns, p.RuleArn)
+		}
+		return of(arns...)
+	case *awselbv2.AddTagsInput:
+		var out []authz.Target
+		for _, a := range in.ResourceArns {
+			t := made(typeOf(a), a, in.Tags)
+			t.New = false
+			out = append(out, t)
+		}
+		return out, true
+	case *awselbv2.RemoveTagsInput:
+		var out []authz.Target
+		for _, a := range in.ResourceArns {
+			out = append(out, authz.Target{Type: typeOf(a), ID: a, TagKeys: in.TagKeys})
+		}
+		return out, true
+	}
+	return nil, false
+}
+
+// made is a resource that is about to be made with tags.
+func made(kind, id string, in []elbv2types.Tag) authz.Target {
+	t := authz.Target{Type: kind, ID: id, New: true}
+	for _, tag := range in {
+		if t.Tags == nil {
+			t.Tags = map[string]string{}
+		}
+		t.Tags[text(tag.Key)] = text(tag.Value)
+	}
+	t.TagKeys = slices.Sorted(maps.Keys(t.Tags))
+	return t
+}
+
+// below is what making a listener or rule touches: what it is made in, which the
+// action names, and itself, which is tagged.
+func below(call *awsapi.Call, parent *string, kind, child string, in []elbv2types.Tag) []authz.Target {
+	t := authz.Target{Type: typeOf(text(parent)), ID: text(parent), Keys: map[string][]string{}}
+	tag := made("", "", in)
+	for k, v := range tag.Tags {
+		t.Keys["aws:requesttag/"+strings.ToLower(k)] = []string{v}
+	}
+	t.Keys["aws:tagkeys"] = tag.TagKeys
+	out := []authz.Target{t}
+	if len(tag.Tags) > 0 {
+		id := idOf(kind, text(parent))
+		of, rest, _ := strings.Cut(id, "/")
+		tag.Action, tag.Type, tag.ID = "elasticloadbalancing:AddTags", child+"/"+of, rest
+		tag.Keys = map[string][]string{"elasticloadbalancing:createaction": {call.Operation}}
+		out = append(out, tag)
+	}
+	return out
+}

@@ -1,0 +1,333 @@
+package elbv2
+
+import (
+	"fmt"
+	"strings"
+
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// The texts are those that users of AWS report in public issues (of Terraform, the
+// AWS Load Balancer Controller, CloudFormation), unless marked.
+
+func errValidation(format string, args ...any) error {
+	return awserr.Newf("ValidationError", format, args...)
+}
+
+func errMissing(what string) error { return errValidation("A %s must be specified", what) }
+
+func errARN(a, kind string) error { return errValidation("'%s' is not a valid %s ARN", a, kind) }
+
+func errEnum(value any, member string, valid ...string) error {
+	return errValidation("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(valid, ", "))
+}
+
+func errPageSize(n int32) error { // from memory
+	return errValidation("1 validation error detected: Value '%d' at 'pageSize' failed to satisfy constraint: Member must be between 1 and 400", n)
+}
+
+func errMarker() error { return errValidation("Invalid marker") } // from memory
+
+// Load balancers.
+
+func errName(format string, args ...any) error { return errValidation(format, args...) }
+
+func errDuplicateLoadBalancer(name string) error {
+	return &elbv2types.DuplicateLoadBalancerNameException{Message: new(fmt.Sprintf("A load balancer with the same name '%s' exists, but with different settings", name))}
+}
+
+func errNoLoadBalancer(a string) error {
+	return &elbv2types.LoadBalancerNotFoundException{Message: new(fmt.Sprintf("Load balancer '%s' not found", a))}
+}
+
+func errNoLoadBalancers(missing ...string) error {
+	return &elbv2types.LoadBalancerNotFoundException{Message: new(fmt.Sprintf("Load balancers '[%s]' not found", strings.Join(missing, ", ")))}
+}
+
+func errTooManyLoadBalancers(kind string) error { // from memory
+	return &elbv2types.TooManyLoadBalancersException{Message: new(fmt.Sprintf("The maximum number of %s load balancers has been reached", kind))}
+}
+
+func errDeletionProtected(a string) error {
+	return &elbv2types.OperationNotPermittedException{Message: new(fmt.Sprintf("Load balancer '%s' cannot be deleted because deletion protection is enabled", a))}
+}
+
+func errSubnetsOrMappings() error { // from memory
+	return errValidation("You can specify either subnets or subnet mappings, but not both")
+}
+
+func errNoSubnets() error { return errValidation("At least one subnet must be specified") }
+
+func errTwoSubnets() error {
+	return errValidation("At least two subnets in two different Availability Zones must be specified")
+}
+
+func errSameZone() error {
+	return errConfiguration("A load balancer cannot be attached to multiple subnets in the same Availability Zone")
+}
+
+func errManyVPCs() error { // from memory
+	return errConfiguration("All subnets must belong to the same VPC")
+}
+
+func errNoSubnet(id string) error { // from memory
+	return &elbv2types.SubnetNotFoundException{Message: new(fmt.Sprintf("The subnet ID '%s' does not exist", id))}
+}
+
+func errNoInternetGateway(vpc string) error {
+	return &elbv2types.InvalidSubnetException{Message: new(fmt.Sprintf("VPC %s has no internet gateway", vpc))}
+}
+
+func errNoSpace(subnet string) error {
+	return &elbv2types.InvalidSubnetException{Message: new(fmt.Sprintf("Not enough IP space available in %s. ELB requires at least 8 free IP addresses in each subnet.", subnet))}
+}
+
+func errNoSecurityGroup(id string) error { // from memory
+	return &elbv2types.InvalidSecurityGroupException{Message: new(fmt.Sprintf("The security group '%s' does not exist", id))}
+}
+
+func errGroupOfOtherVPC(id, vpc string) error { // from memory
+	return errConfiguration("One or more security groups are invalid: '%s' does not belong to VPC '%s'", id, vpc)
+}
+
+func errNoGroupsAfterwards() error { // from memory
+	return errConfiguration("You cannot set security groups for a Network Load Balancer that was created without security groups")
+}
+
+func errNoGroupsLeft() error { // from memory
+	return errConfiguration("You cannot remove all security groups of a load balancer")
+}
+
+func errNoAllocation(id string) error { // from memory
+	return &elbv2types.AllocationIdNotFoundException{Message: new(fmt.Sprintf("The allocation IDs '%s' do not exist", id))}
+}
+
+func errAllocationInUse(id string) error {
+	return &elbv2types.ResourceInUseException{Message: new(fmt.Sprintf("The allocation IDs '%s' are not available for use", id))}
+}
+
+func errAddressesForApplication() error { // from memory
+	return errConfiguration("You cannot specify addresses for the subnets of an Application Load Balancer")
+}
+
+func errAllocationsInternal() error { // from memory
+	return errConfiguration("Allocation IDs can be specified for internet-facing load balancers only")
+}
+
+func errPrivateAddressPublic() error { // from memory
+	return errConfiguration("Private IPv4 addresses can be specified for internal load balancers only")
+}
+
+func errAddressOutside(address, subnet string) error { // from memory
+	return errConfiguration("The private IPv4 address '%s' is not in the CIDR block of subnet '%s'", address, subnet)
+}
+
+func errSubnetsRemoved() error { // from memory
+	return errConfiguration("Subnet removal is not supported for Network Load Balancers without security groups. You must specify all existing subnets along with any new ones")
+}
+
+func errConfiguration(format string, args ...any) error {
+	return &elbv2types.InvalidConfigurationRequestException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+func errAttributeKey(key string) error {
+	return errValidation("Load balancer attribute key '%s' is not recognized", key)
+}
+
+func errGroupAttributeKey(key string) error {
+	return errValidation("Target group attribute key '%s' is not recognized", key)
+}
+
+func errListenerAttributeKey(key string) error { // from memory
+	return errValidation("Listener attribute key '%s' is not recognized", key)
+}
+
+func errAttributeUnsupported(key, kind string) error { // from memory
+	return errConfiguration("Attribute key '%s' is not supported on load balancers with type '%s'", key, kind)
+}
+
+func errAttributeValue(key, value string) error { // from memory
+	return errValidation("The value '%s' of attribute '%s' is not valid", value, key)
+}
+
+func errAttributeTwice(key string) error { // from memory
+	return errValidation("Attribute key '%s' was specified more than once", key)
+}
+
+func errNoBucket(key string) error { // from memory
+	return errConfiguration("Access logs are enabled but '%s' is not set", key)
+}
+
+// Target groups and targets.
+
+func errDuplicateTargetGroup(name string) error {
+	return &elbv2types.DuplicateTargetGroupNameException{Message: new(fmt.Sprintf("A target group with the same name '%s' exists, but with different settings", name))}
+}
+
+func errNoTargetGroup(a string) error {
+	return &elbv2types.TargetGroupNotFoundException{Message: new(fmt.Sprintf("Target groups '%s' not found", a))}
+}
+
+func errNoTargetGroups() error {
+	return &elbv2types.TargetGroupNotFoundException{Message: new("One or more target groups not found")}
+}
+
+func errTargetGroupInUse(a string) error {
+	return &elbv2types.ResourceInUseException{Message: new(fmt.Sprintf("Target group '%s' is currently in use by a listener or a rule", a))}
+}
+
+func errTooManyTargetGroups() error { // from memory
+	return &elbv2types.TooManyTargetGroupsException{Message: new("The maximum number of target groups has been reached")}
+}
+
+func errNoVPC(id string) error { return errValidation("The VPC ID '%s' is not found", id) }
+
+func errNotRunning(ids []string) error {
+	return errTarget("The following targets are not in a running state and cannot be registered: '%s'", strings.Join(ids, "', '"))
+}
+
+func errNoInstance(id string) error { return errTarget("Instance ID '%s' is not valid", id) }
+
+func errOtherVPC(ids []string, vpc string) error { // from memory
+	return errTarget("The following targets are not in the target group VPC '%s': '%s'", vpc, strings.Join(ids, "', '"))
+}
+
+func errAddress(address string) error { // from memory
+	return errValidation("The IP address '%s' is not a valid IPv4 address", address)
+}
+
+func errAddressZone(address string) error {
+	return errTarget("You must specify an Availability Zone or 'all' when the IP address '%s' is outside the VPC", address) // from memory
+}
+
+func errAddressPublic(address string) error {
+	return errTarget("The IP address '%s' is not within a range of addresses that can be registered as targets", address) // from memory
+}
+
+func errTarget(format string, args ...any) error {
+	return &elbv2types.InvalidTargetException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+func errTooManyTargets() error { // from memory
+	return &elbv2types.TooManyTargetsException{Message: new("The maximum number of targets has been reached")}
+}
+
+func errAssociated(tg string) error {
+	return &elbv2types.TargetGroupAssociationLimitException{Message: new(fmt.Sprintf("The following target groups cannot be associated with more than one load balancer: %s", tg))}
+}
+
+// Listeners and rules.
+
+func errNoListener(a string) error { // from memory
+	return &elbv2types.ListenerNotFoundException{Message: new(fmt.Sprintf("Listener '%s' not found", a))}
+}
+
+func errNoListeners() error {
+	return &elbv2types.ListenerNotFoundException{Message: new("One or more listeners not found")}
+}
+
+func errDuplicateListener(lb string) error {
+	return &elbv2types.DuplicateListenerException{Message: new(fmt.Sprintf("A listener already exists on this port for this load balancer '%s'", lb))}
+}
+
+func errTooManyListeners(lb string) error { // from memory
+	return &elbv2types.TooManyListenersException{Message: new(fmt.Sprintf("The maximum number of listeners on load balancer '%s' has been reached", lb))}
+}
+
+func errListenersOrBalancer() error {
+	return errValidation("You must specify either listener ARNs or a load balancer ARN")
+}
+
+func errListenerProtocol(p any, valid ...string) error {
+	return errValidation("Listener protocol '%v' must be one of '%s'", p, strings.Join(valid, ", "))
+}
+
+func errIncompatible(listener, group any) error { // from memory
+	return &elbv2types.IncompatibleProtocolsException{Message: new(fmt.Sprintf("The protocol '%v' of the listener is not compatible with the protocol '%v' of the target group", listener, group))}
+}
+
+func errCertificateCount(p any) error {
+	return errValidation("A certificate must be specified for %v listeners", p)
+}
+
+func errNoCertificates(p any) error { // from memory
+	return errConfiguration("Certificates cannot be specified for %v listeners", p)
+}
+
+func errCertificate(a string) error {
+	return &elbv2types.CertificateNotFoundException{Message: new(fmt.Sprintf("Certificate '%s' not found", a))}
+}
+
+func errTooManyCertificates() error { // from memory
+	return &elbv2types.TooManyCertificatesException{Message: new("The maximum number of certificates on the listener has been reached")}
+}
+
+func errSSLPolicy(name string) error {
+	return &elbv2types.SSLPolicyNotFoundException{Message: new(fmt.Sprintf("SSL policy '%s' not found", name))}
+}
+
+func errActions(format string, args ...any) error {
+	return &elbv2types.InvalidLoadBalancerActionException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+func errActionGroup(a string) error {
+	return &elbv2types.TargetGroupNotFoundException{Message: new(fmt.Sprintf("Target group '%s' not found", a))}
+}
+
+func errGroupOfOther(tg, vpc string) error { // from memory
+	return errConfiguration("The target group '%s' and the load balancer are in different VPCs: the load balancer's is '%s'", tg, vpc)
+}
+
+func errNoRule(a string) error { // from memory
+	return &elbv2types.RuleNotFoundException{Message: new(fmt.Sprintf("Rule '%s' not found", a))}
+}
+
+func errNoRules() error {
+	return &elbv2types.RuleNotFoundException{Message: new("One or more rules not found")}
+}
+
+func errRulesOrListener() error {
+	return errValidation("You must specify either listener rule ARNs or a listener ARN")
+}
+
+func errPriorityInUse(n string) error {
+	return &elbv2types.PriorityInUseException{Message: new(fmt.Sprintf("Priority '%s' is currently in use", n))}
+}
+
+func errPriorityTwice(n int32) error {
+	return errValidation("Priority '%d' was provided multiple times", n)
+}
+
+func errDefaultRule(a string) error {
+	return &elbv2types.OperationNotPermittedException{Message: new(fmt.Sprintf("Default rule '%s' cannot be deleted", a))}
+}
+
+func errDefaultRuleChanged(a string) error { // from memory
+	return &elbv2types.OperationNotPermittedException{Message: new(fmt.Sprintf("Default rule '%s' cannot be modified", a))}
+}
+
+func errTooManyRules(lb string) error { // from memory
+	return &elbv2types.TooManyRulesException{Message: new(fmt.Sprintf("The maximum number of rules on load balancer '%s' has been reached", lb))}
+}
+
+func errRulesOfNetwork() error { // from memory
+	return errConfiguration("Rules are not supported for listeners of Network Load Balancers")
+}
+
+// Tags.
+
+func errTagTwice(key string) error { // from memory
+	return &elbv2types.DuplicateTagKeysException{Message: new(fmt.Sprintf("Tag key '%s' was specified more than once", key))}
+}
+
+func errTooManyTags() error { // from memory
+	return &elbv2types.TooManyTagsException{Message: new("The maximum number of tags on a resource is 50")}
+}
+
+func errTagKey(key string) error { return errValidation("The tag key '%s' is not valid", key) } // from memory
+
+func errTooManyResources() error {
+	return errValidation("You can specify at most 20 resource ARNs") // from memory
+}

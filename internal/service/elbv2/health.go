@@ -1,0 +1,194 @@
+package elbv2
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+)
+
+// DescribeTargetHealth tells how targets are, as health checks find them now.
+func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
+	sc := scopeOf(ctx)
+	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
+	if err != nil {
+		return nil, err
+	}
+	set, err := targetSets.Get(s.store, sc.key(g.name()))
+	if err != nil {
+		return nil, err
+	}
+	users, err := users(s.store, sc)
+	if err != nil {
+		return nil, err
+	}
+	c := &check{s: s, sc: sc, group: &g}
+	for _, a := range users[g.arn()] {
+		if lb, err := loadBalancer(s.store, sc, &a); err == nil {
+			c.balancers = append(c.balancers, lb)
+		}
+	}
+	chosen := set.Targets
+	if len(in.Targets) > 0 {
+		chosen = nil
+		for _, d := range in.Targets {
+			chosen = append(chosen, targetRecord{ID: text(d.Id), Port: or(d.Port, *g.Group.Port), Zone: text(d.AvailabilityZone)})
+		}
+	}
+	out := &awselbv2.DescribeTargetHealthOutput{TargetHealthDescriptions: []elbv2types.TargetHealthDescription{}}
+	for _, t := range chosen {
+		d := elbv2types.TargetHealthDescription{Target: &elbv2types.TargetDescription{Id: &t.ID, Port: &t.Port}}
+		if t.Zone != "" {
+			d.Target.AvailabilityZone = &t.Zone
+		}
+		if !slices.ContainsFunc(set.Targets, t.same) {
+			d.TargetHealth = health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotRegistered, "Target is not registered to the target group")
+			out.TargetHealthDescriptions = append(out.TargetHealthDescriptions, d)
+			continue
+		}
+		d.HealthCheckPort = aws.String(strconv.Itoa(int(c.port(t))))
+		if d.TargetHealth, err = c.target(ctx, t); err != nil {
+			return nil, err
+		}
+		out.TargetHealthDescriptions = append(out.TargetHealthDescriptions, d)
+	}
+	return out, nil
+}
+
+// settledHealth: waiters for targets that were just registered are held.
+func settledHealth(out *awselbv2.DescribeTargetHealthOutput) bool {
+	return !slices.ContainsFunc(out.TargetHealthDescriptions, func(d elbv2types.TargetHealthDescription) bool {
+		return d.TargetHealth.State == elbv2types.TargetHealthStateEnumInitial
+	})
+}
+
+func health(state elbv2types.TargetHealthStateEnum, reason elbv2types.TargetHealthReasonEnum, description string) *elbv2types.TargetHealth {
+	h := &elbv2types.TargetHealth{State: state, Reason: reason}
+	if description != "" {
+		h.Description = &description
+	}
+	return h
+}
+
+// A check decides the health of the targets of one group.
+type check struct {
+	s         *Service
+	sc        scope
+	group     *targetGroupRecord
+	balancers []loadBalancerRecord
+}
+
+// port is where a target's health is checked.
+func (c *check) port(t targetRecord) int32 {
+	if n, err := strconv.Atoi(text(c.group.Group.HealthCheckPort)); err == nil {
+		return int32(n) //nolint:gosec // checked when it was set
+	}
+	return t.Port
+}
+
+// target decides the health of one target. The reasons and descriptions are those
+// of https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html;
+// descriptions not shown there are from memory.
+func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetHealth, error) {
+	if len(c.balancers) == 0 {
+		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target group is not configured to receive traffic from the load balancer"), nil
+	}
+	p := Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
+	zone := t.Zone
+	switch c.group.Group.TargetType {
+	case elbv2types.TargetTypeEnumInstance:
+		i, ok, err := c.s.instance(ctx, c.sc, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || i.State.Name == ec2types.InstanceStateNameTerminated {
+			return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the terminated state"), nil
+		}
+		if i.State.Name != ec2types.InstanceStateNameRunning && i.State.Name != ec2types.InstanceStateNamePending {
+			return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the stopped state"), nil
+		}
+		p.Instance, zone = t.ID, text(i.Placement.AvailabilityZone)
+	case elbv2types.TargetTypeEnumIp:
+		ip, err := netip.ParseAddr(t.ID)
+		if err != nil {
+			return nil, err
+		}
+		p.Address = ip
+	default: // a load balancer behind a load balancer
+		return c.behind(&t)
+	}
+	return c.probe(ctx, p, zone), nil
+}
+
+// behind is the health of an Application Load Balancer as a target: it answers once
+// it is active and listens at the port.
+func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
+	lb, err := loadBalancer(c.s.store, c.sc, &t.ID)
+	if refused(err) {
+		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the deleted state"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := listeners.List(c.s.store, c.sc.below(lb.id()))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range all {
+		if *l.Value.Listener.Port == t.Port && lb.LB.State.Code == elbv2types.LoadBalancerStateEnumActive {
+			return health(elbv2types.TargetHealthStateEnumHealthy, "", ""), nil
+		}
+	}
+	return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumFailedHealthChecks, "Health checks failed"), nil
+}
+
+// probe asks each load balancer's interface nearest to the target; a target that
+// one of them finds healthy is.
+func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.TargetHealth {
+	initial, outside := false, true
+	worst := Answers
+	for _, lb := range c.balancers {
+		if lb.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning || len(lb.Interfaces) == 0 {
+			initial, outside = true, false
+			continue
+		}
+		eni := lb.Interfaces[zone]
+		if eni == "" {
+			// Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
+			// https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
+			if p.Instance != "" {
+				continue
+			}
+			for _, az := range lb.LB.AvailabilityZones {
+				eni = cmp.Or(eni, lb.Interfaces[*az.ZoneName])
+			}
+		}
+		outside = false
+		p.Interface = eni
+		finding := Unknown
+		if c.s.cfg.Probe != nil {
+			finding = c.s.cfg.Probe(ctx, c.sc.account, c.sc.region, p)
+		}
+		if finding == Answers {
+			return health(elbv2types.TargetHealthStateEnumHealthy, "", "")
+		}
+		worst = finding
+	}
+	switch {
+	case outside:
+		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target is in an Availability Zone that is not enabled for the load balancer")
+	case initial && worst == Answers:
+		return health(elbv2types.TargetHealthStateEnumInitial, elbv2types.TargetHealthReasonEnumRegistrationInProgress, "Target registration is in progress")
+	case worst == TimedOut:
+		return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumTimeout, "Request timed out")
+	case worst == Unknown:
+		return health(elbv2types.TargetHealthStateEnumUnavailable, elbv2types.TargetHealthReasonEnumInternalError, "Health checks could not be decided")
+	}
+	return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumFailedHealthChecks, "Health checks failed")
+}

@@ -1,0 +1,120 @@
+package elbv2
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// requester is who made the interfaces, as DescribeNetworkInterfaces tells.
+const requester = "amazon-elb"
+
+// Run makes load balancers live until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
+			Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
+			Reconcile: s.reconcileLoadBalancer,
+		})
+	})
+	group.Go(func() error {
+		return reconcile.Run(ctx, reconcile.Config{
+			Name: "elbv2/grave", Watcher: graves.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
+			Reconcile: s.reconcileGrave,
+		})
+	})
+	return group.Wait()
+}
+
+// interfaces are those that a load balancer wants. Their descriptions are AWS's:
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/target-group-register-targets.html#target-security-groups
+func (r *loadBalancerRecord) interfaces() Interfaces {
+	want := Interfaces{
+		Requester: requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
+		Subnets: r.subnets(), Addresses: r.Addresses, Allocations: r.Allocations, Groups: r.LB.SecurityGroups,
+		Public: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing,
+	}
+	if r.network() {
+		want.Type = "network_load_balancer"
+	}
+	return want
+}
+
+// reconcileLoadBalancer gives a load balancer its interfaces and then its state.
+func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
+	r, err := loadBalancers.Get(s.store, key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	made, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, r.interfaces(), func(tx store.Reader) bool {
+		now, err := loadBalancers.Get(tx, key)
+		return err == nil && now.arn() == r.arn()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("the interfaces of load balancer %s: %w", r.id(), err)
+	}
+	have := map[string]string{}
+	for _, i := range made {
+		have[i.Zone] = i.ID
+	}
+	provisioning := r.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
+	wait := time.Duration(0)
+	if provisioning {
+		wait = s.cfg.Timing.LoadBalancerProvisioning - s.now().Sub(*r.LB.CreatedTime)
+	}
+	if !maps.Equal(have, r.Interfaces) || provisioning && wait <= 0 {
+		err = loadBalancers.UpdateOne(ctx, s.store, key, func(now *loadBalancerRecord) error {
+			if now.arn() != r.arn() {
+				return nil // another of that name
+			}
+			now.Interfaces = have
+			if wait <= 0 {
+				now.LB.State = &elbv2types.LoadBalancerState{Code: elbv2types.LoadBalancerStateEnumActive}
+			}
+			return nil
+		})
+	}
+	return max(wait, 0), ignoreNotFound(err)
+}
+
+// bury removes what is left of a load balancer at once: whoever deletes one deletes
+// its security group next, which its interfaces hold. What fails the reconciler
+// does.
+func (s *Service) bury(ctx context.Context, key store.Key) {
+	if _, err := s.reconcileGrave(ctx, key); err != nil {
+		s.log.WarnContext(ctx, "elbv2: removing what is left of a load balancer", "loadbalancer", key.String(), "err", err)
+	}
+}
+
+// reconcileGrave removes what is left of a deleted load balancer.
+func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Duration, error) {
+	if _, err := graves.Get(s.store, key); err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	if _, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, Interfaces{Requester: requester, Owner: key.ID}, nil); err != nil {
+		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		left, err := rules.List(tx, scope{key.Account, key.Region}.below(key.ID))
+		if err != nil {
+			return err
+		}
+		const batch = 90
+		for _, r := range left[:min(len(left), batch)] {
+			rules.Delete(tx, r.Key)
+		}
+		if len(left) <= batch {
+			graves.Delete(tx, key)
+			return nil
+		}
+		return graves.Put(tx, key, graveRecord{s.now()}) // which calls this again
+	})
+}

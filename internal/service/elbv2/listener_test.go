@@ -1,0 +1,210 @@
+package elbv2_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+)
+
+func TestTargetHealth(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	group := w.group("nodes", elbv2types.ProtocolEnumTcp, 30080, elbv2types.TargetTypeEnumInstance)
+	near, far := w.instance(w.subnets[0]), w.instance(w.subnets[2])
+	register := func(ids ...string) error {
+		in := &awselbv2.RegisterTargetsInput{TargetGroupArn: &group}
+		for _, id := range ids {
+			in.Targets = append(in.Targets, elbv2types.TargetDescription{Id: aws.String(id)})
+		}
+		_, err := w.RegisterTargets(context.Background(), in)
+		return err
+	}
+	if err := register(near); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := w.health(group); got != want {
+			t.Errorf("health %q, want %q", got, want)
+		}
+	}
+	expect("unused Target.NotInUse")
+	lb := w.network("lb")
+	w.listen(*lb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 80, group)
+	expect("healthy")
+	if p := w.probes[len(w.probes)-1]; p.Instance != near || p.Port != 30080 || p.Protocol != "TCP" || !strings.HasPrefix(p.Interface, "eni-") {
+		t.Errorf("probe %+v", p)
+	}
+	w.find(elbv2.TimedOut)
+	expect("unhealthy Target.Timeout")
+	w.find(elbv2.Refused)
+	expect("unhealthy Target.FailedHealthChecks")
+	w.find(elbv2.Unknown)
+	expect("unavailable Elb.InternalError")
+	w.find(elbv2.Answers)
+
+	if err := register(far); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.health(group); !strings.Contains(got, "unused Target.NotInUse") || !strings.Contains(got, "healthy") {
+		t.Errorf("with a target in a zone without the load balancer: %s", got)
+	}
+	must(w.DeregisterTargets(ctx, &awselbv2.DeregisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t)
+	must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
+	expect("unused Target.InvalidState")
+
+	refused(t, register("i-0123456789abcdef0"), "InvalidTarget", "Instance ID 'i-0123456789abcdef0' is not valid")
+	refused(t, register(near), "InvalidTarget", "The following targets are not in a running state and cannot be registered: '"+near+"'")
+	one := must(w.DescribeTargetHealth(ctx, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t).TargetHealthDescriptions[0]
+	if one.TargetHealth.Reason != elbv2types.TargetHealthReasonEnumNotRegistered {
+		t.Errorf("health of a stranger: %+v", one.TargetHealth)
+	}
+
+	ips := w.group("pods", elbv2types.ProtocolEnumTcp, 8080, elbv2types.TargetTypeEnumIp)
+	for address, want := range map[string][2]string{
+		"nonsense": {"ValidationError", "is not a valid IPv4 address"},
+		"8.8.8.8":  {"InvalidTarget", "is not within a range"},
+		"10.1.2.3": {"InvalidTarget", "You must specify an Availability Zone or 'all'"},
+	} {
+		_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address}}})
+		refused(t, err, want[0], want[1])
+	}
+	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: aws.String("172.31.0.9")}}}))(t)
+	w.listen(*lb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 81, ips)
+	if got := w.health(ips); got != "healthy" {
+		t.Errorf("health of an address: %s", got)
+	}
+}
+
+func TestTargetGroups(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	in := func(change func(*awselbv2.CreateTargetGroupInput)) *awselbv2.CreateTargetGroupInput {
+		out := &awselbv2.CreateTargetGroupInput{Name: aws.String("g"), Protocol: elbv2types.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &w.vpc}
+		change(out)
+		return out
+	}
+	g := must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]
+	if *g.HealthCheckPath != "/" || *g.HealthCheckTimeoutSeconds != 5 || *g.Matcher.HttpCode != "200" || *g.ProtocolVersion != "HTTP1" || *g.HealthCheckPort != "traffic-port" {
+		t.Errorf("defaults of HTTP: %+v", g)
+	}
+	if again := must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]; *again.TargetGroupArn != *g.TargetGroupArn {
+		t.Error("the same request made another group")
+	}
+	for name, tt := range map[string]struct {
+		change        func(*awselbv2.CreateTargetGroupInput)
+		code, message string
+	}{
+		"other settings": {func(in *awselbv2.CreateTargetGroupInput) { in.Port = aws.Int32(81) }, "DuplicateTargetGroupName", "A target group with the same name 'g' exists, but with different settings"},
+		"no protocol":    {func(in *awselbv2.CreateTargetGroupInput) { in.Protocol = "" }, "ValidationError", "A protocol must be specified"},
+		"no port":        {func(in *awselbv2.CreateTargetGroupInput) { in.Port = nil }, "ValidationError", "A port must be specified"},
+		"no VPC":         {func(in *awselbv2.CreateTargetGroupInput) { in.VpcId = nil }, "ValidationError", "A VPC ID must be specified"},
+		"no such VPC":    {func(in *awselbv2.CreateTargetGroupInput) { in.VpcId = aws.String("vpc-0123456789abcdef0") }, "ValidationError", "The VPC ID 'vpc-0123456789abcdef0' is not found"},
+		"protocol":       {func(in *awselbv2.CreateTargetGroupInput) { in.Protocol = "SCTP" }, "ValidationError", "Member must satisfy enum value set"},
+		"target type":    {func(in *awselbv2.CreateTargetGroupInput) { in.TargetType = "pod" }, "ValidationError", "[instance, ip, lambda, alb]"},
+		"lambda":         {func(in *awselbv2.CreateTargetGroupInput) { in.TargetType = "lambda" }, "NotImplemented", "Lambda"},
+		"timeout":        {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckTimeoutSeconds = aws.Int32(31) }, "ValidationError", "Health check timeout '31' must be smaller than or equal to the interval '30'"},
+		"check port":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPort = aws.String("http") }, "ValidationError", "'http'"},
+		"check path":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPath = aws.String("x") }, "ValidationError", "must begin with a '/'"},
+		"check protocol": {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckProtocol = "UDP" }, "ValidationError", "[HTTP, HTTPS, TCP]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.CreateTargetGroup(ctx, in(tt.change))
+			refused(t, err, tt.code, tt.message)
+		})
+	}
+	_, err := w.DescribeTargetGroups(ctx, &awselbv2.DescribeTargetGroupsInput{Names: []string{"nobody"}})
+	refused(t, err, "TargetGroupNotFound", "One or more target groups not found")
+	changed := must(w.ModifyTargetGroup(ctx, &awselbv2.ModifyTargetGroupInput{TargetGroupArn: g.TargetGroupArn, HealthCheckPath: aws.String("/healthz")}))(t).TargetGroups[0]
+	if *changed.HealthCheckPath != "/healthz" || *changed.HealthCheckIntervalSeconds != 30 {
+		t.Errorf("changed: %+v", changed)
+	}
+}
+
+func TestListenersAndRules(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	app, other, net := w.application("app"), w.application("other"), w.network("net")
+	web, api := w.group("web", elbv2types.ProtocolEnumHttp, 80, ""), w.group("api", elbv2types.ProtocolEnumHttp, 81, "")
+	tcp := w.group("tcp", elbv2types.ProtocolEnumTcp, 82, "")
+	http := w.listen(*app.LoadBalancerArn, elbv2types.ProtocolEnumHttp, 80, web)
+	w.listen(*net.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 80, tcp)
+
+	create := func(lb elbv2types.LoadBalancer, protocol elbv2types.ProtocolEnum, port int32, change func(*awselbv2.CreateListenerInput)) error {
+		in := &awselbv2.CreateListenerInput{LoadBalancerArn: lb.LoadBalancerArn, Protocol: protocol, Port: &port, DefaultActions: forward(api)}
+		if change != nil {
+			change(in)
+		}
+		_, err := w.CreateListener(context.Background(), in)
+		return err
+	}
+	refused(t, create(app, elbv2types.ProtocolEnumHttp, 80, nil), "DuplicateListener", "A listener already exists on this port for this load balancer '"+*app.LoadBalancerArn+"'")
+	refused(t, create(app, elbv2types.ProtocolEnumTcp, 81, nil), "ValidationError", "Listener protocol 'TCP' must be one of 'HTTP, HTTPS'")
+	refused(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "")
+	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, nil), "ValidationError", "A certificate must be specified for HTTPS listeners")
+	refused(t, create(other, elbv2types.ProtocolEnumHttp, 80, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(web) }), "TargetGroupAssociationLimit", "The following target groups cannot be associated with more than one load balancer: "+web)
+	refused(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(api + "0") }), "TargetGroupNotFound", "Target group '"+api+"0' not found")
+	refused(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.Port = nil }), "ValidationError", "A listener port must be specified")
+	certificate := "arn:aws:acm:us-east-1:" + w.account + ":certificate/1"
+	secure := func(policy string) func(*awselbv2.CreateListenerInput) {
+		return func(in *awselbv2.CreateListenerInput) {
+			in.Certificates, in.SslPolicy = []elbv2types.Certificate{{CertificateArn: &certificate}}, &policy
+		}
+	}
+	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-1999")), "SSLPolicyNotFound", "SSL policy 'ELBSecurityPolicy-1999' not found")
+	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
+		t.Fatal(err)
+	}
+
+	path := func(p string) []elbv2types.RuleCondition {
+		return []elbv2types.RuleCondition{{Field: aws.String("path-pattern"), Values: []string{p}}}
+	}
+	rule := must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(10), Conditions: path("/api/*"), Actions: forward(api)}))(t).Rules[0]
+	_, err := w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(10), Conditions: path("/x"), Actions: forward(api)})
+	refused(t, err, "PriorityInUse", "Priority '10' is currently in use")
+	_, err = w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(11), Conditions: []elbv2types.RuleCondition{{Field: aws.String("moon")}}, Actions: forward(api)})
+	refused(t, err, "ValidationError", "Condition field 'moon' must be one of '[path-pattern,host-header,http-header,http-request-method,query-string,source-ip]'")
+	second := must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(5), Conditions: path("/y"), Actions: []elbv2types.Action{{
+		Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")},
+	}}}))(t).Rules[0]
+	order := func() string {
+		var out []string
+		for _, r := range must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules {
+			out = append(out, *r.Priority)
+		}
+		return strings.Join(out, " ")
+	}
+	if got := order(); got != "5 10 default" {
+		t.Errorf("rules %s", got)
+	}
+	_, err = w.SetRulePriorities(ctx, &awselbv2.SetRulePrioritiesInput{RulePriorities: []elbv2types.RulePriorityPair{{RuleArn: second.RuleArn, Priority: aws.Int32(10)}}})
+	refused(t, err, "PriorityInUse", "'10'")
+	must(w.SetRulePriorities(ctx, &awselbv2.SetRulePrioritiesInput{RulePriorities: []elbv2types.RulePriorityPair{
+		{RuleArn: second.RuleArn, Priority: aws.Int32(10)}, {RuleArn: rule.RuleArn, Priority: aws.Int32(5)},
+	}}))(t)
+	all := must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules
+	if *all[0].RuleArn != *rule.RuleArn {
+		t.Errorf("the rules did not change places: %v", all)
+	}
+	_, err = w.DeleteRule(ctx, &awselbv2.DeleteRuleInput{RuleArn: all[2].RuleArn})
+	refused(t, err, "OperationNotPermitted", "Default rule '"+*all[2].RuleArn+"' cannot be deleted")
+
+	_, err = w.DeleteTargetGroup(ctx, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: &api})
+	refused(t, err, "ResourceInUse", "Target group '"+api+"' is currently in use by a listener or a rule")
+	must(w.DeleteRule(ctx, &awselbv2.DeleteRuleInput{RuleArn: rule.RuleArn}))(t)
+	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: app.LoadBalancerArn}))(t)
+	for _, g := range []string{web, api} {
+		must(w.DeleteTargetGroup(ctx, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: &g}))(t)
+	}
+	_, err = w.DescribeListeners(ctx, &awselbv2.DescribeListenersInput{ListenerArns: []string{http}})
+	refused(t, err, "ListenerNotFound", "One or more listeners not found")
+	_, err = w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{RuleArns: []string{*second.RuleArn}})
+	refused(t, err, "RuleNotFound", "One or more rules not found")
+}

@@ -1,0 +1,328 @@
+package elbv2
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxLoadBalancers is the quota of each type.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+const maxLoadBalancers = 50
+
+// idDigits is how long the hexadecimal IDs in ARNs are.
+const idDigits = 16
+
+// CreateLoadBalancer makes a load balancer. The same request again returns the one
+// that is there.
+func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoadBalancerInput) (*awselbv2.CreateLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	name := text(in.Name)
+	if err := checkName(name, "load balancer"); err != nil {
+		return nil, err
+	}
+	r := loadBalancerRecord{LB: elbv2types.LoadBalancer{
+		LoadBalancerName: &name, Type: cmp.Or(in.Type, elbv2types.LoadBalancerTypeEnumApplication),
+		Scheme:        cmp.Or(in.Scheme, elbv2types.LoadBalancerSchemeEnumInternetFacing),
+		IpAddressType: cmp.Or(in.IpAddressType, elbv2types.IpAddressTypeIpv4), CreatedTime: aws.Time(s.now()),
+		State: &elbv2types.LoadBalancerState{Code: elbv2types.LoadBalancerStateEnumProvisioning},
+	}}
+	if err := checkKinds(&r.LB); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Tags, err = newTags(in.Tags); err != nil {
+		return nil, err
+	}
+	wanted, err := wantedSubnets(in.Subnets, in.SubnetMappings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.place(ctx, sc, &r, wanted); err != nil {
+		return nil, err
+	}
+	if r.LB.SecurityGroups, err = s.securityGroups(ctx, sc, &r, in.SecurityGroups); err != nil {
+		return nil, err
+	}
+	kind := "app"
+	if r.network() {
+		kind = "net"
+	}
+	id := ids.Hex(idDigits)
+	r.LB.LoadBalancerArn = aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "loadbalancer/"+kind+"/"+name+"/"+id))
+	r.LB.DNSName, r.LB.CanonicalHostedZoneId = aws.String(dnsName(sc.region, &r, id)), aws.String(elbzones.ID(sc.region, r.network()))
+	if s.cfg.EnsureServiceRole != nil {
+		if err := s.cfg.EnsureServiceRole(ctx, sc.account); err != nil {
+			return nil, fmt.Errorf("making the service-linked role: %w", err)
+		}
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		old, err := loadBalancers.Get(tx, sc.key(name))
+		if err == nil {
+			if !sameSettings(&old, &r) {
+				return errDuplicateLoadBalancer(name)
+			}
+			r = old
+			return nil
+		}
+		if !notFound(err) {
+			return err
+		}
+		all, err := loadBalancers.List(tx, sc.all())
+		if err != nil {
+			return err
+		}
+		same := 0
+		for _, o := range all {
+			if o.Value.LB.Type == r.LB.Type {
+				same++
+			}
+		}
+		if same >= maxLoadBalancers {
+			return errTooManyLoadBalancers(string(r.LB.Type))
+		}
+		return loadBalancers.Create(tx, sc.key(name), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.CreateLoadBalancerOutput{LoadBalancers: []elbv2types.LoadBalancer{r.sdk()}}, nil
+}
+
+// checkName checks the name of a load balancer or target group.
+func checkName(name, what string) error {
+	switch {
+	case name == "":
+		return errValidation("A %s name must be specified", what)
+	case len(name) > 32:
+		return errName("The %s name '%s' cannot be longer than '32' characters", what, name)
+	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-"):
+		return errName("The %s name '%s' cannot begin or end with '-'", what, name)
+	case what == "load balancer" && strings.HasPrefix(name, "internal-"):
+		return errName("The %s name '%s' cannot begin with 'internal-'", what, name)
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return errName("The %s name '%s' can only contain characters that are alphanumeric characters and hyphens(-)", what, name)
+		}
+	}
+	return nil
+}
+
+func checkKinds(lb *elbv2types.LoadBalancer) error {
+	switch lb.Type {
+	case elbv2types.LoadBalancerTypeEnumApplication, elbv2types.LoadBalancerTypeEnumNetwork:
+	case elbv2types.LoadBalancerTypeEnumGateway:
+		return awserr.NotImplemented("Gateway Load Balancers")
+	default:
+		return errEnum(lb.Type, "type", "application", "network", "gateway")
+	}
+	switch lb.Scheme {
+	case elbv2types.LoadBalancerSchemeEnumInternal, elbv2types.LoadBalancerSchemeEnumInternetFacing:
+	default:
+		return errEnum(lb.Scheme, "scheme", "internet-facing", "internal")
+	}
+	return checkAddressType(lb.IpAddressType)
+}
+
+func checkAddressType(t elbv2types.IpAddressType) error {
+	switch t {
+	case elbv2types.IpAddressTypeIpv4:
+		return nil
+	case elbv2types.IpAddressTypeDualstack, elbv2types.IpAddressTypeDualstackWithoutPublicIpv4:
+		return awserr.NotImplemented("the IP address type " + string(t) + " of load balancers")
+	}
+	return errEnum(t, "ipAddressType", "ipv4", "dualstack", "dualstack-without-public-ipv4")
+}
+
+// sameSettings reports whether a request is the one that made old.
+func sameSettings(old, r *loadBalancerRecord) bool {
+	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
+	return old.LB.Type == r.LB.Type && old.LB.Scheme == r.LB.Scheme && old.LB.IpAddressType == r.LB.IpAddressType &&
+		slices.Equal(sorted(old.subnets()), sorted(r.subnets())) && slices.Equal(sorted(old.LB.SecurityGroups), sorted(r.LB.SecurityGroups))
+}
+
+// dnsName is where clients find a load balancer. Both patterns are those of AWS:
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html
+func dnsName(region string, r *loadBalancerRecord, id string) string {
+	if r.network() {
+		return r.name() + "-" + id + ".elb." + region + ".amazonaws.com"
+	}
+	prefix := ""
+	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal {
+		prefix = "internal-"
+	}
+	return prefix + r.name() + "-" + decimal(id) + "." + region + ".elb.amazonaws.com"
+}
+
+// decimal makes up to ten digits of a hexadecimal ID: names of Application Load
+// Balancers have decimal numbers.
+func decimal(id string) string {
+	var n uint64
+	for _, c := range id {
+		n = n*31 + uint64(c)
+	}
+	return fmt.Sprint(1_000_000_000 + n%1_000_000_000)
+}
+
+// sdk is the load balancer as it is described.
+func (r *loadBalancerRecord) sdk() elbv2types.LoadBalancer {
+	lb := r.LB
+	lb.AvailabilityZones = slices.Clone(lb.AvailabilityZones)
+	for i, z := range lb.AvailabilityZones {
+		if z.LoadBalancerAddresses == nil {
+			lb.AvailabilityZones[i].LoadBalancerAddresses = []elbv2types.LoadBalancerAddress{}
+		}
+	}
+	if r.application() {
+		lb.SecurityGroups = deref(lb.SecurityGroups)
+	}
+	return lb
+}
+
+// loadBalancer returns the load balancer with an ARN.
+func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, error) {
+	if text(a) == "" {
+		return loadBalancerRecord{}, errMissing("load balancer ARN")
+	}
+	id := idOf("loadbalancer", *a)
+	if id == "" {
+		return loadBalancerRecord{}, errARN(*a, "load balancer")
+	}
+	lb, err := loadBalancers.Get(r, sc.key(part(id, 1)))
+	if notFound(err) || err == nil && lb.arn() != *a {
+		return loadBalancerRecord{}, errNoLoadBalancer(*a)
+	}
+	return lb, err
+}
+
+// changeLoadBalancer changes the load balancer with an ARN.
+func (s *Service) changeLoadBalancer(ctx context.Context, a *string, fn func(*store.Tx, *loadBalancerRecord) error) (loadBalancerRecord, error) {
+	sc := scopeOf(ctx)
+	var out loadBalancerRecord
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		lb, err := loadBalancer(tx, sc, a)
+		if err != nil {
+			return err
+		}
+		return loadBalancers.Update(tx, sc.key(lb.name()), func(r *loadBalancerRecord) error {
+			err := fn(tx, r)
+			out = *r
+			return err
+		})
+	})
+	return out, err
+}
+
+// DescribeLoadBalancers lists load balancers.
+func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.DescribeLoadBalancersInput) (*awselbv2.DescribeLoadBalancersOutput, error) {
+	sc := scopeOf(ctx)
+	var found []loadBalancerRecord
+	var missing []string
+	switch {
+	case len(in.LoadBalancerArns) > 0 && len(in.Names) > 0:
+		return nil, errValidation("Load balancer names and load balancer ARNs cannot be specified at the same time")
+	case len(in.LoadBalancerArns) > 0:
+		for _, a := range in.LoadBalancerArns {
+			lb, err := loadBalancer(s.store, sc, &a)
+			if _, no := err.(*elbv2types.LoadBalancerNotFoundException); no { //nolint:errorlint // just made
+				missing = append(missing, a)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, lb)
+		}
+	case len(in.Names) > 0:
+		for _, n := range in.Names {
+			lb, err := loadBalancers.Get(s.store, sc.key(cmp.Or(n, "-")))
+			if notFound(err) {
+				missing = append(missing, n)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, lb)
+		}
+	default:
+		all, err := loadBalancers.List(s.store, sc.all())
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range all {
+			found = append(found, i.Value)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, errNoLoadBalancers(missing...)
+	}
+	slices.SortFunc(found, func(a, b loadBalancerRecord) int { return strings.Compare(a.name(), b.name()) })
+	found = slices.CompactFunc(found, func(a, b loadBalancerRecord) bool { return a.arn() == b.arn() })
+	found, next, err := page(found, func(r loadBalancerRecord) string { return r.name() }, in.PageSize, in.Marker)
+	if err != nil {
+		return nil, err
+	}
+	out := &awselbv2.DescribeLoadBalancersOutput{LoadBalancers: []elbv2types.LoadBalancer{}, NextMarker: next}
+	for _, r := range found {
+		out.LoadBalancers = append(out.LoadBalancers, r.sdk())
+	}
+	return out, nil
+}
+
+// settledLoadBalancers: waiters for load balancers that are provisioning are held.
+func settledLoadBalancers(out *awselbv2.DescribeLoadBalancersOutput) bool {
+	return !slices.ContainsFunc(out.LoadBalancers, func(lb elbv2types.LoadBalancer) bool {
+		return lb.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
+	})
+}
+
+// DeleteLoadBalancer deletes a load balancer with its listeners. One that is not
+// there is no error.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteLoadBalancer.html
+func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoadBalancerInput) (*awselbv2.DeleteLoadBalancerOutput, error) {
+	sc := scopeOf(ctx)
+	var grave store.Key
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		lb, err := loadBalancer(tx, sc, in.LoadBalancerArn)
+		if _, no := err.(*elbv2types.LoadBalancerNotFoundException); no { //nolint:errorlint // just made
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if lb.Attributes[deletionProtection] == "true" {
+			return errDeletionProtected(lb.arn())
+		}
+		owned, err := listeners.List(tx, sc.below(lb.id()))
+		if err != nil {
+			return err
+		}
+		// Of listeners there are 50 and of rules 100 at most: together they would be
+		// more than a transaction takes. What is left hanging from a grave is no load
+		// balancer's, and the reconciler removes it.
+		for _, l := range owned {
+			listeners.Delete(tx, l.Key)
+		}
+		loadBalancers.Delete(tx, sc.key(lb.name()))
+		grave = sc.key(lb.id())
+		return graves.Put(tx, grave, graveRecord{s.now()})
+	})
+	if err == nil && grave.ID != "" {
+		s.bury(ctx, grave)
+	}
+	return &awselbv2.DeleteLoadBalancerOutput{}, err
+}

@@ -1,0 +1,260 @@
+package elbv2
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// minFree is how many addresses a subnet must have left.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
+const minFree = 8
+
+// wantedSubnets are those of a request, which names them in one of two ways.
+func wantedSubnets(subnets []string, mappings []elbv2types.SubnetMapping) ([]elbv2types.SubnetMapping, error) {
+	if len(subnets) > 0 && len(mappings) > 0 {
+		return nil, errSubnetsOrMappings()
+	}
+	for _, id := range subnets {
+		mappings = append(mappings, elbv2types.SubnetMapping{SubnetId: &id})
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(mappings), func(m elbv2types.SubnetMapping) bool {
+		was := seen[text(m.SubnetId)]
+		seen[text(m.SubnetId)] = true
+		return was
+	}), nil
+}
+
+// place puts a load balancer into subnets, whose zones and VPC it gets.
+func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []elbv2types.SubnetMapping) error {
+	if len(wanted) == 0 {
+		if r.application() {
+			return errTwoSubnets()
+		}
+		return errNoSubnets()
+	}
+	svc := s.asService(ctx, sc)
+	old := r.subnets()
+	r.LB.AvailabilityZones, r.Addresses, r.Allocations = nil, nil, nil
+	for _, m := range wanted {
+		sn, err := s.subnet(svc, text(m.SubnetId))
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.LB.VpcId == nil:
+			r.LB.VpcId = sn.VpcId
+		case *r.LB.VpcId != *sn.VpcId:
+			return errManyVPCs()
+		}
+		if slices.ContainsFunc(r.LB.AvailabilityZones, func(z elbv2types.AvailabilityZone) bool { return *z.ZoneName == *sn.AvailabilityZone }) {
+			return errSameZone()
+		}
+		if aws.ToInt32(sn.AvailableIpAddressCount) < minFree && !slices.Contains(old, *sn.SubnetId) {
+			return errNoSpace(*sn.SubnetId)
+		}
+		z := elbv2types.AvailabilityZone{SubnetId: sn.SubnetId, ZoneName: sn.AvailabilityZone}
+		if err := s.address(svc, r, &z, m, sn); err != nil {
+			return err
+		}
+		r.LB.AvailabilityZones = append(r.LB.AvailabilityZones, z)
+	}
+	if r.application() && len(r.LB.AvailabilityZones) < 2 {
+		return errTwoSubnets()
+	}
+	slices.SortFunc(r.LB.AvailabilityZones, func(a, b elbv2types.AvailabilityZone) int { return strings.Compare(*a.ZoneName, *b.ZoneName) })
+	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing {
+		out, err := s.cfg.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{*r.LB.VpcId}}}})
+		if err != nil {
+			return err
+		}
+		if len(out.InternetGateways) == 0 {
+			return errNoInternetGateway(*r.LB.VpcId)
+		}
+	}
+	return nil
+}
+
+func (s *Service) subnet(svc context.Context, id string) (ec2types.Subnet, error) {
+	out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
+	if refused(err) || err == nil && len(out.Subnets) == 0 {
+		return ec2types.Subnet{}, errNoSubnet(id)
+	}
+	if err != nil {
+		return ec2types.Subnet{}, err
+	}
+	return out.Subnets[0], nil
+}
+
+// refused reports whether EC2 refused a request, which is about what it names.
+func refused(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorFault() == smithy.FaultClient
+}
+
+// address notes the address that a subnet mapping wants.
+func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2types.AvailabilityZone, m elbv2types.SubnetMapping, sn ec2types.Subnet) error {
+	if (m.AllocationId != nil || m.PrivateIPv4Address != nil) && !r.network() {
+		return errAddressesForApplication()
+	}
+	public := r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing
+	if id := text(m.AllocationId); id != "" {
+		if !public {
+			return errAllocationsInternal()
+		}
+		out, err := s.cfg.EC2.DescribeAddresses(svc, &awsec2.DescribeAddressesInput{AllocationIds: []string{id}})
+		if refused(err) || err == nil && len(out.Addresses) == 0 {
+			return errNoAllocation(id)
+		}
+		if err != nil {
+			return err
+		}
+		if out.Addresses[0].AssociationId != nil {
+			return errAllocationInUse(id)
+		}
+		r.Allocations = put(r.Allocations, *sn.SubnetId, id)
+		z.LoadBalancerAddresses = []elbv2types.LoadBalancerAddress{{AllocationId: &id, IpAddress: out.Addresses[0].PublicIp}}
+	}
+	if a := text(m.PrivateIPv4Address); a != "" {
+		if public {
+			return errPrivateAddressPublic()
+		}
+		block, err := netip.ParsePrefix(text(sn.CidrBlock))
+		if err != nil {
+			return err
+		}
+		if ip, err := netip.ParseAddr(a); err != nil || !block.Contains(ip) {
+			return errAddressOutside(a, *sn.SubnetId)
+		}
+		r.Addresses = put(r.Addresses, *sn.SubnetId, a)
+		z.LoadBalancerAddresses = []elbv2types.LoadBalancerAddress{{PrivateIPv4Address: &a}}
+	}
+	return nil
+}
+
+func put(m map[string]string, k, v string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[k] = v
+	return m
+}
+
+// securityGroups checks the groups of a request. An Application Load Balancer
+// without any gets its VPC's default group.
+func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
+	svc := s.asService(ctx, sc)
+	if len(wanted) == 0 {
+		if r.network() {
+			return nil, nil
+		}
+		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
+			{Name: aws.String("vpc-id"), Values: []string{*r.LB.VpcId}}, {Name: aws.String("group-name"), Values: []string{"default"}},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range out.SecurityGroups {
+			wanted = append(wanted, *g.GroupId)
+		}
+		return wanted, nil
+	}
+	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
+	for _, id := range wanted {
+		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+		if refused(err) {
+			return nil, errNoSecurityGroup(id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if *out.SecurityGroups[0].VpcId != *r.LB.VpcId {
+			return nil, errGroupOfOtherVPC(id, *r.LB.VpcId)
+		}
+	}
+	return wanted, nil
+}
+
+// SetSecurityGroups replaces the security groups of a load balancer.
+func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurityGroupsInput) (*awselbv2.SetSecurityGroupsOutput, error) {
+	sc := scopeOf(ctx)
+	lb, err := loadBalancer(s.store, sc, in.LoadBalancerArn)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case lb.network() && len(lb.LB.SecurityGroups) == 0 && len(in.SecurityGroups) > 0:
+		return nil, errNoGroupsAfterwards()
+	case len(in.SecurityGroups) == 0 && len(lb.LB.SecurityGroups) > 0:
+		return nil, errNoGroupsLeft()
+	}
+	groups, err := s.securityGroups(ctx, sc, &lb, in.SecurityGroups)
+	if err != nil {
+		return nil, err
+	}
+	lb, err = s.changeLoadBalancer(ctx, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
+		r.LB.SecurityGroups = groups
+		if e := string(in.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic); e != "" {
+			r.LB.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic = &e
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.SetSecurityGroupsOutput{
+		SecurityGroupIds: deref(lb.LB.SecurityGroups),
+		EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic: elbv2types.EnforceSecurityGroupInboundRulesOnPrivateLinkTrafficEnum(text(lb.LB.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic)),
+	}, nil
+}
+
+// SetSubnets moves a load balancer into other subnets of its VPC.
+func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error) {
+	sc := scopeOf(ctx)
+	lb, err := loadBalancer(s.store, sc, in.LoadBalancerArn)
+	if err != nil {
+		return nil, err
+	}
+	if in.IpAddressType != "" {
+		if err := checkAddressType(in.IpAddressType); err != nil {
+			return nil, err
+		}
+	}
+	wanted, err := wantedSubnets(in.Subnets, in.SubnetMappings)
+	if err != nil {
+		return nil, err
+	}
+	before := lb.subnets()
+	if err := s.place(ctx, sc, &lb, wanted); err != nil {
+		return nil, err
+	}
+	if lb.network() && len(lb.LB.SecurityGroups) == 0 && slices.ContainsFunc(before, func(id string) bool { return !slices.Contains(lb.subnets(), id) }) {
+		return nil, errSubnetsRemoved()
+	}
+	lb, err = s.changeLoadBalancer(ctx, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
+		r.LB.AvailabilityZones, r.Addresses, r.Allocations = lb.LB.AvailabilityZones, lb.Addresses, lb.Allocations
+		return nil
+	})
+	return &awselbv2.SetSubnetsOutput{AvailabilityZones: lb.sdk().AvailabilityZones, IpAddressType: lb.LB.IpAddressType}, err
+}
+
+// SetIpAddressType sets the type of addresses, of which IPv4 is the only one here.
+func (s *Service) SetIpAddressType(ctx context.Context, in *awselbv2.SetIpAddressTypeInput) (*awselbv2.SetIpAddressTypeOutput, error) {
+	if err := checkAddressType(in.IpAddressType); err != nil {
+		return nil, err
+	}
+	lb, err := loadBalancer(s.store, scopeOf(ctx), in.LoadBalancerArn)
+	return &awselbv2.SetIpAddressTypeOutput{IpAddressType: lb.LB.IpAddressType}, err
+}

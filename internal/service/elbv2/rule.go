@@ -1,0 +1,290 @@
+package elbv2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxRules is the quota of a load balancer, without default rules. It is less than
+// AWS's 100 by what else one transaction writes.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+const maxRules = 95
+
+// CreateRule adds a rule to a listener of an Application Load Balancer.
+func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) (*awselbv2.CreateRuleOutput, error) {
+	sc := scopeOf(ctx)
+	made, err := newTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPriority(in.Priority); err != nil {
+		return nil, err
+	}
+	conditions, err := checkConditions(in.Conditions)
+	if err != nil {
+		return nil, err
+	}
+	if len(conditions) == 0 {
+		return nil, errValidation("A condition must be specified")
+	}
+	var r ruleRecord
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		l, err := listener(tx, sc, in.ListenerArn)
+		if err != nil {
+			return err
+		}
+		lb, err := loadBalancer(tx, sc, l.Listener.LoadBalancerArn)
+		if err != nil {
+			return err
+		}
+		if lb.network() {
+			return errRulesOfNetwork()
+		}
+		actions, err := s.checkActions(tx, sc, &lb, l.Listener.Protocol, in.Actions)
+		if err != nil {
+			return err
+		}
+		all, err := rules.List(tx, sc.below(lb.id()))
+		if err != nil {
+			return err
+		}
+		if len(all) >= maxRules {
+			return errTooManyRules(lb.arn())
+		}
+		id := idOf("listener", *in.ListenerArn)
+		for _, o := range all {
+			if strings.HasPrefix(o.Key.ID, id+"/") && *o.Value.Rule.Priority == strconv.Itoa(int(*in.Priority)) {
+				return errPriorityInUse(*o.Value.Rule.Priority)
+			}
+		}
+		id += "/" + ids.Hex(idDigits)
+		r = ruleRecord{Tags: made, Rule: elbv2types.Rule{
+			RuleArn:  aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "listener-rule/"+id)),
+			Priority: priorityText(*in.Priority), Conditions: conditions, Actions: actions, IsDefault: aws.Bool(false),
+		}}
+		return rules.Create(tx, sc.key(id), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.CreateRuleOutput{Rules: []elbv2types.Rule{r.Rule}}, nil
+}
+
+func checkPriority(n *int32) error {
+	if n == nil {
+		return errMissing("priority")
+	}
+	if *n < 1 || *n > 50000 {
+		return errValidation("1 validation error detected: Value '%d' at 'priority' failed to satisfy constraint: Member must have value between 1 and 50000", *n) // from memory
+	}
+	return nil
+}
+
+// defaultRule is the rule that stands for a listener's default actions.
+func (r *listenerRecord) defaultRule() elbv2types.Rule {
+	return elbv2types.Rule{
+		RuleArn:    aws.String(strings.Replace(r.arn(), ":listener/", ":listener-rule/", 1) + "/" + r.DefaultRule),
+		Priority:   aws.String("default"),
+		Conditions: []elbv2types.RuleCondition{}, Actions: r.Listener.DefaultActions, IsDefault: aws.Bool(true),
+	}
+}
+
+// rule returns the rule with an ARN; a default rule has no record of its own.
+func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
+	if text(a) == "" {
+		return ruleRecord{}, errMissing("rule ARN")
+	}
+	id := idOf("listener-rule", *a)
+	if id == "" {
+		return ruleRecord{}, errARN(*a, "listener rule")
+	}
+	v, err := rules.Get(r, sc.key(id))
+	if notFound(err) || err == nil && v.arn() != *a {
+		return ruleRecord{}, errNoRule(*a)
+	}
+	return v, err
+}
+
+// isDefaultRule reports whether an ARN is a default rule's.
+func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) {
+	id := idOf("listener-rule", text(a))
+	if id == "" {
+		return elbv2types.Rule{}, false
+	}
+	l, err := listeners.Get(r, sc.key(id[:strings.LastIndexByte(id, '/')]))
+	if err != nil {
+		return elbv2types.Rule{}, false
+	}
+	d := l.defaultRule()
+	return d, *d.RuleArn == *a
+}
+
+// DescribeRules lists the rules of a listener in the order of their priorities, the
+// default one last, or some of any.
+func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesInput) (*awselbv2.DescribeRulesOutput, error) {
+	sc := scopeOf(ctx)
+	found := []elbv2types.Rule{}
+	switch {
+	case in.ListenerArn != nil && len(in.RuleArns) == 0:
+		l, err := listener(s.store, sc, in.ListenerArn)
+		if err != nil {
+			return nil, err
+		}
+		all, err := rules.List(s.store, sc.below(idOf("listener", *in.ListenerArn)))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			found = append(found, r.Value.Rule)
+		}
+		found = append(found, l.defaultRule())
+	case in.ListenerArn == nil && len(in.RuleArns) > 0:
+		for _, a := range in.RuleArns {
+			if d, ok := isDefaultRule(s.store, sc, &a); ok {
+				found = append(found, d)
+				continue
+			}
+			r, err := rule(s.store, sc, &a)
+			if _, no := err.(*elbv2types.RuleNotFoundException); no { //nolint:errorlint // just made
+				return nil, errNoRules()
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, r.Rule)
+		}
+	default:
+		return nil, errRulesOrListener()
+	}
+	slices.SortFunc(found, func(a, b elbv2types.Rule) int { return strings.Compare(orderOf(a), orderOf(b)) })
+	found, next, err := page(found, orderOf, in.PageSize, in.Marker)
+	return &awselbv2.DescribeRulesOutput{Rules: found, NextMarker: next}, err
+}
+
+// orderOf sorts rules by priority, the default one last.
+func orderOf(r elbv2types.Rule) string {
+	n, err := strconv.Atoi(*r.Priority)
+	if err != nil {
+		n = 99999
+	}
+	return fmt.Sprintf("%05d/%s", n, *r.RuleArn)
+}
+
+// ModifyRule changes what a rule looks at or does.
+func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) (*awselbv2.ModifyRuleOutput, error) {
+	sc := scopeOf(ctx)
+	if len(in.Conditions) == 0 && len(in.Actions) == 0 {
+		return nil, errValidation("Either conditions or actions must be specified")
+	}
+	conditions, err := checkConditions(in.Conditions)
+	if err != nil {
+		return nil, err
+	}
+	var r ruleRecord
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, ok := isDefaultRule(tx, sc, in.RuleArn); ok {
+			return errDefaultRuleChanged(*in.RuleArn)
+		}
+		if r, err = rule(tx, sc, in.RuleArn); err != nil {
+			return err
+		}
+		id := idOf("listener-rule", *in.RuleArn)
+		if len(conditions) > 0 {
+			r.Rule.Conditions = conditions
+		}
+		if len(in.Actions) > 0 {
+			l, err := listeners.Get(tx, sc.key(id[:strings.LastIndexByte(id, '/')]))
+			if err != nil {
+				return err
+			}
+			lb, err := loadBalancer(tx, sc, l.Listener.LoadBalancerArn)
+			if err != nil {
+				return err
+			}
+			if r.Rule.Actions, err = s.checkActions(tx, sc, &lb, l.Listener.Protocol, in.Actions); err != nil {
+				return err
+			}
+		}
+		return rules.Put(tx, sc.key(id), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.ModifyRuleOutput{Rules: []elbv2types.Rule{r.Rule}}, nil
+}
+
+// DeleteRule deletes a rule.
+func (s *Service) DeleteRule(ctx context.Context, in *awselbv2.DeleteRuleInput) (*awselbv2.DeleteRuleOutput, error) {
+	sc := scopeOf(ctx)
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, ok := isDefaultRule(tx, sc, in.RuleArn); ok {
+			return errDefaultRule(*in.RuleArn)
+		}
+		if _, err := rule(tx, sc, in.RuleArn); err != nil {
+			return err
+		}
+		rules.Delete(tx, sc.key(idOf("listener-rule", *in.RuleArn)))
+		return nil
+	})
+	return &awselbv2.DeleteRuleOutput{}, err
+}
+
+// SetRulePriorities moves rules of one listener in the order in which they are
+// looked at.
+func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePrioritiesInput) (*awselbv2.SetRulePrioritiesOutput, error) {
+	sc := scopeOf(ctx)
+	out := &awselbv2.SetRulePrioritiesOutput{Rules: []elbv2types.Rule{}}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		out.Rules = []elbv2types.Rule{}
+		moved := map[string]bool{}
+		taken := map[string]bool{} // LISTENER PRIORITY
+		for _, p := range in.RulePriorities {
+			if err := checkPriority(p.Priority); err != nil {
+				return err
+			}
+			if _, ok := isDefaultRule(tx, sc, p.RuleArn); ok {
+				return errDefaultRuleChanged(*p.RuleArn)
+			}
+			r, err := rule(tx, sc, p.RuleArn)
+			if err != nil {
+				return err
+			}
+			id := idOf("listener-rule", *p.RuleArn)
+			slot := id[:strings.LastIndexByte(id, '/')] + " " + strconv.Itoa(int(*p.Priority))
+			if taken[slot] || moved[id] {
+				return errPriorityTwice(*p.Priority)
+			}
+			taken[slot], moved[id] = true, true
+			r.Rule.Priority = priorityText(*p.Priority)
+			if err := rules.Put(tx, sc.key(id), r); err != nil {
+				return err
+			}
+			out.Rules = append(out.Rules, r.Rule)
+		}
+		all, err := rules.List(tx, sc.all())
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			if id := r.Key.ID; !moved[id] && taken[id[:strings.LastIndexByte(id, '/')]+" "+*r.Value.Rule.Priority] {
+				return errPriorityInUse(*r.Value.Rule.Priority)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,162 @@
+package elbv2
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	maxTags      = 50
+	maxResources = 20
+)
+
+type tags map[string]string
+
+// newTags checks the tags of a request.
+func newTags(in []elbv2types.Tag) (tags, error) {
+	out := make(tags, len(in))
+	for _, t := range in {
+		k := text(t.Key)
+		if _, twice := out[k]; twice {
+			return nil, errTagTwice(k)
+		}
+		if k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(text(t.Value)) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			return nil, errTagKey(k)
+		}
+		out[k] = text(t.Value)
+	}
+	if len(out) > maxTags {
+		return nil, errTooManyTags()
+	}
+	return out, nil
+}
+
+func (t tags) sdk() []elbv2types.Tag {
+	out := []elbv2types.Tag{}
+	for _, k := range slices.Sorted(maps.Keys(t)) {
+		out = append(out, elbv2types.Tag{Key: aws.String(k), Value: aws.String(t[k])})
+	}
+	return out
+}
+
+// with returns the tags with others added.
+func (t tags) with(more tags) (tags, error) {
+	out := tags{}
+	maps.Copy(out, t)
+	maps.Copy(out, more)
+	if len(out) > maxTags {
+		return nil, errTooManyTags()
+	}
+	return out, nil
+}
+
+// tagged gives fn the tags of the resource with an ARN, of whatever kind, and
+// writes what it returns unless tx is nil.
+func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tags, error)) error {
+	p := strings.SplitN(a, ":", 6)
+	if len(p) < 6 {
+		return errARN(a, "load balancing")
+	}
+	kind, _, _ := strings.Cut(p[5], "/")
+	switch kind {
+	case "loadbalancer":
+		v, err := loadBalancer(r, sc, &a)
+		if err == nil {
+			v.Tags, err = fn(v.Tags)
+		}
+		if err != nil || tx == nil {
+			return err
+		}
+		return loadBalancers.Put(tx, sc.key(v.name()), v)
+	case "targetgroup":
+		v, err := targetGroup(r, sc, &a)
+		if err == nil {
+			v.Tags, err = fn(v.Tags)
+		}
+		if err != nil || tx == nil {
+			return err
+		}
+		return targetGroups.Put(tx, sc.key(v.name()), v)
+	case "listener":
+		v, err := listener(r, sc, &a)
+		if err == nil {
+			v.Tags, err = fn(v.Tags)
+		}
+		if err != nil || tx == nil {
+			return err
+		}
+		return listeners.Put(tx, sc.key(idOf("listener", a)), v)
+	case "listener-rule":
+		v, err := rule(r, sc, &a)
+		if err == nil {
+			v.Tags, err = fn(v.Tags)
+		}
+		if err != nil || tx == nil {
+			return err
+		}
+		return rules.Put(tx, sc.key(idOf("listener-rule", a)), v)
+	}
+	return errARN(a, "load balancing")
+}
+
+// AddTags adds tags to resources, or changes their values.
+func (s *Service) AddTags(ctx context.Context, in *awselbv2.AddTagsInput) (*awselbv2.AddTagsOutput, error) {
+	more, err := newTags(in.Tags)
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.AddTagsOutput{}, s.retag(ctx, in.ResourceArns, func(t tags) (tags, error) { return t.with(more) })
+}
+
+// RemoveTags takes tags from resources.
+func (s *Service) RemoveTags(ctx context.Context, in *awselbv2.RemoveTagsInput) (*awselbv2.RemoveTagsOutput, error) {
+	return &awselbv2.RemoveTagsOutput{}, s.retag(ctx, in.ResourceArns, func(t tags) (tags, error) {
+		t = maps.Clone(t)
+		for _, k := range in.TagKeys {
+			delete(t, k)
+		}
+		return t, nil
+	})
+}
+
+func (s *Service) retag(ctx context.Context, arns []string, fn func(tags) (tags, error)) error {
+	if len(arns) > maxResources {
+		return errTooManyResources()
+	}
+	sc := scopeOf(ctx)
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, a := range arns {
+			if err := tagged(tx, tx, sc, a, fn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DescribeTags lists the tags of resources.
+func (s *Service) DescribeTags(ctx context.Context, in *awselbv2.DescribeTagsInput) (*awselbv2.DescribeTagsOutput, error) {
+	if len(in.ResourceArns) > maxResources {
+		return nil, errTooManyResources()
+	}
+	out := &awselbv2.DescribeTagsOutput{TagDescriptions: []elbv2types.TagDescription{}}
+	for _, a := range in.ResourceArns {
+		err := tagged(s.store, nil, scopeOf(ctx), a, func(t tags) (tags, error) {
+			out.TagDescriptions = append(out.TagDescriptions, elbv2types.TagDescription{ResourceArn: &a, Tags: t.sdk()})
+			return t, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

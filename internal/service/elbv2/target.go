@@ -1,0 +1,213 @@
+package elbv2
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxTargets is how many targets a group may have.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+const maxTargets = 1000
+
+func isPort(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= 1 && n <= 65535
+}
+
+// RegisterTargets adds targets to a group. Those that are there stay.
+func (s *Service) RegisterTargets(ctx context.Context, in *awselbv2.RegisterTargetsInput) (*awselbv2.RegisterTargetsOutput, error) {
+	sc := scopeOf(ctx)
+	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Targets) == 0 {
+		return nil, errMissing("target")
+	}
+	fresh, err := s.checkTargets(ctx, sc, &g, in.Targets)
+	if err != nil {
+		return nil, err
+	}
+	err = s.changeTargets(ctx, in.TargetGroupArn, func(set *targetSetRecord) error {
+		for _, t := range fresh {
+			if !slices.ContainsFunc(set.Targets, t.same) {
+				set.Targets = append(set.Targets, t)
+			}
+		}
+		if len(set.Targets) > maxTargets {
+			return errTooManyTargets()
+		}
+		slices.SortFunc(set.Targets, func(a, b targetRecord) int {
+			return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Port, b.Port))
+		})
+		return nil
+	})
+	return &awselbv2.RegisterTargetsOutput{}, err
+}
+
+func (t targetRecord) same(o targetRecord) bool { return t.ID == o.ID && t.Port == o.Port }
+
+// changeTargets changes the targets of the group with an ARN.
+func (s *Service) changeTargets(ctx context.Context, a *string, fn func(*targetSetRecord) error) error {
+	sc := scopeOf(ctx)
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := targetGroup(tx, sc, a)
+		if err != nil {
+			return err
+		}
+		return targetSets.Update(tx, sc.key(g.name()), fn)
+	})
+}
+
+// checkTargets checks that targets can be registered with a group.
+func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupRecord, in []elbv2types.TargetDescription) ([]targetRecord, error) {
+	var out []targetRecord
+	for _, t := range in {
+		r := targetRecord{ID: text(t.Id), Port: or(t.Port, *g.Group.Port), Zone: text(t.AvailabilityZone)}
+		if r.ID == "" {
+			return nil, errMissing("target ID")
+		}
+		if !isPort(strconv.Itoa(int(r.Port))) {
+			return nil, errValidation("1 validation error detected: Value '%d' at 'targets.port' failed to satisfy constraint: Member must have value between 1 and 65535", r.Port)
+		}
+		out = append(out, r)
+	}
+	switch g.Group.TargetType {
+	case elbv2types.TargetTypeEnumInstance:
+		return out, s.checkInstances(ctx, sc, g, out)
+	case elbv2types.TargetTypeEnumAlb:
+		for _, r := range out {
+			lb, err := loadBalancer(s.store, sc, &r.ID)
+			if err != nil {
+				return nil, err
+			}
+			if !lb.application() {
+				return nil, errTarget("The target '%s' is not an Application Load Balancer", r.ID) // from memory
+			}
+		}
+		return out, nil
+	}
+	return out, s.checkAddresses(ctx, sc, g, out)
+}
+
+func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
+	var stopped, strangers []string
+	for _, t := range in {
+		i, ok, err := s.instance(ctx, sc, t.ID)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoInstance(t.ID)
+		case i.State.Name != ec2types.InstanceStateNameRunning:
+			stopped = append(stopped, t.ID)
+		case text(i.VpcId) != *g.Group.VpcId:
+			strangers = append(strangers, t.ID)
+		}
+	}
+	if len(stopped) > 0 {
+		return errNotRunning(stopped)
+	}
+	if len(strangers) > 0 {
+		return errOtherVPC(strangers, *g.Group.VpcId)
+	}
+	return nil
+}
+
+// instance finds an instance.
+func (s *Service) instance(ctx context.Context, sc scope, id string) (ec2types.Instance, bool, error) {
+	out, err := s.cfg.EC2.DescribeInstances(s.asService(ctx, sc), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if refused(err) || err == nil && len(out.Reservations) == 0 {
+		return ec2types.Instance{}, false, nil
+	}
+	if err != nil {
+		return ec2types.Instance{}, false, err
+	}
+	return out.Reservations[0].Instances[0], true, nil
+}
+
+// checkAddresses: targets are addresses of the VPC, or private ones elsewhere.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html
+func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
+	out, err := s.cfg.EC2.DescribeVpcs(s.asService(ctx, sc), &awsec2.DescribeVpcsInput{VpcIds: []string{*g.Group.VpcId}})
+	if err != nil {
+		return err
+	}
+	var blocks []netip.Prefix
+	for _, v := range out.Vpcs {
+		for _, a := range v.CidrBlockAssociationSet {
+			if b, err := netip.ParsePrefix(text(a.CidrBlock)); err == nil {
+				blocks = append(blocks, b)
+			}
+		}
+	}
+	for _, t := range in {
+		ip, err := netip.ParseAddr(t.ID)
+		if err != nil || !ip.Is4() {
+			return errAddress(t.ID)
+		}
+		switch inside := slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(ip) }); {
+		case inside:
+		case !ip.IsPrivate() && !netip.MustParsePrefix("100.64.0.0/10").Contains(ip):
+			return errAddressPublic(t.ID)
+		case t.Zone == "":
+			return errAddressZone(t.ID)
+		}
+	}
+	return nil
+}
+
+// DeregisterTargets takes targets from a group; a target without a port is taken at
+// all of its ports. It is gone at once: with no connections there is nothing to
+// drain.
+func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.DeregisterTargetsInput) (*awselbv2.DeregisterTargetsOutput, error) {
+	err := s.changeTargets(ctx, in.TargetGroupArn, func(set *targetSetRecord) error {
+		set.Targets = slices.DeleteFunc(set.Targets, func(t targetRecord) bool {
+			return slices.ContainsFunc(in.Targets, func(d elbv2types.TargetDescription) bool {
+				return text(d.Id) == t.ID && (d.Port == nil || *d.Port == t.Port)
+			})
+		})
+		return nil
+	})
+	return &awselbv2.DeregisterTargetsOutput{}, err
+}
+
+// TargetGroupExists reports whether there is a target group, for Auto Scaling.
+func (s *Service) TargetGroupExists(account, region, a string) bool {
+	_, err := targetGroup(s.store, scope{account, region}, &a)
+	return err == nil
+}
+
+// RegisterInstances registers instances with a target group at its port, for Auto
+// Scaling. One that is refused keeps no other out; the error is of the last.
+func (s *Service) RegisterInstances(ctx context.Context, group string, ids []string) error {
+	var last error
+	for _, id := range ids {
+		if _, err := s.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: aws.String(id)}}}); err != nil {
+			last = err
+		}
+	}
+	return last
+}
+
+// DeregisterInstances takes instances from a target group, for Auto Scaling.
+func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []string) error {
+	in := &awselbv2.DeregisterTargetsInput{TargetGroupArn: &group}
+	for _, id := range ids {
+		in.Targets = append(in.Targets, elbv2types.TargetDescription{Id: aws.String(id)})
+	}
+	_, err := s.DeregisterTargets(ctx, in)
+	return err
+}

@@ -1,0 +1,425 @@
+package elbv2
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxTargetGroups is the quota.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+const maxTargetGroups = 3000
+
+// CreateTargetGroup makes a target group. The same request again returns the one
+// that is there.
+func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTargetGroupInput) (*awselbv2.CreateTargetGroupOutput, error) {
+	sc := scopeOf(ctx)
+	name := text(in.Name)
+	if err := checkName(name, "target group"); err != nil {
+		return nil, err
+	}
+	r := targetGroupRecord{Group: elbv2types.TargetGroup{
+		TargetGroupName: &name, TargetType: cmp.Or(in.TargetType, elbv2types.TargetTypeEnumInstance), Protocol: in.Protocol, Port: in.Port,
+		VpcId: in.VpcId, ProtocolVersion: in.ProtocolVersion, IpAddressType: cmp.Or(in.IpAddressType, elbv2types.TargetGroupIpAddressTypeEnumIpv4),
+	}}
+	if err := checkTargetGroup(&r.Group); err != nil {
+		return nil, err
+	}
+	if err := setHealthCheck(&r.Group, awselbv2.ModifyTargetGroupInput{
+		HealthCheckEnabled: in.HealthCheckEnabled, HealthCheckIntervalSeconds: in.HealthCheckIntervalSeconds, HealthCheckPath: in.HealthCheckPath,
+		HealthCheckPort: in.HealthCheckPort, HealthCheckProtocol: in.HealthCheckProtocol, HealthCheckTimeoutSeconds: in.HealthCheckTimeoutSeconds,
+		HealthyThresholdCount: in.HealthyThresholdCount, Matcher: in.Matcher, UnhealthyThresholdCount: in.UnhealthyThresholdCount,
+	}); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Tags, err = newTags(in.Tags); err != nil {
+		return nil, err
+	}
+	found, err := s.cfg.EC2.DescribeVpcs(s.asService(ctx, sc), &awsec2.DescribeVpcsInput{VpcIds: []string{*in.VpcId}})
+	if refused(err) || err == nil && len(found.Vpcs) == 0 {
+		return nil, errNoVPC(*in.VpcId)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Group.TargetGroupArn = aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "targetgroup/"+name+"/"+ids.Hex(idDigits)))
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		old, err := targetGroups.Get(tx, sc.key(name))
+		if err == nil {
+			if !sameGroup(old.Group, r.Group) {
+				return errDuplicateTargetGroup(name)
+			}
+			r = old
+			return nil
+		}
+		if !notFound(err) {
+			return err
+		}
+		all, err := targetGroups.List(tx, sc.all())
+		if err != nil {
+			return err
+		}
+		if len(all) >= maxTargetGroups {
+			return errTooManyTargetGroups()
+		}
+		if err := targetSets.Put(tx, sc.key(name), targetSetRecord{}); err != nil {
+			return err
+		}
+		return targetGroups.Create(tx, sc.key(name), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	users, err := users(s.store, sc)
+	if err != nil {
+		return nil, err
+	}
+	return &awselbv2.CreateTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, nil
+}
+
+// checkTargetGroup checks what cannot be changed later.
+func checkTargetGroup(g *elbv2types.TargetGroup) error {
+	switch g.TargetType {
+	case elbv2types.TargetTypeEnumInstance, elbv2types.TargetTypeEnumIp, elbv2types.TargetTypeEnumAlb:
+	case elbv2types.TargetTypeEnumLambda:
+		return awserr.NotImplemented("target groups of Lambda functions")
+	default:
+		return errEnum(g.TargetType, "targetType", "instance", "ip", "lambda", "alb")
+	}
+	switch {
+	case g.Protocol == "":
+		return errMissing("protocol")
+	case g.Port == nil:
+		return errMissing("port")
+	case text(g.VpcId) == "":
+		return errMissing("VPC ID")
+	case *g.Port < 1 || *g.Port > 65535:
+		return errValidation("1 validation error detected: Value '%d' at 'port' failed to satisfy constraint: Member must have value between 1 and 65535", *g.Port)
+	case g.IpAddressType == elbv2types.TargetGroupIpAddressTypeEnumIpv6:
+		return awserr.NotImplemented("target groups of IPv6 addresses")
+	case g.IpAddressType != elbv2types.TargetGroupIpAddressTypeEnumIpv4:
+		return errEnum(g.IpAddressType, "ipAddressType", "ipv4", "ipv6")
+	}
+	switch g.Protocol {
+	case elbv2types.ProtocolEnumHttp, elbv2types.ProtocolEnumHttps:
+		v := or(g.ProtocolVersion, "HTTP1")
+		if !slices.Contains([]string{"HTTP1", "HTTP2", "GRPC"}, v) {
+			return errEnum(v, "protocolVersion", "HTTP1", "HTTP2", "GRPC")
+		}
+		g.ProtocolVersion = &v
+	case elbv2types.ProtocolEnumTcp, elbv2types.ProtocolEnumTls, elbv2types.ProtocolEnumUdp, elbv2types.ProtocolEnumTcpUdp:
+		if g.ProtocolVersion != nil {
+			return errValidation("Protocol version cannot be specified for target groups with protocol '%s'", g.Protocol) // from memory
+		}
+	case elbv2types.ProtocolEnumGeneve, elbv2types.ProtocolEnumQuic, elbv2types.ProtocolEnumTcpQuic:
+		return awserr.NotImplemented("target groups of the protocol " + string(g.Protocol))
+	default:
+		return errEnum(g.Protocol, "protocol", "HTTP", "HTTPS", "UDP", "TCP", "TLS", "TCP_UDP", "GENEVE")
+	}
+	if g.TargetType == elbv2types.TargetTypeEnumAlb && g.Protocol != elbv2types.ProtocolEnumTcp {
+		return errValidation("Protocol '%s' is not supported for target groups with target type 'alb'", g.Protocol) // from memory
+	}
+	return nil
+}
+
+// setHealthCheck applies what a request says of the health check; what it does not
+// say is as it was, or by default:
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html
+func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInput) error {
+	fresh := g.HealthCheckProtocol == ""
+	application := g.Protocol == elbv2types.ProtocolEnumHttp || g.Protocol == elbv2types.ProtocolEnumHttps
+	overHTTP := application || g.TargetType == elbv2types.TargetTypeEnumAlb
+	if fresh {
+		g.HealthCheckProtocol = elbv2types.ProtocolEnumTcp
+		if overHTTP {
+			g.HealthCheckProtocol = elbv2types.ProtocolEnumHttp
+		}
+	}
+	if in.HealthCheckProtocol != "" {
+		g.HealthCheckProtocol = in.HealthCheckProtocol
+	}
+	checksHTTP := g.HealthCheckProtocol == elbv2types.ProtocolEnumHttp || g.HealthCheckProtocol == elbv2types.ProtocolEnumHttps
+	switch {
+	case !checksHTTP && g.HealthCheckProtocol != elbv2types.ProtocolEnumTcp:
+		return errEnum(g.HealthCheckProtocol, "healthCheckProtocol", "HTTP", "HTTPS", "TCP")
+	case !checksHTTP && overHTTP:
+		return errValidation("Health check protocol '%s' is not supported for target groups with protocol '%s'", g.HealthCheckProtocol, g.Protocol) // from memory
+	case !checksHTTP && in.HealthCheckPath != nil:
+		return errConfiguration("You cannot specify a health check path for target groups with health check protocol 'TCP'") // from memory
+	case !checksHTTP && in.Matcher != nil:
+		return errConfiguration("You cannot specify a health check matcher for target groups with health check protocol 'TCP'") // from memory
+	}
+	timeout := int32(10)
+	if checksHTTP {
+		timeout = 6
+	}
+	healthy := int32(5)
+	if application {
+		timeout = 5
+	}
+	g.HealthCheckEnabled = aws.Bool(or(in.HealthCheckEnabled, or(g.HealthCheckEnabled, true)))
+	g.HealthCheckPort = aws.String(or(in.HealthCheckPort, or(g.HealthCheckPort, "traffic-port")))
+	g.HealthCheckIntervalSeconds = aws.Int32(or(in.HealthCheckIntervalSeconds, or(g.HealthCheckIntervalSeconds, 30)))
+	g.HealthCheckTimeoutSeconds = aws.Int32(or(in.HealthCheckTimeoutSeconds, or(g.HealthCheckTimeoutSeconds, min(timeout, *g.HealthCheckIntervalSeconds))))
+	g.HealthyThresholdCount = aws.Int32(or(in.HealthyThresholdCount, or(g.HealthyThresholdCount, healthy)))
+	g.UnhealthyThresholdCount = aws.Int32(or(in.UnhealthyThresholdCount, or(g.UnhealthyThresholdCount, 2)))
+	if checksHTTP {
+		g.HealthCheckPath = aws.String(or(in.HealthCheckPath, or(g.HealthCheckPath, "/")))
+		if in.Matcher != nil {
+			g.Matcher = in.Matcher
+		} else if g.Matcher == nil {
+			codes := "200"
+			if !application {
+				codes = "200-399"
+			}
+			g.Matcher = &elbv2types.Matcher{HttpCode: &codes}
+		}
+	} else {
+		g.HealthCheckPath, g.Matcher = nil, nil
+	}
+	return checkHealthCheck(g)
+}
+
+func checkHealthCheck(g *elbv2types.TargetGroup) error {
+	between := func(v int32, member string, lowest, highest int32) error {
+		if v < lowest || v > highest {
+			return errValidation("1 validation error detected: Value '%d' at '%s' failed to satisfy constraint: Member must have value between %d and %d", v, member, lowest, highest) // from memory
+		}
+		return nil
+	}
+	for _, err := range []error{
+		between(*g.HealthCheckIntervalSeconds, "healthCheckIntervalSeconds", 5, 300),
+		between(*g.HealthCheckTimeoutSeconds, "healthCheckTimeoutSeconds", 2, 120),
+		between(*g.HealthyThresholdCount, "healthyThresholdCount", 2, 10),
+		between(*g.UnhealthyThresholdCount, "unhealthyThresholdCount", 2, 10),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if *g.HealthCheckTimeoutSeconds > *g.HealthCheckIntervalSeconds {
+		return errValidation("Health check timeout '%d' must be smaller than or equal to the interval '%d'", *g.HealthCheckTimeoutSeconds, *g.HealthCheckIntervalSeconds)
+	}
+	if p := *g.HealthCheckPort; p != "traffic-port" && !isPort(p) {
+		return errValidation("Health check port '%s' must be either 'traffic-port' or a port number between 1 and 65535", p) // from memory
+	}
+	if p := text(g.HealthCheckPath); g.HealthCheckPath != nil && (!strings.HasPrefix(p, "/") || len(p) > 1024) {
+		return errValidation("Health check path '%s' must begin with a '/' character, and can be no longer than 1024 characters", p) // from memory
+	}
+	return nil
+}
+
+func sameGroup(a, b elbv2types.TargetGroup) bool {
+	return a.Protocol == b.Protocol && *a.Port == *b.Port && *a.VpcId == *b.VpcId && a.TargetType == b.TargetType &&
+		text(a.ProtocolVersion) == text(b.ProtocolVersion) && a.HealthCheckProtocol == b.HealthCheckProtocol && *a.HealthCheckPort == *b.HealthCheckPort &&
+		text(a.HealthCheckPath) == text(b.HealthCheckPath) && *a.HealthCheckIntervalSeconds == *b.HealthCheckIntervalSeconds &&
+		*a.HealthCheckTimeoutSeconds == *b.HealthCheckTimeoutSeconds && *a.HealthyThresholdCount == *b.HealthyThresholdCount &&
+		*a.UnhealthyThresholdCount == *b.UnhealthyThresholdCount
+}
+
+// sdk is the group as it is described; users are the load balancers of groups.
+func (r *targetGroupRecord) sdk(users map[string][]string) elbv2types.TargetGroup {
+	g := r.Group
+	g.LoadBalancerArns = deref(users[r.arn()])
+	return g
+}
+
+// targetGroup returns the target group with an ARN.
+func targetGroup(r store.Reader, sc scope, a *string) (targetGroupRecord, error) {
+	if text(a) == "" {
+		return targetGroupRecord{}, errMissing("target group ARN")
+	}
+	id := idOf("targetgroup", *a)
+	if id == "" {
+		return targetGroupRecord{}, errARN(*a, "target group")
+	}
+	g, err := targetGroups.Get(r, sc.key(part(id, 0)))
+	if notFound(err) || err == nil && g.arn() != *a {
+		return targetGroupRecord{}, errNoTargetGroup(*a)
+	}
+	return g, err
+}
+
+func (s *Service) changeTargetGroup(ctx context.Context, a *string, fn func(*targetGroupRecord) error) (targetGroupRecord, error) {
+	sc := scopeOf(ctx)
+	var out targetGroupRecord
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := targetGroup(tx, sc, a)
+		if err != nil {
+			return err
+		}
+		return targetGroups.Update(tx, sc.key(g.name()), func(r *targetGroupRecord) error {
+			err := fn(r)
+			out = *r
+			return err
+		})
+	})
+	return out, err
+}
+
+// ModifyTargetGroup changes the health check of a target group.
+func (s *Service) ModifyTargetGroup(ctx context.Context, in *awselbv2.ModifyTargetGroupInput) (*awselbv2.ModifyTargetGroupOutput, error) {
+	r, err := s.changeTargetGroup(ctx, in.TargetGroupArn, func(r *targetGroupRecord) error { return setHealthCheck(&r.Group, *in) })
+	if err != nil {
+		return nil, err
+	}
+	users, err := users(s.store, scopeOf(ctx))
+	return &awselbv2.ModifyTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, err
+}
+
+// DescribeTargetGroups lists target groups.
+func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.DescribeTargetGroupsInput) (*awselbv2.DescribeTargetGroupsOutput, error) {
+	sc := scopeOf(ctx)
+	given := 0
+	for _, yes := range []bool{in.LoadBalancerArn != nil, len(in.Names) > 0, len(in.TargetGroupArns) > 0} {
+		if yes {
+			given++
+		}
+	}
+	if given > 1 {
+		return nil, errValidation("You can specify one of load balancer ARN, target group names and target group ARNs") // from memory
+	}
+	users, err := users(s.store, sc)
+	if err != nil {
+		return nil, err
+	}
+	var found []targetGroupRecord
+	switch {
+	case len(in.Names) > 0:
+		for _, n := range in.Names {
+			g, err := targetGroups.Get(s.store, sc.key(cmp.Or(n, "-")))
+			if notFound(err) {
+				return nil, errNoTargetGroups()
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, g)
+		}
+	case len(in.TargetGroupArns) > 0:
+		for _, a := range in.TargetGroupArns {
+			g, err := targetGroup(s.store, sc, &a)
+			if _, no := err.(*elbv2types.TargetGroupNotFoundException); no { //nolint:errorlint // just made
+				return nil, errNoTargetGroups()
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, g)
+		}
+	default:
+		if in.LoadBalancerArn != nil {
+			if _, err := loadBalancer(s.store, sc, in.LoadBalancerArn); err != nil {
+				return nil, err
+			}
+		}
+		all, err := targetGroups.List(s.store, sc.all())
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range all {
+			if in.LoadBalancerArn == nil || slices.Contains(users[i.Value.arn()], *in.LoadBalancerArn) {
+				found = append(found, i.Value)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b targetGroupRecord) int { return strings.Compare(a.name(), b.name()) })
+	found, next, err := page(found, func(r targetGroupRecord) string { return r.name() }, in.PageSize, in.Marker)
+	if err != nil {
+		return nil, err
+	}
+	out := &awselbv2.DescribeTargetGroupsOutput{TargetGroups: []elbv2types.TargetGroup{}, NextMarker: next}
+	for _, r := range found {
+		out.TargetGroups = append(out.TargetGroups, r.sdk(users))
+	}
+	return out, nil
+}
+
+// DeleteTargetGroup deletes a target group that nothing forwards to. One that is
+// not there is no error.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteTargetGroup.html
+func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error) {
+	sc := scopeOf(ctx)
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		g, err := targetGroup(tx, sc, in.TargetGroupArn)
+		if _, no := err.(*elbv2types.TargetGroupNotFoundException); no { //nolint:errorlint // just made
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		users, err := users(tx, sc)
+		if err != nil {
+			return err
+		}
+		if len(users[g.arn()]) > 0 {
+			return errTargetGroupInUse(g.arn())
+		}
+		targetGroups.Delete(tx, sc.key(g.name()))
+		targetSets.Delete(tx, sc.key(g.name()))
+		return nil
+	})
+	return &awselbv2.DeleteTargetGroupOutput{}, err
+}
+
+// users returns the load balancers that forward to target groups, by the groups'
+// ARNs.
+func users(r store.Reader, sc scope) (map[string][]string, error) {
+	out := map[string][]string{}
+	add := func(lb string, actions []elbv2types.Action) {
+		for _, g := range forwardedTo(actions) {
+			if !slices.Contains(out[g], lb) {
+				out[g] = append(out[g], lb)
+			}
+		}
+	}
+	all, err := listeners.List(r, sc.all())
+	if err != nil {
+		return nil, err
+	}
+	balancers := map[string]string{} // by listener
+	for _, l := range all {
+		balancers[l.Key.ID] = *l.Value.Listener.LoadBalancerArn
+		add(*l.Value.Listener.LoadBalancerArn, l.Value.Listener.DefaultActions)
+	}
+	more, err := rules.List(r, sc.all())
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range more {
+		if lb := balancers[i.Key.ID[:strings.LastIndexByte(i.Key.ID, '/')]]; lb != "" {
+			add(lb, i.Value.Rule.Actions)
+		}
+	}
+	return out, nil
+}
+
+// forwardedTo returns the target groups of actions.
+func forwardedTo(actions []elbv2types.Action) []string {
+	var out []string
+	for _, a := range actions {
+		if g := text(a.TargetGroupArn); g != "" {
+			out = append(out, g)
+		}
+		if a.ForwardConfig != nil {
+			for _, g := range a.ForwardConfig.TargetGroups {
+				if id := text(g.TargetGroupArn); id != "" && !slices.Contains(out, id) {
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package elbv2_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// A world is load balancing behind a front door, over a real EC2. What health
+// checks find is what the test says.
+type world struct {
+	testing.TB
+	*awselbv2.Client
+	ec2     *awsec2.Client
+	server  *testkit.Server
+	account string
+	vpc     string
+	subnets []string // default ones, by zone
+	zones   []string
+
+	mu      sync.Mutex
+	finding elbv2.Finding
+	probes  []elbv2.Probe
+	broken  bool // interfaces can neither be made nor removed
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{TB: t, finding: elbv2.Answers}
+	var network *ec2.Service
+	var svc *elbv2.Service
+	var scaling *autoscaling.Service
+	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
+		svc = elbv2.New(elbv2.Config{
+			Store: st, EC2: network, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler),
+			EnsureInterfaces: func(ctx context.Context, account, region string, want elbv2.Interfaces, alive func(store.Reader) bool) ([]elbv2.Interface, error) {
+				w.mu.Lock()
+				broken := w.broken
+				w.mu.Unlock()
+				if broken {
+					return nil, errors.New("EC2 is out of order")
+				}
+				got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
+				var out []elbv2.Interface
+				for _, i := range got {
+					out = append(out, elbv2.Interface(i))
+				}
+				return out, err
+			},
+			Probe: func(_ context.Context, _, _ string, p elbv2.Probe) elbv2.Finding {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.probes = append(w.probes, p)
+				return w.finding
+			},
+		})
+		scaling = autoscaling.New(autoscaling.Config{
+			Store: st, EC2: network, Instances: network, TargetGroups: svc, Log: slog.New(slog.DiscardHandler),
+			EnsureServiceRole: func(_ context.Context, account string) (string, error) {
+				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
+			},
+		})
+		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS()}
+	}})
+	w.account = w.server.Account(t)
+	w.Client = awselbv2.NewFromConfig(w.server.AWSConfig(w.account))
+	w.ec2 = awsec2.NewFromConfig(w.server.AWSConfig(w.account))
+	found := must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
+	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
+	for _, sn := range found {
+		w.vpc = *sn.VpcId
+		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, run := range []func(context.Context) error{network.Run, svc.Run, scaling.Run} {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return w
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func (w *world) breakEC2(yes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = yes
+}
+
+func (w *world) find(f elbv2.Finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finding = f
+}
+
+// network makes an active Network Load Balancer in the first two zones.
+func (w *world) network(name string) elbv2types.LoadBalancer {
+	w.Helper()
+	lb := must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{
+		Name: &name, Type: elbv2types.LoadBalancerTypeEnumNetwork, Subnets: w.subnets[:2],
+	}))(w).LoadBalancers[0]
+	return w.active(*lb.LoadBalancerArn)
+}
+
+// application makes an active Application Load Balancer in the first two zones.
+func (w *world) application(name string) elbv2types.LoadBalancer {
+	w.Helper()
+	lb := must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{Name: &name, Subnets: w.subnets[:2]}))(w).LoadBalancers[0]
+	return w.active(*lb.LoadBalancerArn)
+}
+
+func (w *world) active(arn string) elbv2types.LoadBalancer {
+	w.Helper()
+	var lb elbv2types.LoadBalancer
+	testkit.Eventually(w, 10*time.Second, func() error {
+		lb = must(w.DescribeLoadBalancers(context.Background(), &awselbv2.DescribeLoadBalancersInput{LoadBalancerArns: []string{arn}}))(w).LoadBalancers[0]
+		if lb.State.Code != elbv2types.LoadBalancerStateEnumActive {
+			return errors.New("the load balancer is " + string(lb.State.Code))
+		}
+		return nil
+	})
+	return lb
+}
+
+func (w *world) group(name string, protocol elbv2types.ProtocolEnum, port int32, kind elbv2types.TargetTypeEnum) string {
+	w.Helper()
+	return *must(w.CreateTargetGroup(context.Background(), &awselbv2.CreateTargetGroupInput{
+		Name: &name, Protocol: protocol, Port: &port, VpcId: &w.vpc, TargetType: kind,
+	}))(w).TargetGroups[0].TargetGroupArn
+}
+
+func forward(groups ...string) []elbv2types.Action {
+	if len(groups) == 1 {
+		return []elbv2types.Action{{Type: elbv2types.ActionTypeEnumForward, TargetGroupArn: &groups[0]}}
+	}
+	c := &elbv2types.ForwardActionConfig{}
+	for _, g := range groups {
+		c.TargetGroups = append(c.TargetGroups, elbv2types.TargetGroupTuple{TargetGroupArn: &g})
+	}
+	return []elbv2types.Action{{Type: elbv2types.ActionTypeEnumForward, ForwardConfig: c}}
+}
+
+func (w *world) listen(lb string, protocol elbv2types.ProtocolEnum, port int32, groups ...string) string {
+	w.Helper()
+	return *must(w.CreateListener(context.Background(), &awselbv2.CreateListenerInput{LoadBalancerArn: &lb, Protocol: protocol, Port: &port, DefaultActions: forward(groups...)}))(w).Listeners[0].ListenerArn
+}
+
+// instance runs an instance in a subnet.
+func (w *world) instance(subnet string) string {
+	w.Helper()
+	img, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	if !ok {
+		w.Fatal("no image")
+	}
+	id := *must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
+		ImageId: &img.ID, InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &subnet,
+	}))(w).Instances[0].InstanceId
+	testkit.Eventually(w, 10*time.Second, func() error {
+		i := must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
+		if i.State.Name != ec2types.InstanceStateNameRunning {
+			return errors.New("the instance is " + string(i.State.Name))
+		}
+		return nil
+	})
+	return id
+}
+
+// interfaces are those of load balancers.
+func (w *world) interfaces() []ec2types.NetworkInterface {
+	w.Helper()
+	return must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
+}
+
+func (w *world) health(group string) string {
+	w.Helper()
+	var out []string
+	for _, d := range must(w.DescribeTargetHealth(context.Background(), &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}))(w).TargetHealthDescriptions {
+		out = append(out, strings.TrimSpace(string(d.TargetHealth.State)+" "+string(d.TargetHealth.Reason)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// refused fails the test unless err has AWS's code and contains its text.
+func refused(t *testing.T, err error, code, message string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Fatalf("not refused: %v", err)
+	}
+	if api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), message) {
+		t.Errorf("%s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
+	}
+}
