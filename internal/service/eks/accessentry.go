@@ -21,6 +21,8 @@ import (
 const (
 	typeStandard = "STANDARD"
 	typeEC2Linux = "EC2_LINUX"
+
+	typeFargateLinux = "FARGATE_LINUX"
 )
 
 // A nodeType is how EKS maps the roles of one kind of node.
@@ -35,7 +37,7 @@ func nodeTypes() map[string]nodeType {
 	return map[string]nodeType{
 		typeEC2Linux:     {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, false},
 		"EC2_WINDOWS":    {"system:node:{{EC2PrivateDNSName}}", []string{"eks:kube-proxy-windows", "system:nodes"}, false},
-		"FARGATE_LINUX":  {"system:node:{{SessionName}}", []string{"system:bootstrappers", "system:node-proxier", "system:nodes"}, false},
+		typeFargateLinux: {"system:node:{{SessionName}}", []string{"system:bootstrappers", "system:node-proxier", "system:nodes"}, false},
 		"EC2":            {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, true},
 		"HYBRID_LINUX":   {"system:node:{{SessionName}}", []string{"system:nodes"}, false},
 		"HYPERPOD_LINUX": {"system:node:{{SessionName}}", []string{"system:nodes"}, false},

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -226,6 +227,9 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 	}
 	w.principals["jane"] = w.user("jane", "AIDAJANE")
 	w.principals["dev"] = w.session("path/dev", "AROADEV", "me@example.com")
+	w.principals["canary"] = w.user("canary", "AIDACANARY")
+	w.principals["canary-role"] = w.session("canary", "AROACANARY", "s")
+	w.principals["creator"] = awsapi.Principal{Type: awsapi.Root, Account: w.account, ARN: w.arn("root"), UserID: w.account}
 	item := func(kind, arn, username string) string {
 		return fmt.Sprintf("- %s: %s\n  username: %s\n", kind, arn, username)
 	}
@@ -246,9 +250,37 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 		"what is broken beside":         {map[string]string{"mapRoles": "}{", "mapUsers": item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
 		"an item without an ARN beside": {map[string]string{"mapUsers": "- username: x\n" + item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
 		"no list":                       {map[string]string{"mapUsers": "jane"}, "jane", ""},
+		"not YAML":                      {map[string]string{"mapUsers": "- userarn: [" + w.arn("user/jane")}, "jane", ""},
+		"tabs":                          {map[string]string{"mapUsers": "-\tuserarn: " + w.arn("user/jane")}, "jane", ""},
+		"a wrong key of the map":        {map[string]string{"mapUser": item("userarn", w.arn("user/jane"), "jane")}, "jane", ""},
+		"a wrong key of an item":        {map[string]string{"mapUsers": item("user_arn", w.arn("user/jane"), "jane")}, "jane", ""},
+		"a user among the roles":        {map[string]string{"mapRoles": item("userarn", w.arn("user/jane"), "jane")}, "jane", ""},
+		"a wrong type":                  {map[string]string{"mapUsers": "- userarn: {a: b}\n  username: jane\n"}, "jane", ""},
+		"an item of the wrong type":     {map[string]string{"mapUsers": "- 7\n" + item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
+		"the same ARN twice":            {map[string]string{"mapUsers": item("userarn", w.arn("user/jane"), "first") + item("userarn", w.arn("user/jane"), "last")}, "jane", "last"},
+		"the same key twice":            {map[string]string{"mapUsers": "- userarn: " + w.arn("user/john") + "\n  userarn: " + w.arn("user/jane") + "\n  username: jane\n"}, "jane", "jane"},
+		"a billion laughs":              {map[string]string{"mapUsers": laughs()}, "jane", ""},
+		"ten thousand items":            {map[string]string{"mapUsers": strings.Repeat(item("userarn", w.arn("user/x"), "x"), 10_000) + item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
+		"deep nesting":                  {map[string]string{"mapUsers": strings.Repeat("[", 20_000)}, "jane", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			auth(tt.data)
+			// Somebody beside says when the map has come.
+			data, canary := maps.Clone(tt.data), ""
+			if data["mapUsers"] == "" {
+				canary, data["mapUsers"] = "canary", item("userarn", w.arn("user/canary"), `"`+name+`"`)
+			} else if data["mapRoles"] == "" {
+				canary, data["mapRoles"] = "canary-role", item("rolearn", w.arn("role/canary"), `"`+name+`"`)
+			}
+			auth(data)
+			testkit.Eventually(t, 5*time.Second, func() error {
+				if got, err := w.login(canary); canary != "" && got.Username != name {
+					return fmt.Errorf("login = %q, %v", got.Username, err)
+				}
+				return nil
+			})
+			if got, err := w.login(tt.key); canary != "" && (got.Username != tt.want || (err == nil) != (tt.want != "")) {
+				t.Errorf("login = %q, %v; want %q", got.Username, err, tt.want)
+			}
 			testkit.Eventually(t, 5*time.Second, func() error {
 				got, err := w.login(tt.key)
 				if got.Username != tt.want || (err == nil) != (tt.want != "") {
@@ -256,8 +288,22 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 				}
 				return nil
 			})
+			// Whatever it is, the creator stays in.
+			if got, err := w.login("creator"); err != nil || got.Username != "kubernetes-admin" {
+				t.Errorf("the creator is %q, %v", got.Username, err)
+			}
 		})
 	}
+}
+
+// laughs is YAML of which little text means a lot.
+func laughs() string {
+	var b strings.Builder
+	b.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
+	for c := 'b'; c <= 'k'; c++ {
+		fmt.Fprintf(&b, "%c: &%c [%[3]s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ","))
+	}
+	return b.String()
 }
 
 func TestAnAccessEntryGoesBeforeAWSAuth(t *testing.T) {

@@ -34,6 +34,18 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 			return authz.Resource{}, false
 		}
 		return authz.Resource{ARN: *g.Nodegroup.NodegroupArn, Tags: g.Nodegroup.Tags}, true
+	case "fargateprofile":
+		p, err := fargateProfiles.Get(r.s.store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *p.Profile.FargateProfileArn, Tags: p.Profile.Tags}, true
+	case "addon":
+		a, err := addonRecords.Get(r.s.store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *a.Addon.AddonArn, Tags: a.Addon.Tags}, true
 	case "access-entry":
 		e, err := accessEntries.Get(r.s.store, key)
 		if err != nil {
@@ -99,6 +111,12 @@ func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 		key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
 		g, err := nodegroups.Get(r.s.store, key)
 		return authz.Resource{ARN: id, Tags: g.Nodegroup.Tags}, err == nil && *g.Nodegroup.NodegroupArn == id
+	case len(path) == 4 && path[0] == "fargateprofile":
+		p, err := fargateProfiles.Get(r.s.store, store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]})
+		return authz.Resource{ARN: id, Tags: p.Profile.Tags}, err == nil && *p.Profile.FargateProfileArn == id
+	case path[0] == "addon":
+		_, a, ok := addonByARN(r.s.store, account, region, id)
+		return authz.Resource{ARN: id, Tags: a.Addon.Tags}, ok
 	case len(path) == 3 && path[0] == "podidentityassociation":
 		_, rec, err := findPodIdentity(r.s.store, store.Key{Account: account, Region: region, ID: path[1]}, &path[2])
 		return authz.Resource{ARN: id, Tags: rec.Association.Tags}, err == nil

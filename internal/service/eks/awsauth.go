@@ -15,6 +15,8 @@ import (
 type authMap struct {
 	roles, users map[string]mapping
 	accounts     []string
+	// invalid says what is wrong with it.
+	invalid error
 }
 
 // A mapping is what a principal becomes inside the cluster, before templates

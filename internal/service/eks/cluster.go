@@ -172,6 +172,7 @@ func (s *Service) newCluster(ctx context.Context, call *awsapi.Call, in *awseks.
 		UID:               ids.UUID(),
 		Creator:           identityRef{creatorARN, creatorID},
 		BootstrapAdmin:    bootstrap,
+		SelfManagedAddons: in.BootstrapSelfManagedAddons == nil || *in.BootstrapSelfManagedAddons,
 		Since:             now,
 		SecurityGroupName: fmt.Sprintf("eks-cluster-sg-%s-%d", name, 1_000_000_000+hexNumber(ids.Hex(7))),
 	}, nil
@@ -237,6 +238,13 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 		}
 		if len(groups) > 0 {
 			return errNodegroupsAttached(key.ID, *groups[0].Value.Nodegroup.NodegroupName)
+		}
+		profiles, err := fargateProfiles.List(tx, allBelow(key))
+		if err != nil {
+			return err
+		}
+		if len(profiles) > 0 {
+			return errFargateProfilesAttached(key.ID)
 		}
 		return clusters.Update(tx, key, func(c *clusterRecord) error {
 			c.Cluster.Status = ekstypes.ClusterStatusDeleting
@@ -310,8 +318,6 @@ func refuseSwitches(in *awseks.CreateClusterInput) error {
 		return awserr.NotImplemented("EKS Auto Mode (kubernetesNetworkConfig.elasticLoadBalancing.enabled)")
 	case in.ZonalShiftConfig != nil && on(in.ZonalShiftConfig.Enabled):
 		return awserr.NotImplemented("zonal shift (zonalShiftConfig.enabled)")
-	case on(in.BootstrapSelfManagedAddons):
-		return awserr.NotImplemented("the self-managed add-ons CoreDNS, aws-node and kube-proxy (bootstrapSelfManagedAddons)")
 	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6:
 		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
 	}

@@ -202,10 +202,6 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 			},
 			"NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig): there is no KMS yet; docs/compatibility.md lists what it does.",
 		},
-		"self-managed add-ons": {
-			func(in *awseks.CreateClusterInput) { in.BootstrapSelfManagedAddons = aws.Bool(true) },
-			"NotImplemented", "Drydock does not implement the self-managed add-ons CoreDNS, aws-node and kube-proxy (bootstrapSelfManagedAddons); docs/compatibility.md lists what it does.",
-		},
 		"control plane logs": {
 			func(in *awseks.CreateClusterInput) {
 				in.Logging = &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeApi}}}}

@@ -16,6 +16,8 @@ type Doors struct {
 	Entries []string
 	// Mapped are the ARNs of aws-auth, in lower case, as they are compared.
 	Mapped []string
+	// Invalid says what is wrong with aws-auth.
+	Invalid error
 }
 
 // Doors returns those of a cluster by its control plane.
@@ -41,6 +43,7 @@ func (s *Service) Doors(ctx context.Context, planeID string) (Doors, error) {
 		if err != nil || auth == nil {
 			return out, err
 		}
+		out.Invalid = auth.invalid
 		out.Mapped = append(slices.Sorted(maps.Keys(auth.roles)), slices.Sorted(maps.Keys(auth.users))...)
 	}
 	return out, nil

@@ -3,7 +3,6 @@ package eks
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -11,17 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// drainLimit is how long pods may hold up the end of their node; then it ends
-// all the same.
-// https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
-const drainLimit = 15 * time.Minute
+	"github.com/drydock-dev/drydock/internal/kube"
+)
 
 // drain takes one step of emptying a node: cordon it, evict what may be
 // evicted. It reports whether nothing is left to wait for. Pods that a
-// disruption budget protects stay and are tried again.
-func drain(ctx context.Context, s *session, n *corev1.Node) (done bool, err error) {
+// disruption budget protects stay and are tried again. A node that is not Ready ends
+// no pods: those that were evicted from it count as gone. With force, no budget
+// protects.
+func drain(ctx context.Context, s *session, n *corev1.Node, force bool) (done bool, err error) {
 	if !n.Spec.Unschedulable {
 		patch := []byte(`{"spec":{"unschedulable":true}}`)
 		_, err := s.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
@@ -41,11 +39,15 @@ func drain(ctx context.Context, s *session, n *corev1.Node) (done bool, err erro
 		if p.Spec.NodeName != n.Name || !evictable(p) {
 			continue
 		}
-		done = false
-		if p.DeletionTimestamp != nil {
-			continue // on its way
+		if p.DeletionTimestamp != nil { // on its way
+			done = done && !kube.NodeReady(n)
+			continue
 		}
+		done = false
 		err := s.client.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}})
+		if force && apierrors.IsTooManyRequests(err) {
+			err = s.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) {
 			return false, fmt.Errorf("evicting %s/%s: %w", p.Namespace, p.Name, err)
 		}

@@ -88,6 +88,10 @@ type Identity struct {
 	// TrustedServices are the service principals that a role's trust policy
 	// allows sts:AssumeRole.
 	TrustedServices []string
+	// Trusts reports whether the trust policy allows a service that acts for one
+	// resource, which it may ask for as aws:SourceArn. nil: TrustedServices says so
+	// for all resources.
+	Trusts func(service, sourceARN string) bool
 }
 
 // ErrNoIdentity is what Config.Identity returns for an ARN without an identity.
@@ -99,6 +103,7 @@ type InstanceProfiles interface {
 	CreateInstanceProfile(context.Context, *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error)
 	AddRoleToInstanceProfile(context.Context, *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error)
 	RemoveRoleFromInstanceProfile(context.Context, *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error)
+	GetInstanceProfile(context.Context, *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error)
 	DeleteInstanceProfile(context.Context, *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error)
 }
 
@@ -108,6 +113,7 @@ type InstanceProfiles interface {
 type Network interface {
 	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeRouteTables(context.Context, *awsec2.DescribeRouteTablesInput) (*awsec2.DescribeRouteTablesOutput, error)
 	DescribeSecurityGroups(context.Context, *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error)
 	CreateSecurityGroup(context.Context, *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error)
 	AuthorizeSecurityGroupIngress(context.Context, *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error)
@@ -120,6 +126,7 @@ type Network interface {
 // Instances are the EC2 operations a node group needs, called like Network's.
 type Instances interface {
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	DescribeKeyPairs(context.Context, *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	CreateLaunchTemplateVersion(context.Context, *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error)
 	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)
 	DescribeLaunchTemplateVersions(context.Context, *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error)
@@ -133,6 +140,7 @@ type AutoScaling interface {
 	DeleteAutoScalingGroup(context.Context, *awsautoscaling.DeleteAutoScalingGroupInput) (*awsautoscaling.DeleteAutoScalingGroupOutput, error)
 	DescribeAutoScalingGroups(context.Context, *awsautoscaling.DescribeAutoScalingGroupsInput) (*awsautoscaling.DescribeAutoScalingGroupsOutput, error)
 	DescribeScalingActivities(context.Context, *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error)
+	TerminateInstanceInAutoScalingGroup(context.Context, *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
 	// CompleteLifecycleActions ends the wait of instances for a hook; those that do
 	// not wait are left alone.
 	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
@@ -149,6 +157,8 @@ type Quotas struct {
 	Clusters             int // 100
 	NodegroupsPerCluster int // 30
 	NodesPerNodegroup    int // 450
+
+	FargateProfilesPerCluster int // 10
 }
 
 // Config connects the service. Everything without a stated default is required.
@@ -169,17 +179,27 @@ type Config struct {
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
 	OwnHost func(host string) bool
 
+	// EnsureFargateRole makes Fargate's service-linked role in an account unless it is
+	// there, as the first profile does; nil: nothing.
+	// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
+	EnsureFargateRole func(ctx context.Context, account string) error
+	// FargateMachines is how many machines a Fargate profile still has; nil: none. A
+	// profile is deleted when it has none.
+	FargateMachines func(account, region, cluster, profile string) (int, error)
+
 	// EndpointURL is where SDKs in pods reach Drydock; empty tells them nothing.
 	EndpointURL string
 	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
-	Quotas    Quotas
+	// NewObjects makes a client for objects of any kind; nil means a dynamic one.
+	NewObjects func(*rest.Config) (Objects, error)
+	Quotas     Quotas
 	// QuotasOf returns what the account was granted in the region; nil means
 	// Quotas for all. Zero fields take Quotas's.
 	QuotasOf func(account, region string) (Quotas, error)
 	Timing   clock.Timing
-	Clock    k8sclock.Clock // nil: the real one
-	Log      *slog.Logger   // nil: slog.Default
+	Clock    k8sclock.WithTicker // nil: the real one
+	Log      *slog.Logger        // nil: slog.Default
 }
 
 // quotas returns what holds for the account of a key.
@@ -201,6 +221,9 @@ func (s *Service) quotas(k store.Key) (Quotas, error) {
 	if own.NodesPerNodegroup != 0 {
 		q.NodesPerNodegroup = own.NodesPerNodegroup
 	}
+	if own.FargateProfilesPerCluster != 0 {
+		q.FargateProfilesPerCluster = own.FargateProfilesPerCluster
+	}
 	return q, nil
 }
 
@@ -218,6 +241,9 @@ func (c *Config) complete() error {
 	if c.NewClient == nil {
 		c.NewClient = func(rc *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(rc) }
 	}
+	if c.NewObjects == nil {
+		c.NewObjects = newObjects
+	}
 	if c.Quotas.Clusters == 0 {
 		c.Quotas.Clusters = 100
 	}
@@ -226,6 +252,9 @@ func (c *Config) complete() error {
 	}
 	if c.Quotas.NodesPerNodegroup == 0 {
 		c.Quotas.NodesPerNodegroup = 450
+	}
+	if c.Quotas.FargateProfilesPerCluster == 0 {
+		c.Quotas.FargateProfilesPerCluster = 10
 	}
 	if c.Clock == nil {
 		c.Clock = k8sclock.RealClock{}
@@ -241,7 +270,7 @@ func (c *Config) complete() error {
 type Service struct {
 	cfg   Config
 	store *store.Store
-	clock k8sclock.Clock
+	clock k8sclock.WithTicker
 	log   *slog.Logger
 
 	sessions sessions

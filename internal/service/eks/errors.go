@@ -362,19 +362,6 @@ func errNodegroupSubnetVPC(cluster, ng string, ids []string) error {
 	return invalidNodegroup(cluster, ng, "Subnets [%s] are not in the same VPC as the cluster", strings.Join(ids, ", "))
 }
 
-// [seen] eksctl, Terraform: what a launch template must not repeat.
-func errTemplateAnd(cluster, ng, what string) error {
-	return invalidNodegroup(cluster, ng, "You cannot specify %s in both the launch template and the API request.", what)
-}
-
-func errTemplateForbids(cluster, ng, what string) error {
-	return invalidNodegroup(cluster, ng, "You cannot specify %s in the launch template.", what)
-}
-
-func errTemplateSpec(cluster, ng string) error {
-	return invalidNodegroup(cluster, ng, "You must specify either the launch template ID or the launch template name, but not both.")
-}
-
 // [seen]
 func errLabelPrefix(cluster, ng string) error {
 	return invalidNodegroup(cluster, ng, "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
@@ -454,4 +441,72 @@ func errNoPodIdentityChange(cluster string) error {
 
 func errKubernetesName(cluster, parameter string) error {
 	return invalidParameter(cluster, "The %s parameter is not a valid Kubernetes name.", parameter) // from memory
+}
+
+func invalidAddon(cluster, addon, format string, args ...any) error {
+	return &ekstypes.InvalidParameterException{Message: new(fmt.Sprintf(format, args...)), ClusterName: nonEmpty(cluster), AddonName: nonEmpty(addon)}
+}
+
+// [seen] aws/containers-roadmap#1429
+func errUnknownAddon(cluster, name string) error {
+	return invalidAddon(cluster, name, "Addon specified is not supported")
+}
+
+// [seen] hashicorp/terraform-provider-aws#32238
+func errAddonVersion(cluster, name string) error {
+	return invalidAddon(cluster, name, "Addon version specified is not supported")
+}
+
+// [seen] crossplane-contrib/provider-aws#1310
+func errAddonExists(cluster, name string) error {
+	return &ekstypes.ResourceInUseException{Message: new("Addon already exists."), ClusterName: &cluster, AddonName: &name}
+}
+
+// [seen] eksctl-io/eksctl#8091
+func errAddonBusy(cluster, name string, status ekstypes.AddonStatus) error {
+	return &ekstypes.ResourceInUseException{
+		Message:     new(fmt.Sprintf("Addon %s cannot be updated as it is currently in %s state", name, status)),
+		ClusterName: &cluster, AddonName: &name,
+	}
+}
+
+// [seen]
+func errNoAddon(cluster, name string) error {
+	return &ekstypes.ResourceNotFoundException{Message: new(fmt.Sprintf("No addon: %s found in cluster: %s", name, cluster)), ClusterName: &cluster, AddonName: &name}
+}
+
+// [seen] aws/containers-roadmap#2216
+func errAddonConfiguration(cluster, name string, wrong []string) error {
+	return invalidAddon(cluster, name, "ConfigurationValue provided in request is not supported: Json schema validation failed with error: [%s]", strings.Join(wrong, ", "))
+}
+
+// The three texts below are from memory.
+func errAddonConfigurationFormat(cluster, name string) error {
+	return invalidAddon(cluster, name, "ConfigurationValue provided in request is not supported: it is neither JSON nor YAML")
+}
+
+func errAddonConfigurationSize(cluster, name string) error {
+	return invalidAddon(cluster, name, "ConfigurationValue provided in request is not supported: it is too long")
+}
+
+func errAddonRole(cluster, name, role string) error {
+	return invalidAddon(cluster, name, "Invalid serviceAccountRoleArn: %s", role)
+}
+
+// [seen] terraform-aws-modules/terraform-aws-eks#3520
+func errAddonServiceAccount(cluster, name, account string) error {
+	return invalidAddon(cluster, name, "Service account %s in pod identity configuration is not supported for addon %s", account, name)
+}
+
+// The three texts below are from memory.
+func errAddonAssociationTwice(cluster, name, account string) error {
+	return invalidAddon(cluster, name, "Service account %s is given more than once in pod identity configuration", account)
+}
+
+func errAddonNoServiceAccount(cluster, name string) error {
+	return invalidAddon(cluster, name, "ServiceAccountRoleArn is not supported for addon %s", name)
+}
+
+func errPodIdentityOwned(cluster, id, owner string) error {
+	return invalidRequest(cluster, "Association %s is owned by addon %s", id, owner)
 }

@@ -63,6 +63,8 @@ type fakePlanes struct {
 	notReady error
 	// protected pods may not be evicted.
 	protected map[string]bool
+	// objectsOf are the objects of any kind, by plane.
+	objectsOf map[string]*fakeObjects
 }
 
 func newPlanes(f *faults) *fakePlanes {
@@ -178,6 +180,8 @@ type fakeIAM struct {
 	mu       sync.Mutex
 	known    map[string]eks.Identity
 	profiles map[string]string
+	// asked is called, if it is not nil, before an identity is told.
+	asked func()
 }
 
 func newIAM(f *faults) *fakeIAM {
@@ -191,6 +195,12 @@ func (i *fakeIAM) add(arn, id string, trusted ...string) {
 }
 
 func (i *fakeIAM) identity(_ context.Context, arn string) (eks.Identity, error) {
+	i.mu.Lock()
+	asked := i.asked
+	i.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if id, ok := i.known[arn]; ok {
@@ -232,6 +242,15 @@ func (i *fakeIAM) RemoveRoleFromInstanceProfile(_ context.Context, in *awsiam.Re
 	return &awsiam.RemoveRoleFromInstanceProfileOutput{}, i.faults.strike()
 }
 
+func (i *fakeIAM) GetInstanceProfile(_ context.Context, in *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, ok := i.profiles[*in.InstanceProfileName]; !ok {
+		return nil, &iamtypes.NoSuchEntityException{}
+	}
+	return &awsiam.GetInstanceProfileOutput{}, nil
+}
+
 func (i *fakeIAM) DeleteInstanceProfile(_ context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -251,15 +270,18 @@ type fakeEC2 struct {
 
 	vpcs       map[string]string // id → CIDR
 	subnets    []ec2types.Subnet
+	tables     []ec2types.RouteTable
 	groups     map[string]ec2types.SecurityGroup
 	interfaces map[string]ec2types.NetworkInterface
-	templates  map[string]ec2types.LaunchTemplateVersion // by name
+	templates  map[string]ec2types.LaunchTemplateVersion // the latest, by name
+	older      []ec2types.LaunchTemplateVersion
 	instances  map[string]ec2types.Instance
 	launches   map[string]*awsec2.RunInstancesOutput // by client token
 	store      *store.Store                          // where watchers of instances look
 	described  int                                   // calls of DescribeInstances
 	launchErr  error
 	subnetErr  error
+	ingressErr error
 	// launched is told of every new instance, with its user data.
 	launched func(i ec2types.Instance, userData string)
 }
@@ -313,6 +335,12 @@ func (e *fakeEC2) DescribeSubnets(_ context.Context, in *awsec2.DescribeSubnetsI
 	return out, nil
 }
 
+func (e *fakeEC2) DescribeRouteTables(context.Context, *awsec2.DescribeRouteTablesInput) (*awsec2.DescribeRouteTablesOutput, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return &awsec2.DescribeRouteTablesOutput{RouteTables: e.tables}, nil
+}
+
 func (e *fakeEC2) DescribeSecurityGroups(_ context.Context, in *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error) {
 	if err := e.faults.strike(); err != nil {
 		return nil, err
@@ -357,6 +385,9 @@ func (e *fakeEC2) AuthorizeSecurityGroupIngress(_ context.Context, in *awsec2.Au
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.ingressErr != nil {
+		return nil, e.ingressErr
+	}
 	g := e.groups[*in.GroupId]
 	if len(g.IpPermissions) > 0 {
 		return nil, awserr.New("InvalidPermission.Duplicate", "the specified rule already exists")
@@ -456,12 +487,25 @@ func (e *fakeEC2) template(id, name *string) (ec2types.LaunchTemplateVersion, bo
 	return ec2types.LaunchTemplateVersion{}, false
 }
 
+// version is a template's version with a number, the latest if there is none.
+func (e *fakeEC2) version(latest ec2types.LaunchTemplateVersion, number string) ec2types.LaunchTemplateVersion {
+	for _, v := range e.older {
+		if *v.LaunchTemplateId == *latest.LaunchTemplateId && fmt.Sprint(*v.VersionNumber) == number {
+			return v
+		}
+	}
+	return latest
+}
+
 func (e *fakeEC2) DescribeLaunchTemplateVersions(_ context.Context, in *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v, ok := e.template(in.LaunchTemplateId, in.LaunchTemplateName)
 	if !ok {
 		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
+	}
+	if len(in.Versions) == 1 {
+		v = e.version(v, in.Versions[0])
 	}
 	return &awsec2.DescribeLaunchTemplateVersionsOutput{LaunchTemplateVersions: []ec2types.LaunchTemplateVersion{v}}, nil
 }
@@ -483,8 +527,9 @@ func (e *fakeEC2) CreateLaunchTemplateVersion(_ context.Context, in *awsec2.Crea
 	if !ok {
 		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
 	}
+	e.older = append(e.older, v)
 	data := *v.LaunchTemplateData
-	data.UserData = in.LaunchTemplateData.UserData
+	data.UserData, data.ImageId = in.LaunchTemplateData.UserData, in.LaunchTemplateData.ImageId
 	v.LaunchTemplateData, v.VersionNumber = &data, new(*v.VersionNumber+1)
 	e.templates[*v.LaunchTemplateName] = v
 	return &awsec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &v}, e.faults.strike()
@@ -545,6 +590,7 @@ func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) 
 	if !ok {
 		return nil, awserr.New("InvalidLaunchTemplateId.NotFound", "The specified launch template does not exist.")
 	}
+	v = e.version(v, text(in.LaunchTemplate.Version))
 	data := v.LaunchTemplateData.UserData
 	if in.UserData != nil {
 		data = in.UserData
@@ -602,6 +648,13 @@ func (e *fakeEC2) TerminateInstances(ctx context.Context, in *awsec2.TerminateIn
 	call := awsapi.CallFrom(ctx)
 	e.end(in.InstanceIds...)
 	return &awsec2.TerminateInstancesOutput{}, errors.Join(e.tell(ctx, call.Account, call.Region, in.InstanceIds...), e.faults.strike())
+}
+
+func (e *fakeEC2) DescribeKeyPairs(_ context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error) {
+	if in.KeyNames[0] != "key" {
+		return nil, awserr.Newf("InvalidKeyPair.NotFound", "The key pair '%s' does not exist", in.KeyNames[0])
+	}
+	return &awsec2.DescribeKeyPairsOutput{}, nil
 }
 
 // end ends instances; nobody is told.
@@ -664,4 +717,24 @@ func join(cs *fake.Clientset, i ec2types.Instance, userData string) error {
 
 func instance(id, dnsName string) ec2types.Instance {
 	return ec2types.Instance{InstanceId: &id, PrivateDnsName: &dnsName, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning}}
+}
+
+// fail makes calls fail with an error from now on, or succeed.
+func (e *fakeEC2) fail(field *error, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	*field = err
+}
+
+// onLaunch says what happens to instances that boot.
+func (e *fakeEC2) onLaunch(f func(i ec2types.Instance, userData string)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.launched = f
+}
+
+func (i *fakeIAM) remove(arn string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.known, arn)
 }

@@ -42,13 +42,23 @@ func (s *Service) Run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/cluster", Watcher: clusters.Watch(s.store, store.Scope{}), Reconcile: s.reconcileCluster, Workers: 16, Log: s.log,
+			Name: "eks/cluster", Watcher: clusters.Watch(s.store, store.Scope{}), Reconcile: s.reconcileCluster, Workers: 16, Log: s.log, Clock: s.clock,
 		})
 	})
 	g.Go(func() error {
 		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log,
+			Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log, Clock: s.clock,
 			Related: []reconcile.Related{{Watcher: s.cfg.AutoScaling.WatchMembers(store.Scope{}), Of: s.nodegroupOfMember}},
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(gctx, reconcile.Config{
+			Name: "eks/fargateprofile", Watcher: fargateProfiles.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFargateProfile, Log: s.log,
+		})
+	})
+	g.Go(func() error {
+		return reconcile.Run(gctx, reconcile.Config{
+			Name: "eks/addon", Watcher: addonRecords.Watch(s.store, store.Scope{}), Reconcile: s.reconcileAddon, Workers: 16, Log: s.log,
 		})
 	})
 	err := g.Wait()
@@ -125,7 +135,7 @@ func (s *Service) createCluster(ctx context.Context, key store.Key, rec clusterR
 	if err := s.waitReady(ctx, plane.ID); err != nil {
 		return 0, err
 	}
-	if err := s.ensureSystemObjects(ctx, key, plane.ID); err != nil {
+	if err := s.ensureBorn(ctx, key, rec, plane); err != nil {
 		return 0, err
 	}
 	if wait := rec.Since.Add(s.cfg.Timing.ClusterCreating).Sub(s.clock.Now()); wait > 0 {
@@ -222,7 +232,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRe
 		return 0, err
 	}
 	i := slices.IndexFunc(items, func(i store.Item[updateRecord]) bool {
-		return i.Value.Nodegroup == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
+		return i.Value.Nodegroup == "" && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
 	})
 	if i < 0 {
 		return 0, s.updateCluster(ctx, key, rec.UID, func(c *clusterRecord) { c.Cluster.Status = ekstypes.ClusterStatusActive })
@@ -297,7 +307,7 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up
 			return err
 		}
 	}
-	return nil
+	return s.ensureFargateEntries(tx, key)
 }
 
 func (s *Service) applyVPC(ctx context.Context, key store.Key, rec clusterRecord, kind ekstypes.UpdateType, v *vpcChange) error {
@@ -358,6 +368,9 @@ func (s *Service) deleteCluster(ctx context.Context, key store.Key, rec clusterR
 		return wait, nil
 	}
 	if err := deleteAll(ctx, s.store, accessEntries, allBelow(key)); err != nil {
+		return 0, err
+	}
+	if err := deleteAll(ctx, s.store, addonRecords, allBelow(key)); err != nil {
 		return 0, err
 	}
 	if err := deleteAll(ctx, s.store, podIdentities, allBelow(key)); err != nil {

@@ -12,6 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -76,14 +77,14 @@ func (w *groupWork) session(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting && w.s.clock.Since(w.g.Since) >= drainLimit {
+	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting && w.s.clock.Since(w.g.Since) >= w.s.cfg.Timing.NodeDrain {
 		return ses, nil // out of patience with a dead control plane
 	}
 	select {
 	case <-ses.nodes().synced:
 		return ses, nil
 	case <-w.s.clock.After(syncWait):
-		return nil, errors.New("the control plane does not answer")
+		return nil, errNoAnswer
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -113,6 +114,21 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 				return 0, err
 			}
 		}
+		if found, err := w.publicAddressIssue(); err != nil {
+			return 0, err
+		} else if found != nil {
+			return 0, w.fail(ctx, *found)
+		}
+		if g.Nodegroup.RemoteAccess != nil && g.Nodegroup.Resources.RemoteAccessSecurityGroup == nil {
+			id, err := w.ensureRemoteAccess()
+			if err != nil {
+				return 0, err
+			}
+			return 0, w.change(ctx, func(g *nodegroupRecord) {
+				r := *g.Nodegroup.Resources
+				r.RemoteAccessSecurityGroup, g.Nodegroup.Resources = &id, &r
+			})
+		}
 		if err := w.ensureInstanceProfile(); err != nil {
 			return 0, err
 		}
@@ -136,7 +152,7 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 	members := asg.staying
 	desired := int(*g.Nodegroup.ScalingConfig.DesiredSize)
 	waited := s.clock.Since(g.Since)
-	unready := withoutNode(members, nodes, ready)
+	unready := withoutNode(members, nodes, kube.NodeReady)
 	joined := len(members) - len(unready)
 	switch {
 	case joined >= desired && waited >= s.cfg.Timing.NodegroupCreating:
@@ -149,45 +165,56 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 		})
 	case joined >= desired:
 		return s.cfg.Timing.NodegroupCreating - waited, nil
-	case waited >= s.timeout():
-		issue, err := w.launchIssue()
-		if err != nil {
-			return 0, err
-		}
-		if issue == nil || len(members) >= desired {
-			issue = &ekstypes.Issue{
-				Code: ekstypes.NodegroupIssueCodeNodeCreationFailure, Message: new("Instances failed to join the kubernetes cluster"),
-				ResourceIds: memberIDs(unready),
-			}
-		}
-		return 0, w.fail(ctx, *issue)
+	}
+	left := s.timeout() - min(waited, s.clock.Since(lastJoin(members, nodes)))
+	if left <= 0 {
+		return 0, w.giveUp(ctx, asg, nodes)
 	}
 	if len(members) < desired { // the Auto Scaling group brings this function back
-		return min(nodeWait, s.timeout()-waited), nil
+		return min(nodeWait, left), nil
 	}
-	w.await(ctx, nodes, unready, ready, min(nodeWait, s.timeout()-waited))
+	w.await(ctx, nodes, unready, kube.NodeReady, min(nodeWait, left))
 	return time.Millisecond, nil
 }
 
-func (s *Service) timeout() time.Duration {
-	if t := s.cfg.Timing.NodegroupTimeout; t > 0 {
-		return t
+// giveUp fails a CREATING group with all that is found wrong with it.
+func (w *groupWork) giveUp(ctx context.Context, asg *scalingGroup, nodes *nodeWatch) error {
+	issues, err := w.misconfigured(ctx, asg)
+	if err != nil {
+		return err
 	}
-	return 2 * time.Minute
+	launch, err := w.launchIssue()
+	if err != nil {
+		return err
+	}
+	if launch != nil && len(asg.staying) < int(*w.g.Nodegroup.ScalingConfig.DesiredSize) {
+		issues = append(issues, *launch)
+	}
+	never := withoutNode(asg.staying, nodes, anyNode)
+	sick := slices.DeleteFunc(withoutNode(asg.staying, nodes, kube.NodeReady), func(m member) bool { return slices.Contains(never, m) })
+	issues = append(issues, nodeIssues(never, sick)...)
+	if len(issues) == 0 { // nothing was launched, and nobody says why
+		issues = []ekstypes.Issue{notJoined(nil)}
+	}
+	return w.fail(ctx, issues...)
+}
+
+func (s *Service) timeout() time.Duration {
+	return s.cfg.Timing.NodegroupTimeout
 }
 
 // createTrouble decides what an error means to a group being made: what the
 // user has to repair is shown, and after the timeout it is final.
 func (w *groupWork) createTrouble(ctx context.Context, cause error) (time.Duration, error) {
-	issue := nodegroupIssue(cause)
+	found := nodegroupIssue(cause)
 	if w.s.clock.Since(w.g.Since) < w.s.timeout() && !final(cause) {
 		return 0, cause
 	}
-	if issue == nil {
-		issue = &ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeInternalFailure, Message: new(cause.Error()), ResourceIds: []string{}}
+	if found == nil {
+		found = new(issue(ekstypes.NodegroupIssueCodeInternalFailure, cause.Error()))
 	}
 	w.s.log.Warn("node group creation failed", "nodegroup", w.key.String(), "err", cause)
-	return 0, w.fail(ctx, *issue)
+	return 0, w.fail(ctx, *found)
 }
 
 // final reports whether trying again cannot help.
@@ -195,67 +222,22 @@ func final(err error) bool {
 	return errors.Is(err, errNotMIME) || strings.HasSuffix(code(err), ".NotFound") || strings.HasSuffix(code(err), ".Malformed") || code(err) == "NotImplemented"
 }
 
-func (w *groupWork) fail(ctx context.Context, issue ekstypes.Issue) error {
+func (w *groupWork) fail(ctx context.Context, issues ...ekstypes.Issue) error {
 	return w.change(ctx, func(g *nodegroupRecord) {
 		if g.Nodegroup.Status == ekstypes.NodegroupStatusCreating {
 			g.Nodegroup.Status, g.Since = ekstypes.NodegroupStatusCreateFailed, w.s.clock.Now().UTC()
-			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{issue}}
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: issues}
 		}
 	})
 }
 
-// nodegroupIssue returns the issue of an error of EC2 or IAM, nil for others.
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
-func nodegroupIssue(err error) *ekstypes.Issue {
-	issue := func(c ekstypes.NodegroupIssueCode) *ekstypes.Issue {
-		return &ekstypes.Issue{Code: c, Message: new(message(err)), ResourceIds: []string{}}
-	}
-	switch c := code(err); {
-	case errors.Is(err, errNotMIME):
-		return &ekstypes.Issue{Code: ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, Message: new(errNotMIME.Error()), ResourceIds: []string{}}
-	case c == "":
-		return nil
-	case c == "ValidationError" && strings.HasPrefix(message(err), "The subnet ID"): // Auto Scaling's refusals have one code
-		return issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound)
-	default:
-		return issue(issueCode(c))
-	}
-}
-
-// issueCode is EKS's code for one of EC2 or IAM.
-func issueCode(c string) ekstypes.NodegroupIssueCode {
-	switch {
-	case strings.HasPrefix(c, "InvalidSubnet"):
-		return ekstypes.NodegroupIssueCodeEc2SubnetNotFound
-	case strings.HasPrefix(c, "InvalidGroup"):
-		return ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound
-	case strings.HasPrefix(c, "InvalidAMIID"):
-		return ekstypes.NodegroupIssueCodeAmiIdNotFound
-	case strings.HasPrefix(c, "InvalidLaunchTemplate"):
-		return ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound
-	case c == "InsufficientFreeAddressesInSubnet":
-		return ekstypes.NodegroupIssueCodeInsufficientFreeAddresses
-	case c == "InstanceLimitExceeded", c == "VcpuLimitExceeded":
-		return ekstypes.NodegroupIssueCodeInstanceLimitExceeded
-	case c == "NoSuchEntity", c == "NoSuchEntityException":
-		return ekstypes.NodegroupIssueCodeIamNodeRoleNotFound
-	}
-	return ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures
-}
-
-// message is an AWS error's own text.
-func message(err error) string {
-	var api interface{ ErrorMessage() string }
-	if errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
-}
-
-// keep holds an ACTIVE group at its size. What goes wrong with launching is
-// shown as DEGRADED and goes away by itself.
+// keep holds an ACTIVE group at its size. What is wrong with it is shown as DEGRADED
+// and goes away when it is mended.
 func (w *groupWork) keep(ctx context.Context) (time.Duration, error) {
 	ses, err := w.session(ctx)
+	if errors.Is(err, errNoAnswer) {
+		return steady, w.health(ctx, []ekstypes.Issue{errUnreachable(w.cluster.name())})
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -264,26 +246,48 @@ func (w *groupWork) keep(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if asg == nil {
-		return steady, w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{{
-			Code: ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound, ResourceIds: []string{w.g.resourceName()},
-			Message: new("We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover."),
-		}})
+		return steady, w.health(ctx, []ekstypes.Issue{issue(ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
+			"We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover.",
+			w.g.resourceName())})
 	}
 	if err := w.follow(ctx, asg); err != nil {
 		return 0, err
 	}
-	if len(asg.staying) < int(*asg.size.DesiredSize) {
-		issue, err := w.launchIssue()
+	issues, err := w.misconfigured(ctx, asg)
+	if err != nil {
+		return 0, err
+	}
+	missing := withoutNode(asg.staying, ses.nodes(), kube.NodeReady)
+	if err := w.noteMissing(ctx, missing); err != nil {
+		return 0, err
+	}
+	serving := slices.DeleteFunc(slices.Clone(missing), func(m member) bool { return slices.Contains(asg.joining, m) })
+	sick := slices.DeleteFunc(w.missingFor(serving, w.s.cfg.Timing.NodegroupUnhealthy), func(m member) bool {
+		// A new node has the patience of one that is to join: its images are pulled.
+		n := ses.nodes().node(m.id)
+		return n != nil && w.s.clock.Since(n.CreationTimestamp.Time) < w.s.timeout()
+	})
+	issues = append(issues, nodeIssues(w.missingFor(asg.joining, w.s.timeout()), sick)...)
+	if err := w.repair(asg, serving); err != nil {
+		return 0, err
+	}
+	launching := len(asg.staying) < int(*asg.size.DesiredSize)
+	if launching {
+		launch, err := w.launchIssue()
 		if err != nil {
 			return 0, err
 		}
-		if issue != nil {
-			return steady, w.health(ctx, ekstypes.NodegroupStatusDegraded, []ekstypes.Issue{*issue})
+		if launch != nil {
+			issues = append(issues, *launch)
 		}
-	} else if err := w.health(ctx, ekstypes.NodegroupStatusActive, []ekstypes.Issue{}); err != nil {
-		return 0, err
 	}
-	if len(asg.leaving)+len(asg.joining) > 0 {
+	// A launch under way mends nothing before it succeeds.
+	if len(issues) > 0 || !launching {
+		if err := w.health(ctx, issues); err != nil {
+			return 0, err
+		}
+	}
+	if len(asg.leaving)+len(missing) > 0 {
 		return drainStep, nil
 	}
 	return steady, nil
@@ -302,8 +306,12 @@ func (w *groupWork) follow(ctx context.Context, asg *scalingGroup) error {
 	})
 }
 
-// health writes status and issues if they differ.
-func (w *groupWork) health(ctx context.Context, status ekstypes.NodegroupStatus, issues []ekstypes.Issue) error {
+// health writes the issues and the status they mean, if they differ.
+func (w *groupWork) health(ctx context.Context, issues []ekstypes.Issue) error {
+	status := ekstypes.NodegroupStatusDegraded
+	if len(issues) == 0 {
+		status, issues = ekstypes.NodegroupStatusActive, []ekstypes.Issue{}
+	}
 	if w.g.Nodegroup.Status == status && jsonText(w.g.Nodegroup.Health.Issues) == jsonText(issues) {
 		return nil
 	}
@@ -321,6 +329,9 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 	ses, err := w.session(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if w.g.Rollout != nil {
+		return w.rollOut(ctx, ses)
 	}
 	marks, err := w.updatesMarks()
 	if err != nil {
@@ -347,7 +358,7 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 			return 0, errors.New("the Auto Scaling group is gone")
 		}
 		absent := withoutNode(asg.staying, ses.nodes(), anyNode)
-		if err := w.relabel(ctx, ses, asg.staying); err != nil {
+		if err := w.relabel(ctx, ses, w.g, asg.staying); err != nil {
 			return 0, err
 		}
 		left := joinWait - w.s.clock.Since(w.g.Since)
@@ -361,27 +372,11 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 			}
 		}
 	}
-	return steady, ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
-		g, err := nodegroups.Get(tx, w.key)
-		if err != nil || g.UUID != w.g.UUID || g.UpdateID != w.g.UpdateID {
-			return err
-		}
-		if err := updates.Update(tx, below(clusterOf(w.key), g.UpdateID), func(u *updateRecord) error {
-			u.Update.Status = ekstypes.UpdateStatusSuccessful
-			if failure != nil {
-				u.Update.Status = ekstypes.UpdateStatusFailed
-				u.Update.Errors = []ekstypes.ErrorDetail{{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(message(failure)), ResourceIds: []string{}}}
-			}
-			return nil
-		}); ignoreNotFound(err) != nil {
-			return err
-		}
-		return nodegroups.Update(tx, w.key, func(g *nodegroupRecord) error {
-			g.Nodegroup.Status, g.Since, g.UpdateID = ekstypes.NodegroupStatusActive, w.s.clock.Now().UTC(), ""
-			g.RemovedLabels, g.RemovedTaints = nil, nil
-			return nil
-		})
-	}))
+	var detail *ekstypes.ErrorDetail
+	if failure != nil {
+		detail = &ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(message(failure)), ResourceIds: []string{}}
+	}
+	return steady, w.endUpdate(ctx, detail, func(g *nodegroupRecord) { g.RemovedLabels, g.RemovedTaints = nil, nil })
 }
 
 // updatesMarks reports whether the update in progress changes labels or taints.
@@ -429,6 +424,12 @@ func (w *groupWork) drainLeaving(ctx context.Context, ses *session, asg *scaling
 	if err := w.noteLeaving(ctx, asg); err != nil || len(asg.leaving) == 0 {
 		return err
 	}
+	limit := w.s.cfg.Timing.NodeDrain
+	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting {
+		// Two pods of CoreDNS on the last node keep each other there: the disruption
+		// budget lets one go, which finds no other node.
+		limit = w.s.cfg.Timing.NodegroupDrain
+	}
 	var mu sync.Mutex
 	var ended []string
 	var errs []error
@@ -438,13 +439,13 @@ func (w *groupWork) drainLeaving(ctx context.Context, ses *session, asg *scaling
 		eg.Go(func() error {
 			done, err := true, error(nil)
 			if n := ses.nodes().node(m.id); n != nil {
-				done, err = drain(ctx, ses, n)
+				done, err = drain(ctx, ses, n, false)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			since, known := w.g.Draining[m.id]
 			switch {
-			case done && err == nil, known && w.s.clock.Since(since) >= drainLimit:
+			case done && err == nil, known && w.s.clock.Since(since) >= limit:
 				ended = append(ended, m.id)
 			case err != nil: // one node's trouble holds up no other
 				errs = append(errs, err)

@@ -92,7 +92,7 @@ func TestWithTheRealNeighbours(t *testing.T) {
 			VerifyPresigned: func(context.Context, *http.Request) (awsapi.Principal, error) {
 				return awsapi.Principal{}, errors.New("no")
 			},
-			OwnHost: func(string) bool { return false }, NewClient: planes.client, Timing: clock.Fast(), Log: quiet,
+			OwnHost: func(string) bool { return false }, NewClient: planes.client, NewObjects: planes.objects, Timing: clock.Fast(), Log: quiet,
 		})
 		if err != nil {
 			t.Fatal(err)

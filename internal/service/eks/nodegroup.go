@@ -100,7 +100,7 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 	if err := checkTaints(key.ID, name, in.Taints); err != nil {
 		return nil, err
 	}
-	if err := refuseNodeRepair(in.NodeRepairConfig); err != nil {
+	if err := checkNodeRepair(key.ID, name, in.NodeRepairConfig); err != nil {
 		return nil, err
 	}
 	scaling, err := s.checkScaling(key, name, in.ScalingConfig)
@@ -129,6 +129,10 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 		return nil, invalidNodegroup(key.ID, name, "Invalid capacityType: %s", capacity)
 	}
 	tmpl, err := s.checkTemplate(ctx, key, name, in)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := s.checkRemoteAccess(ctx, key, name, in.RemoteAccess)
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +168,11 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 			DiskSize:      machine.diskSize,
 			Health:        &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{}},
 			UpdateConfig:  updating,
+			RemoteAccess:  remote,
 			Tags:          tagsOrEmpty(in.Tags),
 		},
 	}
-	rec.Nodegroup.ReleaseVersion = nonEmpty(machine.releaseVersion)
+	rec.Nodegroup.ReleaseVersion, rec.Nodegroup.NodeRepairConfig = nonEmpty(machine.releaseVersion), in.NodeRepairConfig
 	rec.Nodegroup.Resources = &ekstypes.NodegroupResources{AutoScalingGroups: []ekstypes.AutoScalingGroup{{Name: new(rec.resourceName())}}}
 	if tmpl != nil {
 		rec.Nodegroup.LaunchTemplate = tmpl.spec
@@ -269,7 +274,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 	if done, err := s.repeatedUpdate(s.store, cluster, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateNodegroupConfigOutput{Update: done}, err
 	}
-	if in.ScalingConfig == nil && in.Labels == nil && in.Taints == nil && in.UpdateConfig == nil {
+	if in.ScalingConfig == nil && in.Labels == nil && in.Taints == nil && in.UpdateConfig == nil && in.NodeRepairConfig == nil {
 		return nil, invalidNodegroup(cluster.ID, name, "No update parameters were specified.")
 	}
 	up := s.newUpdate(ekstypes.UpdateTypeConfigUpdate)
@@ -277,8 +282,8 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		up.Update.Params = nil
 		err := nodegroups.Update(tx, key, func(g *nodegroupRecord) error {
-			if g.Nodegroup.Status != ekstypes.NodegroupStatusActive && g.Nodegroup.Status != ekstypes.NodegroupStatusDegraded {
-				return errNodegroupNotActive(cluster.ID, name)
+			if err := updatable(cluster.ID, name, g); err != nil {
+				return err
 			}
 			if err := s.changeNodegroup(cluster, g, up, in); err != nil {
 				return err
@@ -334,11 +339,21 @@ func (s *Service) changeNodegroup(owner store.Key, g *nodegroupRecord, up *updat
 			return err
 		}
 		g.Nodegroup.UpdateConfig = c
+		if c.UpdateStrategy != "" {
+			note(ekstypes.UpdateParamTypeUpdateStrategy, string(c.UpdateStrategy))
+		}
 		if c.MaxUnavailable != nil {
 			note(ekstypes.UpdateParamTypeMaxUnavailable, jsonText(*c.MaxUnavailable))
 		} else {
 			note(ekstypes.UpdateParamTypeMaxUnavailablePercentage, jsonText(*c.MaxUnavailablePercentage))
 		}
+	}
+	if c := in.NodeRepairConfig; c != nil {
+		if err := checkNodeRepair(cluster, name, c); err != nil {
+			return err
+		}
+		g.Nodegroup.NodeRepairConfig = c
+		note(ekstypes.UpdateParamTypeNodeRepairConfig, jsonText(c))
 	}
 	if l := in.Labels; l != nil {
 		if err := checkLabels(cluster, name, l.AddOrUpdateLabels); err != nil {

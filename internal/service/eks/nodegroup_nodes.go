@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/kube"
 )
 
 // settle is how long changes of nodes are gathered before they are looked at.
@@ -93,19 +95,23 @@ func (w *groupWork) deleteNodes(ctx context.Context, ses *session, instanceIDs [
 // images), and removes nodes whose instance is gone.
 func (w *groupWork) adopt(ctx context.Context, ses *session, asg *scalingGroup) error {
 	mine := map[string]bool{}
-	var strangers []member
+	var strangers, newcomers []member
 	for _, m := range asg.leaving {
 		mine[m.id] = true
 	}
 	for _, m := range asg.staying {
 		mine[m.id] = true
 		if n := ses.nodes().node(m.id); n != nil && n.Labels[labelNodegroup] == "" {
-			strangers = append(strangers, m)
+			if r := w.g.Rollout; r != nil && asg.versions[m.id] == r.TemplateVersion {
+				newcomers = append(newcomers, m)
+			} else {
+				strangers = append(strangers, m)
+			}
 		}
 	}
 	var gone []string
 	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
-		if id := instanceOf(n); !mine[id] && id != "" {
+		if id := kube.InstanceID(n.Spec.ProviderID); !mine[id] && id != "" {
 			gone = append(gone, id)
 		}
 	}
@@ -116,7 +122,10 @@ func (w *groupWork) adopt(ctx context.Context, ses *session, asg *scalingGroup) 
 	if err := w.deleteNodes(ctx, ses, gone); err != nil {
 		return err
 	}
-	return w.relabel(ctx, ses, strangers)
+	if err := w.relabel(ctx, ses, w.g.target(), newcomers); err != nil {
+		return err
+	}
+	return w.relabel(ctx, ses, w.g, strangers)
 }
 
 // ended returns those instances that EC2 has ended: a node may join before its
@@ -138,8 +147,8 @@ func (w *groupWork) ended(instanceIDs []string) ([]string, error) {
 	return instanceIDs, nil
 }
 
-// relabel brings the group's labels and taints to the nodes of members.
-func (w *groupWork) relabel(ctx context.Context, ses *session, members []member) error {
+// relabel brings a record's labels and taints to the nodes of members.
+func (w *groupWork) relabel(ctx context.Context, ses *session, g *nodegroupRecord, members []member) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(nodeWorkers)
 	for _, m := range members {
@@ -147,7 +156,7 @@ func (w *groupWork) relabel(ctx context.Context, ses *session, members []member)
 		if n == nil {
 			continue
 		}
-		patch := nodePatch(n, w.g)
+		patch := nodePatch(n, g)
 		if patch == nil {
 			continue
 		}

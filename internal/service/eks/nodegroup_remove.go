@@ -11,6 +11,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -28,17 +29,20 @@ func (w *groupWork) remove(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if asg != nil {
-		if err := w.drainLeaving(ctx, ses, asg); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+		if err := w.drainLeaving(ctx, ses, asg); err != nil && w.s.clock.Since(w.g.Since) < w.s.cfg.Timing.NodeDrain {
 			return 0, err
 		}
 		return drainStep, nil
 	}
 	var stale []string
 	for _, n := range ses.nodes().group(*w.g.Nodegroup.NodegroupName) {
-		stale = append(stale, instanceOf(n))
+		stale = append(stale, kube.InstanceID(n.Spec.ProviderID))
 	}
-	if err := w.deleteNodes(ctx, ses, stale); err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+	if err := w.deleteNodes(ctx, ses, stale); err != nil && w.s.clock.Since(w.g.Since) < w.s.cfg.Timing.NodeDrain {
 		return 0, err
+	}
+	if done, err := w.removeRemoteAccess(ctx); !done || err != nil {
+		return drainStep, err
 	}
 	return 0, w.removeRest(ctx, ses)
 }
@@ -63,7 +67,7 @@ func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
 	case !inherited && w.cluster.usesConfigMap():
 		err = w.s.unmapNodeRole(ctx, ses, w.g.Role.ARN)
 	}
-	if err != nil && w.s.clock.Since(w.g.Since) < drainLimit {
+	if err != nil && w.s.clock.Since(w.g.Since) < w.s.cfg.Timing.NodeDrain {
 		return err
 	}
 	if err := w.deleteUpdates(ctx); err != nil {

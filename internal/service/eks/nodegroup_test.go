@@ -375,9 +375,33 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesWindowsCore2022X8664 },
 			"NotImplemented", "Drydock does not implement node groups of AMI type WINDOWS_CORE_2022_x86_64; docs/compatibility.md lists what it does.",
 		},
-		"remote access": {
+		"remote access with a key that does not exist": {
 			func(in *awseks.CreateNodegroupInput) {
 				in.RemoteAccess = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("k")}
+			},
+			"InvalidParameterException", "The key pair 'k' does not exist (Service: Ec2, Status Code: 400)",
+		},
+		"remote access without a key": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.RemoteAccess = &ekstypes.RemoteAccessConfig{SourceSecurityGroups: []string{"sg-1"}}
+			},
+			"InvalidParameterException", "ec2SshKey in remoteAccess can't be empty",
+		},
+		"remote access from a group that does not exist": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.RemoteAccess = &ekstypes.RemoteAccessConfig{Ec2SshKey: aws.String("key"), SourceSecurityGroups: []string{"sg-1", "sg-gone"}}
+			},
+			"InvalidParameterException", "The security group 'sg-gone' does not exist (Service: Ec2, Status Code: 400)",
+		},
+		"two thresholds of node repair": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), MaxUnhealthyNodeThresholdCount: aws.Int32(1), MaxUnhealthyNodeThresholdPercentage: aws.Int32(1)}
+			},
+			"InvalidParameterException", "Invalid nodeRepairConfig: only one of maxUnhealthyNodeThresholdCount and maxUnhealthyNodeThresholdPercentage can be specified",
+		},
+		"overrides of node repair": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), NodeRepairConfigOverrides: []ekstypes.NodeRepairConfigOverrides{{RepairAction: ekstypes.RepairActionReboot}}}
 			},
 			"NotImplemented", "",
 		},
@@ -478,16 +502,29 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 		change  func(*awseks.CreateNodegroupInput)
 		message string
 	}{
-		"an instance profile": {ec2types.ResponseLaunchTemplateData{IamInstanceProfile: profile}, nil, "You cannot specify an IAM instance profile in the launch template."},
+		"an instance profile": {ec2types.ResponseLaunchTemplateData{IamInstanceProfile: profile}, nil,
+			"Launch template t should not specify an instance profile. The noderole in your request will be used to construct an instance profile."},
 		"a subnet": {ec2types.ResponseLaunchTemplateData{NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification{{SubnetId: aws.String("subnet-a")}}}, nil,
-			"You cannot specify a subnet in the launch template."},
+			"Launch template t should not specify a subnet."},
+		"two network interfaces": {ec2types.ResponseLaunchTemplateData{NetworkInterfaces: make([]ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification, 2)}, nil,
+			"Launch template t can only have a max of one network interface."},
+		"spot": {ec2types.ResponseLaunchTemplateData{InstanceMarketOptions: &ec2types.LaunchTemplateInstanceMarketOptions{MarketType: "spot"}}, nil,
+			"Launch template t should not specify spot market options."},
+		"hibernation": {ec2types.ResponseLaunchTemplateData{HibernationOptions: &ec2types.LaunchTemplateHibernationOptions{Configured: aws.Bool(true)}}, nil,
+			"Launch template t should not specify hibernation options."},
+		"a shutdown behaviour": {ec2types.ResponseLaunchTemplateData{InstanceInitiatedShutdownBehavior: "terminate"}, nil,
+			"Launch template t should not specify a shutdown behavior."},
 		"instance types twice": {ec2types.ResponseLaunchTemplateData{InstanceType: "t3.large"}, func(in *awseks.CreateNodegroupInput) { in.InstanceTypes = []string{"t3.medium"} },
-			"You cannot specify instance types in both the launch template and the API request."},
+			"Cannot specify instance types in launch template and API request"},
 		"a disk size": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.DiskSize = aws.Int32(40) }, "Disk size must be specified within the launch template."},
 		"an image and an AMI type": {ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-1")}, func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesAl2023X8664Standard },
-			"You cannot specify an image id and amiType in both the launch template and the API request."},
+			"You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."},
+		"an image and a version": {ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-1")}, func(in *awseks.CreateNodegroupInput) { in.Version = aws.String("1.36") },
+			"You cannot specify a kubernetes version to use when specifying an image id to use within the launch template."},
+		"an image and a release": {ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-1")}, func(in *awseks.CreateNodegroupInput) { in.ReleaseVersion = aws.String("1.36.1-20260709") },
+			"You cannot specify a release version to use when specifying an image id to use within the launch template."},
 		"an ID and a name": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.LaunchTemplate.Id = aws.String("lt-x") },
-			"You must specify either the launch template ID or the launch template name, but not both."},
+			"Either provide launch template ID or launch template name in the request."},
 		"no such template": {ec2types.ResponseLaunchTemplateData{}, func(in *awseks.CreateNodegroupInput) { in.LaunchTemplate.Name = aws.String("nope") }, "The specified launch template does not exist."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -498,7 +535,11 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 				tt.change(in)
 			}
 			_, err := w.client.CreateNodegroup(t.Context(), in)
-			wantError(t, err, "InvalidParameterException", tt.message)
+			code := "InvalidParameterException"
+			if name == "instance types twice" { // as users of AWS report
+				code = "InvalidRequestException"
+			}
+			wantError(t, err, code, tt.message)
 		})
 	}
 }

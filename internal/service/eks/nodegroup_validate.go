@@ -74,19 +74,25 @@ func (s *Service) checkBounds(key store.Key, ng string, c *ekstypes.NodegroupSca
 
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
 func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig) (*ekstypes.NodegroupUpdateConfig, error) {
-	if in == nil || in.MaxUnavailable == nil && in.MaxUnavailablePercentage == nil {
-		return &ekstypes.NodegroupUpdateConfig{MaxUnavailable: new(int32(1))}, nil
+	if in == nil {
+		in = &ekstypes.NodegroupUpdateConfig{}
 	}
 	outside := func(p *int32) bool { return p != nil && (*p < 1 || *p > 100) }
 	switch {
 	case in.MaxUnavailable != nil && in.MaxUnavailablePercentage != nil:
 		return nil, errUpdateConfig(cluster, ng, "only one of maxUnavailable and maxUnavailablePercentage can be specified")
+	case in.UpdateStrategy != "" && !slices.Contains(in.UpdateStrategy.Values(), in.UpdateStrategy):
+		return nil, errUpdateConfig(cluster, ng, "updateStrategy must be one of DEFAULT, MINIMAL")
 	case outside(in.MaxUnavailable):
 		return nil, errUpdateConfig(cluster, ng, "maxUnavailable must be between 1 and 100")
 	case outside(in.MaxUnavailablePercentage):
 		return nil, errUpdateConfig(cluster, ng, "maxUnavailablePercentage must be between 1 and 100")
 	}
-	return &ekstypes.NodegroupUpdateConfig{MaxUnavailable: in.MaxUnavailable, MaxUnavailablePercentage: in.MaxUnavailablePercentage}, nil
+	out := &ekstypes.NodegroupUpdateConfig{MaxUnavailable: in.MaxUnavailable, MaxUnavailablePercentage: in.MaxUnavailablePercentage, UpdateStrategy: in.UpdateStrategy}
+	if in.MaxUnavailable == nil && in.MaxUnavailablePercentage == nil {
+		out.MaxUnavailable = new(int32(1))
+	}
+	return out, nil
 }
 
 func checkLabels(cluster, ng string, labels map[string]string) error {
@@ -121,13 +127,6 @@ func checkTaints(cluster, ng string, taints []ekstypes.Taint) error {
 		if !slices.Contains(t.Effect.Values(), t.Effect) {
 			return errTaint(cluster, ng, fmt.Sprintf("the effect %q must be one of NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE", t.Effect))
 		}
-	}
-	return nil
-}
-
-func refuseNodeRepair(in *ekstypes.NodeRepairConfig) error {
-	if in != nil && in.Enabled != nil && *in.Enabled {
-		return awserr.NotImplemented("node auto repair (nodeRepairConfig.enabled)")
 	}
 	return nil
 }
@@ -209,24 +208,32 @@ func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, i
 		}
 		return nil, err
 	}
-	d := got.LaunchTemplateData
+	d, name := got.LaunchTemplateData, text(got.LaunchTemplateName)
 	switch {
 	case d.IamInstanceProfile != nil:
-		return nil, errTemplateForbids(key.ID, ng, "an IAM instance profile")
+		return nil, errTemplateProfile(key.ID, ng, name)
 	case slices.ContainsFunc(d.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool { return n.SubnetId != nil }):
-		return nil, errTemplateForbids(key.ID, ng, "a subnet")
+		return nil, errTemplateForbids(key.ID, ng, name, "a subnet")
+	case len(d.NetworkInterfaces) > 1:
+		return nil, errTemplateInterfaces(key.ID, ng, name)
 	case d.InstanceMarketOptions != nil:
-		return nil, errTemplateForbids(key.ID, ng, "spot market options")
+		return nil, errTemplateForbids(key.ID, ng, name, "spot market options")
 	case d.HibernationOptions != nil && d.HibernationOptions.Configured != nil && *d.HibernationOptions.Configured:
-		return nil, errTemplateForbids(key.ID, ng, "hibernation")
+		return nil, errTemplateForbids(key.ID, ng, name, "hibernation options")
+	case d.InstanceInitiatedShutdownBehavior != "":
+		return nil, errTemplateForbids(key.ID, ng, name, "a shutdown behavior")
+	case in.RemoteAccess != nil:
+		return nil, errRemoteAccessAndTemplate(key.ID, ng)
 	case in.DiskSize != nil:
 		return nil, invalidNodegroup(key.ID, ng, "Disk size must be specified within the launch template.")
 	case d.InstanceType != "" && len(in.InstanceTypes) > 0:
-		return nil, errTemplateAnd(key.ID, ng, "instance types")
+		return nil, errInstanceTypesTwice(key.ID, ng)
 	case d.ImageId != nil && in.AmiType != "" && in.AmiType != ekstypes.AMITypesCustom:
-		return nil, errTemplateAnd(key.ID, ng, "an image id and amiType")
-	case d.ImageId != nil && (in.Version != nil || in.ReleaseVersion != nil):
-		return nil, invalidNodegroup(key.ID, ng, "You cannot specify the field kubernetesVersion or releaseVersion when using custom AMIs.")
+		return nil, errImageAndType(key.ID, ng)
+	case d.ImageId != nil && in.Version != nil:
+		return nil, errImageAndVersion(key.ID, ng, "kubernetes")
+	case d.ImageId != nil && in.ReleaseVersion != nil:
+		return nil, errImageAndVersion(key.ID, ng, "release")
 	case d.InstanceRequirements != nil:
 		return nil, awserr.NotImplemented("launch templates with instance requirements in a node group")
 	}

@@ -16,8 +16,6 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
-			// AWS deviation: CoreDNS, aws-node and kube-proxy are not installed where
-			// bootstrapSelfManagedAddons is left out; asking for them is refused.
 			// encryptionConfig and the EKS Auto Mode switches are answered by the
 			// handler: off is what Drydock does, on is refused by name.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
@@ -26,7 +24,7 @@ func (s *Service) AWS() awsapi.Service {
 				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
 				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
 				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig`,
-			Except: "encryptionConfig with any entry, logging with types enabled, Auto Mode, zonal shift or bootstrapSelfManagedAddons switched on, ipFamily ipv6",
+			Except: "encryptionConfig with any entry, logging with types enabled, Auto Mode or zonal shift switched on, ipFamily ipv6",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -45,16 +43,18 @@ func (s *Service) AWS() awsapi.Service {
 			Except: "logging with types enabled",
 		},
 		{Name: "DescribeClusterVersions", Members: "*"},
-		{Name: "ListUpdates", Members: "name nodegroupName maxResults nextToken"},
-		{Name: "DescribeUpdate", Members: "name updateId nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
+		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
+		{Name: "DescribeUpdate", Members: "name updateId nodegroupName addonName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
 			return out.Update.Status != ekstypes.UpdateStatusInProgress
 		})},
 		{
 			Name: "CreateNodegroup",
 			Members: `clusterName nodegroupName nodeRole subnets scalingConfig instanceTypes amiType capacityType diskSize
-				labels taints tags updateConfig.maxUnavailable updateConfig.maxUnavailablePercentage launchTemplate version
-				releaseVersion clientRequestToken nodeRepairConfig.enabled`,
-			Except: "nodeRepairConfig.enabled true, Windows and FIPS AMI types, launch templates with instance requirements",
+				labels taints tags updateConfig launchTemplate version
+				releaseVersion clientRequestToken remoteAccess nodeRepairConfig.enabled
+				nodeRepairConfig.maxParallelNodesRepairedCount nodeRepairConfig.maxParallelNodesRepairedPercentage
+				nodeRepairConfig.maxUnhealthyNodeThresholdCount nodeRepairConfig.maxUnhealthyNodeThresholdPercentage`,
+			Except: "Windows and FIPS AMI types, launch templates with instance requirements",
 		},
 		{Name: "DescribeNodegroup", Members: "clusterName nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeNodegroupOutput) bool {
 			switch out.Nodegroup.Status {
@@ -66,10 +66,31 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListNodegroups", Members: "clusterName maxResults nextToken"},
 		{
 			Name: "UpdateNodegroupConfig",
-			Members: `clusterName nodegroupName scalingConfig labels taints updateConfig.maxUnavailable
-				updateConfig.maxUnavailablePercentage clientRequestToken`,
+			Members: `clusterName nodegroupName scalingConfig labels taints updateConfig clientRequestToken
+				nodeRepairConfig.enabled nodeRepairConfig.maxParallelNodesRepairedCount nodeRepairConfig.maxParallelNodesRepairedPercentage
+				nodeRepairConfig.maxUnhealthyNodeThresholdCount nodeRepairConfig.maxUnhealthyNodeThresholdPercentage`,
 		},
+		{Name: "UpdateNodegroupVersion", Members: "*"},
 		{Name: "DeleteNodegroup", Members: "clusterName nodegroupName"},
+		{Name: "CreateFargateProfile", Members: "*"},
+		{Name: "DescribeFargateProfile", Members: "*", Settled: awsapi.SettledWhen(func(out *awseks.DescribeFargateProfileOutput) bool {
+			st := out.FargateProfile.Status
+			return st != ekstypes.FargateProfileStatusCreating && st != ekstypes.FargateProfileStatusDeleting
+		})},
+		{Name: "ListFargateProfiles", Members: "*"},
+		{Name: "DeleteFargateProfile", Members: "*"},
+		{
+			Name: "CreateAddon",
+			Members: `clusterName addonName addonVersion serviceAccountRoleArn resolveConflicts clientRequestToken tags
+				configurationValues podIdentityAssociations`,
+			Except: addonNote,
+		},
+		{Name: "DescribeAddon", Members: "*", Settled: awsapi.SettledWhen(settledAddon)},
+		{Name: "ListAddons", Members: "*"},
+		{Name: "UpdateAddon", Members: "*", Except: addonNote},
+		{Name: "DeleteAddon", Members: "*"},
+		{Name: "DescribeAddonVersions", Members: "*"},
+		{Name: "DescribeAddonConfiguration", Members: "*"},
 		{Name: "CreateAccessEntry", Members: "*"},
 		{Name: "DescribeAccessEntry", Members: "*"},
 		{Name: "ListAccessEntries", Members: "*"},
@@ -90,17 +111,14 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
+// addonNote says what of an add-on there is, and what is refused of it.
+const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +
+	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list. All of them are objects without a running program on simulated nodes"
+
 // asService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
-	call := awsapi.CallFrom(ctx)
-	return awsapi.WithCall(ctx, &awsapi.Call{
-		RequestID: call.RequestID,
-		Account:   account,
-		Region:    region,
-		Time:      s.clock.Now(),
-		Principal: awsapi.Principal{Type: awsapi.AWSService, Account: account, ARN: serviceRoleARN(account), Name: "eks.amazonaws.com"},
-	})
+	return awsapi.AsService(ctx, account, region, "eks.amazonaws.com", "AWSServiceRoleForAmazonEKS", s.clock.Now())
 }
 
 // serviceRoleARN is the service-linked role of EKS in an account.

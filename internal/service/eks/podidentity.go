@@ -269,6 +269,9 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 		}
 		a.ModifiedAt = new(s.clock.Now().UTC().Truncate(time.Millisecond))
 	}
+	if rec.Association.OwnerArn != nil {
+		return nil, errPodIdentityOwned(key.ID, *in.AssociationId, *rec.Association.OwnerArn)
+	}
 	wanted := rec.Association
 	change(&wanted)
 	if err := s.checkPodIdentity(ctx, key, &wanted); err != nil {
@@ -305,6 +308,9 @@ func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.D
 		id, rec, err := findPodIdentity(tx, key, in.AssociationId)
 		if err != nil {
 			return err
+		}
+		if rec.Association.OwnerArn != nil {
+			return errPodIdentityOwned(key.ID, *in.AssociationId, *rec.Association.OwnerArn)
 		}
 		out.Association = &rec.Association
 		podIdentities.Delete(tx, id)

@@ -24,6 +24,8 @@ const (
 	annotationRegionalSTS    = "eks.amazonaws.com/sts-regional-endpoints"
 	annotationExpiration     = "eks.amazonaws.com/token-expiration"
 	annotationSkipContainers = "eks.amazonaws.com/skip-containers"
+	// labelSkipIdentity keeps a pod as it is.
+	labelSkipIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
 )
 
 const (
@@ -50,23 +52,49 @@ type podToken struct {
 	env func(tokenFile string) []corev1.EnvVar
 }
 
-// MutatePod returns the JSON patch that gives a new pod its identity, nil if its
-// service account has none: what the pod identity webhook of EKS does, to the order
-// of the variables. A service account with a Pod Identity association gets that,
-// whatever its annotations say.
+// MutatePod returns the JSON patch of what EKS's webhooks change about a new pod, nil
+// if that is nothing: a matching Fargate profile, and the pod's identity.
 //
-// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock.
-// It is plain http, for which no CA bundle is needed.
+// The identity is what the pod identity webhook of EKS gives it, to the order of the
+// variables. A service account with a Pod Identity association gets that, whatever its
+// annotations say.
+//
+// The two are webhooks of their own on AWS: a pod whose identity cannot be told is
+// one of Fargate's nevertheless.
+//
+// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock,
+// and once more for STS: the web identity provider of the SDK for Go (config v1.33)
+// makes its STS client before the former is read. Both are plain http, for which no
+// CA bundle is needed.
 func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 	key, rec, err := s.clusterByPlane(planeID)
 	if err != nil {
 		return nil, nil // no cluster's yet: what runs there is the control plane's own
 	}
-	account := pod.Spec.ServiceAccountName
-	if account == "" {
+	ops, err := s.stampFargate(key, namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := s.identify(ctx, key, rec.Plane.ID, namespace, pod)
+	switch {
+	case err != nil && len(ops) == 0:
+		return nil, err
+	case err != nil:
+		s.log.Warn("a Fargate pod goes without its identity", "cluster", key.String(), "namespace", namespace, "err", err)
+	}
+	if ops = append(ops, identity...); len(ops) == 0 {
 		return nil, nil
 	}
-	ses, err := s.runningSession(ctx, key, rec.Plane.ID)
+	return json.Marshal(ops)
+}
+
+// identify gives a pod the identity of its service account.
+func (s *Service) identify(ctx context.Context, key store.Key, planeID, namespace string, pod *corev1.Pod) ([]patchOperation, error) {
+	account := pod.Spec.ServiceAccountName
+	if _, skip := pod.Labels[labelSkipIdentity]; account == "" || skip {
+		return nil, nil
+	}
+	ses, err := s.runningSession(ctx, key, planeID)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +109,7 @@ func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod 
 	}
 	t.region, t.endpoint = key.Region, s.cfg.EndpointURL
 	t.readPod(pod)
-	return t.patch(pod)
+	return t.patch(pod), nil
 }
 
 // runningSession waits for Run: after a restart, control planes make pods as soon as
@@ -160,7 +188,7 @@ type patchOperation struct {
 	Value any    `json:"value"`
 }
 
-func (t *podToken) patch(pod *corev1.Pod) ([]byte, error) {
+func (t *podToken) patch(pod *corev1.Pod) []patchOperation {
 	file := path.Join(t.mountPath, t.file)
 	if pod.Spec.NodeSelector[corev1.LabelOSStable] == "windows" || pod.Spec.NodeSelector["beta.kubernetes.io/os"] == "windows" {
 		file = `C:` + strings.ReplaceAll(file, "/", `\`)
@@ -185,7 +213,7 @@ func (t *podToken) patch(pod *corev1.Pod) ([]byte, error) {
 	if len(pod.Spec.InitContainers) > 0 {
 		ops = append(ops, patchOperation{"add", "/spec/initContainers", pod.Spec.InitContainers})
 	}
-	return json.Marshal(ops)
+	return ops
 }
 
 func (t *podToken) labels(pod *corev1.Pod) []patchOperation {
@@ -210,7 +238,7 @@ func (t *podToken) inject(c *corev1.Container, file string) {
 		[]corev1.EnvVar{{Name: "AWS_DEFAULT_REGION", Value: t.region}, {Name: "AWS_REGION", Value: t.region}},
 		t.env(file))
 	if t.endpoint != "" {
-		groups = append(groups, []corev1.EnvVar{{Name: "AWS_ENDPOINT_URL", Value: t.endpoint}})
+		groups = append(groups, []corev1.EnvVar{{Name: "AWS_ENDPOINT_URL", Value: t.endpoint}, {Name: "AWS_ENDPOINT_URL_STS", Value: t.endpoint}})
 	}
 	set := map[string]bool{}
 	for _, e := range c.Env {

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
 )
 
 // A mutated pod, as far as the webhook may change it. A container's variables are
@@ -90,7 +92,7 @@ func TestMutatePod(t *testing.T) {
 	}
 	sts, region := "AWS_STS_REGIONAL_ENDPOINTS=regional", []string{"AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-east-1"}
 	web := []string{"AWS_ROLE_ARN=" + role, "AWS_WEB_IDENTITY_TOKEN_FILE=" + tokenFile + "/token"}
-	const endpoint = "AWS_ENDPOINT_URL=http://127.0.0.1:4566"
+	endpoint := []string{"AWS_ENDPOINT_URL=http://127.0.0.1:4566", "AWS_ENDPOINT_URL_STS=http://127.0.0.1:4566"}
 	list := func(parts ...any) (out []string) {
 		for _, p := range parts {
 			switch p := p.(type) {
@@ -218,4 +220,22 @@ func TestMutatePod(t *testing.T) {
 			t.Errorf("%s, %v", patch, err)
 		}
 	})
+}
+
+// On AWS, Fargate's webhook does not wait for that of pod identity.
+func TestAFargatePodWithoutIdentityIsStamped(t *testing.T) {
+	w := fargateWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.profile(w.profileInput("fp", "shop"))
+	plane, kube := w.planes.only()
+	kube.PrependReactor("get", "serviceaccounts", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no answer")
+	})
+	for namespace, fargate := range map[string]bool{"shop": true, "other": false} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "cart", Containers: []corev1.Container{{Name: "c"}}}}
+		patch, err := w.svc.MutatePod(t.Context(), plane.ID, namespace, pod)
+		if stamped := strings.Contains(string(patch), "fargate-scheduler"); stamped != fargate || (err == nil) != fargate {
+			t.Errorf("in %s: %s, %v", namespace, patch, err)
+		}
+	}
 }

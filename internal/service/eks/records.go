@@ -39,6 +39,8 @@ type clusterRecord struct {
 	Creator identityRef
 	// BootstrapAdmin says the creator is an administrator.
 	BootstrapAdmin bool
+	// SelfManagedAddons says the cluster is born with CoreDNS, aws-node and kube-proxy.
+	SelfManagedAddons bool `json:",omitempty"`
 	// Token and Request make CreateCluster idempotent.
 	Token, Request string
 	// Since is when Status was entered.
@@ -101,8 +103,12 @@ type nodegroupRecord struct {
 	// TemplateStale says labels or taints changed since the launch template's
 	// version was made.
 	TemplateStale bool
+	// Rollout is the update in progress that replaces nodes.
+	Rollout *rollout `json:",omitempty"`
 	// Draining are the instances that leave, and since when they drain.
 	Draining map[string]time.Time
+	// Missing are the instances without a Ready node, and since when.
+	Missing map[string]time.Time `json:",omitempty"`
 	// Labels and Taints removed from the group but not yet from all its nodes.
 	RemovedLabels []string
 	RemovedTaints []ekstypes.Taint
@@ -127,7 +133,8 @@ type accessEntryRecord struct {
 
 type updateRecord struct {
 	Update    ekstypes.Update
-	Nodegroup string // empty: the cluster's own
+	Nodegroup string // empty: the cluster's own or an add-on's
+	Addon     string `json:",omitempty"`
 	Token     string
 	Request   string
 	// What a cluster update changes when it succeeds.

@@ -38,6 +38,12 @@ type scalingGroup struct {
 	joining []member
 	// instances counts them all, the ending ones too.
 	instances int
+	// template is what it launches from.
+	template struct{ id, version string }
+	subnets  []string
+	zones    int
+	// versions are the versions of the launch template that members came from.
+	versions map[string]string
 }
 
 // scalingGroup describes the group's Auto Scaling group, nil if there is none.
@@ -50,9 +56,20 @@ func (w *groupWork) scalingGroup() (*scalingGroup, error) {
 		return nil, nil
 	}
 	g := out.AutoScalingGroups[0]
-	asg := &scalingGroup{size: ekstypes.NodegroupScalingConfig{MinSize: g.MinSize, MaxSize: g.MaxSize, DesiredSize: g.DesiredCapacity}, instances: len(g.Instances)}
+	asg := &scalingGroup{size: ekstypes.NodegroupScalingConfig{MinSize: g.MinSize, MaxSize: g.MaxSize, DesiredSize: g.DesiredCapacity}, instances: len(g.Instances), zones: len(g.AvailabilityZones), versions: map[string]string{}}
+	asg.subnets = strings.Split(text(g.VPCZoneIdentifier), ",")
+	spec := g.LaunchTemplate
+	if p := g.MixedInstancesPolicy; p != nil && p.LaunchTemplate != nil {
+		spec = p.LaunchTemplate.LaunchTemplateSpecification
+	}
+	if spec != nil {
+		asg.template.id, asg.template.version = text(spec.LaunchTemplateId), text(spec.Version)
+	}
 	for _, i := range g.Instances {
 		m := member{*i.InstanceId}
+		if i.LaunchTemplate != nil {
+			asg.versions[m.id] = text(i.LaunchTemplate.Version)
+		}
 		switch i.LifecycleState {
 		case autoscalingtypes.LifecycleStatePendingWait:
 			asg.joining = append(asg.joining, m)
@@ -101,13 +118,19 @@ func (w *groupWork) createScalingGroup() error {
 	return err
 }
 
+// templateVersion is the version of the group's launch template that new instances
+// are launched from.
+func (g *nodegroupRecord) templateVersion() string {
+	if g.TemplateVersion == "" {
+		return "1"
+	}
+	return g.TemplateVersion
+}
+
 // instanceSource is where the instances come from: the launch template with the
 // group's instance types, or with its own.
 func (g *nodegroupRecord) instanceSource() (*autoscalingtypes.LaunchTemplateSpecification, *autoscalingtypes.MixedInstancesPolicy) {
-	version := g.TemplateVersion
-	if version == "" {
-		version = "1"
-	}
+	version := g.templateVersion()
 	spec := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &g.LaunchTemplateID, Version: &version}
 	spot := g.Nodegroup.CapacityType == ekstypes.CapacityTypesSpot
 	if len(g.Nodegroup.InstanceTypes) == 0 && !spot {
@@ -152,35 +175,6 @@ func (w *groupWork) deleteScalingGroup() error {
 		return nil
 	}
 	return err
-}
-
-// launchIssue returns what the last launch failed for, nil if it did not.
-func (w *groupWork) launchIssue() (*ekstypes.Issue, error) {
-	out, err := w.s.cfg.AutoScaling.DescribeScalingActivities(w.svc, &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: new(w.g.resourceName()), MaxRecords: new(int32(20))})
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range out.Activities {
-		if !strings.HasPrefix(*a.Description, "Launching") {
-			continue
-		}
-		if a.StatusCode != autoscalingtypes.ScalingActivityStatusCodeFailed {
-			return nil, nil
-		}
-		issue := ekstypes.Issue{Code: issueCode(launchCode(*a.StatusMessage)), Message: a.StatusMessage, ResourceIds: []string{w.g.resourceName()}}
-		return &issue, nil
-	}
-	return nil, nil
-}
-
-// launchCode is EC2's code in the status of a launch with a mixed instances policy.
-func launchCode(status string) string {
-	_, rest, ok := strings.Cut(status, " Instances. ")
-	if !ok {
-		return ""
-	}
-	found, _, _ := strings.Cut(rest, " - ")
-	return found
 }
 
 // launchTemplate makes the group's own launch template: the user's with what EKS
@@ -264,12 +258,18 @@ func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *clusterRecord,
 		return len(n.Groups) > 0
 	})
 	if len(d.SecurityGroupIds) == 0 && len(d.SecurityGroups) == 0 && !withGroups {
-		group := *cluster.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId
-		if len(d.NetworkInterfaces) > 0 {
-			d.NetworkInterfaces[0].Groups = []string{group}
-		} else {
-			d.SecurityGroupIds = []string{group}
+		groups := []string{*cluster.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId}
+		if r := g.Nodegroup.Resources; r != nil && r.RemoteAccessSecurityGroup != nil {
+			groups = append([]string{*r.RemoteAccessSecurityGroup}, groups...)
 		}
+		if len(d.NetworkInterfaces) > 0 {
+			d.NetworkInterfaces[0].Groups = groups
+		} else {
+			d.SecurityGroupIds = groups
+		}
+	}
+	if r := g.Nodegroup.RemoteAccess; r != nil {
+		d.KeyName = r.Ec2SshKey
 	}
 	if len(d.BlockDeviceMappings) == 0 && g.Nodegroup.DiskSize != nil {
 		d.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{

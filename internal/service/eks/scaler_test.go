@@ -85,11 +85,14 @@ func TestANodegroupHasAnAutoScalingGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	follows(3)
-	for _, i := range w.ec2.running() {
-		if *i.InstanceId == victim {
-			t.Error("it runs")
+	testkit.Eventually(t, 20*time.Second, func() error { // its node goes before it does
+		for _, i := range w.ec2.running() {
+			if *i.InstanceId == victim {
+				return fmt.Errorf("%s runs", victim)
+			}
 		}
-	}
+		return nil
+	})
 	w.deleteNodegroup("dev", "ng")
 	if left := w.scalingGroups(); len(left) != 0 {
 		t.Errorf("%d groups are left", len(left))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -29,7 +29,10 @@ const (
 	authWait = 5 * time.Second
 )
 
-var errNotRunning = errors.New("the EKS service is not running")
+var (
+	errNotRunning = errors.New("the EKS service is not running")
+	errNoAnswer   = errors.New("the control plane does not answer")
+)
 
 // sessions are the open connections to the clusters' control planes: one client
 // each, and one watch of nodes and of aws-auth each, opened when first needed.
@@ -46,10 +49,12 @@ type sessions struct {
 
 type session struct {
 	client kubernetes.Interface
-	ctx    context.Context //nolint:containedctx // the session's lifetime, ended by cancel
-	cancel context.CancelFunc
-	nodes  func() *nodeWatch
-	auth   func() *authWatch
+	// objects are those of any kind, for add-ons.
+	objects Objects
+	ctx     context.Context //nolint:containedctx // the session's lifetime, ended by cancel
+	cancel  context.CancelFunc
+	nodes   func() *nodeWatch
+	auth    func() *authWatch
 	// accounts reads service accounts for the pod identity webhook.
 	accounts accountReads
 }
@@ -97,8 +102,12 @@ func (ss *sessions) get(planeID string) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to control plane %s: %w", planeID, err)
 	}
+	objects, err := ss.cfg.NewObjects(rc)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to control plane %s: %w", planeID, err)
+	}
 	ctx, cancel := context.WithCancel(ss.base)
-	s := &session{client: client, ctx: ctx, cancel: cancel}
+	s := &session{client: client, objects: objects, ctx: ctx, cancel: cancel}
 	s.nodes = sync.OnceValue(func() *nodeWatch { return ss.watchNodes(s) })
 	s.auth = sync.OnceValue(func() *authWatch { return ss.watchAuth(s) })
 	ss.byPlane[planeID] = s
@@ -162,7 +171,7 @@ func (ss *sessions) authMap(ctx context.Context, planeID string) (*authMap, erro
 	case <-w.synced:
 		return w.current.Load(), nil
 	case <-ctx.Done():
-		return nil, errors.New("the control plane does not answer")
+		return nil, errNoAnswer
 	}
 }
 
@@ -195,6 +204,7 @@ func (ss *sessions) watchAuth(s *session) *authWatch {
 		if err != nil {
 			ss.cfg.Log.Info("aws-auth is partly unreadable; what is good counts", "err", err)
 		}
+		m.invalid = err
 		w.current.Store(m)
 	}
 	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -248,7 +258,7 @@ func (ss *sessions) watchNodes(s *session) *nodeWatch {
 			return nil, nil
 		}, byInstance: func(obj any) ([]string, error) {
 			if n, ok := obj.(*corev1.Node); ok && n.Spec.ProviderID != "" {
-				return []string{instanceOf(n)}, nil
+				return []string{kube.InstanceID(n.Spec.ProviderID)}, nil
 			}
 			return nil, nil
 		}})
@@ -259,7 +269,7 @@ func (ss *sessions) watchNodes(s *session) *nodeWatch {
 		UpdateFunc: func(old, obj any) {
 			o, ok1 := old.(*corev1.Node)
 			n, ok2 := obj.(*corev1.Node)
-			if !ok1 || !ok2 || ready(o) != ready(n) || o.Generation != n.Generation || len(o.Labels) != len(n.Labels) || len(o.Spec.Taints) != len(n.Spec.Taints) {
+			if !ok1 || !ok2 || kube.NodeReady(o) != kube.NodeReady(n) || o.Generation != n.Generation || len(o.Labels) != len(n.Labels) || len(o.Spec.Taints) != len(n.Spec.Taints) {
 				w.notify()
 			}
 		},
@@ -315,20 +325,6 @@ func (w *nodeWatch) find(index, value string) []*corev1.Node {
 		}
 	}
 	return out
-}
-
-// instanceOf is the last part of a node's provider ID: aws:///us-east-1a/i-….
-func instanceOf(n *corev1.Node) string {
-	return n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
-}
-
-func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // informer returns an informer that runs as long as the session.

@@ -66,6 +66,14 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
+// ensureBorn makes everything a new cluster has in it.
+func (s *Service) ensureBorn(ctx context.Context, key store.Key, rec clusterRecord, plane Plane) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.ensureSystemObjects(ctx, key, plane.ID) })
+	g.Go(func() error { return s.ensureSelfManaged(ctx, key, rec, plane) })
+	return g.Wait()
+}
+
 // ensureSystemObjects makes the objects every EKS cluster is born with.
 func (s *Service) ensureSystemObjects(ctx context.Context, cluster store.Key, planeID string) error {
 	ses, err := s.sessions.open(cluster, planeID)

@@ -58,9 +58,15 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awseks.ListTagsFo
 	case "nodegroup":
 		rec, _ := nodegroups.Get(s.store, t.key)
 		maps.Copy(out.Tags, rec.Nodegroup.Tags)
+	case "fargateprofile":
+		rec, _ := fargateProfiles.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Profile.Tags)
 	case "access-entry":
 		rec, _ := accessEntries.Get(s.store, t.key)
 		maps.Copy(out.Tags, rec.Entry.Tags)
+	case "addon":
+		rec, _ := addonRecords.Get(s.store, t.key)
+		maps.Copy(out.Tags, rec.Addon.Tags)
 	case "podidentityassociation":
 		rec, _ := podIdentities.Get(s.store, t.key)
 		maps.Copy(out.Tags, rec.Association.Tags)
@@ -85,6 +91,10 @@ func (s *Service) updateTags(ctx context.Context, resource string, change func(m
 			return clusters.Update(tx, t.key, func(r *clusterRecord) error { return apply(&r.Cluster.Tags) })
 		case "nodegroup":
 			return nodegroups.Update(tx, t.key, func(r *nodegroupRecord) error { return apply(&r.Nodegroup.Tags) })
+		case "fargateprofile":
+			return fargateProfiles.Update(tx, t.key, func(r *fargateProfileRecord) error { return apply(&r.Profile.Tags) })
+		case "addon":
+			return addonRecords.Update(tx, t.key, func(r *addonRecord) error { return apply(&r.Addon.Tags) })
 		case "podidentityassociation":
 			return podIdentities.Update(tx, t.key, func(r *podIdentityRecord) error { return apply(&r.Association.Tags) })
 		default:
@@ -125,6 +135,20 @@ func (s *Service) tagged(ctx context.Context, r store.Reader, resource string) (
 			if *i.Value.Nodegroup.NodegroupArn == resource {
 				return taggedResource{kind, i.Key}, nil
 			}
+		}
+	case "fargateprofile":
+		items, err := fargateProfiles.List(r, allBelow(key))
+		if err != nil {
+			return taggedResource{}, err
+		}
+		for _, i := range items {
+			if *i.Value.Profile.FargateProfileArn == resource {
+				return taggedResource{kind, i.Key}, nil
+			}
+		}
+	case "addon":
+		if key, _, ok := addonByARN(r, a.Account, a.Region, resource); ok {
+			return taggedResource{kind, key}, nil
 		}
 	case "access-entry":
 		items, err := accessEntries.List(r, allBelow(key))

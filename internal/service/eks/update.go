@@ -33,13 +33,13 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateI
 		return nil, errMissing("updateId")
 	}
 	up, err := updates.Get(s.store, below(key, *in.UpdateId))
-	if err != nil || up.Nodegroup != text(in.NodegroupName) {
+	if err != nil || up.Nodegroup != text(in.NodegroupName) || up.Addon != text(in.AddonName) {
 		return nil, errNoUpdate(*in.UpdateId)
 	}
 	return &awseks.DescribeUpdateOutput{Update: &up.Update}, nil
 }
 
-// ListUpdates returns the IDs of the updates of a cluster, or of a node group.
+// ListUpdates returns the IDs of the updates of a cluster, a node group or an add-on.
 func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) (*awseks.ListUpdatesOutput, error) {
 	key, _, err := s.cluster(ctx, in.Name)
 	if err != nil {
@@ -50,13 +50,18 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 			return nil, errNoNodegroup(key.ID, *in.NodegroupName)
 		}
 	}
+	if in.AddonName != nil {
+		if _, err := addonRecords.Get(s.store, below(key, *in.AddonName)); err != nil {
+			return nil, errNoAddon(key.ID, *in.AddonName)
+		}
+	}
 	items, err := updates.List(s.store, allBelow(key))
 	if err != nil {
 		return nil, err
 	}
 	var of []store.Item[updateRecord]
 	for _, i := range items {
-		if i.Value.Nodegroup == text(in.NodegroupName) {
+		if i.Value.Nodegroup == text(in.NodegroupName) && i.Value.Addon == text(in.AddonName) {
 			of = append(of, i)
 		}
 	}
@@ -101,7 +106,7 @@ func (s *Service) updateInProgress(r store.Reader, cluster store.Key, nodegroup,
 	}
 	id := "unknown"
 	for _, i := range items {
-		if i.Value.Nodegroup == nodegroup && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {
+		if i.Value.Nodegroup == nodegroup && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {
 			id = *i.Value.Update.Id
 		}
 	}

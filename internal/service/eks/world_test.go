@@ -17,6 +17,8 @@ import (
 	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes/fake"
+	k8sclock "k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -40,11 +42,34 @@ type world struct {
 	scaling *autoscaling.Service
 	asg     *awsautoscaling.Client
 	timing  clock.Timing
-	quotas  eks.Quotas
+	// fake is the clock of the services, nil for the real one. It goes on while a
+	// test waits.
+	fake   *clocktesting.FakeClock
+	pace   time.Duration // how far it goes on whenever a test looks
+	quotas eks.Quotas
+	// fargateRole is called for Fargate's service-linked role; nil: nobody is.
+	fargateRole func(ctx context.Context, account string) error
 	// principals says who signed with an access key; set before a login.
 	principals map[string]awsapi.Principal
 
 	stop func()
+}
+
+// withClock gives the services a clock that goes on whenever a test looks.
+func withClock(w *world) {
+	w.fake, w.pace = clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), time.Second
+}
+
+// eventually is testkit.Eventually, in which the world's clock goes on.
+func (w *world) eventually(check func() error) {
+	w.Helper()
+	testkit.Eventually(w, 40*time.Second, func() error {
+		err := check()
+		if err != nil && w.fake != nil {
+			w.fake.Step(w.pace)
+		}
+		return err
+	})
 }
 
 func newWorld(t testing.TB, options ...func(*world)) *world {
@@ -76,12 +101,16 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 func (w *world) newService(st *store.Store) *eks.Service {
 	w.Helper()
 	w.ec2.store = st
-	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Log: slog.New(slog.DiscardHandler)})
+	var c k8sclock.WithTicker = k8sclock.RealClock{}
+	if w.fake != nil {
+		c = w.fake
+	}
+	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: slog.New(slog.DiscardHandler)})
 	svc, err := eks.New(eks.Config{
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
-		EndpointURL: "http://127.0.0.1:4566",
-		NewClient:   w.planes.client, Timing: w.timing, Quotas: w.quotas, Log: slog.New(slog.DiscardHandler),
+		EndpointURL: "http://127.0.0.1:4566", EnsureFargateRole: w.fargateRole,
+		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -156,7 +185,7 @@ func (w *world) cluster(name string, mode ekstypes.AuthenticationMode) *ekstypes
 func (w *world) waitCluster(name string, status ekstypes.ClusterStatus) *ekstypes.Cluster {
 	w.Helper()
 	var c *ekstypes.Cluster
-	testkit.Eventually(w, 20*time.Second, func() error {
+	w.eventually(func() error {
 		out, err := w.client.DescribeCluster(w.Context(), &awseks.DescribeClusterInput{Name: &name})
 		if err != nil {
 			return err
@@ -191,7 +220,7 @@ func (w *world) nodegroupInput(cluster, name string, size int32) *awseks.CreateN
 func (w *world) waitNodegroup(cluster, name string, status ekstypes.NodegroupStatus) *ekstypes.Nodegroup {
 	w.Helper()
 	var g *ekstypes.Nodegroup
-	testkit.Eventually(w, 40*time.Second, func() error {
+	w.eventually(func() error {
 		out, err := w.client.DescribeNodegroup(w.Context(), &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
 		if err != nil {
 			return err
@@ -207,7 +236,7 @@ func (w *world) waitNodegroup(cluster, name string, status ekstypes.NodegroupSta
 
 func (w *world) waitNodegroupGone(cluster, name string) {
 	w.Helper()
-	testkit.Eventually(w, 40*time.Second, func() error {
+	w.eventually(func() error {
 		_, err := w.client.DescribeNodegroup(w.Context(), &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
 		if isCode(err, "ResourceNotFoundException") {
 			return nil

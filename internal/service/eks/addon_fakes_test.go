@@ -1,0 +1,195 @@
+package eks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// fakeObjects are the objects of one cluster with, as far as tests need it, the
+// field ownership of server-side apply.
+type fakeObjects struct {
+	mu   sync.Mutex
+	byID map[string]*unstructured.Unstructured
+	// foreign are fields that another manager owns, by object and dotted path.
+	foreign map[string]map[string]any
+	// refused are objects that admission does not let in, and why.
+	refused map[string]error
+	// short are workloads whose pods do not start.
+	short map[string]bool
+	// finalized are objects that stay when they are deleted, with how often they were.
+	finalized map[string]int
+	// read counts the reads.
+	read int
+	// silent is what reading answers while it is not nil.
+	silent error
+}
+
+// objects returns the objects of the only control plane.
+func (p *fakePlanes) objects(rc *rest.Config) (eks.Objects, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.objectsOf == nil {
+		p.objectsOf = map[string]*fakeObjects{}
+	}
+	o, ok := p.objectsOf[rc.Host]
+	if !ok {
+		o = &fakeObjects{byID: map[string]*unstructured.Unstructured{}, foreign: map[string]map[string]any{}, refused: map[string]error{}, short: map[string]bool{}}
+		p.objectsOf[rc.Host] = o
+	}
+	return o, nil
+}
+
+func (w *world) objects() *fakeObjects {
+	pl, _ := w.planes.only()
+	o, err := w.planes.objects(&rest.Config{Host: pl.ID})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return o.(*fakeObjects)
+}
+
+func objectID(o *unstructured.Unstructured) string {
+	return strings.TrimPrefix(o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName(), "/")
+}
+
+func (f *fakeObjects) Apply(_ context.Context, o *unstructured.Unstructured, how eks.ApplyOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := objectID(o)
+	if err := f.refused[id]; err != nil {
+		return err
+	}
+	o = o.DeepCopy()
+	var causes []metav1.StatusCause
+	for path, theirs := range f.foreign[id] {
+		ours, ok, err := unstructured.NestedFieldNoCopy(o.Object, strings.Split(path, ".")...)
+		switch {
+		case err != nil:
+			return err
+		case ok && !reflect.DeepEqual(ours, theirs) && !how.Force:
+			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Field: "." + path, Message: `conflict with "kubectl-edit" using v1`})
+		case ok && how.Force && !how.DryRun:
+			delete(f.foreign[id], path)
+		default:
+			if err := unstructured.SetNestedField(o.Object, theirs, strings.Split(path, ".")...); err != nil {
+				return err
+			}
+		}
+	}
+	if causes != nil {
+		return apierrors.NewApplyConflict(causes, fmt.Sprintf("Apply failed with %d conflict: %s", len(causes), causes[0].Message))
+	}
+	if !how.DryRun {
+		f.byID[id] = o
+	}
+	return nil
+}
+
+// roll gives a workload the status of one whose pods run, or do not.
+func (f *fakeObjects) roll(o *unstructured.Unstructured) error {
+	n, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if err != nil {
+		return err
+	}
+	if !found {
+		n = 1
+	}
+	running := n
+	if f.short[objectID(o)] {
+		running = 0
+	}
+	return unstructured.SetNestedMap(o.Object, map[string]any{
+		"desiredNumberScheduled": n, "numberReady": running, "updatedNumberScheduled": n, "readyReplicas": running, "updatedReplicas": n,
+	}, "status")
+}
+
+// stop says whether the pods of a workload are missing.
+func (f *fakeObjects) stop(id string, missing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short[id] = missing
+}
+
+func (f *fakeObjects) refuse(id string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused[id] = err
+}
+
+func (f *fakeObjects) Get(_ context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read++
+	if f.silent != nil {
+		return nil, f.silent
+	}
+	if got, ok := f.byID[objectID(o)]; ok {
+		got = got.DeepCopy()
+		return got, f.roll(got)
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: o.GetKind()}, o.GetName())
+}
+
+func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := objectID(o)
+	if _, stays := f.finalized[id]; stays {
+		f.finalized[id]++
+		return nil
+	}
+	delete(f.byID, id)
+	return nil
+}
+
+func (f *fakeObjects) ids() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.byID))
+}
+
+// edit changes a field as somebody with kubectl does.
+func (f *fakeObjects) edit(id, path string, value any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, ok := f.byID[id]
+	if !ok {
+		return errors.New("no " + id)
+	}
+	if f.foreign[id] == nil {
+		f.foreign[id] = map[string]any{}
+	}
+	f.foreign[id][path] = value
+	return unstructured.SetNestedField(o.Object, value, strings.Split(path, ".")...)
+}
+
+func (f *fakeObjects) field(id, path string) any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, ok := f.byID[id]
+	if !ok {
+		return nil
+	}
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, strings.Split(path, ".")...)
+	return v
+}
+
+// forbidden is what a validating webhook's refusal looks like.
+func forbidden(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}}
+}

@@ -1,0 +1,101 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The health of an add-on. Codes are of
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html
+
+func addonIssue(code ekstypes.AddonIssueCode, message string) *ekstypes.AddonIssue {
+	return &ekstypes.AddonIssue{Code: code, Message: &message, ResourceIds: []string{}}
+}
+
+// [seen] terraform-aws-modules/terraform-aws-eks#3003
+func insufficientReplicas() *ekstypes.AddonIssue {
+	return addonIssue(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The add-on is unhealthy because it doesn't have the desired number of replicas.")
+}
+
+// applyIssue returns the issue of an apply that will not succeed, nil for others.
+func applyIssue(err error) *ekstypes.AddonIssue {
+	var conflict *conflictError
+	switch {
+	case errors.As(err, &conflict):
+		return addonIssue(ekstypes.AddonIssueCodeConfigurationConflict, conflict.Error())
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		// EKS may do everything: what is forbidden, admission forbids. The text is the API server's.
+		return addonIssue(ekstypes.AddonIssueCodeAdmissionRequestDenied, reason(err))
+	}
+	return nil
+}
+
+// reason is the API server's own text of an error.
+func reason(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
+
+// updateErrorOf is an issue as the error of an update.
+func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
+	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds}
+	switch i.Code {
+	case ekstypes.AddonIssueCodeInternalFailure:
+		d.ErrorCode = ekstypes.ErrorCodeUnknown
+	}
+	return d
+}
+
+// addonHealth returns what is wrong with workloads, nil if nothing is.
+func addonHealth(ctx context.Context, in Objects, workloads []*unstructured.Unstructured) (*ekstypes.AddonIssue, error) {
+	var missing []string
+	short := false
+	for _, o := range workloads {
+		got, err := in.Get(ctx, o)
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, strings.ToLower(o.GetKind())+"/"+o.GetName())
+		case err != nil:
+			return nil, fmt.Errorf("reading %s: %w", describeObject(o), err)
+		default:
+			short = short || !rolledOut(got)
+		}
+	}
+	switch {
+	case len(missing) > 0: // the text is from memory
+		return addonIssue(ekstypes.AddonIssueCodeK8sResourceNotFound, "The add-on is unhealthy because these resources are not found: "+strings.Join(missing, ", ")), nil
+	case short:
+		return insufficientReplicas(), nil
+	}
+	return nil, nil
+}
+
+// rolledOut reports whether a workload has all the pods it should have. A
+// DaemonSet of a cluster without nodes should have none.
+func rolledOut(o *unstructured.Unstructured) bool {
+	number := func(fields ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(o.Object, fields...) // 0 if it is not there
+		return n
+	}
+	if number("status", "observedGeneration") < o.GetGeneration() {
+		return false
+	}
+	if o.GetKind() == "DaemonSet" {
+		want := number("status", "desiredNumberScheduled")
+		return number("status", "numberReady") >= want && number("status", "updatedNumberScheduled") >= want
+	}
+	want, ok, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if !ok {
+		want = 1
+	}
+	return number("status", "readyReplicas") >= want && number("status", "updatedReplicas") >= want
+}

@@ -1,0 +1,312 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// addonTimeout is after how long an add-on that cannot be applied has failed, and
+	// one is removed whose objects cannot be.
+	addonTimeout = 15 * time.Minute
+	// addonStep is how often an add-on is looked at whose pods are awaited, at
+	// first; addonLook, one that is as it should be, or has long not been.
+	addonStep = 200 * time.Millisecond
+	addonLook = 5 * time.Second
+)
+
+// An addonWork is one look at an add-on.
+//
+//	CREATING → ACTIVE ⇄ DEGRADED, both ⇄ UPDATING; all → DELETING → gone
+//	   └→ CREATE_FAILED, UPDATE_FAILED: until they are updated
+type addonWork struct {
+	s       *Service
+	key     store.Key
+	rec     addonRecord
+	a       *addons.AddOn
+	cluster addons.Cluster
+	objects Objects
+}
+
+// reconcileAddon brings one add-on a step nearer to what its record says.
+func (s *Service) reconcileAddon(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := addonRecords.Get(s.store, key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	cluster, err := clusters.Get(s.store, clusterOf(key))
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	if usable(cluster) != nil {
+		return 0, nil // what a cluster has goes with it
+	}
+	a, ok := addons.Lookup(*rec.Addon.AddonName)
+	if !ok {
+		return 0, fmt.Errorf("add-on %s is not in the catalogue", *rec.Addon.AddonName)
+	}
+	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
+	if err != nil {
+		return 0, err
+	}
+	w := &addonWork{s: s, key: key, rec: rec, a: a, cluster: addonCluster(key, cluster, cluster.Plane), objects: ses.objects}
+	switch rec.Addon.Status {
+	case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating:
+		return w.apply(ctx)
+	case ekstypes.AddonStatusActive, ekstypes.AddonStatusDegraded:
+		return w.look(ctx)
+	case ekstypes.AddonStatusDeleting:
+		return w.remove(ctx)
+	}
+	return 0, nil
+}
+
+// wanted is what the add-on is or becomes.
+func (w *addonWork) wanted() addonSpec {
+	if w.rec.Next != nil {
+		return *w.rec.Next
+	}
+	return w.rec.spec()
+}
+
+// apply applies the objects of a new or changing add-on, and waits for its pods.
+func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
+	if !w.rec.Applied {
+		objects, err := addonObjects(w.a, w.wanted(), w.cluster)
+		if err != nil {
+			return 0, w.fail(ctx, addonIssue(ekstypes.AddonIssueCodeInternalFailure, err.Error()))
+		}
+		updating := w.rec.Addon.Status == ekstypes.AddonStatusUpdating
+		if err := applyAddon(ctx, w.objects, objects, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
+			issue := applyIssue(err)
+			if issue == nil && ctx.Err() == nil && w.s.clock.Since(w.rec.Since) > addonTimeout {
+				issue = addonIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
+			}
+			if issue == nil {
+				return 0, err
+			}
+			return 0, w.fail(ctx, issue)
+		}
+		return 0, w.change(ctx, func(r *addonRecord) {
+			r.set(w.wanted())
+			r.Next, r.Applied = nil, true
+		}, nil)
+	}
+	issue, err := addonHealth(ctx, w.objects, w.a.Workloads())
+	age := w.s.clock.Since(w.rec.Since)
+	if err != nil {
+		if ctx.Err() != nil || age <= addonTimeout {
+			return 0, err
+		}
+		// What was applied may well run: it is ACTIVE when it is seen to.
+		issue = addonIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
+	}
+	switch {
+	case issue == nil && age < w.s.cfg.Timing.AddonApplying:
+		return w.s.cfg.Timing.AddonApplying - age, nil
+	case issue == nil:
+		return addonLook, w.finish(ctx, nil)
+	case age < w.s.cfg.Timing.AddonUnhealthy:
+		return w.pace(w.rec.Since), nil
+	}
+	return addonStep, w.finish(ctx, issue)
+}
+
+// touch notes, before anything is applied, that from now on what there is is the
+// add-on's.
+func (w *addonWork) touch(ctx context.Context) error {
+	if !w.rec.Untouched {
+		return nil
+	}
+	return addonRecords.UpdateOne(ctx, w.s.store, w.key, func(r *addonRecord) error {
+		if !w.current(r) {
+			return errAddonChanged
+		}
+		r.Untouched = false
+		return nil
+	})
+}
+
+// errAddonChanged makes reconcileAddon begin again.
+var errAddonChanged = errors.New("the add-on was changed meanwhile")
+
+// current reports whether r is the record that was read: not another one by now, nor in
+// another state.
+func (w *addonWork) current(r *addonRecord) bool {
+	return *r.Addon.AddonArn == *w.rec.Addon.AddonArn && r.Addon.Status == w.rec.Addon.Status && r.UpdateID == w.rec.UpdateID
+}
+
+// pace is when to look again at what has been awaited since then: the longer it has
+// been, the later.
+func (w *addonWork) pace(since time.Time) time.Duration {
+	return min(max(w.s.clock.Since(since)/10, addonStep), addonLook)
+}
+
+// finish ends creating or updating: ACTIVE, or DEGRADED with an issue. What was
+// applied stays, also where the update has failed.
+func (w *addonWork) finish(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	return w.change(ctx, func(r *addonRecord) {
+		if issue == nil {
+			r.enter(ekstypes.AddonStatusActive, w.s.clock.Now())
+		} else {
+			r.enter(ekstypes.AddonStatusDegraded, w.s.clock.Now(), *issue)
+		}
+	}, func(u *ekstypes.Update) {
+		u.Status = ekstypes.UpdateStatusSuccessful
+		if issue != nil {
+			u.Status, u.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{updateErrorOf(issue)}
+		}
+	})
+}
+
+// fail ends creating or updating without anything changed.
+func (w *addonWork) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	w.s.log.Info("add-on cannot be applied", "addon", w.key.String(), "code", issue.Code, "why", *issue.Message)
+	return w.change(ctx, func(r *addonRecord) {
+		st := ekstypes.AddonStatusCreateFailed
+		if r.Addon.Status == ekstypes.AddonStatusUpdating {
+			st = ekstypes.AddonStatusUpdateFailed
+		}
+		r.Next = nil
+		r.enter(st, w.s.clock.Now(), *issue)
+	}, func(u *ekstypes.Update) {
+		u.Status, u.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{updateErrorOf(issue)}
+	})
+}
+
+// look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
+func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
+	issue, err := addonHealth(ctx, w.objects, w.a.Workloads())
+	if err != nil {
+		w.s.log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
+		return addonLook, nil // the cluster's trouble, not the add-on's
+	}
+	active := w.rec.Addon.Status == ekstypes.AddonStatusActive
+	switch {
+	case issue == nil && active:
+		if w.rec.Ailing.IsZero() {
+			return addonLook, nil
+		}
+		return addonLook, w.change(ctx, func(r *addonRecord) { r.Ailing = time.Time{} }, nil)
+	case issue == nil:
+		return addonLook, w.change(ctx, func(r *addonRecord) { r.enter(ekstypes.AddonStatusActive, w.s.clock.Now()) }, nil)
+	case !active:
+		return w.pace(w.rec.Since), nil
+	case w.rec.Ailing.IsZero():
+		return addonStep, w.change(ctx, func(r *addonRecord) { r.Ailing = w.s.clock.Now() }, nil)
+	case w.s.clock.Since(w.rec.Ailing) < w.s.cfg.Timing.AddonUnhealthy:
+		return w.pace(w.rec.Ailing), nil
+	}
+	return addonStep, w.change(ctx, func(r *addonRecord) { r.enter(ekstypes.AddonStatusDegraded, w.s.clock.Now(), *issue) }, nil)
+}
+
+// remove removes what a DELETING add-on has and then its record. With preserve its
+// objects stay, and its roles, as if they had never been the add-on's; those of an
+// add-on that never got to apply any are not its own.
+func (w *addonWork) remove(ctx context.Context) (time.Duration, error) {
+	if !w.rec.Preserve && !w.rec.Untouched {
+		gone, err := w.removeObjects(ctx)
+		switch {
+		case err == nil && gone:
+		case w.s.clock.Since(w.rec.Since) < addonTimeout:
+			return w.pace(w.rec.Since), err
+		default:
+			w.s.log.Warn("an add-on leaves objects behind", "addon", w.key.String(), "err", err)
+		}
+	}
+	cluster := clusterOf(w.key)
+	return 0, w.s.store.Update(ctx, func(tx *store.Tx) error {
+		r, err := addonRecords.Get(tx, w.key)
+		if err != nil || *r.Addon.AddonArn != *w.rec.Addon.AddonArn {
+			return ignoreNotFound(err)
+		}
+		owned, err := ownedBy(tx, cluster, *r.Addon.AddonArn)
+		if err != nil {
+			return err
+		}
+		for _, o := range owned {
+			if !w.rec.Preserve {
+				podIdentities.Delete(tx, o.Key)
+			} else if err := podIdentities.Update(tx, o.Key, func(p *podIdentityRecord) error { p.Association.OwnerArn = nil; return nil }); err != nil {
+				return err
+			}
+		}
+		if err := w.endUpdate(tx, func(u *ekstypes.Update) { u.Status = ekstypes.UpdateStatusCancelled }); err != nil {
+			return err
+		}
+		addonRecords.Delete(tx, w.key)
+		return nil
+	})
+}
+
+// removeObjects removes the add-on's objects; gone says that none is left: what has
+// finalizers, such as a CustomResourceDefinition, ends later.
+func (w *addonWork) removeObjects(ctx context.Context) (gone bool, err error) {
+	objects, err := addonObjects(w.a, w.rec.spec(), w.cluster)
+	if err != nil {
+		return false, err
+	}
+	var left atomic.Bool
+	err = each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+		if err := w.objects.Delete(ctx, o); err != nil {
+			return fmt.Errorf("removing %s: %w", describeObject(o), err)
+		}
+		_, err := w.objects.Get(ctx, o)
+		switch {
+		case err == nil:
+			left.Store(true)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading %s: %w", describeObject(o), err)
+		}
+		return nil
+	})
+	return !left.Load(), err
+}
+
+// change changes the record that was read, and the update in progress with it.
+func (w *addonWork) change(ctx context.Context, fn func(*addonRecord), update func(*ekstypes.Update)) error {
+	err := w.s.store.Update(ctx, func(tx *store.Tx) error {
+		r, err := addonRecords.Get(tx, w.key)
+		if err != nil {
+			return err
+		}
+		if !w.current(&r) {
+			return nil
+		}
+		if update != nil {
+			if err := w.endUpdate(tx, update); err != nil {
+				return err
+			}
+		}
+		return addonRecords.Update(tx, w.key, func(r *addonRecord) error {
+			fn(r)
+			if update != nil {
+				r.UpdateID = ""
+			}
+			return nil
+		})
+	})
+	return ignoreNotFound(err)
+}
+
+// endUpdate changes the add-on's update in progress, if there is one.
+func (w *addonWork) endUpdate(tx *store.Tx, fn func(*ekstypes.Update)) error {
+	if w.rec.UpdateID == "" {
+		return nil
+	}
+	err := updates.Update(tx, below(clusterOf(w.key), w.rec.UpdateID), func(u *updateRecord) error { fn(&u.Update); return nil })
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}

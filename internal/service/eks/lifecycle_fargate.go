@@ -1,0 +1,261 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// fargateDrainStep is how often the pods of a DELETING profile are looked at.
+const fargateDrainStep = 200 * time.Millisecond
+
+// fargatePlaneWait is how long a control plane may take over what a profile's
+// reconciliation asks of it.
+const fargatePlaneWait = 10 * time.Second
+
+// reconcileFargateProfile brings one Fargate profile a step nearer to what its
+// record says.
+func (s *Service) reconcileFargateProfile(ctx context.Context, key store.Key) (time.Duration, error) {
+	p, err := fargateProfiles.Get(s.store, key)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	cluster, err := clusters.Get(s.store, clusterOf(key))
+	if err != nil {
+		return 0, ignoreNotFound(err) // reset; nothing to do it with
+	}
+	switch p.Profile.Status {
+	case ekstypes.FargateProfileStatusCreating:
+		if err := s.letFargateIn(ctx, key, &p, &cluster); err != nil {
+			return s.fargateTrouble(ctx, key, &p, err)
+		}
+		return s.createFargateProfile(ctx, key, &p)
+	case ekstypes.FargateProfileStatusDeleting:
+		return s.removeFargateProfile(ctx, key, &p, &cluster)
+	}
+	return 0, nil
+}
+
+// letFargateIn lets a profile's machines into its cluster, where access entries do not.
+func (s *Service) letFargateIn(ctx context.Context, key store.Key, p *fargateProfileRecord, cluster *clusterRecord) error {
+	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
+	if err != nil || cluster.usesAPI() {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fargatePlaneWait)
+	defer cancel()
+	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
+		return withFargateRole(data, arnWithoutPath(p.Role.ARN))
+	})
+}
+
+// An unreadableAuthError says that what is in aws-auth is not what belongs there.
+type unreadableAuthError struct{ error }
+
+func (e *unreadableAuthError) Unwrap() error { return e.error }
+
+// fargateTrouble has a profile that cannot be made tried again, or makes it
+// CREATE_FAILED: a CREATING one could not even be deleted, nor its cluster.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_FargateProfileIssue.html
+func (s *Service) fargateTrouble(ctx context.Context, key store.Key, p *fargateProfileRecord, cause error) (time.Duration, error) {
+	if ctx.Err() != nil || s.clock.Since(p.Since) < s.cfg.Timing.FargateProfileTimeout {
+		return 0, cause
+	}
+	issue := ekstypes.FargateProfileIssue{Code: ekstypes.FargateProfileIssueCodeClusterUnreachable, Message: new(cause.Error()), ResourceIds: []string{p.Role.ARN}}
+	var unreadable *unreadableAuthError
+	switch {
+	case errors.As(cause, &unreadable):
+		issue.Code = ekstypes.FargateProfileIssueCodeInternalFailure
+	case apierrors.IsForbidden(cause), apierrors.IsUnauthorized(cause):
+		issue.Code = ekstypes.FargateProfileIssueCodeAccessDenied
+	}
+	s.log.Warn("the Fargate profile failed", "profile", key.String(), "err", cause)
+	return 0, ignoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
+		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
+			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusCreateFailed, s.clock.Now().UTC()
+			now.Profile.Health = &ekstypes.FargateProfileHealth{Issues: []ekstypes.FargateProfileIssue{issue}}
+		}
+		return nil
+	}))
+}
+
+// createFargateProfile makes a profile ACTIVE whose machines are let in.
+func (s *Service) createFargateProfile(ctx context.Context, key store.Key, p *fargateProfileRecord) (time.Duration, error) {
+	if wait := p.Since.Add(s.cfg.Timing.FargateProfileCreating).Sub(s.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, ignoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
+		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
+			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusActive, s.clock.Now().UTC()
+		}
+		return nil
+	}))
+}
+
+// removeFargateProfile deletes the pods of a DELETING profile, then what let their
+// machines into the cluster, then its record. From the moment it is DELETING no new
+// pod gets it.
+func (s *Service) removeFargateProfile(ctx context.Context, key store.Key, p *fargateProfileRecord, cluster *clusterRecord) (time.Duration, error) {
+	patient := s.clock.Since(p.Since) < s.cfg.Timing.NodeDrain // a dead control plane holds up no deletion for ever
+	left := 0
+	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
+	if err == nil {
+		left, err = s.deleteFargatePods(ctx, ses, p.name())
+	}
+	if err != nil && patient {
+		return 0, err
+	}
+	if s.cfg.FargateMachines != nil {
+		n, err := s.cfg.FargateMachines(key.Account, key.Region, clusterOf(key).ID, p.name())
+		if err != nil {
+			return 0, err
+		}
+		left += n
+	}
+	if left > 0 && patient {
+		return fargateDrainStep, nil
+	}
+	if wait := p.Since.Add(s.cfg.Timing.FargateProfileDeleting).Sub(s.clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	heir, err := fargateHeir(s.store, key, p)
+	if err != nil {
+		return 0, err
+	}
+	if heir == nil && cluster.usesConfigMap() && ses != nil {
+		waited, cancel := context.WithTimeout(ctx, fargatePlaneWait)
+		defer cancel()
+		if err := s.editAuth(waited, ses, func(data map[string]string) (map[string]string, bool, error) {
+			return withoutFargateRole(data, arnWithoutPath(p.Role.ARN))
+		}); err != nil && patient {
+			return 0, err
+		}
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		now, err := fargateProfiles.Get(tx, key)
+		if err != nil || now.UUID != p.UUID {
+			return ignoreNotFound(err)
+		}
+		heir, err := fargateHeir(tx, key, p)
+		if err != nil {
+			return err
+		}
+		fargateProfiles.Delete(tx, key)
+		switch {
+		case !now.AccessEntryMade:
+		case heir != nil: // its machines come in by the entry, and it removes it
+			return fargateProfiles.Update(tx, *heir, func(o *fargateProfileRecord) error { o.AccessEntryMade = true; return nil })
+		default:
+			accessEntries.Delete(tx, below(clusterOf(key), now.Role.ARN))
+		}
+		return nil
+	})
+}
+
+// fargateHeir returns another profile of the cluster with the same role; nil: none.
+// Only one profile changes at a time, so all others stay.
+func fargateHeir(r store.Reader, key store.Key, p *fargateProfileRecord) (*store.Key, error) {
+	others, err := fargateProfiles.List(r, allBelow(clusterOf(key)))
+	i := slices.IndexFunc(others, func(o store.Item[fargateProfileRecord]) bool { return o.Key != key && o.Value.Role == p.Role })
+	if i < 0 {
+		return nil, err
+	}
+	return &others[i].Key, nil
+}
+
+// deleteFargatePods deletes what is left of a profile's pods and says how many are.
+func (s *Service) deleteFargatePods(ctx context.Context, ses *session, profile string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, fargatePlaneWait)
+	defer cancel()
+	list, err := ses.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{labelFargateProfile: profile}.String(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("listing the pods of Fargate profile %s: %w", profile, err)
+	}
+	left := 0
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(nodeWorkers)
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.SchedulerName != fargateScheduler { // somebody's label
+			continue
+		}
+		left++
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		g.Go(func() error {
+			err := ses.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			return nil
+		})
+	}
+	return left, g.Wait()
+}
+
+// withFargateRole returns the data of an aws-auth ConfigMap with a pod execution role
+// mapped as EKS maps it: machines of Fargate call themselves by their session's name.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
+func withFargateRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
+	var roles []roleMapping
+	if err := parseYAML(data, "mapRoles", &roles); err != nil {
+		return data, false, &unreadableAuthError{err}
+	}
+	want := roleMapping{
+		RoleARN: roleARN, Username: nodeTypes()[typeFargateLinux].username,
+		Groups: []string{"system:bootstrappers", "system:nodes", "system:node-proxier"},
+	}
+	if slices.ContainsFunc(roles, func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) }) {
+		return data, false, nil
+	}
+	return putRoles(data, append(roles, want))
+}
+
+// withoutFargateRole undoes withFargateRole; what somebody else made of the role
+// stays.
+func withoutFargateRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
+	var roles []roleMapping
+	if err := parseYAML(data, "mapRoles", &roles); err != nil {
+		return data, false, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(roles), func(r roleMapping) bool {
+		return strings.EqualFold(r.RoleARN, roleARN) && r.Username == nodeTypes()[typeFargateLinux].username
+	})
+	if len(kept) == len(roles) {
+		return data, false, nil
+	}
+	return putRoles(data, kept)
+}
+
+// ensureFargateEntries lets the machines of all profiles in by access entries, for a
+// cluster that begins to have them.
+func (s *Service) ensureFargateEntries(tx *store.Tx, cluster store.Key) error {
+	all, err := fargateProfiles.List(tx, allBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		made, err := ensureEntry(tx, cluster, s.accessEntry(cluster, p.Value.Role, typeFargateLinux))
+		if err == nil && made {
+			err = fargateProfiles.Update(tx, p.Key, func(r *fargateProfileRecord) error { r.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

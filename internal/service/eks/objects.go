@@ -1,0 +1,114 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// fieldManager is the name under which EKS changes objects of a cluster.
+// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-field-management.html
+const fieldManager = "eks"
+
+// applyWorkers is how many objects are applied at a time.
+const applyWorkers = 16
+
+// Objects are the objects of any kind in a cluster, as EKS changes them.
+type Objects interface {
+	// Apply makes an object, or changes it by server-side apply. Fields that
+	// another manager has set otherwise are a conflict, an [apierrors.StatusError].
+	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
+	// Get returns an object as it is, by the kind, namespace and name of o.
+	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Delete removes an object and what belongs to it. It is not an error if
+	// there is none.
+	Delete(ctx context.Context, o *unstructured.Unstructured) error
+}
+
+// ApplyOptions say how to apply.
+type ApplyOptions struct {
+	// Force takes over fields that others have set.
+	Force bool
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// dynamicObjects are Objects in an API server.
+type dynamicObjects struct{ client dynamic.Interface }
+
+func newObjects(rc *rest.Config) (Objects, error) {
+	client, err := dynamic.NewForConfig(rc)
+	return dynamicObjects{client}, err
+}
+
+func (d dynamicObjects) resource(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	// The kinds are the catalogue's own: all have a regular plural.
+	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	r := d.client.Resource(plural)
+	if ns := o.GetNamespace(); ns != "" {
+		return r.Namespace(ns)
+	}
+	return r
+}
+
+func (d dynamicObjects) Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error {
+	opts := metav1.ApplyOptions{FieldManager: fieldManager, Force: how.Force}
+	if how.DryRun {
+		opts.DryRun = []string{metav1.DryRunAll}
+	}
+	_, err := d.resource(o).Apply(ctx, o.GetName(), o, opts)
+	return err
+}
+
+func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.resource(o).Get(ctx, o.GetName(), metav1.GetOptions{})
+}
+
+func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	err := d.resource(o).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// isWorkload reports whether an object has pods, which need the others.
+func isWorkload(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "DaemonSet" || o.GetKind() == "Deployment"
+}
+
+// each calls fn for all objects, many at a time: first for those without pods,
+// then for the workloads. It returns every error that fn returned.
+func each(ctx context.Context, objects []*unstructured.Unstructured, fn func(context.Context, *unstructured.Unstructured) error) error {
+	for _, workloads := range []bool{false, true} {
+		errs := make([]error, len(objects))
+		var g errgroup.Group
+		g.SetLimit(applyWorkers)
+		for i, o := range objects {
+			if isWorkload(o) == workloads {
+				g.Go(func() error { errs[i] = fn(ctx, o); return nil })
+			}
+		}
+		_ = g.Wait() // fn's errors are in errs
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describeObject names an object for a message.
+func describeObject(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		return fmt.Sprintf("%s %s", o.GetKind(), o.GetName())
+	}
+	return fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName())
+}
