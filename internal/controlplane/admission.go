@@ -57,9 +57,9 @@ func podIdentityWebhook(url string, ca []byte) []byte {
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &scope},
 			}},
 			FailurePolicy: &ignore, MatchPolicy: &match, SideEffects: &none, ReinvocationPolicy: &again,
-			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: "eks.amazonaws.com/skip-pod-identity-webhook", Operator: metav1.LabelSelectorOpDoesNotExist},
-			}},
+			// Pods labelled eks.amazonaws.com/skip-pod-identity-webhook come here too: the
+			// same call matches Fargate profiles, which EKS has another webhook for.
+			ObjectSelector:          &metav1.LabelSelector{},
 			NamespaceSelector:       &metav1.LabelSelector{},
 			TimeoutSeconds:          new(int32(10)),
 			AdmissionReviewVersions: []string{"v1"},

@@ -27,3 +27,6 @@ const RenewInterval = renewInterval
 
 // WebhookURL is where children send reviews.
 func WebhookURL(m *Manager) string { return m.webhooks.url }
+
+// AskCloud is what a plane is told of its cloud.
+func AskCloud(ctx context.Context, cfg Config, id string) Cloud { return cloud(ctx, cfg, id) }

@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
 const (
@@ -64,6 +66,9 @@ func serveWebhooks(ctx context.Context, cfg Config, known func(id string) bool) 
 	}))
 	mux.Handle("POST "+mutatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
 		mutate(ctx, cfg, id, r)
+	}))
+	mux.Handle("POST "+launch.CloudPath, reviewHandler(known, func(ctx context.Context, id string, c *Cloud) {
+		*c = cloud(ctx, cfg, id)
 	}))
 	w := &webhooks{ca: ca, url: "https://" + l.Addr().String(), done: make(chan struct{})}
 	w.server = &http.Server{

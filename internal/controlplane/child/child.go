@@ -106,6 +106,16 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			return fmt.Errorf("pod identity webhook: %w", err)
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
+		group.Go(func() error {
+			// A cluster without load balancers is better than none.
+			for ctx.Err() == nil {
+				if err := runCloudController(ctx, cfg, api.loopback); err != nil {
+					klog.ErrorS(err, "The cloud's service controller ended")
+				}
+				_ = pause(ctx, cloudRetry)
+			}
+			return nil
+		})
 		tendIdleness(ctx)
 		return nil
 	})

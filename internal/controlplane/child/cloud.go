@@ -1,0 +1,261 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	cloudprovider "k8s.io/cloud-provider"
+	awsprovider "k8s.io/cloud-provider-aws/pkg/providers/v1"
+	"k8s.io/cloud-provider/controllers/service"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/controller-manager/pkg/clientbuilder"
+	"k8s.io/klog/v2"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+const (
+	// cloudRetry is how long to wait after a failure that may pass.
+	cloudRetry = 2 * time.Second
+	// cloudWorkers is how many services are looked at at once; the default of
+	// AWS's cloud controller manager is one.
+	cloudWorkers = 4
+)
+
+// runCloudController runs the service controller of Kubernetes with the AWS cloud
+// provider, as EKS's control plane does, from the first service on that wants a
+// load balancer. Until then it costs one watch that never fires.
+//
+// Both are upstream's own. They find AWS by the environment, as the SDK does, which
+// is this process's: nothing else in it calls AWS.
+func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(loopback), "service-controller"))
+	if err != nil {
+		return err
+	}
+	if err := waitForLoadBalancer(ctx, client); err != nil {
+		return ignoreCanceled(ctx, err)
+	}
+	asker, err := newCloudAsker(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx) // what this run starts does not outlive it
+	defer end()
+	var about launch.Cloud
+	for {
+		// Missing credentials are for upstream's first call to find, which makes an
+		// event of it.
+		if about, err = asker.ask(ctx); err == nil || about.Cluster != "" {
+			break
+		}
+		klog.ErrorS(err, "Asking for the cluster's cloud")
+		if err := pause(ctx, cloudRetry); err != nil {
+			return ignoreCanceled(ctx, err)
+		}
+	}
+	stop, err := asker.serveCredentials(ctx, about)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	cloud, err := cloudprovider.GetCloudProvider(awsprovider.ProviderName, strings.NewReader(cloudConfig(about)))
+	if err != nil {
+		return fmt.Errorf("the AWS cloud provider: %w", err)
+	}
+	cloud.Initialize(clientbuilder.SimpleControllerClientBuilder{ClientConfig: loopback}, ctx.Done())
+	factory := informers.NewSharedInformerFactory(client, 0)
+	if user, ok := cloud.(cloudprovider.InformerUser); ok {
+		user.SetInformers(factory)
+	}
+	controller, err := service.New(cloud, client, factory.Core().V1().Services(), factory.Core().V1().Nodes(), about.Cluster, utilfeature.DefaultFeatureGate)
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	controller.Run(ctx, cloudWorkers, controllers.NewControllerManagerMetrics("service-controller"))
+	return nil
+}
+
+func ignoreCanceled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitForLoadBalancer returns when there is a service of type LoadBalancer, or one
+// that was of it and is still to be cleaned up after.
+func waitForLoadBalancer(ctx context.Context, client kubernetes.Interface) error {
+	// A service that was of another type when this process started, and still has the
+	// finalizer, is in no watch of load balancers: it is only found by listing.
+	all, err := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		s := &all.Items[i]
+		if s.Spec.Type == corev1.ServiceTypeLoadBalancer || servicehelper.HasLBFinalizer(s) {
+			return nil
+		}
+	}
+	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String(), ResourceVersion: all.ResourceVersion}
+	for {
+		found, err := watchFor(ctx, client, only)
+		if found || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // the history is gone, or the API server busy
+			klog.V(2).InfoS("Watching for load balancers", "err", err)
+			only.ResourceVersion = ""
+		}
+		if err := pause(ctx, cloudRetry); err != nil {
+			return err
+		}
+	}
+}
+
+func watchFor(ctx context.Context, client kubernetes.Interface, opts metav1.ListOptions) (bool, error) {
+	w, err := client.CoreV1().Services("").Watch(ctx, opts)
+	if err != nil {
+		return false, err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			return true, nil
+		case watch.Error:
+			return false, errors.New("the watch ended with an error")
+		}
+	}
+	return false, nil // the API server ends watches after a while
+}
+
+// cloudConfig is the provider's configuration: of a control plane that runs outside
+// of the nodes' account.
+func cloudConfig(c launch.Cloud) string {
+	return fmt.Sprintf("[Global]\nRegion=%s\nVPC=%s\nSubnetID=%s\nKubernetesClusterID=%s\n", c.Region, c.VPC, c.Subnet, c.Cluster)
+}
+
+// A cloudAsker asks the daemon for this plane's cloud.
+type cloudAsker struct {
+	client *http.Client
+	url    string
+}
+
+// newCloudAsker returns one that shows the certificate of the plane's webhooks.
+func newCloudAsker(cfg launch.Config) (*cloudAsker, error) {
+	webhook, err := clientcmd.BuildConfigFromFlags("", launch.Files(cfg.Dir).TokenWebhook())
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(webhook.Host)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(webhook)
+	if err != nil {
+		return nil, err
+	}
+	client.Timeout = 10 * time.Second
+	return &cloudAsker{client: client, url: "https://" + u.Host + launch.CloudPath}, nil
+}
+
+// ask returns what the daemon tells; with an error about the credentials, the rest.
+func (a *cloudAsker) ask(ctx context.Context) (launch.Cloud, error) {
+	var out launch.Cloud
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader([]byte("{}")))
+	if err != nil {
+		return out, err
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return out, fmt.Errorf("the daemon answered %s", resp.Status)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, err
+	}
+	if out.Problem != "" {
+		return out, errors.New(out.Problem)
+	}
+	return out, nil
+}
+
+// serveCredentials lets the AWS SDK in this process fetch the cluster role's
+// credentials as in a container, again before they expire, and points it at the
+// daemon. Nobody else knows the token that the answer needs.
+func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (stop func(), err error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	token := rand.Text()
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != token {
+			http.Error(w, `{"code":"AccessDenied","message":"who are you?"}`, http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		now, err := a.ask(r.Context())
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"code": "ClusterRole", "message": err.Error()})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(now.Credentials) // fails when the SDK has gone
+	})}
+	go func() { _ = server.Serve(l) }() // ends by stop
+	for name, value := range map[string]string{
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://" + l.Addr().String() + "/",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN":  token,
+		"AWS_ENDPOINT_URL":                   about.Endpoint,
+		"AWS_REGION":                         about.Region,
+		"AWS_EC2_METADATA_DISABLED":          "true",
+		// The user's own settings are not the control plane's.
+		"AWS_CONFIG_FILE":             os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			server.Close()
+			return nil, err
+		}
+	}
+	return func() { server.Close() }, nil
+}

@@ -1,0 +1,28 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// Cloud is what the cloud provider in a plane's process is told of AWS.
+type Cloud = launch.Cloud
+
+// CloudCredentials are those that it calls AWS with.
+type CloudCredentials = launch.Credentials
+
+var errNoCloud = errors.New("no cloud is connected")
+
+// cloud answers a plane that asks for its cloud.
+func cloud(ctx context.Context, cfg Config, id string) Cloud {
+	if cfg.Cloud == nil {
+		return Cloud{Problem: errNoCloud.Error()}
+	}
+	c, err := cfg.Cloud(ctx, id)
+	if err != nil { // and what is known all the same
+		c.Problem = err.Error()
+	}
+	return c
+}
