@@ -5,9 +5,6 @@ import "errors"
 var (
 	// ErrNotRunning says that no runtime runs the instance.
 	ErrNotRunning = errors.New("instance is not running")
-	// ErrAddressLimit says that an instance has as many network interfaces and
-	// addresses as its type allows.
-	ErrAddressLimit = errors.New("instance type allows no more network interfaces or addresses")
 	// ErrShutdown says that the runtime has ended.
 	ErrShutdown = errors.New("node runtime has shut down")
 )
@@ -33,6 +30,7 @@ const (
 	ByCluster    = "cluster"    // access entries and aws-auth
 	ByKubernetes = "Kubernetes" // its authorizers, admission and rules
 	ByImage      = "image"      // what the AMI has, or has not
+	ByFault      = "fault"      // what is broken on purpose, by drydock fault
 )
 
 // A Refusal is an error as a program on the instance sees it, with the decision

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,26 +83,34 @@ func (l *Lifecycle) Check() {
 	}
 }
 
+// lookAgain is how soon nodes are looked at once more: how often the cloud
+// controller manager does (--node-monitor-period).
+const lookAgain = 5 * time.Second
+
 // Run looks at the nodes whenever asked to, and every Interval, until ctx ends.
 func (l *Lifecycle) Run(ctx context.Context) {
 	timer := l.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
+		wait := l.cfg.Interval
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.poke:
+			// A machine that was just joining when it ended may register after this pass,
+			// or be missing from the cache that it reads.
+			wait = min(wait, lookAgain)
 		case <-timer.C():
 		}
-		began := l.cfg.Clock.Now()
-		wait := l.cfg.Interval
-		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+		listed, err := l.pass(ctx)
+		if err != nil && ctx.Err() == nil {
 			l.cfg.Log.Warn("node lifecycle", "err", err)
-			wait = 5 * time.Second
+			wait = lookAgain
 		}
 		// A large cluster is listed at the price of its size: not more often than
-		// costs a tenth of the time.
-		rest := max(200*time.Millisecond, 10*l.cfg.Clock.Since(began))
+		// costs a tenth of the time, unless that would be seldom. An API server that
+		// has just started takes its time, too.
+		rest := min(max(200*time.Millisecond, 10*listed), lookAgain)
 		timer.Stop()
 		timer.Reset(rest)
 		select {
@@ -112,13 +122,17 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	}
 }
 
-// pass looks at all nodes once.
-func (l *Lifecycle) pass(ctx context.Context) error {
+// pass looks at all nodes once, and says how long it took to list them.
+func (l *Lifecycle) pass(ctx context.Context) (listed time.Duration, err error) {
+	began := l.cfg.Clock.Now()
 	// From the API server's cache: what is not in it yet comes with the next pass.
 	nodes, err := l.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
+		return 0, fmt.Errorf("listing nodes: %w", err)
 	}
+	listed = l.cfg.Clock.Since(began)
+	var g errgroup.Group
+	g.SetLimit(16) // a zone's worth of nodes may go at once
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		if !strings.HasPrefix(n.Spec.ProviderID, "aws://") {
@@ -126,21 +140,29 @@ func (l *Lifecycle) pass(ctx context.Context) error {
 		}
 		state, err := l.cfg.State(ctx, n.Spec.ProviderID)
 		if err != nil {
-			return fmt.Errorf("looking for the instance of node %s: %w", n.Name, err)
+			return listed, errors.Join(fmt.Errorf("looking for the instance of node %s: %w", n.Name, err), g.Wait())
 		}
-		switch state {
-		case InstanceGone:
-			err = l.remove(ctx, n)
-		case InstanceStopped:
-			err = l.taint(ctx, n, true)
-		case InstanceExists:
-			err = l.taint(ctx, n, false)
-		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		g.Go(func() error {
+			err := l.follow(ctx, n, state)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
 			return err
-		}
+		})
 	}
-	return nil
+	return listed, g.Wait()
+}
+
+// follow makes a node what its instance is.
+func (l *Lifecycle) follow(ctx context.Context, n *corev1.Node, state InstanceState) error {
+	switch state {
+	case InstanceGone:
+		return l.remove(ctx, n)
+	case InstanceStopped:
+		return l.taint(ctx, n, true)
+	default:
+		return l.taint(ctx, n, false)
+	}
 }
 
 func (l *Lifecycle) remove(ctx context.Context, n *corev1.Node) error {

@@ -103,3 +103,32 @@ func TestLifecycleFollowsInstances(t *testing.T) {
 		<-done
 	})
 }
+
+// A machine that ends while it registers leaves a node behind that the look at its
+// end did not find.
+func TestLifecycleFindsLateNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		l := node.NewLifecycle(node.LifecycleConfig{Client: client, State: func(context.Context, string) (node.InstanceState, error) {
+			return node.InstanceGone, nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); l.Run(ctx) }()
+		<-time.After(2 * time.Minute)
+		l.Check()
+		synctest.Wait()
+		late := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-late"}}
+		if _, err := client.CoreV1().Nodes().Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(6 * time.Second)
+		synctest.Wait()
+		list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 0 {
+			t.Errorf("%d nodes after six seconds, want none (%v)", len(list.Items), err)
+		}
+		cancel()
+		<-done
+	})
+}

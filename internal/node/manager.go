@@ -91,6 +91,16 @@ func (m *Manager) Info(instanceID string) (Info, bool) {
 	return r.Info(instanceID)
 }
 
+// PodSteps says what holds a pod back on its node, where the runtime knows.
+func (m *Manager) PodSteps(instanceID, namespace, name string) []Step {
+	if r, ok := m.runtimeOf(instanceID).(interface {
+		PodSteps(instanceID, namespace, name string) []Step
+	}); ok {
+		return r.PodSteps(instanceID, namespace, name)
+	}
+	return nil
+}
+
 // Shutdown ends all runtimes and returns when all have ended.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	var (

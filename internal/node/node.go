@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
@@ -104,6 +105,21 @@ type Instance struct {
 	LaunchTime         time.Time
 	// Spot says that the instance was bought on the Spot market.
 	Spot bool
+
+	// Fargate is set for a machine that AWS runs for one pod, and is no instance: ID
+	// is that of its network interface.
+	Fargate *Fargate
+}
+
+// Fargate is what a machine of Fargate is told in place of user data. It boots no image
+// of anybody's, has no CNI plugin, and gives its one pod its own address.
+type Fargate struct {
+	ClusterName string
+	Cluster     ClusterInfo
+	NodeName    string
+	ProviderID  string
+	Labels      map[string]string
+	Taints      []corev1.Taint
 }
 
 // AMIFamily is the operating system of an AMI, by the names that EKS, eksctl and
@@ -147,25 +163,27 @@ type Config struct {
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.
 	DialEndpoint func(ctx context.Context, in Instance, host string, port int) (net.Conn, error)
-	// Call decides a call that a program of the image makes of an AWS API as the
-	// instance's role, by its IAM action: one of the Action… constants. nil allows all.
-	Call func(ctx context.Context, in Instance, action string) error
-	// Connect decides a connection like DialEndpoint, and makes none. nil allows all.
+	// Call decides, at once, a call that a program on the instance makes of an AWS
+	// API. nil allows all.
+	Call func(ctx context.Context, in Instance, c Call) error
+	// Connect decides, at once, a connection like DialEndpoint, and makes none. nil
+	// allows all.
 	Connect func(ctx context.Context, in Instance, host string, port int) error
+	// Patience is how long a program waits for the answer of a host that Call or
+	// Connect says is out of reach.
+	Patience time.Duration
 	// WhyUnauthorized says why the cluster at a host does not know a token; nil, or a
 	// nil answer, says nothing.
 	WhyUnauthorized func(ctx context.Context, in Instance, host, token string) *Decision
 	// ControlPlaneVersion is the Kubernetes version of the cluster at a host, 1.33;
 	// empty, or a nil function: not known.
 	ControlPlaneVersion func(host string) string
-	// PodAddresses gives the addresses that an instance has for pods now, and
-	// AssignPodAddresses attaches a further network interface's worth, as the VPC
-	// CNI plugin does, and gives the new ones. AssignPodAddresses fails with
-	// ErrAddressLimit when the instance type allows no more, and with EC2's error
-	// when the subnet is full or the node's role may not. Releasing them when an
-	// instance ends is EC2's own work. Required.
-	PodAddresses       func(ctx context.Context, instanceID string) ([]netip.Addr, error)
-	AssignPodAddresses func(ctx context.Context, instanceID string) ([]netip.Addr, error)
+	// PodCredentials gives a pod credentials for the token of its service account. nil:
+	// no pod gets any.
+	PodCredentials func(ctx context.Context, in Instance, id PodIdentity) (aws.Credentials, error)
+	// PodNetwork is EC2 for the VPC CNI plugin. Releasing addresses when an instance
+	// ends is EC2's own work. Required.
+	PodNetwork PodNetwork
 	// Step records a step of an instance's life for `drydock why`; nil records
 	// nothing. A step that fails again for the same reason is recorded once.
 	Step func(ctx context.Context, s Step)
@@ -173,6 +191,30 @@ type Config struct {
 	Clock clock.WithTicker
 	// Log is for what concerns Drydock's operator; nil means slog.Default().
 	Log *slog.Logger
+}
+
+// A Call is a call of an AWS API by a program on an instance, as far as policies
+// see it.
+type Call struct {
+	Action string // one of the Action… constants
+	// Credentials sign it; nil: those of the instance's role.
+	Credentials *aws.Credentials
+	// Region and Host are of the endpoint; empty: the service's in the instance's region.
+	Region, Host string
+	// Account owns what is called for; empty: the instance's.
+	Account string
+	// What it is about, as the action needs it.
+	Interface, Attachment, Subnet, Repository, Bucket, Cluster string
+	Tags                                                       map[string]string
+}
+
+// PodIdentity is who a pod is to AWS.
+type PodIdentity struct {
+	Cluster, Namespace, ServiceAccount string
+	// RoleARN is the role of IAM roles for service accounts; empty: EKS Pod Identity
+	// says which it is.
+	RoleARN string
+	Token   string
 }
 
 // A Route is how a connection came about.

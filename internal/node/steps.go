@@ -11,7 +11,10 @@ type Step struct {
 	InstanceID      string
 	// Name is one of the Step… constants.
 	Name string
-	OK   bool
+	// Pod is the pod that the step is of, default/web, and Container its container, if
+	// it is a step of one.
+	Pod, Container string
+	OK             bool
 	// Warning says of a step that went well that it should not have.
 	Warning bool
 	// Cluster is the cluster that the user data names, once known.
@@ -27,8 +30,8 @@ type Step struct {
 const (
 	StepBoot        = "boot"             // the machine is on
 	StepMetadata    = "metadata"         // the instance metadata service answers
-	StepScript      = "script"           // a script in user data
 	StepDescribe    = "describe-cluster" // EKS told endpoint and certificate authority
+	StepScript      = "script"           // a script in user data, which may have asked
 	StepUserData    = "user-data"        // user data read and understood
 	StepName        = "private-dns-name" // EC2 told the node's name
 	StepBootstrap   = "bootstrap"        // the node's configuration is complete
@@ -38,16 +41,25 @@ const (
 	StepIdentity    = "identity"         // the cluster knows the node's role
 	StepRegister    = "register"         // the Node object exists
 	StepVersion     = "version"          // the kubelet suits the control plane
-	StepImage       = "image"            // the image of aws-node, the CNI, is there
+	StepImage       = "image"            // the images of aws-node, the CNI, are there
 	StepNetwork     = "network"          // the CNI has addresses for pods
 	StepReady       = "ready"            // the node is Ready
 	StepStop        = "stop"             // the machine is off
 )
 
+// The steps of a pod's life on its node, of which [Step.Pod] says the pod.
+const (
+	StepPodAdmission = "pod-admission" // the kubelet takes the pod
+	StepPodVolumes   = "pod-volumes"   // what its volumes are made of is there
+	StepPodAddress   = "pod-address"   // the CNI has an address for it
+	StepPodConfig    = "pod-config"    // what its containers' configuration refers to is there
+	StepPodImage     = "pod-image"     // a container's image was pulled
+)
+
 // Steps returns the names of the steps in order.
 func Steps() []string {
 	return []string{
-		StepBoot, StepMetadata, StepScript, StepDescribe, StepUserData, StepName, StepBootstrap, StepCredentials, StepDNS,
+		StepBoot, StepMetadata, StepDescribe, StepScript, StepUserData, StepName, StepBootstrap, StepCredentials, StepDNS,
 		StepEndpoint, StepIdentity, StepRegister, StepVersion, StepImage, StepNetwork, StepReady, StepStop,
 	}
 }
@@ -70,19 +82,15 @@ const (
 	ActionCreateInterface    = "ec2:CreateNetworkInterface"
 	ActionAttachInterface    = "ec2:AttachNetworkInterface"
 	ActionAssignAddresses    = "ec2:AssignPrivateIpAddresses"
+	ActionUnassignAddresses  = "ec2:UnassignPrivateIpAddresses"
+	ActionDescribeSubnets    = "ec2:DescribeSubnets"
+	ActionDetachInterface    = "ec2:DetachNetworkInterface"
+	ActionDeleteInterface    = "ec2:DeleteNetworkInterface"
+	ActionModifyInterface    = "ec2:ModifyNetworkInterfaceAttribute"
+	ActionCreateTags         = "ec2:CreateTags"
+	ActionGetObject          = "s3:GetObject" // by a URL that ECR has signed
+	ActionAssumeForPod       = "eks-auth:AssumeRoleForPodIdentity"
 	ActionGetToken           = "ecr:GetAuthorizationToken"
 	ActionGetImage           = "ecr:BatchGetImage"
 	ActionGetLayer           = "ecr:GetDownloadUrlForLayer"
-)
-
-// Registry is the account of the registry of EKS's add-on images.
-//
-// AWS deviation: a few regions have another one.
-// https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
-const Registry = "602401143452"
-
-// CNIRepository and CNITag are the image of aws-node, the VPC CNI plugin.
-const (
-	CNIRepository = "amazon-k8s-cni"
-	CNITag        = "v1.20.4-eksbuild.2"
 )

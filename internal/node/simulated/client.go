@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -246,6 +247,18 @@ func (c *client) do(ctx context.Context, verb, path string, query url.Values, bo
 		c.identity.reject()
 	}
 	return err
+}
+
+// getAs reads an object as JSON with another token than the node's.
+func (c *client) getAs(ctx context.Context, token, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	raw, err := c.rest.Verb(http.MethodGet).AbsPath(path).MaxRetries(0).SetHeader("Authorization", "Bearer "+token).
+		SetHeader("Accept", "application/json").WarningHandlerWithContext(rest.NoWarnings{}).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // watchPods follows the node's pods from a resource version and calls handle for

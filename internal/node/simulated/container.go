@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
 type containerState int8
@@ -59,11 +60,18 @@ type container struct {
 	restart   corev1.RestartPolicy
 	rules     []corev1.ContainerRestartRule
 	resources corev1.ResourceRequirements
+	policy    corev1.PullPolicy
+	pull      pull
+	refs      []ref
+	configErr error // why it was not made
 
 	// plan of the simulation
 	exits     bool
 	exitAfter time.Duration
 	exitCode  int32
+
+	// unready says that the readiness probe fails.
+	unready bool
 
 	state    containerState
 	reason   string // why waiting, or how terminated
@@ -80,7 +88,7 @@ type container struct {
 }
 
 func newContainer(spec *corev1.Container, kind containerKind, podPolicy corev1.RestartPolicy) container {
-	c := container{kind: kind, name: spec.Name, image: spec.Image, restart: podPolicy, resources: spec.Resources}
+	c := container{kind: kind, name: spec.Name, image: spec.Image, policy: spec.ImagePullPolicy, restart: podPolicy, resources: spec.Resources, refs: environment(spec)}
 	if kind == initContainer && podPolicy == corev1.RestartPolicyAlways {
 		// A failed init container of a pod that restarts is tried again, not one that
 		// succeeded.
@@ -130,6 +138,7 @@ func (c *container) start(uid string, now time.Time) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", uid, c.name, c.restarts))
 	c.id = hex.EncodeToString(sum[:])
 	c.state, c.reason, c.message, c.code = running, "", "", 0
+	c.unready, c.pull, c.configErr = false, pull{}, nil
 	c.started, c.finished, c.until = now, time.Time{}, time.Time{}
 	if c.exits {
 		c.until = now.Add(c.exitAfter)
@@ -219,7 +228,7 @@ func (c *container) status() corev1.ContainerStatus {
 	image, digest, _ := resolveImage(c.image)
 	st := corev1.ContainerStatus{
 		Name: c.name, Image: c.image, RestartCount: c.restarts,
-		Ready:   c.state == running && c.kind != initContainer,
+		Ready:   c.state == running && !c.unready && c.kind != initContainer,
 		Started: ptr(c.state == running),
 	}
 	if c.last != nil {
@@ -247,19 +256,13 @@ func (c *container) status() corev1.ContainerStatus {
 	return st
 }
 
-// resolveImage returns an image's full name and an image ID. Nothing is pulled:
-// the digest of an image named by tag is made up from its name.
-func resolveImage(image string) (name, id string, err error) {
-	named, err := reference.ParseNormalizedNamed(image)
+// resolveImage returns an image's full name and an image ID.
+func resolveImage(name string) (full, id string, err error) {
+	n, err := image.Parse(name)
 	if err != nil {
-		return image, "", fmt.Errorf("Failed to apply default image tag %q: couldn't parse image name %q: %w", image, image, err) //nolint:staticcheck // the kubelet's text
+		return name, "", err
 	}
-	named = reference.TagNameOnly(named)
-	if d, ok := named.(reference.Digested); ok {
-		return named.String(), reference.TrimNamed(named).String() + "@" + d.Digest().String(), nil
-	}
-	sum := sha256.Sum256([]byte(named.String()))
-	return named.String(), reference.TrimNamed(named).String() + "@sha256:" + hex.EncodeToString(sum[:]), nil
+	return n.Full, n.ID, nil
 }
 
 func ptr[T any](v T) *T { return &v }

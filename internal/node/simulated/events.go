@@ -31,8 +31,8 @@ type queuedEvent struct {
 }
 
 type warning struct {
-	uid               types.UID
-	reason, container string
+	uid                        types.UID
+	reason, container, message string
 }
 
 type warned struct {
@@ -86,7 +86,7 @@ func (q *eventQueue) emit(ctx context.Context, k *kubelet) bool {
 }
 
 func (q *eventQueue) write(ctx context.Context, k *kubelet, e queuedEvent) error {
-	key := warning{e.object.UID, e.reason, e.container}
+	key := warning{e.object.UID, e.reason, e.container, e.message}
 	at := metav1.NewTime(e.at)
 	if w := q.warned[key]; w != nil && e.kind == corev1.EventTypeWarning {
 		w.count++

@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,7 +65,14 @@ type fakeAPI struct {
 	// refuse, when set, may answer a request with an error.
 	refuse func(verb, path string) *apierrors.StatusError
 	tokens []string
+	// daemons are the pods that every node gets.
+	daemons func() []*corev1.Pod
+	// custom are objects of other kinds, by path, for holders of podToken.
+	custom map[string]string
 }
+
+// podToken is the token of every service account; its end is its audience.
+const podToken = "token-of-a-pod:"
 
 type watcher struct {
 	node   string
@@ -117,6 +125,18 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.reply(w, int(err.ErrStatus.Code), &err.ErrStatus)
 			return
 		}
+	}
+	if strings.HasPrefix(bearer, podToken) {
+		a.mu.Lock()
+		text, ok := a.custom[r.URL.Path]
+		a.mu.Unlock()
+		if !ok {
+			a.replyError(w, notFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, text)
+		return
 	}
 	if !strings.HasPrefix(bearer, "k8s-aws-v1.") {
 		a.replyError(w, apierrors.NewUnauthorized("Unauthorized"))
@@ -211,6 +231,10 @@ func (a *fakeAPI) serve(verb string, u *url.URL, contentType string, body []byte
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
+		if tr, ok := obj.(*authenticationv1.TokenRequest); ok {
+			tr.Status.Token = podToken + strings.Join(tr.Spec.Audiences, ",")
+			return tr, nil
+		}
 		acc, err := meta.Accessor(obj)
 		if err != nil {
 			return nil, err
@@ -221,6 +245,11 @@ func (a *fakeAPI) serve(verb string, u *url.URL, contentType string, body []byte
 		}
 		acc.SetUID(types.UID(fmt.Sprintf("uid-of-%s", acc.GetName())))
 		a.store(collection, key, obj, watch.Added)
+		if collection == "nodes" {
+			for _, d := range a.daemons() {
+				a.bindLocked(acc.GetName(), d)
+			}
+		}
 		return obj, nil
 	case http.MethodGet:
 		if name == "" {
@@ -389,6 +418,12 @@ func (a *fakeAPI) refusing(f func(verb, path string) *apierrors.StatusError) {
 
 // bind makes a pod that the scheduler has put on a node.
 func (a *fakeAPI) bind(node string, p *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bindLocked(node, p)
+}
+
+func (a *fakeAPI) bindLocked(node string, p *corev1.Pod) {
 	p = p.DeepCopy()
 	p.Spec.NodeName = node
 	if p.Namespace == "" {
@@ -404,19 +439,20 @@ func (a *fakeAPI) bind(node string, p *corev1.Pod) {
 		p.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	}
 	p.Status.Phase = corev1.PodPending
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.store("pods", p.Namespace+"/"+p.Name, p, watch.Added)
 }
 
 // deletePod asks for a pod's deletion, as kubectl delete does.
 func (a *fakeAPI) deletePod(name string, grace int64) {
+	if !strings.Contains(name, "/") {
+		name = "default/" + name
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.objects["pods"]["default/"+name].(*corev1.Pod).DeepCopy()
+	p := a.objects["pods"][name].(*corev1.Pod).DeepCopy()
 	now := metav1.Now()
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, &grace
-	a.store("pods", "default/"+name, p, watch.Modified)
+	a.store("pods", name, p, watch.Modified)
 }
 
 // endWatches ends all watches, with a status if given one.
@@ -434,9 +470,12 @@ func (a *fakeAPI) endWatches(status *metav1.Status) {
 }
 
 func (a *fakeAPI) pod(name string) *corev1.Pod {
+	if !strings.Contains(name, "/") {
+		name = "default/" + name
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p, _ := a.objects["pods"]["default/"+name].(*corev1.Pod)
+	p, _ := a.objects["pods"][name].(*corev1.Pod)
 	return p
 }
 

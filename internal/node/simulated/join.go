@@ -14,22 +14,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// call decides a call of an AWS API as the instance's role.
+// call decides a call of an AWS API as the instance's role, after the time that a
+// program would have waited for it.
 func (m *machine) call(ctx context.Context, action string) error {
+	err := m.decide(ctx, node.Call{Action: action})
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		m.sleep(ctx, m.rt.cfg.Patience)
+	}
+	return err
+}
+
+// decide decides a call of an AWS API at once.
+func (m *machine) decide(ctx context.Context, c node.Call) error {
 	if m.rt.cfg.Call == nil {
 		return nil
 	}
-	return m.rt.cfg.Call(ctx, m.in, action)
+	return m.rt.cfg.Call(ctx, m.in, c)
 }
 
-// connect decides a connection that brings nothing to this machine.
-func (m *machine) connect(ctx context.Context, host string) error {
-	if m.rt.cfg.Connect == nil {
-		return nil
+// puller pulls images as the instance's role.
+func (m *machine) puller() image.Puller {
+	p := image.Puller{Call: m.decide, Patience: m.rt.cfg.Patience}
+	if m.rt.cfg.Connect != nil {
+		p.Connect = func(ctx context.Context, host string, port int) error { return m.rt.cfg.Connect(ctx, m.in, host, port) }
 	}
-	return m.rt.cfg.Connect(ctx, m.in, host, 443)
+	return p
 }
 
 // learnName asks EC2 for the private DNS name that the node is to have, as nodeadm
@@ -52,7 +64,7 @@ func (m *machine) learnName(ctx context.Context, os *system) bool {
 		}
 		m.phase(node.PhaseJoining, err.Error())
 		if os.ami != nil {
-			os.ami.Log("nodeadm-config", fmt.Sprintf(`{"level":"fatal","ts":%d.0,"caller":"nodeadm/main.go:36","msg":"Command failed","error":%q}`, m.rt.clock.Now().Unix(), err))
+			os.ami.NodeadmFailed(err, true)
 		}
 		if !m.sleep(ctx, delay+rand.N(delay)) {
 			return false
@@ -65,11 +77,14 @@ func (m *machine) learnName(ctx context.Context, os *system) bool {
 func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
 	delay := 100 * time.Millisecond
 	for {
+		// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
+		os.klog('I', "kubelet_node_status.go:75", "Attempting to register node", "node", k.name)
 		err := k.register(ctx)
 		if ctx.Err() != nil {
 			return false
 		}
 		if err == nil {
+			os.klog('I', "kubelet_node_status.go:78", "Successfully registered node", "node", k.name)
 			m.connected(ctx, k)
 			m.step(ctx, node.StepIdentity, nil, "role "+m.in.RoleARN)
 			m.step(ctx, node.StepRegister, nil, "node "+k.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -36,8 +36,9 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 		{"the manifest is denied", node.ActionGetImage, "", node.StepImage, "unexpected status from HEAD request to https://602401143452.dkr.ecr.", true},
 		{"the layers are denied", node.ActionGetLayer, "", node.StepImage, "httpReadSeeker: failed open: unexpected status code", true},
 		{"S3 is out of reach", "", "prod-us-east-1-starport-layer-bucket.s3.", node.StepImage, "httpReadSeeker: failed open: failed to do request: Get", true},
-		{"the CNI may not look", node.ActionDescribeInterfaces, "", node.StepNetwork, "403", true},
-		{"the CNI may not assign", node.ActionAssignAddresses, "", node.StepNetwork, "no addresses for pods: 403", true},
+		{"the CNI may not look", node.ActionDescribeInterfaces, "", node.StepNetwork, "ipamd init: failed to retrieve attached ENIs info: 403", true},
+		{"the CNI may not tag", node.ActionCreateTags, "", node.StepNetwork, "ipamd init: failed to tag managed ENI eni-0: 403", true},
+		{"the CNI may not assign", node.ActionAssignAddresses, "", node.StepNetwork, "failed to allocate one IP addresses on ENI eni-0, err: 403", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,16 +58,13 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 				rt := simulated.New(node.Config{
 					Credentials:  func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
 					DialEndpoint: func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
-					Call: func(_ context.Context, _ node.Instance, action string) error {
-						return verdict(action == tc.action)
+					Call: func(_ context.Context, _ node.Instance, c node.Call) error {
+						return verdict(c.Action == tc.action)
 					},
 					Connect: func(_ context.Context, _ node.Instance, host string, _ int) error {
 						return verdict(tc.host != "" && strings.HasPrefix(host, tc.host))
 					},
-					PodAddresses: func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
-					AssignPodAddresses: func(context.Context, string) ([]netip.Addr, error) {
-						return []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil
-					},
+					PodNetwork: b.ec2,
 				})
 				defer rt.Shutdown(context.Background())
 				if err := rt.Start(t.Context(), b.instance()); err != nil {
@@ -111,10 +109,7 @@ func TestVersionSkewWarns(t *testing.T) {
 					Credentials:         func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
 					DialEndpoint:        func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
 					ControlPlaneVersion: func(string) string { return tc.plane },
-					PodAddresses: func(context.Context, string) ([]netip.Addr, error) {
-						return []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil
-					},
-					AssignPodAddresses: func(context.Context, string) ([]netip.Addr, error) { return nil, node.ErrAddressLimit },
+					PodNetwork:          b.ec2,
 				})
 				defer rt.Shutdown(context.Background())
 				if err := rt.Start(t.Context(), b.instance()); err != nil {
@@ -129,4 +124,33 @@ func TestVersionSkewWarns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node whose role the cluster does not know any more is given up, and comes back
+// when it does.
+func TestRoleThatIsNotMappedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.launch(b.instance())
+		b.api.bind(nodeName, pod("web"))
+		after(time.Second)
+		b.api.refusing(func(string, string) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") })
+		renewed := b.api.lease(nodeName).Spec.RenewTime
+		after(time.Minute)
+		if got := b.api.lease(nodeName).Spec.RenewTime; !got.Equal(renewed) {
+			t.Errorf("the lease was renewed at %v", got)
+		}
+		if got := b.failedSteps(); len(got) != 1 || !strings.HasPrefix(got[0], "identity: Unauthorized: the cluster knows no node with the role arn:aws:iam::000000000000:role/node") {
+			t.Errorf("failed steps %q", got)
+		}
+		b.api.giveUp(nodeName)
+		b.api.refusing(nil)
+		after(time.Minute)
+		if c := b.ready(); c.Status != corev1.ConditionTrue {
+			t.Errorf("condition %+v", c)
+		}
+		if got := b.info(); got.Phase != node.PhaseReady || slices.ContainsFunc(got.Steps, func(s node.Step) bool { return !s.OK }) {
+			t.Errorf("info %+v", got)
+		}
+	})
 }

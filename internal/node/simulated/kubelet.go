@@ -38,8 +38,9 @@ const (
 	// it begins with networkRetryFirst.
 	networkRetry      = 10 * time.Second
 	networkRetryFirst = time.Second
-	// assignRetry is how long the CNI leaves EC2 alone after it gave no addresses.
-	assignRetry = 15 * time.Second
+	// eventsAfter is for how long a node that is not Ready yet tells of nothing: what
+	// brings it in goes before.
+	eventsAfter = 3 * time.Second
 	// notFoundRetry is how often a kubelet looks for its Node object after somebody
 	// deleted it.
 	notFoundRetry = 10 * time.Second
@@ -59,18 +60,24 @@ type kubelet struct {
 	name     string
 	hostIP   netip.Addr
 	maxPods  int
+	refs     references
+	// allocatable is what pods can ask for.
+	allocatable requests
 
 	uid      types.UID // of the Node object
 	rebooted bool      // the Node object is from an earlier boot
 	existed  bool      // there may be pods already
 
-	network      bool // the CNI has addresses
-	pulled       bool // the image of the CNI is there
+	begun        time.Time // when run did
+	network      bool      // the CNI has addresses
 	networkDelay time.Duration
-	troubled     string // the step at which a call of the API failed last
-	pool         *pool
-	pods         map[types.UID]*pod
-	events       eventQueue
+	cni          *pod // of aws-node
+	// addressTrouble says that a step tells of missing addresses.
+	addressTrouble bool
+	troubled       string // the step at which a call of the API failed last
+	ipam           *ipamd
+	pods           map[types.UID]*pod
+	events         eventQueue
 
 	ready      bool // what the Node object says
 	lease      *coordinationv1.Lease
@@ -79,7 +86,6 @@ type kubelet struct {
 	leaseDue   time.Time
 	statusDue  time.Time
 	networkDue time.Time
-	assignDue  time.Time
 }
 
 // pod is a pod and what the kubelet has yet to tell the API server about it.
@@ -87,20 +93,33 @@ type pod struct {
 	*podMachine
 	due     time.Time // when to look at it next; zero: when it changes
 	retry   time.Duration
-	removed bool // its deletion was confirmed to the API server
-	freed   bool // its address was given back
+	removed bool     // its deletion was confirmed to the API server
+	aws     *awsNode // of aws-node only
+	adopted bool     // it ran before this program was started anew
+
+	requests requests
+	freed    bool // its address was given back
 }
 
 func newKubelet(m *machine, c *client, cfg *guest.Config, sz size) *kubelet {
 	name := nodeName(m.in, cfg)
-	return &kubelet{
+	k := &kubelet{
 		m: m, client: c, name: name, endpoint: cfg.Endpoint,
 		object:  nodeObject(m.in, cfg, name, sz, m.rt.clock.Now()),
 		hostIP:  m.in.PrivateIP,
 		maxPods: int(sz.maxPods),
-		pool:    newPool(),
 		pods:    map[types.UID]*pod{},
 	}
+	k.refs.k = k
+	k.allocatable = requests{
+		milliCPU: sz.allocatable.Cpu().MilliValue(), memory: sz.allocatable.Memory().Value(), storage: sz.allocatable.StorageEphemeral().Value(),
+	}
+	k.ipam = &ipamd{
+		m: m, maxPods: k.maxPods, pool: newPool(), cfg: parseCNI(manifestCNI(cfg.ClusterName)),
+		log:       func(format string, args ...any) { k.os.ipamdLog(format, args...) },
+		eniConfig: k.findENIConfig, identify: k.identifyCNI, denied: k.denied,
+	}
+	return k
 }
 
 func (k *kubelet) close() {
@@ -114,9 +133,6 @@ func (k *kubelet) nodePath() string { return "/api/v1/nodes/" + k.name }
 
 // register creates the Node object, or takes over the one that is there.
 func (k *kubelet) register(ctx context.Context) error {
-	if k.m.in.RoleARN == "" {
-		return failed(node.StepCredentials, errors.New("the instance has no instance profile with a role"))
-	}
 	now := k.now()
 	k.object.Status.Conditions = nodeConditions(false, networkNotReady, now, now)
 	var created corev1.Node
@@ -172,7 +188,11 @@ func (k *kubelet) reregister(ctx context.Context) error {
 func (k *kubelet) run(ctx context.Context) {
 	now := k.now()
 	k.events.nodeEvent(now, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
-	k.leaseDue, k.networkDue, k.renewed = now, now, now
+	k.begun, k.leaseDue, k.renewed = now, now, now
+	if k.hasOwnCNI() {
+		k.networkDue = now
+	}
+	k.network = k.ready // by an earlier life
 	k.statusDue = now.Add(statusInterval)
 	if k.ready { // by an earlier life: say so at once, it may have been long
 		k.statusDue = now
@@ -221,7 +241,7 @@ func (k *kubelet) run(ctx context.Context) {
 func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 	now := k.now()
 	switch {
-	case !k.network && !now.Before(k.networkDue):
+	case !k.networkDue.IsZero() && !now.Before(k.networkDue):
 		k.setUpNetwork(ctx)
 		return 0, true
 	case k.network != k.ready && !now.Before(k.statusDue.Add(-statusInterval)):
@@ -238,11 +258,15 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 	if k.statusDue.Before(next) {
 		next = k.statusDue
 	}
-	if !k.network && k.networkDue.Before(next) {
+	if !k.networkDue.IsZero() && k.networkDue.Before(next) {
 		next = k.networkDue
 	}
 	if k.network != k.ready && k.statusDue.Add(-statusInterval).Before(next) {
 		next = k.statusDue.Add(-statusInterval)
+	}
+	if k.cni != nil && !k.cni.due.IsZero() && !now.Before(k.cni.due) {
+		k.sync(ctx, k.cni) // others wait for it
+		return 0, true
 	}
 	for _, p := range k.pods {
 		if p.due.IsZero() {
@@ -256,8 +280,21 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 			next = p.due
 		}
 	}
-	if k.events.emit(ctx, k) {
-		return 0, true
+	if k.ipam.running && !k.ipam.due.IsZero() {
+		if !now.Before(k.ipam.due) {
+			k.maintainAddresses(ctx)
+			return 0, true
+		}
+		if k.ipam.due.Before(next) {
+			next = k.ipam.due
+		}
+	}
+	if begin := k.begun.Add(eventsAfter); k.ready || !now.Before(begin) {
+		if k.events.emit(ctx, k) {
+			return 0, true
+		}
+	} else if len(k.events.queue) > 0 && begin.Before(next) {
+		next = begin
 	}
 	return next.Sub(now), false
 }

@@ -29,12 +29,16 @@ type machine struct {
 	done   chan struct{}
 	// console is what the machine prints while it boots.
 	console console
+	// images belong to the goroutine of run.
+	images images
 
 	mu   sync.Mutex
 	info node.Info
 	// steps are the last of each name, so that what fails again and again is
 	// recorded once.
 	steps map[string]node.Step
+	// podSteps are what holds pods back, by namespace/name.
+	podSteps map[string][]node.Step
 }
 
 // halt ends the machine and waits until it has.
@@ -109,6 +113,14 @@ func failed(step string, err error) error { return &stepError{step, err} }
 func (m *machine) run(ctx context.Context) {
 	// client-go would write to the daemon's standard error what is recorded as a step.
 	ctx = klog.NewContext(ctx, logr.Discard())
+	if m.in.Fargate != nil {
+		m.step(ctx, node.StepBoot, nil, "a machine of Fargate")
+		if !m.sleep(ctx, m.rt.options.BootDuration-m.rt.clock.Since(m.in.LaunchTime)) {
+			return
+		}
+		m.serve(ctx, &system{m: m}, fargateConfig(m.in.Fargate))
+		return
+	}
 	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.InstanceType, m.in.ImageID))
 	userData, err := m.userData(ctx)
 	m.step(ctx, node.StepMetadata, err, fmt.Sprintf("%d bytes of user data", len(userData)))
@@ -137,8 +149,18 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 	if err != nil {
 		m.step(ctx, node.StepUserData, err, "")
 		m.phase(node.PhaseRunning, err.Error())
+		if os.ami != nil {
+			os.ami.NodeadmFailed(err, false)
+		}
 		return
 	}
+	ctx, stop := os.untilRestart(ctx)
+	defer stop()
+	m.serve(ctx, os, cfg)
+}
+
+// serve is the life of a kubelet that has its configuration.
+func (m *machine) serve(ctx context.Context, os *system, cfg *guest.Config) {
 	m.mu.Lock()
 	m.info.Cluster = cfg.ClusterName
 	m.mu.Unlock()
@@ -147,9 +169,6 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 		evidence += "; without effect on a simulated node: " + strings.Join(cfg.Ignored, ", ")
 	}
 	m.step(ctx, node.StepUserData, nil, evidence)
-
-	ctx, stop := os.untilRestart(ctx)
-	defer stop()
 	if !m.learnName(ctx, os) {
 		return
 	}
@@ -165,6 +184,9 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 	m.mu.Unlock()
 	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.KubeletVersion))
 	m.phase(node.PhaseJoining, "")
+	if os.ami != nil {
+		os.ami.NodeadmDone()
+	}
 	k.os = os
 	if m.join(ctx, os, k) {
 		k.run(ctx)
@@ -226,6 +248,9 @@ func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
 
 // sleep waits, and says whether it waited to the end.
 func (m *machine) sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := m.rt.clock.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -42,7 +42,7 @@ func TestUserDataFromMetadata(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &bench{t: t, api: newFakeAPI(t), assigns: 2}
+				b := &bench{t: t, api: newFakeAPI(t), ec2: newFakeEC2(100)}
 				in := b.instance()
 				src := &metadata{userData: in.UserData, disabled: tc.disabled}
 				in.UserData = nil

@@ -150,7 +150,7 @@ func nodeInfo(in node.Instance) corev1.NodeSystemInfo {
 		OperatingSystem:         "linux",
 		Architecture:            goArch(in.Architecture),
 	}
-	if in.AMIFamily == node.AL2 {
+	if in.AMIFamily == node.AL2 || in.Fargate != nil {
 		info.OSImage, info.KernelVersion = "Amazon Linux 2", "5.10.240-238.959.amzn2."+kernelArch(in.Architecture)
 		info.ContainerRuntimeVersion = "containerd://1.7.27"
 	}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
 // Annotations by which a pod says how its containers, which run nothing, behave.
@@ -53,6 +55,12 @@ type podMachine struct {
 	inits      []container
 	apps       []container
 
+	volumes   []ref
+	mounted   bool
+	mountErr  error // of the last attempt
+	mountWait time.Duration
+	mountDue  time.Time
+
 	phase           corev1.PodPhase
 	reason, message string
 	conditions      [4]condition
@@ -79,6 +87,7 @@ type condition struct {
 	status          bool
 	known           bool
 	reason, message string
+	spoke           bool // it has had a reason or message
 	since           time.Time
 }
 
@@ -100,8 +109,16 @@ type happening struct {
 type env struct {
 	now    time.Time
 	hostIP netip.Addr
-	// address gives the pod an address, or says that there is none.
-	address func() (netip.Addr, bool)
+	// address gives the pod an address, or says why there is none and when, at the
+	// latest, to ask again; the zero time leaves that to the kubelet.
+	address func() (netip.Addr, time.Time, *sandboxError)
+	// refers says why a reference of a pod of a namespace leads nowhere; nil: none is
+	// looked at.
+	refers func(namespace string, r ref) error
+	// pull pulls an image; nil: all images are there.
+	pull func(n image.Name) pulled
+	// has says whether an image is there.
+	has func(n image.Name) bool
 	// jobDuration is how long a Job's pod works.
 	jobDuration time.Duration
 	// initDuration and startDuration are how long an init container works and how
@@ -116,7 +133,7 @@ func newPod(p *corev1.Pod, e env, rebooted bool) *podMachine {
 		uid: p.UID, namespace: p.Namespace, name: p.Name, generation: p.Generation,
 		created:     p.CreationTimestamp.Time,
 		hostNetwork: p.Spec.HostNetwork, restartPolicy: p.Spec.RestartPolicy,
-		phase: corev1.PodPending, dirty: true,
+		phase: corev1.PodPending, dirty: true, volumes: volumes(p),
 	}
 	if p.Spec.ActiveDeadlineSeconds != nil {
 		m.deadline = time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second
@@ -213,7 +230,7 @@ func (m *podMachine) adopt(p *corev1.Pod, e env, rebooted bool) {
 			if c.Type == t {
 				m.conditions[i] = condition{
 					status: c.Status == corev1.ConditionTrue, known: true,
-					reason: c.Reason, message: c.Message, since: c.LastTransitionTime.Time,
+					reason: c.Reason, message: c.Message, spoke: c.Reason != "" || c.Message != "", since: c.LastTransitionTime.Time,
 				}
 			}
 		}
@@ -300,13 +317,13 @@ func (m *podMachine) observeSpec(p *corev1.Pod, e env) {
 			if c.image == spec.Image {
 				continue
 			}
-			c.image = spec.Image
+			c.image, c.pull = spec.Image, pull{}
 			if c.state == running && !m.ended() {
 				m.event(e.now, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Container %s definition changed, will be restarted", c.name), c)
 				c.exit(exitTerminated, e.now)
 				c.backoff = 0
 				c.await(m.fullName(), e.now)
-			} else if c.reason == reasonInvalidImageName {
+			} else if c.state == waiting {
 				c.until = e.now
 			}
 		}
@@ -347,209 +364,4 @@ func (m *podMachine) reject(now time.Time, reason, message string) {
 	m.phase, m.reason, m.message = corev1.PodFailed, reason, "Pod was rejected: "+message
 	m.dirty = true
 	m.event(now, corev1.EventTypeWarning, reason, message, nil)
-}
-
-// advance brings the pod to where it is at e.now, and returns when it changes next
-// by itself; the zero time means never.
-func (m *podMachine) advance(e env) time.Time {
-	if m.started.IsZero() {
-		m.started, m.dirty = e.now, true
-	}
-	var next time.Time
-	switch {
-	case m.deleting:
-		next = m.advanceDeletion(e)
-	case m.ended():
-	default:
-		next = m.advanceLife(e)
-	}
-	m.settle(e.now)
-	return next
-}
-
-func (m *podMachine) advanceDeletion(e env) time.Time {
-	if m.stopped {
-		return time.Time{}
-	}
-	if e.now.Before(m.deleteBy) {
-		return m.deleteBy
-	}
-	m.stop(e.now)
-	m.stopped = true
-	return time.Time{}
-}
-
-// stop stops all containers and makes the phase final.
-func (m *podMachine) stop(now time.Time) {
-	for i := range m.inits {
-		m.inits[i].stop(0, now)
-	}
-	for i := range m.apps {
-		m.apps[i].stop(exitTerminated, now)
-	}
-	if !m.ended() && m.hasSandbox {
-		m.phase = corev1.PodSucceeded
-		for i := range m.apps {
-			if c := &m.apps[i]; c.state != terminated || c.code != 0 {
-				m.phase = corev1.PodFailed
-			}
-		}
-	}
-	m.dirty = true
-}
-
-func (m *podMachine) advanceLife(e env) time.Time {
-	var next time.Time
-	at := func(t time.Time) {
-		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
-			next = t
-		}
-	}
-	if m.deadline > 0 {
-		end := m.started.Add(m.deadline)
-		if !e.now.Before(end) {
-			m.stop(e.now)
-			m.phase, m.reason, m.message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
-			m.event(e.now, corev1.EventTypeNormal, "DeadlineExceeded", m.message, nil)
-			return time.Time{}
-		}
-		at(end)
-	}
-	if !m.hasSandbox {
-		if t := m.started.Add(e.startDuration); e.now.Before(t) {
-			at(t)
-			return next
-		}
-		if !m.takeAddress(e) {
-			at(e.now.Add(addressRetry))
-			return next
-		}
-	}
-	if !m.runInits(e, at) {
-		return next
-	}
-	m.runApps(e, at)
-	return next
-}
-
-// addressRetry is how often the kubelet tries again to make a sandbox.
-const addressRetry = 15 * time.Second
-
-func (m *podMachine) takeAddress(e env) bool {
-	if m.hostNetwork {
-		m.ip = e.hostIP
-	} else {
-		ip, ok := e.address()
-		if !ok {
-			if e.now.Sub(m.sandboxed) >= addressRetry {
-				m.sandboxed = e.now
-				// The VPC CNI plugin's text, as the kubelet reports it.
-				m.event(e.now, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf(
-					"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox %q: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to assign an IP address to container",
-					hexName(string(m.uid), "sandbox")), nil)
-			}
-			return false
-		}
-		m.ip = ip
-	}
-	m.hasSandbox, m.dirty = true, true
-	return true
-}
-
-// runInits runs init containers in order and says whether all are through.
-func (m *podMachine) runInits(e env, at func(time.Time)) bool {
-	for i := range m.inits {
-		c := &m.inits[i]
-		m.run(c, e, at)
-		switch {
-		case c.kind == sidecar && c.state == running: // started is enough
-		case c.kind == initContainer && c.state == terminated && c.code == 0:
-		case c.kind == initContainer && c.state == terminated: // failed for good
-			m.phase, m.dirty = corev1.PodFailed, true
-			for j := range i {
-				m.inits[j].stop(0, e.now)
-			}
-			return false
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func (m *podMachine) runApps(e env, at func(time.Time)) {
-	over, failed := true, false
-	started := true
-	for i := range m.apps {
-		c := &m.apps[i]
-		m.run(c, e, at)
-		if c.state != terminated {
-			over = false
-		} else if c.code != 0 {
-			failed = true
-		}
-		if c.state == waiting && c.last == nil {
-			started = false
-		}
-	}
-	phase := corev1.PodRunning
-	switch {
-	case over && failed:
-		phase = corev1.PodFailed
-	case over:
-		phase = corev1.PodSucceeded
-	case !started:
-		phase = corev1.PodPending
-	}
-	if over {
-		for i := range m.inits {
-			m.inits[i].stop(0, e.now)
-		}
-	}
-	if phase != m.phase {
-		m.phase, m.dirty = phase, true
-	}
-}
-
-// run brings one container to where it is at e.now.
-func (m *podMachine) run(c *container, e env, at func(time.Time)) {
-	for {
-		switch c.state {
-		case waiting:
-			if e.now.Before(c.until) {
-				at(c.until)
-				return
-			}
-			if _, _, err := resolveImage(c.image); err != nil {
-				if c.reason != reasonInvalidImageName {
-					c.reason, c.message, m.dirty = reasonInvalidImageName, err.Error(), true
-					m.event(e.now, corev1.EventTypeWarning, "InspectFailed", err.Error(), c)
-				}
-				return
-			}
-			c.start(string(m.uid), e.now)
-			m.dirty = true
-			m.event(e.now, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.image), c)
-			m.event(e.now, corev1.EventTypeNormal, "Created", "Container created", c)
-			m.event(e.now, corev1.EventTypeNormal, "Started", "Container started", c)
-		case running:
-			if !c.exits {
-				return
-			}
-			if e.now.Before(c.until) {
-				at(c.until)
-				return
-			}
-			c.exit(c.exitCode, c.until)
-			m.dirty = true
-		case terminated:
-			if c.kind == initContainer && c.code == 0 || !c.restartable() {
-				return
-			}
-			m.dirty = true
-			if c.await(m.fullName(), e.now) {
-				m.event(e.now, corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.name, m.fullName()), c)
-			}
-		}
-	}
 }

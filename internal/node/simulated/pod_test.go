@@ -53,13 +53,13 @@ func parsePod(t *testing.T, text string) *corev1.Pod {
 func (w *world) env() env {
 	return env{
 		now: w.now, hostIP: netip.MustParseAddr("10.0.0.1"), jobDuration: time.Second,
-		address: func() (netip.Addr, bool) {
+		address: func() (netip.Addr, time.Time, *sandboxError) {
 			if len(w.free) == 0 {
-				return netip.Addr{}, false
+				return netip.Addr{}, time.Time{}, cniError("failed to assign an IP address to container")
 			}
 			a := w.free[0]
 			w.free = w.free[1:]
-			return a, true
+			return a, time.Time{}, nil
 		},
 	}
 }

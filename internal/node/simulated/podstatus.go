@@ -38,7 +38,7 @@ func (m *podMachine) settle(now time.Time) {
 		}
 	}
 	for i := range m.apps {
-		if m.apps[i].state != running {
+		if m.apps[i].state != running || m.apps[i].unready {
 			unready = append(unready, m.apps[i].name)
 		}
 	}
@@ -81,7 +81,7 @@ func (m *podMachine) settle(now time.Time) {
 
 func (m *podMachine) set(i int, c condition, now time.Time) {
 	old := &m.conditions[i]
-	c.known, c.since = true, now
+	c.known, c.since, c.spoke = true, now, old.spoke || c.reason != "" || c.message != ""
 	if old.known && old.status == c.status {
 		c.since = old.since
 		if *old == c {
@@ -99,10 +99,36 @@ func (m *podMachine) patch(hostIP netip.Addr) ([]byte, error) {
 	type metadata struct {
 		UID string `json:"uid"`
 	}
+	// Conditions are merged one by one: what a condition says no more has to be taken
+	// away by null.
+	type condition struct {
+		corev1.PodCondition
+		Reason  any `json:"reason,omitempty"`
+		Message any `json:"message,omitempty"`
+	}
+	type status struct {
+		corev1.PodStatus
+		Conditions []condition `json:"conditions"`
+	}
+	st := status{PodStatus: m.status(hostIP)}
+	said := func(text string, spoke bool) any {
+		switch {
+		case text != "":
+			return text
+		case spoke:
+			return (*string)(nil)
+		default:
+			return nil
+		}
+	}
+	for i, c := range st.PodStatus.Conditions {
+		spoke := m.conditions[i].spoke
+		st.Conditions = append(st.Conditions, condition{c, said(c.Reason, spoke), said(c.Message, spoke)})
+	}
 	return json.Marshal(struct {
-		Metadata metadata         `json:"metadata"`
-		Status   corev1.PodStatus `json:"status"`
-	}{metadata{string(m.uid)}, m.status(hostIP)})
+		Metadata metadata `json:"metadata"`
+		Status   status   `json:"status"`
+	}{metadata{string(m.uid)}, st})
 }
 
 func (m *podMachine) status(hostIP netip.Addr) corev1.PodStatus {

@@ -2,8 +2,6 @@ package simulated
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
@@ -13,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
 // apply takes over what the watch says.
@@ -31,6 +29,9 @@ func (k *kubelet) apply(u update) {
 			}
 		}
 		k.rebooted = false // pods that come later were not there before the reboot
+		if k.cni == nil {
+			k.loseCNI()
+		}
 	case u.gone:
 		if p := k.pods[u.pod.UID]; p != nil {
 			k.forget(p)
@@ -48,81 +49,75 @@ func (k *kubelet) observe(obj *corev1.Pod) {
 	now := k.now()
 	p := k.pods[obj.UID]
 	if p == nil {
-		p = &pod{podMachine: newPod(obj, k.env(nil), k.rebooted)}
+		p = &pod{podMachine: newPod(obj, k.env(), k.rebooted), requests: requestsOf(obj)}
+		k.m.images.found(p.podMachine)
 		if p.hasSandbox && !p.hostNetwork && !p.ended() {
-			k.pool.claim(p.ip, p.uid)
+			k.ipam.pool.claim(p.ip, p.uid)
 		}
 		k.pods[obj.UID] = p
-		if p.started.IsZero() && !p.deleting && k.active() > k.maxPods {
-			p.reject(now, "OutOfpods", fmt.Sprintf("Node didn't have enough resource: pods, requested: 1, used: %d, capacity: %d", k.active()-1, k.maxPods))
+		if p.aws = newAWSNode(obj); p.aws != nil && k.cni.daemon() == nil {
+			k.cni = p
+			p.adopted = k.network && p.daemon() != nil
+		}
+		if p.started.IsZero() && !p.deleting {
+			if reason, message, ok := k.admit(p); !ok {
+				p.reject(now, reason, message)
+			}
 		}
 		p.due = now
 		return
 	}
-	p.podMachine.observe(obj, k.env(p))
+	p.podMachine.observe(obj, k.env())
 	if p.retry == 0 {
 		p.due = now
 	}
 }
 
-// active counts the pods that take a place on the node.
-func (k *kubelet) active() int {
-	n := 0
-	for _, p := range k.pods {
-		if !p.ended() {
-			n++
-		}
-	}
-	return n
-}
-
 // forget lets go of a pod whose object is gone.
 func (k *kubelet) forget(p *pod) {
 	delete(k.pods, p.uid)
+	if p == k.cni {
+		k.loseCNI()
+	}
 	k.events.forget(p.uid)
+	k.m.setPodSteps(p.namespace+"/"+p.name, nil)
 	k.release(p)
 }
 
-// release gives a pod's address back, and has those looked at that wait for one.
+// release gives a pod's address back.
 func (k *kubelet) release(p *pod) {
 	if p.freed || p.hostNetwork || !p.ip.IsValid() {
 		return
 	}
 	p.freed = true
-	if !k.pool.release(p.ip, p.uid) {
-		return
-	}
-	now := k.now()
-	for _, other := range k.pods {
-		if !other.hasSandbox && !other.due.IsZero() && other.retry == 0 {
-			other.due = now
-		}
-	}
+	k.ipam.pool.release(p.ip, p.uid, k.now().Add(k.ipam.cfg.cooldown))
+	k.ipam.changed()
 }
 
-func (k *kubelet) env(p *pod) env {
+func (k *kubelet) env() env {
 	c := &k.m.rt.options
 	e := env{
 		now: k.now(), hostIP: k.hostIP,
 		jobDuration: c.JobDuration, initDuration: c.InitDuration, startDuration: c.StartDuration,
-	}
-	if p != nil {
-		e.address = func() (netip.Addr, bool) { return k.pool.take(p.uid) }
 	}
 	return e
 }
 
 // sync brings a pod to where it is now and tells the API server.
 func (k *kubelet) sync(ctx context.Context, p *pod) {
-	e := k.env(p)
-	if !p.hasSandbox && !p.hostNetwork && !p.deleting && !p.ended() && len(k.pool.free) == 0 {
-		k.moreAddresses(ctx)
-	}
+	e := k.env()
+	e.has, e.pull = k.m.images.has, func(n image.Name) pulled { return k.m.images.pull(ctx, n, e.now) }
+	e.refers = func(namespace string, r ref) error { return k.refs.check(ctx, namespace, r) }
+	e.address = func() (netip.Addr, time.Time, *sandboxError) { return k.address(ctx, p) }
 	p.due = p.advance(e)
 	for _, h := range p.happened {
 		k.events.podEvent(p, h)
 	}
 	p.happened = nil
+	k.notePod(p)
+	if p == k.cni {
+		k.followCNI(ctx)
+	}
 	if !p.holdsAddress() && p.hasSandbox {
 		k.release(p)
 	}
@@ -173,20 +168,4 @@ func (k *kubelet) settled(ctx context.Context, p *pod, what string, err error) b
 	p.due = k.now().Add(p.retry)
 	k.trouble(ctx, what, err)
 	return false
-}
-
-// moreAddresses attaches a further interface's worth, unless EC2 just said no.
-func (k *kubelet) moreAddresses(ctx context.Context) {
-	if !k.network || k.now().Before(k.assignDue) {
-		return
-	}
-	addrs, err := k.assignAddresses(ctx)
-	if err != nil || len(addrs) == 0 {
-		k.assignDue = k.now().Add(assignRetry)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, node.ErrAddressLimit) {
-			k.m.step(ctx, node.StepNetwork, err, "")
-		}
-		return
-	}
-	k.pool.add(addrs)
 }

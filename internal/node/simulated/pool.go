@@ -2,59 +2,191 @@ package simulated
 
 import (
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// pool holds the addresses that a node has for pods, as the VPC CNI plugin's
-// daemon does: an address given back goes to the end of the line.
+// pool holds the addresses that a node has for pods, as the datastore of the VPC CNI
+// plugin's daemon does.
 type pool struct {
-	known map[netip.Addr]bool
-	free  []netip.Addr
-	used  map[netip.Addr]types.UID
+	byIP  map[netip.Addr]*address
+	order []*address
 }
 
-func newPool() *pool {
-	return &pool{known: map[netip.Addr]bool{}, used: map[netip.Addr]types.UID{}}
+// address is one address for pods.
+type address struct {
+	ip    netip.Addr
+	eni   string
+	block netip.Prefix // the delegated prefix that it is of; not valid: it is on its own
+	uid   types.UID    // of the pod that has it
+	// cool is until when no other pod gets it.
+	cool time.Time
+	// known says that the interface has it: a pod of an earlier life of the node may
+	// hold one that it has not any more.
+	known bool
 }
 
-// add makes addresses known; those in use stay so.
-func (p *pool) add(addrs []netip.Addr) {
-	for _, a := range addrs {
-		if p.known[a] {
+func newPool() *pool { return &pool{byIP: map[netip.Addr]*address{}} }
+
+// set takes over what the interfaces have: their addresses, or those of their
+// prefixes. Pods keep what they hold.
+func (p *pool) set(enis []node.PodInterface, prefixes bool) {
+	for _, a := range p.byIP {
+		a.known = false
+	}
+	p.order = p.order[:0]
+	add := func(eni string, ip netip.Addr, block netip.Prefix) {
+		a := p.byIP[ip]
+		if a == nil {
+			a = &address{ip: ip}
+			p.byIP[ip] = a
+		}
+		a.eni, a.block, a.known = eni, block, true
+		p.order = append(p.order, a)
+	}
+	for _, e := range enis {
+		if !prefixes {
+			for _, ip := range e.Addresses {
+				add(e.ID, ip, netip.Prefix{})
+			}
 			continue
 		}
-		p.known[a] = true
-		if _, ok := p.used[a]; !ok {
-			p.free = append(p.free, a)
+		for _, block := range e.Prefixes {
+			for ip := block.Addr(); block.Contains(ip); ip = ip.Next() {
+				add(e.ID, ip, block)
+			}
+		}
+	}
+	for ip, a := range p.byIP {
+		if !a.known && a.uid == "" {
+			delete(p.byIP, ip)
 		}
 	}
 }
 
 // take gives an address to a pod.
-func (p *pool) take(uid types.UID) (netip.Addr, bool) {
-	for len(p.free) > 0 {
-		a := p.free[0]
-		p.free = p.free[1:]
-		if _, ok := p.used[a]; !ok {
-			p.used[a] = uid
-			return a, true
+func (p *pool) take(uid types.UID, now time.Time) (netip.Addr, bool) {
+	for _, a := range p.order {
+		if a.uid == "" && !now.Before(a.cool) {
+			a.uid = uid
+			return a.ip, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// claim marks an address that a pod has from an earlier life of the node.
-func (p *pool) claim(a netip.Addr, uid types.UID) { p.used[a] = uid }
+// has says whether take would give an address, and if not, when the first one has
+// cooled down; the zero time: none is about to.
+func (p *pool) has(now time.Time) (ok bool, next time.Time) {
+	for _, a := range p.order {
+		if a.uid != "" {
+			continue
+		}
+		if !now.Before(a.cool) {
+			return true, time.Time{}
+		}
+		if next.IsZero() || a.cool.Before(next) {
+			next = a.cool
+		}
+	}
+	return false, next
+}
 
-// release takes an address back from a pod, and says whether the pod had it.
-func (p *pool) release(a netip.Addr, uid types.UID) bool {
-	if owner, ok := p.used[a]; !ok || owner != uid {
+// claim marks an address that a pod has from an earlier life of the node.
+func (p *pool) claim(ip netip.Addr, uid types.UID) {
+	a := p.byIP[ip]
+	if a == nil {
+		a = &address{ip: ip}
+		p.byIP[ip] = a
+	}
+	a.uid = uid
+}
+
+// release takes an address back from a pod, to be left alone until cool, and says
+// whether the pod had it.
+func (p *pool) release(ip netip.Addr, uid types.UID, cool time.Time) bool {
+	a := p.byIP[ip]
+	if a == nil || a.uid != uid {
 		return false
 	}
-	delete(p.used, a)
-	if p.known[a] {
-		p.free = append(p.free, a)
+	a.uid, a.cool = "", cool
+	if !a.known {
+		delete(p.byIP, ip)
 	}
 	return true
+}
+
+// poolStats count addresses.
+type poolStats struct{ total, assigned, blocks, freeBlocks int }
+
+func (s poolStats) available() int { return s.total - s.assigned }
+
+// stats counts all addresses, or those of the interfaces for which only is true.
+func (p *pool) stats(only func(eni string) bool) poolStats {
+	var s poolStats
+	used := map[netip.Prefix]bool{}
+	for _, a := range p.order {
+		if only != nil && !only(a.eni) {
+			continue
+		}
+		s.total++
+		if a.uid != "" {
+			s.assigned++
+		}
+		if a.block.IsValid() {
+			used[a.block] = used[a.block] || a.uid != ""
+		}
+	}
+	s.blocks = len(used)
+	for _, u := range used {
+		if !u {
+			s.freeBlocks++
+		}
+	}
+	return s
+}
+
+// idle says of an interface that no pod has an address of it, and from when on none
+// of them cools.
+func (p *pool) idle(eni string) (ok bool, cooled time.Time) {
+	for _, a := range p.order {
+		if a.eni != eni {
+			continue
+		}
+		if a.uid != "" {
+			return false, time.Time{}
+		}
+		if a.cool.After(cooled) {
+			cooled = a.cool
+		}
+	}
+	return true, cooled
+}
+
+// freeable are the addresses of an interface on their own that no pod has, and the
+// prefixes of which none has any, n at most.
+func (p *pool) freeable(eni string, n int) (ips []netip.Addr, blocks []netip.Prefix) {
+	used := map[netip.Prefix]bool{}
+	for _, a := range p.order {
+		if a.eni == eni && a.block.IsValid() && a.uid != "" {
+			used[a.block] = true
+		}
+	}
+	seen := map[netip.Prefix]bool{}
+	for _, a := range p.order {
+		switch {
+		case a.eni != eni || len(ips)+len(blocks) >= n:
+		case a.block.IsValid():
+			if !used[a.block] && !seen[a.block] {
+				seen[a.block] = true
+				blocks = append(blocks, a.block)
+			}
+		case a.uid == "":
+			ips = append(ips, a.ip)
+		}
+	}
+	return ips, blocks
 }

@@ -39,6 +39,11 @@ import (
 
 // Options tune what is simulated. Zero values are defaults.
 type Options struct {
+	// BootDuration is how long an instance takes until cloud-init begins.
+	BootDuration time.Duration
+	// Patience divides what the guest's programs wait between their attempts, which
+	// on AWS take minutes; 0 means 20.
+	Patience int
 	// StartDuration is how long a pod's containers take to start; 0 means that they
 	// start in the very status update that shows the pod as seen.
 	StartDuration time.Duration
@@ -82,6 +87,9 @@ func NewWith(cfg node.Config, options Options) *Runtime {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	if options.Patience == 0 {
+		options.Patience = 20
+	}
 	if options.JobDuration == 0 {
 		options.JobDuration = time.Second
 	}
@@ -120,6 +128,7 @@ func (r *Runtime) Start(_ context.Context, in node.Instance) error {
 func (r *Runtime) boot(in node.Instance) *machine {
 	ctx, cancel := context.WithCancel(r.ctx)
 	m := &machine{rt: r, in: in, cancel: cancel, done: make(chan struct{})}
+	m.images = images{puller: m.puller(), present: map[string]bool{}, tokens: map[string]time.Time{}}
 	m.info = node.Info{InstanceID: in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
 	go func() {
 		defer close(m.done)

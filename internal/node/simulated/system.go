@@ -38,15 +38,15 @@ type disk struct {
 	Files  []vfs.Record
 }
 
-// patience divides the waits of the guest's programs, which on AWS take minutes.
-const patience = 20
-
 // bootSystem boots the image: its files, its services, and user data by cloud-init.
 // The error is of a machine that cannot boot at all.
 func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, error) {
 	os := &system{m: m}
 	switch m.in.AMIFamily {
 	case node.Bottlerocket, node.Windows:
+		if !m.sleep(ctx, m.rt.options.BootDuration) {
+			return nil, ctx.Err()
+		}
 		return os, nil
 	}
 	if m.rt.cfg.RunScript == nil {
@@ -57,7 +57,7 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 		}
 		return os, nil
 	}
-	world := ami.World{Clock: m.rt.clock, Patience: patience, Metadata: noMetadata{}}
+	world := ami.World{Clock: m.rt.clock, Patience: m.rt.options.Patience, Metadata: noMetadata{}}
 	if m.rt.cfg.Metadata != nil {
 		world.Metadata = m.rt.cfg.Metadata(m.in.ID)
 	}
@@ -89,6 +89,9 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 	machine.StartServices()
 	if resumed { // the machine never stopped
 		return os, nil
+	}
+	if !m.sleep(ctx, m.rt.options.BootDuration) {
+		return nil, ctx.Err()
 	}
 	if err := os.cloudInit(ctx, userData, first); err != nil {
 		return nil, err
@@ -150,7 +153,7 @@ func (os *system) run(ctx context.Context, file string, env []string, out io.Wri
 	}
 	res, err := os.m.rt.cfg.RunScript(ctx, shell.Job{
 		FS: os.ami.FS, Script: text, Name: file, Env: env, Host: os.m.in.PrivateDNSName,
-		Stdout: out, Stderr: out, Outside: os.ami.Outside, Programs: os.ami.Programs(), Patience: patience,
+		Stdout: out, Stderr: out, Outside: os.ami.Outside, Programs: os.ami.Programs(), Patience: os.m.rt.options.Patience,
 	})
 	return res.Status, res.Unknown, err
 }
@@ -255,19 +258,26 @@ func (os *system) untilRestart(ctx context.Context) (limited context.Context, st
 }
 
 // logFailure writes what the kubelet writes when it does not get in.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
 func (os *system) logFailure(k *kubelet, err error) {
 	if se, ok := errors.AsType[*stepError](err); ok {
 		err = se.err
 	}
-	os.log("kubelet", "kubelet_node_status.go:113] \"Unable to register node with API server\" err=%q node=%q", err, k.name)
+	os.klog('E', "kubelet_node_status.go:108", "Unable to register node with API server", "err", err, "node", k.name)
 }
 
-// log writes an error to a service's log, as klog does.
-func (os *system) log(unit, format string, args ...any) {
-	if os == nil || os.ami == nil {
-		return
+// klog writes to the kubelet's log, if there is one.
+func (os *system) klog(level byte, at, message string, keysAndValues ...any) {
+	if os != nil && os.ami != nil {
+		os.ami.Klog("kubelet", level, at, message, keysAndValues...)
 	}
-	os.ami.Log(unit, "E"+os.m.rt.clock.Now().UTC().Format("0102 15:04:05.000000")+" "+fmt.Sprintf(format, args...))
+}
+
+// ipamdLog writes to the log of the VPC CNI plugin's daemon, if there is one.
+func (os *system) ipamdLog(format string, args ...any) {
+	if os != nil && os.ami != nil {
+		os.ami.IPAMDLog("error", fmt.Sprintf(format, args...))
+	}
 }
 
 // A console keeps the end of what a machine has printed.

@@ -1,0 +1,361 @@
+// Package fargate is what AWS Fargate does for an EKS cluster: for each pod of a
+// Fargate profile it gets a machine of the right size, with a network interface in one
+// of the profile's subnets, lets the machine join the cluster as the profile's pod
+// execution role, and binds the pod to it. The machine goes when the pod goes.
+//
+// Which pods are Fargate's was decided at admission (service/eks): they have the
+// scheduler fargate-scheduler and a label with their profile's name. What keeps a pod
+// from running is said as Fargate says it, by an event and the pod's condition.
+//
+// A Scheduler works for one cluster. What it has made is on record before it is made,
+// so that after a crash at any moment nothing is made twice and nothing is left over.
+//
+// It knows neither EKS nor EC2: internal/app connects them, and alone imports it.
+package fargate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// SchedulerName is what pods of Fargate have as their scheduler.
+	SchedulerName = "fargate-scheduler"
+	// LabelProfile names a pod's profile.
+	LabelProfile = "eks.amazonaws.com/fargate-profile"
+	// labelComputeType marks Fargate's nodes, as a label and as a taint.
+	labelComputeType   = "eks.amazonaws.com/compute-type"
+	computeTypeFargate = "fargate"
+)
+
+const (
+	workers = 32
+	// provisioning is how long a machine may take to join before Fargate tries
+	// another one; seen on AWS, twice within seven minutes.
+	provisioning = 3 * time.Minute
+	// lookAgain is how often a pod is looked at that something outside of it holds up.
+	lookAgain = 5 * time.Second
+	lastRetry = 30 * time.Second
+)
+
+// ErrNoAddress is what Network's MakeInterface returns when a subnet gives no address:
+// it is full, or gone.
+var ErrNoAddress = errors.New("the subnet has no free addresses")
+
+// ErrNoProfile is what Config.Profile returns for a profile that is not there.
+var ErrNoProfile = errors.New("no such Fargate profile")
+
+// A BlockedError says in Fargate's words why a profile launches nothing.
+type BlockedError struct{ Reason string }
+
+func (e *BlockedError) Error() string { return e.Reason }
+
+// A RefusedError is what Network's MakeInterface returns when EC2 makes none for another
+// reason than the subnet or the groups.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// A Cluster is what machines must know of theirs.
+type Cluster struct {
+	node.ClusterInfo
+	// KubeletVersion is 1.36.2.
+	KubeletVersion string
+	// SecurityGroups are those of the machines' interfaces.
+	SecurityGroups []string
+}
+
+// A Profile says how its pods are launched.
+type Profile struct {
+	RoleARN string
+	Subnets []string
+}
+
+// An InterfaceRequest asks for a network interface. Asking again with the same token
+// gives the same one.
+type InterfaceRequest struct {
+	Token, Subnet, Description string
+	Groups                     []string
+}
+
+// An Interface is a network interface.
+type Interface struct {
+	ID, VPC, Zone string
+	Address       netip.Addr
+}
+
+// Network makes network interfaces.
+type Network interface {
+	MakeInterface(ctx context.Context, req InterfaceRequest) (Interface, error)
+	// RemoveInterface removes one; none of that ID is no error.
+	RemoveInterface(ctx context.Context, id string) error
+}
+
+// Machines runs machines: a node.Runtime.
+type Machines interface {
+	Start(ctx context.Context, in node.Instance) error
+	Stop(ctx context.Context, id string) error
+}
+
+// Config connects a Scheduler. Everything without a stated default is required.
+type Config struct {
+	Account, Region, Cluster string
+	Store                    *store.Store
+	// Client has all rights in the cluster.
+	Client   kubernetes.Interface
+	Describe func(ctx context.Context) (Cluster, error)
+	// Profile returns how a pod of the profile of that name is launched now; ErrNoProfile,
+	// or a *BlockedError, when it is not: also where no selector of it matches the pod,
+	// whose scheduler and label anybody may have written.
+	Profile  func(ctx context.Context, name string, pod *corev1.Pod) (Profile, error)
+	Network  Network
+	Machines Machines
+	// Policies returns the SecurityGroupPolicies of a namespace; nil: there are none.
+	Policies func(ctx context.Context, namespace string) ([]SecurityGroupPolicy, error)
+	// Timeout is how long a machine may take to join; 0 means 3 minutes.
+	Timeout time.Duration
+	Clock   clock.WithTicker // nil: the real one
+	Log     *slog.Logger     // nil: slog.Default
+}
+
+// A Scheduler is Fargate's in one cluster.
+type Scheduler struct {
+	cfg   Config
+	clock clock.WithTicker
+	log   *slog.Logger
+	pods  cache.Indexer
+	nodes cache.Store
+	queue workqueue.TypedRateLimitingInterface[types.UID]
+
+	mu      sync.Mutex
+	byNode  map[string]types.UID // the pods that machines are for
+	subnets map[string]int       // machines by subnet
+	started map[types.UID]string // the interfaces of machines that were started
+
+	logging loggingState
+}
+
+// New returns a scheduler that does nothing before Run.
+func New(cfg Config) *Scheduler {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = provisioning
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Scheduler{
+		cfg: cfg, clock: cfg.Clock, log: cfg.Log,
+		byNode: map[string]types.UID{}, subnets: map[string]int{}, started: map[types.UID]string{},
+	}
+}
+
+const byUID = "uid"
+
+// Run schedules until ctx ends, and leaves what runs running.
+func (s *Scheduler) Run(ctx context.Context) error {
+	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](100*time.Millisecond, lastRetry),
+		workqueue.TypedRateLimitingQueueConfig[types.UID]{Clock: s.clock})
+	defer s.queue.ShutDown()
+	core := s.cfg.Client.CoreV1()
+	onlyPods := fields.OneTermEqualSelector("spec.schedulerName", SchedulerName).String()
+	pods := s.informer(&corev1.Pod{}, cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = onlyPods
+			return core.Pods(metav1.NamespaceAll).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = onlyPods
+			return core.Pods(metav1.NamespaceAll).Watch(ctx, o)
+		},
+	}, cache.Indexers{byUID: func(obj any) ([]string, error) {
+		if p, ok := obj.(*corev1.Pod); ok {
+			return []string{string(p.UID)}, nil
+		}
+		return nil, nil
+	}})
+	onlyNodes := labels.Set{labelComputeType: computeTypeFargate}.String()
+	nodes := s.informer(&corev1.Node{}, cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = onlyNodes
+			return core.Nodes().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = onlyNodes
+			return core.Nodes().Watch(ctx, o)
+		},
+	}, nil)
+	s.pods, s.nodes = pods.GetIndexer(), nodes.GetStore()
+	if err := s.follow(pods, nodes); err != nil {
+		return err
+	}
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { pods.RunWithContext(ctx) })
+	wg.Go(func() { nodes.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
+		return nil
+	}
+	have, err := machines.List(s.cfg.Store, s.all())
+	if err != nil {
+		return fmt.Errorf("the machines of Fargate: %w", err)
+	}
+	for _, m := range have { // of pods that went while nobody looked, too
+		s.note(&m.Value)
+		s.occupy("", m.Value.Subnet)
+		s.queue.Add(m.Value.PodUID)
+	}
+	for range workers {
+		wg.Go(func() { s.work(ctx) })
+	}
+	<-ctx.Done()
+	s.queue.ShutDown()
+	return nil
+}
+
+func (s *Scheduler) informer(of runtime.Object, lw cache.ListWatch, index cache.Indexers) cache.SharedIndexInformer {
+	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&lw, s.cfg.Client), of, 0, index)
+	_ = inf.SetTransform(func(obj any) (any, error) { // fails only once started
+		if m, ok := obj.(metav1.Object); ok {
+			m.SetManagedFields(nil)
+		}
+		return obj, nil
+	})
+	_ = inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		s.log.Log(ctx, slog.LevelDebug, "fargate: watching", "err", err)
+	})
+	return inf
+}
+
+// follow has pods looked at when they change, and when their machine's node does.
+func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
+	pod := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if p, ok := obj.(*corev1.Pod); ok {
+			s.queue.Add(p.UID)
+		}
+	}
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: pod,
+		UpdateFunc: func(was, is any) {
+			// What the kubelet says of a pod that runs is nothing to do with.
+			if o, ok := was.(*corev1.Pod); ok && o.Spec.NodeName != "" {
+				if n, ok := is.(*corev1.Pod); ok && n.UID == o.UID {
+					return
+				}
+			}
+			pod(was)
+			pod(is)
+		},
+		DeleteFunc: pod,
+	})
+	if err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	ofNode := func(obj any) {
+		if n, ok := obj.(*corev1.Node); ok {
+			s.mu.Lock()
+			uid, ok := s.byNode[n.Name]
+			s.mu.Unlock()
+			if ok {
+				s.queue.Add(uid)
+			}
+		}
+	}
+	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: ofNode,
+		UpdateFunc: func(was, is any) {
+			if o, ok := was.(*corev1.Node); ok && !kube.NodeReady(o) { // heartbeats do not matter
+				ofNode(is)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching nodes: %w", err)
+	}
+	return nil
+}
+
+func (s *Scheduler) work(ctx context.Context) {
+	for {
+		uid, done := s.queue.Get()
+		if done {
+			return
+		}
+		if ctx.Err() == nil { // the queue is emptied before it ends
+			again, err := s.sync(ctx, uid)
+			switch {
+			case ctx.Err() != nil: // err is most likely its
+			case err != nil:
+				s.log.Warn("fargate", "cluster", s.cfg.Cluster, "pod", uid, "err", err)
+				s.queue.AddRateLimited(uid)
+			default:
+				s.queue.Forget(uid)
+				if again > 0 {
+					s.queue.AddAfter(uid, again)
+				}
+			}
+		}
+		s.queue.Done(uid)
+	}
+}
+
+// Halt stops the machines that were started, without a trace in the cluster: after
+// the cluster is gone, and Run has returned.
+func (s *Scheduler) Halt(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for uid, id := range s.started {
+		if err := s.cfg.Machines.Stop(ctx, id); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		delete(s.started, uid)
+	}
+	return errors.Join(errs...)
+}
+
+// Abandon removes all machines on record with what was made for them, without asking
+// the cluster: when it is gone, and no Scheduler runs for it. Of the Config it needs no
+// more than Store, Network and Machines.
+func (s *Scheduler) Abandon(ctx context.Context) error {
+	all, err := machines.List(s.cfg.Store, s.all())
+	if err != nil {
+		return fmt.Errorf("the machines of Fargate: %w", err)
+	}
+	var errs []error
+	for i := range all {
+		errs = append(errs, s.end(ctx, &all[i].Value, func() error { return nil }))
+	}
+	return errors.Join(errs...)
+}

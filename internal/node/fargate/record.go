@@ -1,0 +1,120 @@
+package fargate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// machines are the machines that there are, or are to be, by CLUSTER/POD UID.
+var machines = store.NewCollection[machine]("fargate", "machine")
+
+// A machine is one attempt to run a pod. It is on record before anything of it is made.
+type machine struct {
+	// UID is the attempt's, and the token by which its interface is made.
+	UID            string
+	PodUID         types.UID
+	Namespace, Pod string
+	Profile        string
+	RoleARN        string
+	Subnet         string
+	Groups         []string
+	Size           fargatesizes.Size
+	KubeletVersion string
+	Since          time.Time
+	// What the interface has; empty until it is made.
+	Interface, VPC, Zone string
+	Address              netip.Addr `json:",omitzero"`
+}
+
+// Count returns how many machines a profile has in a cluster, those that are being
+// removed included.
+func Count(st *store.Store, account, region, cluster, profile string) (int, error) {
+	all, err := machines.List(st, store.Scope{Account: account, Region: region, Prefix: cluster + "/"})
+	n := 0
+	for _, m := range all {
+		if m.Value.Profile == profile {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Clusters returns the clusters that have machines; keys' IDs are their names.
+func Clusters(st *store.Store) (map[store.Key]bool, error) {
+	all, err := machines.List(st, store.Scope{})
+	out := map[store.Key]bool{}
+	for _, m := range all {
+		k := m.Key
+		k.ID, _, _ = strings.Cut(k.ID, "/")
+		out[k] = true
+	}
+	return out, err
+}
+
+func (s *Scheduler) key(uid types.UID) store.Key {
+	return store.Key{Account: s.cfg.Account, Region: s.cfg.Region, ID: s.cfg.Cluster + "/" + string(uid)}
+}
+
+func (s *Scheduler) all() store.Scope {
+	return store.Scope{Account: s.cfg.Account, Region: s.cfg.Region, Prefix: s.cfg.Cluster + "/"}
+}
+
+// hostName is EC2's IP-based name, as in service/ec2.
+// https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html
+func (m *machine) hostName(region string) string {
+	domain := region + ".compute.internal"
+	if region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	return "ip-" + strings.ReplaceAll(m.Address.String(), ".", "-") + "." + domain
+}
+
+func (m *machine) nodeName(region string) string { return "fargate-" + m.hostName(region) }
+
+// providerID is aws:///ZONE/10 digits-32 digits/NODE, as seen on AWS.
+func (m *machine) providerID(region string) string {
+	sum := sha256.Sum256([]byte(m.UID))
+	h := hex.EncodeToString(sum[:])
+	return "aws:///" + m.Zone + "/" + h[:10] + "-" + h[10:42] + "/" + m.nodeName(region)
+}
+
+// Capacity is the machine for a pod: more than the pod is given, as the kubelet and the
+// system need some of it. On AWS, too, "the reported node size is often larger than the
+// Pod's capacity".
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html#fargate-cpu-and-memory
+func Capacity(s fargatesizes.Size) (vcpu int, memoryMiB int64) {
+	return max(2, int(s.MilliCPU+999)/1000+1), max(4096, s.MemoryMiB+s.MemoryMiB/32+2048)
+}
+
+// instance is the machine as its runtime starts it.
+func (s *Scheduler) instance(m *machine, c Cluster) node.Instance {
+	vcpu, memory := Capacity(m.Size)
+	return node.Instance{
+		Account: s.cfg.Account, Region: s.cfg.Region, ID: m.Interface, BootID: m.UID,
+		Architecture: "x86_64", VCPU: vcpu, MemoryMiB: memory,
+		KubeletVersion: m.KubeletVersion, AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
+		PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since,
+		Fargate: &node.Fargate{
+			ClusterName: s.cfg.Cluster, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
+			Labels: map[string]string{labelComputeType: computeTypeFargate, corev1.LabelHostname: m.hostName(s.cfg.Region)},
+			Taints: []corev1.Taint{{Key: labelComputeType, Value: computeTypeFargate, Effect: corev1.TaintEffectNoSchedule}},
+		},
+	}
+}
+
+// Of returns the network interface of the machine that is for a pod, by which the
+// runtime knows it, and the profile's role; false if there is none yet.
+func Of(st *store.Store, account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
+	m, err := machines.Get(st, store.Key{Account: account, Region: region, ID: cluster + "/" + string(pod)})
+	return m.Interface, m.RoleARN, err == nil && m.Interface != ""
+}

@@ -1,0 +1,80 @@
+package node
+
+// A Provenance says from where it is known how a step of an instance's life goes,
+// and what of it is imitated by assumption: without a source that says so, or other
+// than AWS does it.
+type Provenance struct {
+	Step    string
+	Sources []string
+	// Assumed are sentences for docs/compatibility.md.
+	Assumed []string
+}
+
+// Provenances returns one for each of [Steps], in their order.
+func Provenances() []Provenance {
+	return []Provenance{
+		{Step: StepBoot,
+			Sources: []string{"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-console.html"},
+			Assumed: []string{
+				"the lines that cloud-init writes to the console, and no others: a kernel's and systemd's are not there, nor nodeadm's, which are in the journal only",
+				"how long a boot takes: the timing table's, from what is commonly seen",
+			}},
+		{Step: StepMetadata,
+			Sources: []string{"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html", "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html"},
+			Assumed: []string{
+				"all dated versions of the metadata have the same categories",
+				"an instance without the service boots on without user data and credentials, and never tries again",
+			}},
+		{Step: StepDescribe,
+			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh", "https://github.com/boto/botocore/blob/develop/botocore/exceptions.py"},
+			Assumed: []string{"each of bootstrap.sh's three attempts is one call: the AWS CLI's own retries, and their time, are left out"}},
+		{Step: StepScript,
+			Sources: []string{"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html"},
+			Assumed: []string{
+				"which commands an image has: the ones that are simulated, and package names of its repository",
+				"the limits of CPU, memory and files of a script, which a real machine has not",
+			}},
+		{Step: StepUserData,
+			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/configprovider/mime.go", "https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/runtime/bootstrap.sh"},
+			Assumed: []string{"Bottlerocket's settings other than those of Kubernetes have no effect"}},
+		{Step: StepName,
+			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go", "https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bin/private-dns-name"},
+			Assumed: []string{"nodeadm goes on asking for ever: a real one gives up after some minutes, and only a reboot has it try again"}},
+		{Step: StepBootstrap,
+			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go", "https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt"},
+			Assumed: []string{"the memory that hypervisor, firmware and kernel keep: 200 MiB and 2.5 %, as AWS publishes no formula"}},
+		{Step: StepCredentials,
+			Sources: []string{"https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc"},
+			Assumed: []string{"the SDK's words around a refusal of the metadata service, and that a profile that is associated later is seen at the next attempt"}},
+		{Step: StepDNS,
+			Sources: []string{"https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html", "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"},
+			Assumed: []string{"the public addresses of endpoints and of AWS's services: each name has one, which does not change"}},
+		{Step: StepEndpoint,
+			Sources: []string{"https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html", "https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html"},
+			Assumed: []string{"packets that are dropped are noticed after a patience that the timing table shortens"}},
+		{Step: StepIdentity,
+			Sources: []string{"https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go", "https://docs.aws.amazon.com/eks/latest/userguide/auth-configmap.html"},
+			Assumed: []string{"a changed access entry or aws-auth counts at once; EKS says only that it takes a while"}},
+		{Step: StepRegister,
+			Sources: []string{"https://kubernetes.io/docs/reference/access-authn-authz/node/", "https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go"},
+			Assumed: []string{"the cloud provider's part of a Node (addresses, zone, provider ID) is there from the first, so that no node has the taint uninitialized"}},
+		{Step: StepVersion,
+			Sources: []string{"https://kubernetes.io/releases/version-skew-policy/#kubelet", "https://github.com/awslabs/amazon-eks-ami/issues/2119"},
+			Assumed: []string{"a kubelet that is too new or too old joins, and nothing of what would break later breaks"}},
+		{Step: StepImage,
+			Sources: []string{"https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html", "https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html", "https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/image_manager.go"},
+			Assumed: []string{
+				"containerd's words for a registry or bucket that cannot be reached",
+				"the bucket of a registry's layers is the starport bucket of its region, and registries of all other accounts let everybody pull",
+			}},
+		{Step: StepNetwork,
+			Sources: []string{"https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go", "https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md"},
+			Assumed: []string{"the order of the plugin's calls of EC2 at its start", "after a subnet was full the plugin asks again after 15 s, where a real one waits two minutes", "aws-node is not restarted by its liveness probe"}},
+		{Step: StepReady,
+			Sources: []string{"https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go"},
+			Assumed: []string{"kube-proxy and CoreDNS are pods that run, without doing anything", "heartbeats of nodes in clusters of more than 250 are rarer than a real kubelet's"}},
+		{Step: StepStop,
+			Sources: []string{"https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle/node_lifecycle_controller.go"},
+			Assumed: []string{"a machine is off at once, without a shutdown"}},
+	}
+}

@@ -1,0 +1,31 @@
+package simulated
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
+)
+
+// Whatever a pod may request of a combination fits the machine that it gets.
+func TestFargateMachinesHoldTheirPod(t *testing.T) {
+	for _, s := range fargatesizes.All() {
+		in := node.Instance{Fargate: &node.Fargate{}}
+		in.VCPU, in.MemoryMiB = fargate.Capacity(s)
+		got, err := measure(in, fargateConfig(in.Fargate))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu, memory := resource.NewMilliQuantity(s.MilliCPU, resource.DecimalSI), resource.NewQuantity((s.MemoryMiB-256)<<20, resource.BinarySI)
+		if has := got.allocatable; has.Cpu().Cmp(*cpu) < 0 || has.Memory().Cmp(*memory) < 0 || has.Pods().Value() != 1 {
+			t.Errorf("%s: allocatable %v", s, has)
+		}
+		if disk := got.allocatable[corev1.ResourceEphemeralStorage]; disk.CmpInt64(15<<30) < 0 {
+			t.Errorf("ephemeral storage %s", disk.String())
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
+)
+
+// What the kubelet says of images, in its words.
+// https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/image_manager.go
+const (
+	reasonErrImagePull      = "ErrImagePull"
+	reasonImagePullBackOff  = "ImagePullBackOff"
+	reasonErrImageNeverPull = "ErrImageNeverPull"
+)
+
+// pullSettles is when a pod whose image could not be pulled is looked at again: it
+// then says that it waits.
+const pullSettles = 2 * time.Second
+
+// images are what a node has pulled.
+type images struct {
+	puller  image.Puller
+	present map[string]bool
+	// tokens are until when the credential provider has one of a region's ECR.
+	tokens map[string]time.Time
+}
+
+// tokenKept is for how long the kubelet keeps what ecr-credential-provider gave it:
+// half of a token's life.
+// https://github.com/kubernetes/cloud-provider-aws/blob/master/cmd/ecr-credential-provider/main.go
+const tokenKept = 6 * time.Hour
+
+// pulled is what came of a pull.
+type pulled struct {
+	took time.Duration
+	err  error
+}
+
+func (i *images) has(n image.Name) bool { return i.present[n.Full] }
+
+func (i *images) pull(ctx context.Context, n image.Name, now time.Time) pulled {
+	p := i.puller
+	p.Call = func(ctx context.Context, c node.Call) error {
+		if c.Action != node.ActionGetToken {
+			return i.puller.Call(ctx, c)
+		}
+		if now.Before(i.tokens[c.Region]) {
+			return nil
+		}
+		err := i.puller.Call(ctx, c)
+		if err == nil {
+			i.tokens[c.Region] = now.Add(tokenKept)
+		}
+		return err
+	}
+	took, err := p.Pull(ctx, n)
+	if err == nil {
+		i.present[n.Full] = true
+	}
+	return pulled{took, err}
+}
+
+// found notes the images of a pod that ran here before the daemon was restarted.
+func (i *images) found(m *podMachine) {
+	for _, cs := range [][]container{m.inits, m.apps} {
+		for j := range cs {
+			if c := &cs[j]; c.state != waiting || c.last != nil {
+				if n, err := image.Parse(c.image); err == nil {
+					i.present[n.Full] = true
+				}
+			}
+		}
+	}
+}
+
+// pull is how a container comes to its image.
+type pull struct {
+	began, done time.Time // of the attempt under way; zero: there is none
+	err         error     // of the last attempt
+	backoff     time.Duration
+	retry       time.Time // when it is tried again
+	failed      time.Time
+	have        bool // it was pulled, and the container not made yet
+}
+
+// never says that the image is not there and may not be pulled.
+func (c *container) never(n image.Name, e env) bool {
+	return c.policy == corev1.PullNever && e.has != nil && !e.has(n)
+}
+
+// always says that the registry is asked even for an image that is there. API
+// servers write a policy into each pod.
+func (c *container) always() bool { return c.policy == corev1.PullAlways }
+
+// pullImage brings a container nearer to its image, and says whether it is there.
+func (m *podMachine) pullImage(c *container, e env, at func(time.Time)) bool {
+	n, err := image.Parse(c.image)
+	if err != nil {
+		return false // said before
+	}
+	if c.pull.have {
+		return true
+	}
+	if e.pull == nil || !c.always() && c.pull.done.IsZero() && e.has(n) {
+		c.pull = pull{have: true}
+		m.event(e.now, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.image), c)
+		return true
+	}
+	if c.never(n, e) {
+		if c.reason != reasonErrImageNeverPull {
+			text := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.image)
+			m.event(e.now, corev1.EventTypeWarning, reasonErrImageNeverPull, text, c)
+			m.event(e.now, corev1.EventTypeWarning, "Failed", "Error: "+reasonErrImageNeverPull, c)
+			m.holdBack(c, reasonErrImageNeverPull, text)
+		}
+		at(e.now.Add(pullBackoff))
+		return false
+	}
+	p := &c.pull
+	if p.done.IsZero() {
+		if e.now.Before(p.retry) {
+			m.awaitPull(c, e, at)
+			return false
+		}
+		m.event(e.now, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.image), c)
+		result := e.pull(n)
+		p.began, p.done, p.err = e.now, e.now.Add(result.took), result.err
+	}
+	if e.now.Before(p.done) {
+		at(p.done)
+		return false
+	}
+	took := p.done.Sub(p.began)
+	p.began, p.done = time.Time{}, time.Time{}
+	if p.err == nil {
+		*p = pull{have: true}
+		m.event(e.now, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting)", c.image, took, took), c)
+		return true
+	}
+	m.event(e.now, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.image, p.err), c)
+	m.event(e.now, corev1.EventTypeWarning, "Failed", "Error: "+reasonErrImagePull, c)
+	m.holdBack(c, reasonErrImagePull, p.err.Error())
+	p.backoff = min(max(2*p.backoff, pullBackoff), maxBackoff)
+	p.failed, p.retry = e.now, e.now.Add(p.backoff)
+	at(e.now.Add(pullSettles))
+	return false
+}
+
+// pullBackoff is for how long an image is first left alone; it doubles up to
+// maxBackoff, as for containers.
+const pullBackoff = 10 * time.Second
+
+// awaitPull says that an image is not tried again yet.
+func (m *podMachine) awaitPull(c *container, e env, at func(time.Time)) {
+	p := &c.pull
+	if settled := p.failed.Add(pullSettles); e.now.Before(settled) {
+		at(settled)
+		return
+	}
+	at(p.retry)
+	if c.reason == reasonImagePullBackOff {
+		return
+	}
+	text := fmt.Sprintf("Back-off pulling image %q", c.image)
+	m.event(e.now, corev1.EventTypeNormal, "BackOff", text, c)
+	m.event(e.now, corev1.EventTypeWarning, "Failed", "Error: "+reasonImagePullBackOff, c)
+	m.holdBack(c, reasonImagePullBackOff, text+": "+reasonErrImagePull+": "+p.err.Error())
+}
+
+// holdBack says why a container does not start.
+func (m *podMachine) holdBack(c *container, reason, message string) {
+	if c.reason != reason || c.message != message {
+		c.reason, c.message, m.dirty = reason, message, true
+	}
+}

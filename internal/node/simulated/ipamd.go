@@ -1,0 +1,227 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// The pace of the plugin's daemon.
+const (
+	// poolInterval is how often it looks at what is in its pool, if that changes.
+	poolInterval = 5 * time.Second
+	// decreaseInterval is how often it gives addresses back.
+	decreaseInterval = 30 * time.Second
+	// minENIAge is how long it keeps a new interface.
+	minENIAge = time.Minute
+	// fullRetry is how long it leaves EC2 alone after a subnet was full.
+	//
+	// AWS deviation: the plugin waits for two minutes.
+	fullRetry = 15 * time.Second
+
+	blockSize = 16 // addresses of a delegated prefix
+)
+
+// ipamd is the daemon of the VPC CNI plugin, which runs in aws-node: it sees to it
+// that the node has addresses for pods, some more than it needs.
+// https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go
+type ipamd struct {
+	m       *machine
+	maxPods int
+	log     func(format string, args ...any) // of the plugin
+	// eniConfig finds the node's ENIConfig, for custom networking.
+	eniConfig func(ctx context.Context) (subnet string, groups []string, err error)
+	// identify gets credentials, if the calls are not signed with the instance role's.
+	identify func(ctx context.Context) (*aws.Credentials, error)
+	denied   func(action string) // tells that the calls lack a permission
+
+	container string // in which it runs
+	running   bool
+
+	cfg         cniConfig
+	credentials *aws.Credentials // nil: the instance role's
+	enis        []node.PodInterface
+	pool        *pool
+	full        time.Time // until when no EC2 call is made for more
+	decreased   time.Time
+	problem     error     // why there are not more addresses
+	due         time.Time // when to look at the pool next; zero: when it changes
+}
+
+// call decides a call of EC2 as aws-node. The error is the SDK's.
+func (d *ipamd) call(ctx context.Context, c node.Call) error {
+	if d.identify != nil && (d.credentials == nil || d.credentials.Expired()) {
+		var err error
+		if d.credentials, err = d.identify(ctx); err != nil {
+			return wrapped("operation error EC2: "+strings.TrimPrefix(c.Action, "ec2:")+", get identity: get credentials: failed to refresh cached credentials, ", err)
+		}
+	}
+	c.Credentials = d.credentials
+	err := d.m.decide(ctx, c)
+	if why := node.DecisionOf(err); why != nil && why.By == node.ByIAM {
+		d.denied(c.Action)
+	}
+	return err
+}
+
+// wrapped is an error with words before it. The decision stays.
+func wrapped(text string, err error) error {
+	if why := node.DecisionOf(err); why != nil {
+		return &node.Refusal{Err: fmt.Errorf("%s%w", text, err), Decision: *why}
+	}
+	return fmt.Errorf("%s%w", text, err)
+}
+
+// perENI is how many addresses, or prefixes, an interface has besides its own.
+func (d *ipamd) perENI() int { return max(d.m.in.IPv4PerENI-1, 0) }
+
+// unit is how many pods an address or a prefix is for.
+func (d *ipamd) unit() int {
+	if d.cfg.prefixes {
+		return blockSize
+	}
+	return 1
+}
+
+// maxENI is how many interfaces the instance may have.
+func (d *ipamd) maxENI() int {
+	if n := d.cfg.maxENI; n >= 1 && n < d.m.in.MaxENI {
+		return n
+	}
+	return d.m.in.MaxENI
+}
+
+// load learns what interfaces the instance has, and what they have.
+func (d *ipamd) load(ctx context.Context) error {
+	all, err := d.m.rt.cfg.PodNetwork.Interfaces(ctx, d.m.in)
+	if err != nil {
+		return err
+	}
+	d.enis = all
+	d.refill()
+	return nil
+}
+
+func (d *ipamd) refill() { d.pool.set(d.usable(), d.cfg.prefixes) }
+
+// managed says whether the plugin touches an interface.
+func (d *ipamd) managed(e node.PodInterface) bool {
+	switch {
+	case e.Device == 0:
+		return true
+	case e.Tags[tagNoManage] != "":
+		return e.Tags[tagNoManage] != "true"
+	default:
+		return e.Tags[tagInstance] == d.m.in.ID || d.cfg.manageUntagged
+	}
+}
+
+// usable are the interfaces whose addresses pods get.
+func (d *ipamd) usable() []node.PodInterface {
+	var out []node.PodInterface
+	for _, e := range d.enis {
+		if d.managed(e) && (e.Device != 0 || !d.cfg.custom) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// start makes the node fit for pods. Without an error its pods may still get none.
+func (d *ipamd) start(ctx context.Context) error {
+	if err := d.call(ctx, node.Call{Action: node.ActionDescribeInterfaces}); err != nil {
+		return fmt.Errorf("ipamd init: failed to retrieve attached ENIs info: %w", err)
+	}
+	if err := d.load(ctx); err != nil {
+		return fmt.Errorf("ipamd init: failed to retrieve attached ENIs info: %w", err)
+	}
+	if d.cfg.noProvisioning {
+		return nil
+	}
+	if err := d.tag(ctx); err != nil {
+		return err
+	}
+	d.dropOtherKind(ctx)
+	if d.tooLow() {
+		if err := d.increase(ctx); err != nil {
+			return fmt.Errorf("error while trying to increase datastore pool: %w", err)
+		}
+		if d.cfg.custom && d.pool.stats(nil).total == 0 {
+			err := errors.New("Failed to attach any ENIs for custom networking") //nolint:staticcheck // the plugin's text
+			if d.problem != nil {
+				err = fmt.Errorf("%w: %w", err, d.problem)
+			}
+			return err
+		}
+	}
+	d.due = d.m.rt.clock.Now().Add(poolInterval)
+	return nil
+}
+
+// tag marks the interfaces that were there before the plugin. EC2 hears of it with
+// the next addresses, where there are any to come.
+func (d *ipamd) tag(ctx context.Context) error {
+	want := d.cfg.eniTags(d.m.in.ID)
+	for i, e := range d.enis {
+		if !d.managed(e) || subset(want, e.Tags) {
+			continue
+		}
+		if err := d.call(ctx, node.Call{Action: node.ActionCreateTags, Interface: e.ID, Tags: want}); err != nil {
+			return fmt.Errorf("ipamd init: failed to tag managed ENI %s: %w", e.ID, err)
+		}
+		if e.Device == 0 && !d.cfg.custom && d.room(e) > 0 {
+			continue
+		}
+		now, err := d.m.rt.cfg.PodNetwork.Assign(ctx, d.m.in, e.ID, 0, 0, want)
+		if err != nil {
+			return fmt.Errorf("ipamd init: failed to tag managed ENI %s: %w", e.ID, err)
+		}
+		d.enis[i] = now
+	}
+	return nil
+}
+
+func subset(want, have map[string]string) bool {
+	for k, v := range want {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// dropOtherKind gives back what is left of the time before prefix delegation was
+// switched on or off, unless pods have it.
+func (d *ipamd) dropOtherKind(ctx context.Context) {
+	for _, e := range d.usable() {
+		other, n := newPool(), len(e.Prefixes)
+		if d.cfg.prefixes {
+			n = len(e.Addresses)
+		}
+		if n == 0 {
+			continue
+		}
+		other.set([]node.PodInterface{e}, !d.cfg.prefixes)
+		for _, a := range other.order {
+			if mine := d.pool.byIP[a.ip]; mine != nil {
+				a.uid = mine.uid
+			}
+		}
+		ips, blocks := other.freeable(e.ID, n)
+		if len(ips)+len(blocks) == 0 || d.call(ctx, node.Call{Action: node.ActionUnassignAddresses, Interface: e.ID}) != nil {
+			continue
+		}
+		if err := d.m.rt.cfg.PodNetwork.Unassign(ctx, d.m.in, e.ID, ips, blocks); err == nil {
+			err = d.load(ctx)
+			if err != nil {
+				return
+			}
+		}
+	}
+}

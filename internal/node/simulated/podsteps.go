@@ -1,0 +1,103 @@
+package simulated
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// maxPodSteps bounds what is remembered of the pods of one node.
+const maxPodSteps = 4096
+
+// PodSteps says what holds a pod back on its node, in the order of a pod's life:
+// steps named by one of node's StepPod… constants, each failed. None: nothing there
+// does, or the instance or the pod is not known.
+func (r *Runtime) PodSteps(instanceID, namespace, name string) []node.Step {
+	r.mu.Lock()
+	m := r.machines[instanceID]
+	r.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.podSteps[namespace+"/"+name])
+}
+
+// notePod keeps what holds a pod back now.
+func (k *kubelet) notePod(p *pod) {
+	var steps []node.Step
+	if !p.ended() && !p.deleting || p.phase == "Failed" && p.message != "" && !p.hasSandbox {
+		steps = p.troubles(k.ipam.problem)
+	}
+	k.m.setPodSteps(p.namespace+"/"+p.name, steps)
+}
+
+func (m *machine) setPodSteps(key string, steps []node.Step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.podSteps[key]
+	switch {
+	case len(steps) == 0:
+		delete(m.podSteps, key)
+		return
+	case last == nil && len(m.podSteps) >= maxPodSteps:
+		return
+	case m.podSteps == nil:
+		m.podSteps = map[string][]node.Step{}
+	}
+	now := m.rt.clock.Now()
+	for i := range steps {
+		s := &steps[i]
+		s.Account, s.Region, s.InstanceID, s.Cluster, s.Pod, s.Time = m.in.Account, m.in.Region, m.in.ID, m.info.Cluster, key, now
+		for _, l := range last { // since when
+			if l.Name == s.Name && l.Container == s.Container && l.Evidence == s.Evidence && reflect.DeepEqual(l.Decision, s.Decision) {
+				s.Time = l.Time
+			}
+		}
+	}
+	m.podSteps[key] = steps
+}
+
+// troubles are the failed steps of a pod. noAddress is why the node has no address
+// for it.
+func (m *podMachine) troubles(noAddress error) []node.Step {
+	var out []node.Step
+	failed := func(name, container string, err error, text string) {
+		out = append(out, node.Step{Name: name, Container: container, Evidence: text, Decision: node.DecisionOf(err)})
+	}
+	if m.phase == "Failed" && !m.hasSandbox {
+		failed(node.StepPodAdmission, "", nil, m.reason+": "+m.message)
+		return out
+	}
+	if m.mountErr != nil {
+		failed(node.StepPodVolumes, "", m.mountErr, m.mountErr.Error())
+	}
+	if !m.sandboxed.IsZero() && !m.hasSandbox {
+		failed(node.StepPodAddress, "", noAddress, textOr(noAddress, "no address is free: the instance has as many as its type allows, or waits for more"))
+	}
+	for _, cs := range [][]container{m.inits, m.apps} {
+		for i := range cs {
+			c := &cs[i]
+			switch {
+			case c.state != waiting:
+			case c.configErr != nil:
+				failed(node.StepPodConfig, c.name, c.configErr, c.configErr.Error())
+			case c.pull.err != nil:
+				failed(node.StepPodImage, c.name, c.pull.err, fmt.Sprintf("Failed to pull image %q: %v", c.image, c.pull.err))
+			case c.reason == reasonErrImageNeverPull || c.reason == reasonInvalidImageName:
+				failed(node.StepPodImage, c.name, nil, c.message)
+			}
+		}
+	}
+	return out
+}
+
+func textOr(err error, text string) string {
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
