@@ -17,10 +17,12 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 		Resolvers: map[string]authz.Resolver{
 			"autoscaling": d.scaling.Authz(),
 			"ec2":         d.ec2.Authz(),
-			"eks":         d.eks.Authz(),
-			"eks-auth":    d.eks.Authz(),
-			"iam":         d.iam.Authz(),
-			"ssm":         d.ssm.Authz(),
+
+			"elasticloadbalancing": loadBalancingAuthz{d.elb.Authz(), d.elbv2.Authz()},
+			"eks":                  d.eks.Authz(),
+			"eks-auth":             d.eks.Authz(),
+			"iam":                  d.iam.Authz(),
+			"ssm":                  d.ssm.Authz(),
 		},
 		EndpointPolicy: d.ec2.EndpointPolicy,
 

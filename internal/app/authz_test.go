@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -46,10 +47,22 @@ func TestEveryOperationIsAuthorized(t *testing.T) {
 	t.Log("what operations ask for:\n" + b.String())
 }
 
-// sample gives every text and list of texts of an input its own name.
+// sampleARNs are members whose text tells what kind of resource they name.
+var sampleARNs = map[string]string{
+	"LoadBalancerArn": "loadbalancer/app/web/0123456789abcdef",
+	"TargetGroupArn":  "targetgroup/web/0123456789abcdef",
+	"ListenerArn":     "listener/app/web/0123456789abcdef/0123456789abcdef",
+	"RuleArn":         "listener-rule/app/web/0123456789abcdef/0123456789abcdef/0123456789abcdef",
+	"ResourceArns":    "targetgroup/web/0123456789abcdef",
+}
+
+// sample gives every text and list of texts of an input its own name, or an ARN.
 func sample(in reflect.Value) {
 	for i := range in.NumField() {
 		f, name := in.Field(i), in.Type().Field(i).Name
+		if a, ok := sampleARNs[name]; ok && strings.HasPrefix(in.Type().PkgPath(), "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2") {
+			name = arn.New("elasticloadbalancing", "us-east-1", "111122223333", a)
+		}
 		switch {
 		case f.Type() == reflect.TypeFor[*string]():
 			f.Set(reflect.ValueOf(&name))

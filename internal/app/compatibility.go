@@ -11,7 +11,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -33,8 +35,30 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated())
+	_, err = io.WriteString(w, unevaluated()+assumed())
 	return err
+}
+
+// assumed is the page's part on the steps of a join that no source tells of.
+func assumed() string {
+	var b strings.Builder
+	b.WriteString(`
+## Imitated by assumption
+
+The steps of an instance's way into its cluster, as ` + "`drydock why node`" + ` names them. What a step does is taken from the sources in the code
+beside it; the most important stand here. What stands in the second column is imitated without a source, or otherwise than on AWS.
+
+| step | imitated by assumption | the rest is from |
+|---|---|---|
+`)
+	for _, p := range node.Provenances() {
+		var from []string
+		for i, s := range p.Sources {
+			from = append(from, fmt.Sprintf("[%d](%s)", i+1, s))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Step, strings.Join(p.Assumed, "; "), strings.Join(from, " "))
+	}
+	return b.String()
 }
 
 // unevaluated is the page's part on what authorization does not weigh.
@@ -79,6 +103,6 @@ A statement that asks for one is undecided: it allows nothing and, if it is a De
 func constantServices() *daemon {
 	return &daemon{
 		eks: new(eks.Service), eksAuth: new(eksauth.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
-		pricing: new(pricing.Service), quotas: new(servicequotas.Service), trail: new(cloudtrail.Service),
+		pricing: new(pricing.Service), quotas: new(servicequotas.Service), trail: new(cloudtrail.Service), stacks: new(cloudformation.Service),
 	}
 }

@@ -78,8 +78,10 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 			}
 		})
 	}
+	proxy := server.NewProxy(ln, log)
+	wg.Go(func() { _ = proxy.Run(ctx) }) // it has no errors
 	wg.Go(func() {
-		if err := server.Serve(ctx, ln, d.handler(), log); err != nil && ctx.Err() == nil {
+		if err := server.Serve(ctx, ln, d.handler(proxy), log); err != nil && ctx.Err() == nil {
 			failed <- fmt.Errorf("the endpoint ended: %w", err)
 		}
 	})

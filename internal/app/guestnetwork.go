@@ -40,6 +40,15 @@ type recentNetwork struct {
 	mu       sync.Mutex
 	at       time.Time
 	snapshot *reach.Snapshot
+	// reachable are what the snapshot has let through: the programs of an image ask
+	// for the same few hosts at once.
+	reachable map[target]*reach.Verdict
+}
+
+// A target is a host and port, seen from an instance.
+type target struct {
+	instance, host string
+	port           int
 }
 
 func newGuestNetwork(network func(ctx context.Context, account, region string) (*reach.Snapshot, error), patience time.Duration) *guestNetwork {
@@ -65,8 +74,33 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 	if err != nil {
 		return nil, err
 	}
-	r.snapshot, r.at = s, began
+	r.snapshot, r.at, r.reachable = s, began, map[target]*reach.Verdict{}
 	return s, nil
+}
+
+// verdict is what is known of a target by a snapshot that is still the last one.
+func (n *guestNetwork) verdict(s *reach.Snapshot, account, region string, t target) *reach.Verdict {
+	n.mu.Lock()
+	r := n.recent[[2]string{account, region}]
+	n.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.snapshot != s {
+		return nil
+	}
+	return r.reachable[t]
+}
+
+// know keeps a verdict for as long as its snapshot is the last one.
+func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target, v *reach.Verdict) {
+	n.mu.Lock()
+	r := n.recent[[2]string{account, region}]
+	n.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.snapshot == s && v.Reachable {
+		r.reachable[t] = v
+	}
 }
 
 // check decides a TCP connection of an instance to a host name or address.
@@ -78,8 +112,13 @@ func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string,
 		if err != nil {
 			return nil, err
 		}
+		to := target{in.ID, host, port}
+		if v := n.verdict(s, in.Account, in.Region, to); v != nil {
+			return v, nil
+		}
 		v := s.CheckName(flow, host)
 		if v.Reachable || t == now {
+			n.know(s, in.Account, in.Region, to, v)
 			return v, nil
 		}
 	}
@@ -89,11 +128,10 @@ func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string,
 // allow returns the verdict that lets an instance connect, or a *node.Refusal, after
 // the time in which a program would have given up.
 func (n *guestNetwork) allow(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
-	v, err := n.check(ctx, in, host, port)
-	if err != nil || v.Reachable {
-		return v, err
+	v, refused := n.decide(ctx, in, host, port)
+	if refused == nil {
+		return v, nil
 	}
-	refused := refusal(v, host, port)
 	var ne net.Error
 	if errors.As(refused, &ne) && ne.Timeout() {
 		t := time.NewTimer(n.patience)
@@ -107,14 +145,26 @@ func (n *guestNetwork) allow(ctx context.Context, in node.Instance, host string,
 	return nil, refused
 }
 
+// decide is allow, without waiting.
+func (n *guestNetwork) decide(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+	v, err := n.check(ctx, in, host, port)
+	if err != nil || v.Reachable {
+		return v, err
+	}
+	return nil, refusal(v, in.PrivateIP, host, port)
+}
+
 // refusal is how a Go program on the instance sees a verdict: a name that does not
 // resolve, or packets that nobody answers. Security groups, network ACLs and routes
 // all drop what they do not let through.
-func refusal(v *reach.Verdict, host string, port int) *node.Refusal {
+func refusal(v *reach.Verdict, source netip.Addr, host string, port int) *node.Refusal {
 	out := &node.Refusal{Decision: node.Decision{By: node.ByNetwork, Text: "there is no way to " + host, Fixes: v.Fixes}}
 	if len(v.Explanations) > 0 {
 		x := v.Explanations[0]
 		out.Decision.Code, out.Decision.Component, out.Decision.Text = x.Code, x.Component, x.Text
+		if x.Code == reach.CodeFault {
+			out.Decision.By = node.ByFault
+		}
 		// What changes the component comes before what would avoid it: an endpoint helps
 		// nobody whose security group lets nothing out.
 		out.Decision.Fixes = slices.Clone(v.Fixes)
@@ -124,8 +174,8 @@ func refusal(v *reach.Verdict, host string, port int) *node.Refusal {
 	}
 	if v.Resolution != nil && len(v.Resolution.Addresses) == 0 {
 		de := &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-		if out.Decision.Code == reach.CodeName && strings.Contains(out.Decision.Text, "enableDnsSupport") {
-			de = &net.DNSError{Err: "i/o timeout", Name: host, IsTimeout: true} // the VPC's server does not answer
+		if v.Resolution.Silent {
+			de = noAnswer(source, host)
 		}
 		out.Err = &net.OpError{Op: "dial", Net: "tcp", Err: de}
 		return out
@@ -264,6 +314,14 @@ func (o *origins) of(remote string) (endpoint, vpc string, address netip.Addr) {
 	defer o.mu.Unlock()
 	g := o.all[remote]
 	return g.endpoint, g.vpc, g.address
+}
+
+// has reports whether a connection is a guest's, which comes from this machine.
+func (o *origins) has(remote string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.all[remote]
+	return ok
 }
 
 // add remembers a connection until it is closed.

@@ -80,7 +80,7 @@ func TestGuestNetworkDecides(t *testing.T) {
 		{"another port", open, "eks.us-east-1.amazonaws.com", 80, ":80: i/o timeout", reach.CodeGroupMismatch, "sg-1", true},
 		{"no rules", edited(open, guestGroup(false)), "eks.us-east-1.amazonaws.com", 443, "dial tcp 99.77.", reach.CodeGroupNoRules, "sg-1", true},
 		{"network ACL", edited(open, guestACL(false)), "eks.us-east-1.amazonaws.com", 443, ":443: i/o timeout", reach.CodeACL, "acl-1", true},
-		{"no DNS", edited(open, &reach.VPC{ID: "vpc-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}}), "eks.us-east-1.amazonaws.com", 443, "lookup eks.us-east-1.amazonaws.com: i/o timeout", reach.CodeName, "vpc-1", true},
+		{"no DNS", edited(open, &reach.VPC{ID: "vpc-1", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}}), "eks.us-east-1.amazonaws.com", 443, "lookup eks.us-east-1.amazonaws.com on 169.254.169.253:53: i/o timeout", reach.CodeName, "vpc-1", true},
 		{"no such name", open, "nobody.internal", 443, "lookup nobody.internal: no such host", reach.CodeName, "nobody.internal", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

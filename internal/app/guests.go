@@ -140,7 +140,7 @@ func (g *guests) describeCluster(ctx context.Context, in node.Instance, region, 
 // cliError words an error as the AWS CLI does.
 func cliError(err error, operation, target string) error {
 	var ae smithy.APIError
-	var ne net.Error
+	var oe *net.OpError // an *url.Error around a decision does not know that it is a time-out
 	keep := func(text string) error {
 		if why := node.DecisionOf(err); why != nil {
 			return &node.Refusal{Err: errors.New(text), Decision: *why}
@@ -150,7 +150,7 @@ func cliError(err error, operation, target string) error {
 	switch {
 	case errors.As(err, &ae):
 		return fmt.Errorf("An error occurred (%s) when calling the %s operation: %s", ae.ErrorCode(), operation, ae.ErrorMessage()) //nolint:staticcheck // the AWS CLI's text
-	case errors.As(err, &ne) && ne.Timeout():
+	case errors.As(err, &oe) && oe.Timeout():
 		return keep(fmt.Sprintf("Connect timeout on endpoint URL: %q", target)) // the AWS CLI's text
 	}
 	return keep(fmt.Sprintf("Could not connect to the endpoint URL: %q", target)) // the AWS CLI's text

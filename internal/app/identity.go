@@ -83,7 +83,9 @@ func (i identities) identity(ctx context.Context, name string) (eks.Identity, er
 		if err != nil {
 			return eks.Identity{}, err
 		}
-		id := eks.Identity{ARN: role.ARN, ID: role.ID}
+		id := eks.Identity{ARN: role.ARN, ID: role.ID, Trusts: func(service, sourceARN string) bool {
+			return i.iam.TrustsServiceFor(role, service, sourceARN)
+		}}
 		for _, s := range trusted {
 			if i.iam.TrustsService(role, s) {
 				id.TrustedServices = append(id.TrustedServices, s)

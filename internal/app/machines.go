@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 	"sync"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/imds"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -25,6 +25,7 @@ type machines struct {
 	ec2      *ec2.Service
 	planes   planes
 	network  *guestNetwork
+	faults   *fault.Set
 
 	// console returns what an instance has printed.
 	console func(instanceID string) ([]byte, bool)
@@ -168,24 +169,4 @@ func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host stri
 		return nil, err
 	}
 	return m.network.track(c, in, p.AWSHost, v), nil
-}
-
-func (m *machines) podAddresses(ctx context.Context, instanceID string) ([]netip.Addr, error) {
-	in, err := m.get(instanceID)
-	if err != nil {
-		return nil, err
-	}
-	return m.ec2.PodAddresses(ctx, in.Account, in.Region, instanceID)
-}
-
-func (m *machines) assignPodAddresses(ctx context.Context, instanceID string) ([]netip.Addr, error) {
-	in, err := m.get(instanceID)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := m.ec2.AssignPodAddresses(ctx, in.Account, in.Region, instanceID)
-	if errors.Is(err, ec2.ErrInterfaceLimit) {
-		return nil, fmt.Errorf("%w: %w", node.ErrAddressLimit, err)
-	}
-	return addrs, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node/imds"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -114,7 +115,7 @@ func (d *daemon) getMetadataCertificate(w http.ResponseWriter, r *http.Request) 
 
 // metadataOf is an instance's own way to its metadata service.
 func (m *machines) metadataOf(instanceID string) http.RoundTripper {
-	return m.metadata.Transport(instanceID, 1)
+	return &faultyMetadata{m, instanceID, m.metadata.Transport(instanceID, 1)}
 }
 
 // credentials are what the instance's metadata service hands out.
@@ -196,6 +197,9 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 	}
 	if out.Tags[groupTag] != "" && s.d.scaling != nil {
 		out.TargetState = func(ctx context.Context) (string, error) { return s.targetState(call(ctx, m), instanceID) }
+	}
+	if f := s.d.machines.faults.Instance(fault.Terminate, m.Account, m.Region, instanceID); f != nil && out.Spot {
+		out.SpotAction, out.SpotActionTime = "terminate", f.Until
 	}
 	if i.Placement != nil {
 		out.PlacementGroup, out.HostID = aws.ToString(i.Placement.GroupName), aws.ToString(i.Placement.HostId)

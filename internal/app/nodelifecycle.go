@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -116,6 +117,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 	if err != nil {
 		return nil, err
 	}
+	rc.QPS = -1 // our own server; many nodes may go at once
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,10 @@ func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 
 // instanceState says how the instance of a provider ID, aws:///ZONE/ID, is.
 func instanceState(s *ec2.Service, account, region, providerID string) (node.InstanceState, error) {
-	id := providerID[strings.LastIndexByte(providerID, '/')+1:]
+	id := kube.InstanceID(providerID)
+	if strings.HasPrefix(id, "fargate-") {
+		return node.InstanceExists, nil // Fargate's scheduler knows of its own
+	}
 	if !strings.HasPrefix(id, "i-") {
 		return node.InstanceExists, fmt.Errorf("provider ID %q names no instance", providerID)
 	}

@@ -39,13 +39,14 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/pod-identity/{account}/{region}/{cluster}/v1/credentials", d.podIdentityAgent)
 	mux.HandleFunc("GET /_drydock/why/node", d.getWhyNode)
 	mux.HandleFunc("GET /_drydock/why/nodes", d.getWhyNodes)
+	mux.HandleFunc("GET /_drydock/why/pod", d.getWhyPod)
 	d.handleFaults(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
 	mux.HandleFunc("GET /_drydock/profile", getProfile)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := foreign(r); why != "" {
+		if why := d.foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}
@@ -55,10 +56,13 @@ func (d *daemon) pages() http.Handler {
 }
 
 // foreign says why a request does not come from a program on this machine.
-func foreign(r *http.Request) string {
+func (d *daemon) foreign(r *http.Request) string {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
 		return "only this machine may ask"
+	}
+	if d.origins.has(r.RemoteAddr) {
+		return "instances may not ask"
 	}
 	// A name that resolves to loopback is how a page rebinds DNS.
 	host, _, err := net.SplitHostPort(r.Host)
@@ -149,7 +153,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}
-	err := errors.Join(d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	err := errors.Join(d.faults.refresh(), d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 	}

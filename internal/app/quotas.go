@@ -10,6 +10,7 @@ const (
 	quotaClusters             = "L-1194D53C"
 	quotaNodegroupsPerCluster = "L-6D54EA21"
 	quotaNodesPerNodegroup    = "L-BD136A63"
+	quotaFargateProfiles      = "L-33415657"
 )
 
 // connectQuotas makes Service Quotas and returns what EKS asks of it. Services
@@ -35,6 +36,7 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 		var q eks.Quotas
 		for code, to := range map[string]*int{
 			quotaClusters: &q.Clusters, quotaNodegroupsPerCluster: &q.NodegroupsPerCluster, quotaNodesPerNodegroup: &q.NodesPerNodegroup,
+			quotaFargateProfiles: &q.FargateProfilesPerCluster,
 		} {
 			v, err := table.Value(account, region, code)
 			if err != nil {

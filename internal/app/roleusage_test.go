@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,7 +27,8 @@ func TestServiceRolesInUse(t *testing.T) {
 		d.scaling = d.newAutoScaling()
 		return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.scaling.AWS()}
 	}})
-	ctx, cfg := t.Context(), s.AWSConfig(s.Account(t))
+	account := s.Account(t)
+	ctx, cfg := t.Context(), s.AWSConfig(account)
 	roles, scaling := awsiam.NewFromConfig(cfg), awsautoscaling.NewFromConfig(cfg)
 	zones, err := awsec2.NewFromConfig(cfg).DescribeAvailabilityZones(ctx, nil)
 	if err != nil {
@@ -56,6 +58,17 @@ func TestServiceRolesInUse(t *testing.T) {
 	}
 	if got := status(); got != iamtypes.DeletionTaskStatusTypeFailed {
 		t.Errorf("with a group: %s", got)
+	}
+	for i := range 100 { // more than a page
+		if _, err := d.scaling.CreateAutoScalingGroup(in(ctx, account, testkit.Region), &awsautoscaling.CreateAutoScalingGroupInput{
+			AutoScalingGroupName: aws.String(fmt.Sprint("g", i)), MinSize: aws.Int32(0), MaxSize: aws.Int32(0), AvailabilityZones: []string{*zones.AvailabilityZones[0].ZoneName},
+			LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("template")},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.roleUsage(ctx, account, "autoscaling.amazonaws.com")[testkit.Region]; len(got) != 101 {
+		t.Errorf("%d groups need the role, want 101", len(got))
 	}
 	if _, err := scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("g"), ForceDelete: aws.Bool(true)}); err != nil {
 		t.Fatal(err)

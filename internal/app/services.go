@@ -17,6 +17,7 @@ import (
 	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -26,12 +27,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
@@ -49,20 +54,25 @@ type daemon struct {
 	started time.Time
 
 	store    *store.Store
+	faults   *faults
 	journal  *journal.Journal
 	iam      *iam.Service
 	sts      *sts.Service
 	ec2      *ec2.Service
 	scaling  *autoscaling.Service
+	elb      *elb.Service
+	elbv2    *elbv2.Service
 	ssm      *ssm.Service
 	pricing  *pricing.Service
 	quotas   *servicequotas.Service
 	trail    *cloudtrail.Service
+	stacks   *cloudformation.Service
 	eks      *eks.Service
 	eksAuth  *eksauth.Service
 	planes   *controlplane.Manager
 	machines *machines
 	guests   *guests
+	fargates *fargates
 	origins  origins
 	server   *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
@@ -76,13 +86,18 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.elb.AWS(), d.elbv2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS(), d.stacks.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
 func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) error, error) {
 	var err error
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
+		return nil, err
+	}
+	d.faults = newFaults(d.store, clocks.RealClock{}, d.log)
+	d.faults.interrupt = d.interruptInstance
+	if err := d.faults.refresh(); err != nil {
 		return nil, err
 	}
 	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
@@ -107,23 +122,20 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Authenticate:  d.authenticate,
 		Authorize:     d.authorize,
 		MutatePod:     d.mutatePod,
+		Cloud:         d.cloud,
 		Log:           d.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	patience := 500 * time.Millisecond
-	if d.timing.Name == "aws" {
-		patience = 5 * time.Second // programs have 30 s and more, in which they do nothing else
-	}
-	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, patience)}
+	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, d.timing.GuestDial), faults: d.faults.set}
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
 	}
 	if d.guests, err = newGuests(d); err != nil {
 		return nil, err
 	}
-	runtime := simulated.New(node.Config{
+	runtime := simulated.NewWith(node.Config{
 		Credentials:     d.machines.credentials,
 		Metadata:        d.machines.metadataOf,
 		RunScript:       d.guests.scripts.Run,
@@ -131,19 +143,22 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		DescribeCluster: d.guests.describeCluster,
 		Disks:           d.guests.disks,
 		DialEndpoint:    d.machines.dialEndpoint,
-		Call: func(ctx context.Context, in node.Instance, action string) error {
-			return d.guestCalls().call(ctx, in, action)
+		Call: func(ctx context.Context, in node.Instance, c node.Call) error {
+			return d.guestCalls().call(ctx, in, c)
 		},
+		Patience: d.timing.GuestDial,
 		Connect: func(ctx context.Context, in node.Instance, host string, port int) error {
 			return d.guestCalls().connect(ctx, in, host, port)
 		},
 		WhyUnauthorized:     d.whyUnauthorized,
 		ControlPlaneVersion: d.machines.controlPlaneVersion,
-		PodAddresses:        d.machines.podAddresses,
-		AssignPodAddresses:  d.machines.assignPodAddresses,
-		Step:                d.recordStep,
-		Log:                 d.log,
-	})
+		PodCredentials: func(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+			return d.guestCalls().podCredentials(ctx, in, id)
+		},
+		PodNetwork: podNetwork{d.machines},
+		Step:       d.recordStep,
+		Log:        d.log,
+	}, simulated.Options{BootDuration: d.timing.InstanceBoot, Patience: d.timing.GuestPatience, StartDuration: d.timing.PodStart})
 	d.machines.runtime, d.machines.console = node.NewManager(nil, runtime), runtime.Console
 	d.ec2 = ec2.New(ec2.Config{
 		Store:     d.store,
@@ -155,6 +170,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 			return d.ssm.ImageParameter(account, region, name)
 		},
 		AuthorizeLaunch: d.authorizeLaunch,
+		Faults:          d.faults.set,
 		Log:             d.log,
 	})
 	d.machines.ec2 = d.ec2
@@ -165,6 +181,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, fmt.Errorf("removing the disks of ended instances: %w", err)
 	}
+	d.connectLoadBalancing()
 	d.scaling = d.newAutoScaling()
 	d.ssm = ssm.New(ssm.Config{
 		Store: d.store,
@@ -188,21 +205,31 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		OwnHost:          d.ownHost,
 		EndpointURL:      d.info.URL,
 		QuotasOf:         eksQuotas,
-		Timing:           d.timing,
-		Log:              d.log,
+		EnsureFargateRole: func(ctx context.Context, account string) error {
+			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, fargateService)
+			return err
+		},
+		FargateMachines: func(account, region, cluster, profile string) (int, error) {
+			return fargate.Count(d.store, account, region, cluster, profile)
+		},
+		Timing: d.timing,
+		Log:    d.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod})
+	d.stacks = cloudformation.New()
 	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
+	d.fargates = newFargates(d)
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),
 		Lookup:    keys.lookup,
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
 		Origin:    d.origins.of,
+		Faults:    d.faults.set,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),
@@ -215,8 +242,12 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	return map[string]func(context.Context) error{
 		"iam":            d.iam.Run,
 		"ec2":            d.ec2.Run,
+		"faults":         d.faults.run,
 		"autoscaling":    d.scaling.Run,
+		"elb":            d.elb.Run,
+		"elbv2":          d.elbv2.Run,
 		"eks":            d.eks.Run,
+		"fargate":        d.fargates.run,
 		"guest network":  func(ctx context.Context) error { return d.machines.network.run(ctx, d.store.Changed) },
 		"memory":         giveBackMemory,
 		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
@@ -226,9 +257,12 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 // close ends what connect began, in the opposite order.
 func (d *daemon) close() error {
 	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if d.fargates != nil {
+		errs = append(errs, d.fargates.runtime.Shutdown(ctx))
+	}
 	if d.machines != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
 		errs = append(errs, d.machines.runtime.Shutdown(ctx))
 	}
 	if d.guests != nil {
@@ -301,9 +335,17 @@ func (d *daemon) ownHost(host string) bool {
 
 // handler serves the AWS API and, by their host names, the OIDC issuers of the
 // clusters, whose documents anybody may read.
-func (d *daemon) handler() http.Handler {
+func (d *daemon) handler(proxy http.Handler) http.Handler {
 	oidc := d.planes.OIDCHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			if d.origins.has(r.RemoteAddr) { // the proxy would be a way around its network
+				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
+				return
+			}
+			proxy.ServeHTTP(w, r)
+			return
+		}
 		if strings.HasPrefix(r.Host, "oidc.eks.") {
 			oidc.ServeHTTP(w, r)
 			return

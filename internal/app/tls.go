@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
 )
 
 // authority signs the certificates of the AWS endpoint. Clients trust it by
@@ -103,7 +105,7 @@ func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 			}
 		}
 	}
-	if name != "localhost" && !strings.HasSuffix(name, ".amazonaws.com") && !strings.HasSuffix(name, ".api.aws") {
+	if name != "localhost" && !server.AWSHost(name) {
 		return nil, fmt.Errorf("no certificate for %q", name)
 	}
 	a.mu.Lock()

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -73,17 +75,25 @@ func (d *daemon) findNode(account, region, name string) (string, bool) {
 			return m.InstanceID, true
 		}
 	}
+	if m, ok := d.fargates.byNode(account, region, name); ok {
+		return m.ID, true
+	}
 	return "", false
 }
 
 // explainNode tells an instance's steps: as its runtime knows them, or from the
 // journal once it is off.
 func (d *daemon) explainNode(account, region, id string) (cli.NodeExplanation, error) {
-	e := cli.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []cli.NodeStep{}}
-	if i, ok := d.ec2.InstanceByID(account, region, id); ok && i.State != nil {
-		e.State = string(i.State.Name)
+	e := cli.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []cli.Step{}}
+	instance, known := d.ec2.InstanceByID(account, region, id)
+	if known && instance.State != nil {
+		e.State = string(instance.State.Name)
 	}
 	info, runs := d.machines.runtime.Info(id)
+	if m, ok := d.fargates.machine(id); ok {
+		info, runs = d.fargates.runtime.Info(id)
+		e.State, e.Role = "running", m.RoleARN
+	}
 	steps := info.Steps
 	if runs {
 		e.Phase, e.Cluster, e.Node, e.Problem = string(info.Phase), info.Cluster, info.NodeName, info.Problem
@@ -94,18 +104,24 @@ func (d *daemon) explainNode(account, region, id string) (cli.NodeExplanation, e
 			return e, err
 		}
 	}
+	var machine *ec2.Machine
 	if m, err := d.machines.get(id); err == nil {
-		e.Role = m.RoleARN
-		if e.Cluster != "" && m.Tags["kubernetes.io/cluster/"+e.Cluster] == "" {
-			e.Notes = append(e.Notes, "the instance has no tag kubernetes.io/cluster/"+e.Cluster+": the cloud provider finds it by its ID, but load balancer controllers may not")
+		machine, e.Role = &m, m.RoleARN
+		e.Notes = append(e.Notes, d.faultNotes(account, region, id, m.AvailabilityZone, m.VPCID)...)
+		tag := "kubernetes.io/cluster/" + e.Cluster
+		if e.Cluster != "" && !slices.ContainsFunc(instance.Tags, func(t ec2types.Tag) bool { return aws.ToString(t.Key) == tag }) {
+			e.Notes = append(e.Notes, "the instance has no tag "+tag+": the cloud provider finds it by its ID, but load balancer controllers may not")
 		}
 	}
 	failed := false
 	for _, s := range steps {
-		ns := cli.NodeStep{Name: s.Name, State: cli.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
+		ns := cli.Step{Name: s.Name, State: cli.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
 		switch {
 		case !s.OK:
 			ns.State, failed = cli.StepFailed, true
+			if ns.Reason == nil {
+				ns.Reason = hint(&e, machine, &s)
+			}
 		case s.Warning:
 			ns.State = cli.StepWarning
 		}
@@ -119,7 +135,7 @@ func (d *daemon) explainNode(account, region, id string) (cli.NodeExplanation, e
 
 // withPending adds the steps that were not reached, but for those that not every
 // instance takes.
-func withPending(steps []cli.NodeStep) []cli.NodeStep {
+func withPending(steps []cli.Step) []cli.Step {
 	last := -1
 	order := node.Steps()
 	for _, s := range steps {
@@ -129,7 +145,7 @@ func withPending(steps []cli.NodeStep) []cli.NodeStep {
 		switch name {
 		case node.StepScript, node.StepDescribe, node.StepStop:
 		default:
-			steps = append(steps, cli.NodeStep{Name: name, State: cli.StepPending})
+			steps = append(steps, cli.Step{Name: name, State: cli.StepPending})
 		}
 	}
 	return steps
@@ -162,7 +178,7 @@ func (d *daemon) stepsInJournal(account, region, id string) ([]node.Step, error)
 			}
 		}
 		key := s.Name
-		if s.Name == node.StepScript {
+		if s.Name == node.StepScript || s.Name == node.StepStop { // and who wanted it
 			key += s.Evidence
 		}
 		if !seen[key] {
@@ -217,6 +233,9 @@ func (d *daemon) explainNodes(ctx context.Context, account, region, cluster, nod
 				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
 			}
 		}
+	}
+	if len(out.Issues) > 0 || nodegroup != "" && out.Status == string(ekstypes.NodegroupStatusCreating) {
+		out.Notes = d.launchFaultNotes(account, region)
 	}
 	for _, m := range d.machines.list(account, region) {
 		info, _ := d.machines.runtime.Info(m.InstanceID)

@@ -21,10 +21,14 @@ func (d *daemon) network(ctx context.Context, account, region string) (*reach.Sn
 		return nil, err
 	}
 	endpoints, err := d.eks.APIEndpoints(ctx, account, region)
-	if err != nil || len(endpoints) == 0 {
+	broken := d.faults.networkFaults(account, region)
+	if err != nil || len(endpoints) == 0 && len(broken) == 0 {
 		return s, err
 	}
 	draft := s.Edit()
+	for _, f := range broken {
+		draft.Put(f)
+	}
 	for _, e := range endpoints {
 		draft.Put(hostName(s, e))
 	}

@@ -42,6 +42,13 @@ func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.Re
 		if err != nil {
 			return cli.RequestExplanation{}, false, err
 		}
+		if f, ok := faultOfEntry(e); ok {
+			out := requestOf(e)
+			out.Refused, out.Fault = true, &cli.RequestFault{
+				ID: f.ID, Text: f.Why(), Fix: f.Fix(), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
+			}
+			return out, true, nil
+		}
 		if why, ok := kept(e); ok {
 			now := d.authorizer.Reconsider(ctx, why)
 			return cli.RequestExplanation{
@@ -59,16 +66,22 @@ func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.Re
 		if err != nil {
 			return cli.RequestExplanation{}, false, err
 		}
-		text := func(field string) string {
-			s, _ := e.Fields[field].(string)
-			return s
-		}
-		return cli.RequestExplanation{
-			RequestID: id, Time: e.Time, Account: e.Account, Region: e.Region,
-			Principal: text("principal"), Service: text("service"), Operation: text("operation"),
-		}, true, nil
+		return requestOf(e), true, nil
 	}
 	return cli.RequestExplanation{}, false, nil
+}
+
+// requestOf is what an entry of the journal says of its request.
+func requestOf(e journal.Entry) cli.RequestExplanation {
+	return cli.RequestExplanation{
+		RequestID: text(e, "requestId"), Time: e.Time, Account: e.Account, Region: e.Region,
+		Principal: text(e, "principal"), Service: text(e, "service"), Operation: text(e, "operation"),
+	}
+}
+
+func text(e journal.Entry, field string) string {
+	s, _ := e.Fields[field].(string)
+	return s
 }
 
 // kept is the explanation in a decision of the journal.

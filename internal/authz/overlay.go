@@ -25,6 +25,10 @@ var renamed = map[string]string{
 	"sqs:SendMessageBatch":             "sqs:SendMessage",
 	"sqs:DeleteMessageBatch":           "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+	// The reference here is older than these operations. Their actions have their own
+	// names on AWS; here, policies allow them with those of the listener.
+	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
+	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
 }
 
 // A targetRow says which resources an operation touches where the names of its
@@ -77,6 +81,9 @@ var targeted = map[string]targetRow{
 	// EKS: what is being made in a cluster is asked of the cluster.
 	"eks:ListUpdates":                    {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
 	"eks:DescribeUpdate":                 {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
+	"eks:CreateAddon":                    {"cluster=clusterName", "SAR; its associations, of no name yet, are asked about by their roles"},
+	"eks:UpdateAddon":                    {"addon=clusterName+addonName", "SAR, as above"},
+	"eks:DeleteAddon":                    {"addon=clusterName+addonName", "SAR, as above"},
 	"eks:CreateCluster":                  {"cluster=name", "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html: messages name the cluster, SAR has no resource"},
 	"eks:DescribeAccessEntry":            {"access-entry=clusterName+principalArn", "SAR"},
 	"eks:UpdateAccessEntry":              {"access-entry=clusterName+principalArn", "SAR"},
@@ -229,6 +236,7 @@ func passProfile(member, source string) dependent {
 const (
 	sourcePassRole   = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"
 	sourceEKSRoles   = "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html"
+	sourceAddonRoles = "https://docs.aws.amazon.com/eks/latest/userguide/update-addon-role.html"
 	sourceEC2Profile = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html"
 )
 
@@ -239,8 +247,8 @@ var dependents = map[string][]dependent{
 	"eks:CreateCluster":                        {passRole("roleArn", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:CreateNodegroup":                      {passRole("nodeRole", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:CreateFargateProfile":                 {passRole("podExecutionRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
-	"eks:CreateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
-	"eks:UpdateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
+	"eks:UpdateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
 	"eks:CreatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
 	"eks:UpdatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
 	// A group that uses the configuration asks no more of EC2 than the

@@ -1,0 +1,358 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+)
+
+// healthProbes are the health checks of load balancers: whether the network lets
+// them through, and whether something would answer. No program runs behind a
+// simulated node's ports, so what answers is told by the cluster: a node that is
+// Ready has a kube-proxy, which serves the node ports of services with ready
+// endpoints; a pod that is Ready answers at its own address.
+type healthProbes struct {
+	// network is the network of an account and region as it is now.
+	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
+	// planes are the control planes of the clusters in a VPC.
+	planes func(ctx context.Context, account, region, vpc string) ([]string, error)
+	// look asks a cluster what answers in it.
+	look func(ctx context.Context, plane string) (*workloads, error)
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	known map[string]*knownWorkloads // by plane; what is out of date goes with the next look
+}
+
+func (d *daemon) newHealthProbes() *healthProbes {
+	return &healthProbes{network: d.network, planes: d.planesIn, look: d.lookAtWorkloads, log: d.log, known: map[string]*knownWorkloads{}}
+}
+
+// knownWorkloads is what was seen of a cluster lately, or is being looked at: one
+// request asks for the health of many targets.
+type knownWorkloads struct {
+	until time.Time     // zero while somebody looks; guarded by healthProbes.mu
+	done  chan struct{} // closed when somebody has looked
+	w     *workloads
+	err   error
+}
+
+const (
+	// workloadsAge is for how long a cluster is not looked at again.
+	workloadsAge = time.Second
+	// lookTimeout is how long a cluster may take to answer.
+	lookTimeout = 5 * time.Second
+)
+
+// workloads is what answers in a cluster.
+type workloads struct {
+	nodes     map[string]workNode // by instance ID
+	addresses map[netip.Addr]workNode
+	pods      map[string]bool // whether they are ready, by address, but for those of host networks
+	hostPorts map[hostPort]bool
+	services  map[int32]nodePort
+	health    map[int32]string          // services by health check node port
+	ready     map[string]map[string]int // ready endpoints of services by node; "" is all
+}
+
+type workNode struct {
+	name  string
+	ready bool
+}
+
+// A hostPort is where a pod answers at its node's address.
+type hostPort struct {
+	node string
+	port int32
+}
+
+// A nodePort is a service's.
+type nodePort struct {
+	service string // NAMESPACE/NAME
+	local   bool   // it takes the traffic of its node's endpoints only
+}
+
+// check is a health check. What cannot be asked is unknown.
+func (p *healthProbes) check(ctx context.Context, account, region string, probe elbv2.Probe) elbv2.Finding {
+	network, err := p.network(ctx, account, region)
+	if err != nil {
+		return elbv2.Unknown
+	}
+	flow := reach.Flow{From: reach.At(probe.Interface), To: reach.At(probe.Instance), Protocol: reach.TCP, Port: probe.Port}
+	if probe.Instance == "" {
+		flow.To = reach.Addr(probe.Address)
+	}
+	v := network.Check(flow)
+	if !v.Reachable {
+		return elbv2.TimedOut
+	}
+	planes, err := p.planes(ctx, account, region, arrival(v))
+	if err != nil {
+		return elbv2.Unknown
+	}
+	finding := elbv2.Refused // an instance without a cluster runs no program that listens
+	for _, plane := range planes {
+		w, err := p.workloads(ctx, plane)
+		if err != nil {
+			p.log.DebugContext(ctx, "looking for what a load balancer checks", "plane", plane, "err", err)
+			finding = elbv2.Unknown // unless it is another cluster's
+			continue
+		}
+		if finding, here := w.answer(probe); here {
+			return finding
+		}
+	}
+	return finding
+}
+
+// arrival is the VPC in which a packet gets to its destination: VPCs may have the
+// same addresses, and a target may be in another one than its load balancer.
+func arrival(v *reach.Verdict) string {
+	for _, h := range slices.Backward(v.Forward) {
+		if h.Kind == reach.KindInterface {
+			return h.VPC
+		}
+	}
+	return ""
+}
+
+// planesIn returns the control planes of the clusters in a VPC, where all their
+// nodes are: https://docs.aws.amazon.com/eks/latest/userguide/worker.html
+func (d *daemon) planesIn(ctx context.Context, account, region, vpc string) ([]string, error) {
+	clusters, err := d.eks.APIEndpoints(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range clusters {
+		if c.VPCID != vpc {
+			continue
+		}
+		if p, ok := (planes{d.planes}).byHost(c.Host); ok {
+			out = append(out, p.ID)
+		}
+	}
+	return out, nil
+}
+
+// workloads returns what answers in a cluster as it was at most a second ago. Those
+// who ask at the same time share one look, which none of them ends by leaving.
+func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads, error) {
+	p.mu.Lock()
+	now := time.Now()
+	maps.DeleteFunc(p.known, func(_ string, k *knownWorkloads) bool { return !k.until.IsZero() && !now.Before(k.until) })
+	k, looking := p.known[plane]
+	if !looking {
+		k = &knownWorkloads{done: make(chan struct{}), err: errNotLooked}
+		p.known[plane] = k
+	}
+	p.mu.Unlock()
+	if looking {
+		select {
+		case <-k.done:
+			return k.w, k.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k.until = now.Add(workloadsAge)
+		if k.err != nil { // it may have taken long to fail
+			k.until = time.Now().Add(workloadsAge)
+		}
+		close(k.done)
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	k.w, k.err = p.look(ctx, plane)
+	return k.w, k.err
+}
+
+// errNotLooked is for those who wait for somebody who panics.
+var errNotLooked = errors.New("nobody looked")
+
+// lookAtWorkloads asks a cluster's API server what answers in it.
+func (d *daemon) lookAtWorkloads(ctx context.Context, plane string) (*workloads, error) {
+	st, err := d.planes.Status(plane)
+	if err != nil {
+		return nil, err
+	}
+	if st.State != controlplane.Ready { // clients wait for those that boot
+		return nil, fmt.Errorf("the control plane is %s", st.State)
+	}
+	cfg, err := d.planes.RESTConfig(plane)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cached := metav1.ListOptions{ResourceVersion: "0"} // what the API server has in memory
+	nodes, err := client.CoreV1().Nodes().List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("nodes: %w", err)
+	}
+	services, err := client.CoreV1().Services("").List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("services: %w", err)
+	}
+	endpoints, err := client.DiscoveryV1().EndpointSlices("").List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("endpoints: %w", err)
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("pods: %w", err)
+	}
+	return newWorkloads(nodes.Items, services.Items, endpoints.Items, pods.Items), nil
+}
+
+func newWorkloads(nodes []corev1.Node, services []corev1.Service, endpoints []discoveryv1.EndpointSlice, pods []corev1.Pod) *workloads {
+	w := &workloads{
+		nodes: map[string]workNode{}, addresses: map[netip.Addr]workNode{}, pods: map[string]bool{}, hostPorts: map[hostPort]bool{},
+		services: map[int32]nodePort{}, health: map[int32]string{}, ready: map[string]map[string]int{},
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		known := workNode{name: n.Name, ready: kube.NodeReady(n)}
+		w.nodes[kube.InstanceID(n.Spec.ProviderID)] = known
+		for _, a := range n.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil {
+				w.addresses[ip] = known
+			}
+		}
+	}
+	for i := range services {
+		s := &services[i]
+		name := s.Namespace + "/" + s.Name
+		for _, port := range s.Spec.Ports {
+			if port.NodePort != 0 && port.Protocol != corev1.ProtocolUDP {
+				w.services[port.NodePort] = nodePort{service: name, local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+			}
+		}
+		if n := s.Spec.HealthCheckNodePort; n != 0 {
+			w.health[n] = name
+		}
+	}
+	for i := range endpoints {
+		s := &endpoints[i]
+		name := s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
+		if w.ready[name] == nil {
+			w.ready[name] = map[string]int{}
+		}
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			w.ready[name][""]++
+			if e.NodeName != nil {
+				w.ready[name][*e.NodeName]++
+			}
+		}
+	}
+	for i := range pods {
+		w.addPod(&pods[i])
+	}
+	return w
+}
+
+func (w *workloads) addPod(pod *corev1.Pod) {
+	if pod.Status.Phase != corev1.PodRunning {
+		return
+	}
+	ready := kube.PodReady(pod)
+	if !pod.Spec.HostNetwork {
+		for _, a := range pod.Status.PodIPs {
+			w.pods[a.IP] = ready
+		}
+	}
+	if !ready {
+		return
+	}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.HostPort != 0 {
+				w.hostPorts[hostPort{pod.Spec.NodeName, p.HostPort}] = true
+			}
+			if pod.Spec.HostNetwork {
+				w.hostPorts[hostPort{pod.Spec.NodeName, p.ContainerPort}] = true
+			}
+		}
+	}
+}
+
+// answer tells what a check finds, if the target is of this cluster.
+func (w *workloads) answer(probe elbv2.Probe) (finding elbv2.Finding, here bool) {
+	if probe.Instance != "" {
+		n, ok := w.nodes[probe.Instance]
+		if !ok {
+			return 0, false
+		}
+		return w.atNode(n, int32(probe.Port)), true
+	}
+	if ready, ok := w.pods[probe.Address.String()]; ok {
+		if ready {
+			return elbv2.Answers, true
+		}
+		return elbv2.Refused, true
+	}
+	if n, ok := w.addresses[probe.Address]; ok {
+		return w.atNode(n, int32(probe.Port)), true
+	}
+	return 0, false
+}
+
+// Ports of a node that Kubernetes' own programs have.
+const (
+	kubeletPort      = 10250
+	proxyHealthzPort = 10256
+)
+
+// atNode tells what answers at a port of a node.
+func (w *workloads) atNode(n workNode, port int32) elbv2.Finding {
+	if !n.ready {
+		return elbv2.TimedOut // its kube-proxy may be as dead as its kubelet
+	}
+	if port == kubeletPort || port == proxyHealthzPort {
+		return elbv2.Answers
+	}
+	if name, ok := w.health[port]; ok { // kube-proxy answers 503 without an endpoint here
+		if w.ready[name][n.name] > 0 {
+			return elbv2.Answers
+		}
+		return elbv2.Refused
+	}
+	if s, ok := w.services[port]; ok {
+		ready := w.ready[s.service]
+		switch {
+		case ready[""] == 0:
+			return elbv2.Refused // kube-proxy rejects packets for services without endpoints
+		case s.local && ready[n.name] == 0:
+			return elbv2.TimedOut // and drops those that only other nodes could take
+		}
+		return elbv2.Answers
+	}
+	if w.hostPorts[hostPort{n.name, port}] {
+		return elbv2.Answers
+	}
+	return elbv2.Refused
+}

@@ -1,0 +1,396 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// fargateService is the principal by which Fargate calls EC2.
+const fargateService = "eks-fargate.amazonaws.com"
+
+// fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and
+// the machines of its pods. These are no instances: each is known by its network
+// interface, from which its connections come, and acts as its pod execution role.
+type fargates struct {
+	d       *daemon
+	runtime *simulated.Runtime
+
+	clusters   func(context.Context) ([]eks.ClusterStatus, error)
+	profiles   func() (map[store.Key]bool, error) // the clusters that have some
+	restConfig func(planeID string) (*rest.Config, error)
+	network    func(account, region string) fargate.Network
+
+	mu       sync.Mutex
+	machines map[string]*fargateMachine // by network interface
+	running  map[string]*runningFargate // by plane ID; run's alone
+}
+
+type fargateMachine struct {
+	in          node.Instance
+	mu          sync.Mutex
+	credentials aws.Credentials
+}
+
+type runningFargate struct {
+	scheduler *fargate.Scheduler
+	stop      context.CancelFunc
+	done      chan struct{}
+	ending    bool // it was stopped, and its machines may not be yet
+}
+
+func newFargates(d *daemon) *fargates {
+	f := &fargates{
+		d: d, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
+		clusters: d.eks.Clusters, profiles: d.eks.FargateClusters, restConfig: d.planes.RESTConfig,
+		network: func(account, region string) fargate.Network { return fargateNetwork{d.ec2, account, region} },
+	}
+	calls := d.guestCalls()
+	calls.credentials = f.credentials
+	f.runtime = simulated.NewWith(node.Config{
+		Credentials: f.credentials,
+		DialEndpoint: func(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+			return d.machines.dialEndpoint(ctx, in, host, port)
+		},
+		Call: func(ctx context.Context, in node.Instance, c node.Call) error {
+			return asPodExecutionRole(calls.call(ctx, in, c))
+		},
+		Connect:             calls.connect,
+		Patience:            d.timing.GuestDial,
+		WhyUnauthorized:     d.whyUnauthorized,
+		ControlPlaneVersion: d.machines.controlPlaneVersion,
+		Step:                d.recordStep,
+		Log:                 d.log,
+	}, simulated.Options{BootDuration: d.timing.InstanceBoot, StartDuration: d.timing.PodStart})
+	return f
+}
+
+// asPodExecutionRole names the policy that such roles have, where a refusal names that
+// of nodes.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
+func asPodExecutionRole(err error) error {
+	var refused *node.Refusal
+	if !errors.As(err, &refused) {
+		return err
+	}
+	for i, fix := range refused.Decision.Fixes {
+		refused.Decision.Fixes[i] = strings.Replace(fix, "AmazonEC2ContainerRegistryReadOnly", "AmazonEKSFargatePodExecutionRolePolicy", 1)
+	}
+	return err
+}
+
+// fargateRetry is how long run waits to try again what failed, if nothing changes.
+const fargateRetry = 5 * time.Second
+
+// run keeps a scheduler for each cluster with profiles until ctx ends. What fails is
+// tried again: the trouble of one cluster is none of the others'.
+func (f *fargates) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		for _, r := range f.running {
+			<-r.done
+		}
+	}()
+	defer cancel() // first of the two
+	for {
+		changed := f.d.store.Changed() // profiles, clusters, and the last machine of one
+		var again <-chan time.Time
+		if err := f.sync(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			f.d.log.Warn("fargate", "err", err)
+			again = time.After(fargateRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-again:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// sync starts the schedulers that are missing, ends those of clusters that go, or have
+// no profile and no machine of one any more, and removes what clusters that are gone
+// left. The error joins those of all clusters.
+func (f *fargates) sync(ctx context.Context) error {
+	machines, err := fargate.Clusters(f.d.store) // before the clusters: a cluster precedes its machines
+	if err != nil {
+		return err
+	}
+	clusters, err := f.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	profiles, err := f.profiles()
+	if err != nil {
+		return err
+	}
+	want := map[string]eks.ClusterStatus{}
+	for _, c := range clusters {
+		key := store.Key{Account: c.Account, Region: c.Region, ID: c.Name}
+		if c.PlaneID == "" || c.Status == string(ekstypes.ClusterStatusDeleting) {
+			continue
+		}
+		if profiles[key] || machines[key] {
+			want[c.PlaneID] = c
+		}
+		delete(machines, key) // its scheduler's
+	}
+	var errs []error
+	for id, r := range f.running {
+		if _, ok := want[id]; ok && !r.ending {
+			continue
+		}
+		r.ending = true
+		r.stop()
+		<-r.done
+		if ctx.Err() != nil { // the daemon goes, not the cluster
+			return nil
+		}
+		if err := r.scheduler.Halt(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping machines of Fargate: %w", err))
+			continue
+		}
+		delete(f.running, id)
+	}
+	for key := range machines {
+		s := fargate.New(fargate.Config{
+			Account: key.Account, Region: key.Region, Cluster: key.ID, Store: f.d.store,
+			Machines: f, Network: f.network(key.Account, key.Region), Log: f.d.log,
+		})
+		if err := s.Abandon(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("removing what cluster %s left of Fargate: %w", key.ID, err))
+		}
+	}
+	for id, c := range want {
+		if f.running[id] != nil || ctx.Err() != nil {
+			continue
+		}
+		r, err := f.start(ctx, c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("starting the scheduler of cluster %s: %w", c.Name, err))
+			continue
+		}
+		f.running[id] = r
+	}
+	return errors.Join(errs...)
+}
+
+func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFargate, error) {
+	rc, err := f.restConfig(c.PlaneID)
+	if err != nil {
+		return nil, err
+	}
+	rc.QPS, rc.ContentType, rc.UserAgent = -1, runtime.ContentTypeProtobuf, fargate.SchedulerName
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	log := f.d.log.With("cluster", c.Name)
+	r := &runningFargate{stop: stop, done: make(chan struct{}), scheduler: fargate.New(fargate.Config{
+		Account: c.Account, Region: c.Region, Cluster: c.Name, Store: f.d.store, Client: client, Machines: f, Log: log,
+		Network: f.network(c.Account, c.Region),
+		Policies: func(ctx context.Context, namespace string) ([]fargate.SecurityGroupPolicy, error) {
+			return fargate.ReadPolicies(ctx, client.CoreV1().RESTClient(), namespace)
+		},
+		Describe: func(ctx context.Context) (fargate.Cluster, error) {
+			return f.describe(ctx, c)
+		},
+		Profile: func(ctx context.Context, name string, pod *corev1.Pod) (fargate.Profile, error) {
+			return f.profile(ctx, c, name, pod)
+		},
+	})}
+	go func() {
+		defer close(r.done)
+		if err := f.d.planes.WaitReady(ctx, c.PlaneID); err != nil && ctx.Err() == nil {
+			log.Warn("fargate: waiting for the control plane", "err", err)
+		}
+		if err := r.scheduler.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Error("fargate's scheduler ended", "err", err)
+		}
+	}()
+	return r, nil
+}
+
+func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.Cluster, error) {
+	is, err := f.d.eks.FargateCluster(ctx, c.Account, c.Region, c.Name)
+	if err != nil {
+		return fargate.Cluster{}, err
+	}
+	img, ok := images.EKS(c.Region, images.AL2023, is.Version, "x86_64", "standard") // whose kubelet is as new
+	if !ok {
+		return fargate.Cluster{}, fmt.Errorf("no kubelet is known for Kubernetes %s", is.Version)
+	}
+	return fargate.Cluster{
+		ClusterInfo:    node.ClusterInfo{Endpoint: is.Endpoint, CA: is.CA, ServiceCIDR: is.ServiceCIDR, IPFamily: is.IPFamily},
+		KubeletVersion: img.KubeletVersion, SecurityGroups: []string{is.SecurityGroup},
+	}, nil
+}
+
+func (f *fargates) profile(ctx context.Context, c eks.ClusterStatus, name string, pod *corev1.Pod) (fargate.Profile, error) {
+	p, err := f.d.eks.FargateLaunch(ctx, c.Account, c.Region, c.Name, name, pod)
+	var blocked *eks.FargateBlock
+	switch {
+	case errors.As(err, &blocked):
+		return fargate.Profile{}, &fargate.BlockedError{Reason: blocked.Reason}
+	case errors.Is(err, store.ErrNotFound):
+		return fargate.Profile{}, fargate.ErrNoProfile
+	}
+	return fargate.Profile{RoleARN: p.RoleARN, Subnets: p.Subnets}, err
+}
+
+// Start implements fargate.Machines.
+func (f *fargates) Start(ctx context.Context, in node.Instance) error {
+	f.mu.Lock()
+	if f.machines[in.ID] == nil {
+		f.machines[in.ID] = &fargateMachine{in: in}
+	}
+	f.mu.Unlock()
+	return f.runtime.Start(ctx, in)
+}
+
+// Stop implements fargate.Machines.
+func (f *fargates) Stop(ctx context.Context, id string) error {
+	if err := f.runtime.Stop(ctx, id); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.machines, id)
+	return nil
+}
+
+// machine returns the machine with a network interface.
+func (f *fargates) machine(id string) (node.Instance, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, ok := f.machines[id]
+	if !ok {
+		return node.Instance{}, false
+	}
+	return m.in, true
+}
+
+// byNode returns the machine behind a node of Fargate.
+func (f *fargates) byNode(account, region, name string) (node.Instance, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.machines {
+		if m.in.Account == account && m.in.Region == region && m.in.Fargate.NodeName == name {
+			return m.in, true
+		}
+	}
+	return node.Instance{}, false
+}
+
+// credentials are those of a session of the pod execution role, which is called as the
+// node is: by that EKS knows it.
+func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials, error) {
+	f.mu.Lock()
+	m := f.machines[id]
+	f.mu.Unlock()
+	if m == nil {
+		return aws.Credentials{}, fmt.Errorf("there is no machine with %s", id)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Until(m.credentials.Expires) > 10*time.Minute {
+		return m.credentials, nil
+	}
+	c, err := f.d.sts.IssueRoleSession(ctx, m.in.RoleARN, m.in.Fargate.NodeName, instanceSession, sts.SessionOptions{})
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	m.credentials = aws.Credentials{
+		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
+		CanExpire: true, Expires: c.Expiration, Source: "pod execution role",
+	}
+	return m.credentials, nil
+}
+
+// fargateNetwork makes network interfaces in an account's subnets.
+type fargateNetwork struct {
+	ec2             *ec2.Service
+	account, region string
+}
+
+// service is a context in which Fargate calls EC2 for the account.
+func (n fargateNetwork) service(ctx context.Context) context.Context {
+	return awsapi.WithCall(ctx, &awsapi.Call{
+		RequestID: ids.UUID(), Account: n.account, Region: n.region, Time: time.Now(),
+		Principal: awsapi.Principal{
+			Type: awsapi.AWSService, Account: n.account, Name: fargateService,
+			ARN: "arn:aws:iam::" + n.account + ":role/aws-service-role/" + fargateService + "/AWSServiceRoleForAmazonEKSForFargate",
+		},
+	})
+}
+
+// MakeInterface implements fargate.Network.
+func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.InterfaceRequest) (fargate.Interface, error) {
+	out, err := n.ec2.CreateNetworkInterface(n.service(ctx), &awsec2.CreateNetworkInterfaceInput{
+		SubnetId: &req.Subnet, Groups: req.Groups, Description: &req.Description, ClientToken: &req.Token,
+	})
+	var refused smithy.APIError
+	if errors.As(err, &refused) {
+		switch c := refused.ErrorCode(); {
+		case c == "InsufficientFreeAddressesInSubnet", strings.HasPrefix(c, "InvalidSubnet"), strings.HasPrefix(c, "InvalidNetworkInterface"):
+			return fargate.Interface{}, fmt.Errorf("%w: %w", fargate.ErrNoAddress, err)
+		case strings.HasPrefix(c, "InvalidGroup"), c == "InvalidParameterValue", strings.HasPrefix(c, "SecurityGroups"):
+			return fargate.Interface{}, &fargate.GroupsError{Reason: refused.ErrorMessage()}
+		case refused.ErrorFault() == smithy.FaultClient: // nothing was made: a quota, say
+			return fargate.Interface{}, &fargate.RefusedError{Reason: c + ": " + refused.ErrorMessage()}
+		}
+	}
+	if err != nil {
+		return fargate.Interface{}, err
+	}
+	i := out.NetworkInterface
+	address, err := netip.ParseAddr(aws.ToString(i.PrivateIpAddress))
+	if err != nil {
+		return fargate.Interface{}, err
+	}
+	return fargate.Interface{ID: aws.ToString(i.NetworkInterfaceId), VPC: aws.ToString(i.VpcId), Zone: aws.ToString(i.AvailabilityZone), Address: address}, nil
+}
+
+// RemoveInterface implements fargate.Network.
+func (n fargateNetwork) RemoveInterface(ctx context.Context, id string) error {
+	_, err := n.ec2.DeleteNetworkInterface(n.service(ctx), &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &id})
+	var refused smithy.APIError
+	if errors.As(err, &refused) && strings.HasPrefix(refused.ErrorCode(), "InvalidNetworkInterfaceID") {
+		return nil
+	}
+	return err
+}

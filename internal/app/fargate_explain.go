@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// A fargateExplanation is how Fargate sees a pod that is on no node.
+type fargateExplanation struct {
+	// Choice says which profiles were considered, and which selector did not match.
+	Choice eks.FargateChoice
+	// Ours says that the pod is Fargate's to schedule.
+	Ours bool
+	// Evidence is what Fargate's scheduler said last, or is doing.
+	Evidence string
+	// Reason is what keeps the pod from being launched; nil: nothing, or it is not
+	// Fargate's.
+	Reason *cli.Reason
+	// Notes say of a pod that is not Fargate's why that is so.
+	Notes []string
+}
+
+// byFargate is who decides about pods of Fargate.
+const byFargate = "Fargate"
+
+// fargateExplain says how Fargate sees a pod that is bound to no node: which profiles
+// were considered, which selector did not match, what it refuses, and how far the
+// machine for it has come.
+func (d *daemon) fargateExplain(ctx context.Context, account, region, cluster string, pod *corev1.Pod) (fargateExplanation, error) {
+	var out fargateExplanation
+	var err error
+	if out.Choice, err = d.eks.ExplainFargate(ctx, account, region, cluster, pod.Namespace, pod); err != nil {
+		return out, err
+	}
+	if out.Ours = pod.Spec.SchedulerName == fargate.SchedulerName; !out.Ours {
+		out.Notes = notFargate(&out.Choice, pod)
+		return out, nil
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			out.Evidence = c.Message
+			out.Reason = d.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message)
+		}
+	}
+	if id, role, ok := fargate.Of(d.store, account, region, cluster, pod.UID); ok {
+		d.fargateMachine(&out, id, role)
+	} else if out.Evidence == "" {
+		out.Evidence = "Fargate has not looked at it yet"
+	}
+	return out, nil
+}
+
+// fargateMachine says how far the machine for a pod has come.
+func (d *daemon) fargateMachine(out *fargateExplanation, id, role string) {
+	out.Evidence, out.Reason = "a machine with "+id+" is being started for it", nil
+	info, ok := d.fargates.runtime.Info(id)
+	if !ok {
+		return
+	}
+	for _, s := range info.Steps {
+		if s.OK {
+			continue
+		}
+		out.Evidence = "the machine with " + id + " does not join: " + s.Name + " fails: " + s.Evidence
+		out.Reason = reason(s.Decision)
+		if out.Reason == nil {
+			out.Reason = &cli.Reason{By: node.ByKubernetes, Component: role, Text: s.Evidence}
+		}
+		return
+	}
+}
+
+// fargateRefusal is the reason of a refusal, with what would mend it.
+func (d *daemon) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *cli.Reason {
+	profile := pod.Labels[fargate.LabelProfile]
+	why := &cli.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
+	switch code {
+	case fargate.ReasonUnsupported, fargate.ReasonTooLarge:
+		why.Component = "pod " + pod.Namespace + "/" + pod.Name
+		why.Fixes = []string{"annotate the pod's template with eks.amazonaws.com/compute-type=ec2, and it runs on a node group"}
+		if code == fargate.ReasonTooLarge {
+			why.Fixes = append([]string{"request no more than 16 vCPU and 119.75 GiB for all containers together"}, why.Fixes...)
+		}
+	case fargate.ReasonBlocked:
+		if strings.Contains(message, "does not match any selector") {
+			why.Fixes = []string{"remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves"}
+			break
+		}
+		role, api, err := d.eks.FargateRole(ctx, account, region, cluster, profile)
+		switch {
+		case err != nil:
+		case strings.Contains(message, "assume PodExecutionRole"):
+			why.By, why.Component = node.ByIAM, role
+			why.Fixes = []string{"aws iam update-assume-role-policy --role-name " + roleName(role) + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}
+		case api:
+			why.By, why.Component = node.ByCluster, role
+			why.Fixes = []string{"aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX"}
+		default:
+			why.By, why.Component = node.ByCluster, role
+			why.Fixes = []string{"eksctl create iamidentitymapping --cluster " + cluster + " --arn " + role +
+				" --username 'system:node:{{SessionName}}' --group system:bootstrappers --group system:nodes --group system:node-proxier"}
+		}
+	case fargate.ReasonNoAddress:
+		why.By = node.ByNetwork
+		why.Fixes = []string{"aws eks create-fargate-profile with larger subnets: profiles cannot be changed"}
+	}
+	return why
+}
+
+// notFargate says why none of the cluster's profiles is a pod's.
+func notFargate(c *eks.FargateChoice, pod *corev1.Pod) []string {
+	if c.Profile != "" {
+		return []string{"Fargate profile " + c.Profile + " matches now, and did not when the pod was made: profiles count for new pods only (kubectl delete pod " + pod.Name + " --namespace " + pod.Namespace + ")"}
+	}
+	var out []string
+	for _, p := range c.Profiles {
+		why := p.Why
+		if !p.Matches && len(p.Selectors) > 0 && p.Status == "ACTIVE" {
+			var each []string
+			for _, s := range p.Selectors {
+				each = append(each, s.Why)
+			}
+			why = strings.Join(each, "; ")
+		}
+		out = append(out, "not of Fargate profile "+p.Name+": "+why)
+	}
+	return out
+}
+
+// fargate adds to a pod's chain what Fargate says of it, and reports whether the pod is
+// Fargate's.
+func (c *podChain) fargate(e *fargateExplanation) bool {
+	if !e.Ours {
+		c.Notes = append(c.Notes, e.Notes...)
+		return false
+	}
+	if e.Reason != nil {
+		c.fail(podScheduling, e.Evidence, e.Reason)
+	} else {
+		c.Steps = append(c.Steps, cli.Step{Name: podScheduling, State: cli.StepPending, Evidence: e.Evidence})
+	}
+	return true
+}

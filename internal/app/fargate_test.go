@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// removedInterfaces is a network from which interfaces are removed only.
+type removedInterfaces struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (*removedInterfaces) MakeInterface(context.Context, fargate.InterfaceRequest) (fargate.Interface, error) {
+	return fargate.Interface{}, errors.New("nothing is made of a cluster that is gone")
+}
+
+func (r *removedInterfaces) RemoveInterface(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, id)
+	return nil
+}
+
+// A cluster in trouble ends neither the daemon nor what is done for the others, and
+// nothing is left of clusters that go with machines.
+func TestFargateOutlivesItsClusters(t *testing.T) {
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	const account, region = "111122223333", "us-east-1"
+	key := func(id string) store.Key { return store.Key{Account: account, Region: region, ID: id} }
+	records := store.NewCollection[map[string]string]("fargate", "machine")
+	record := func(cluster, eni string) {
+		t.Helper()
+		err := st.Update(t.Context(), func(tx *store.Tx) error {
+			return records.Create(tx, key(cluster+"/uid"), map[string]string{"PodUID": "uid", "Interface": eni, "Address": "10.0.0.1"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	record("going", "eni-1")
+	record("gone", "eni-2")
+	record("stays", "eni-3")
+
+	var mu sync.Mutex
+	asked := map[string]int{}
+	removed := &removedInterfaces{}
+	f := &fargates{
+		d:        &daemon{store: st, log: slog.New(slog.DiscardHandler)},
+		runtime:  simulated.NewWith(node.Config{Log: slog.New(slog.DiscardHandler)}, simulated.Options{}),
+		machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
+		clusters: func(context.Context) ([]eks.ClusterStatus, error) {
+			return []eks.ClusterStatus{
+				{Account: account, Region: region, Name: "going", Status: "DELETING", PlaneID: "p-going"},
+				{Account: account, Region: region, Name: "stays", Status: "ACTIVE", PlaneID: "p-stays"},
+			}, nil
+		},
+		profiles: func() (map[store.Key]bool, error) { return map[store.Key]bool{key("stays"): true}, nil },
+		restConfig: func(id string) (*rest.Config, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[id]++
+			return nil, controlplane.ErrNotFound
+		},
+		network: func(string, string) fargate.Network { return removed },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.run(ctx) }()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		removed.mu.Lock()
+		defer removed.mu.Unlock()
+		slices.Sort(removed.ids)
+		if asked["p-stays"] < 2 || !slices.Equal(removed.ids, []string{"eni-1", "eni-2"}) {
+			return fmt.Errorf("planes asked for %v, interfaces removed %v", asked, removed.ids)
+		}
+		return nil
+	})
+	record("later", "eni-4") // of a cluster that is gone: an act that was under way
+	testkit.Eventually(t, 20*time.Second, func() error {
+		left, err := fargate.Clusters(st)
+		if err != nil || len(left) != 1 || !left[key("stays")] {
+			return fmt.Errorf("clusters with machines: %v, %v", left, err)
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run ended with %v", err)
+	}
+	if asked["p-going"] != 0 {
+		t.Error("a scheduler was started for a cluster that is deleted")
+	}
+}

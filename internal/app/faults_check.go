@@ -1,0 +1,166 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// partitionWide are the services whose calls count as made in us-east-1.
+var partitionWide = []string{"iam", "route53"}
+
+// completeFault checks a fault against what there is, and fills in what its user
+// may leave out. A fault that nothing could ever suffer from is refused.
+func (d *daemon) completeFault(f *fault.Fault) error {
+	if f.Account == "" {
+		f.Account = awsapi.DefaultAccount
+	}
+	if !accountNumber.MatchString(f.Account) {
+		return errors.New("account must be 12 digits")
+	}
+	region, ok := regions.Lookup(f.Region)
+	if !ok {
+		return fmt.Errorf("%q is no region", f.Region)
+	}
+	if err := f.Check(); err != nil {
+		return err
+	}
+	switch f.Kind {
+	case fault.Zone:
+		z, ok := findZone(region, f.Zone)
+		if !ok {
+			return fmt.Errorf("%q is no availability zone of %s: these are %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
+		}
+		f.Zone = z.Name
+	case fault.Capacity:
+		return completePool(region, f)
+	case fault.Throttle, fault.Latency, fault.Error:
+		return d.completeCalls(f)
+	case fault.DNS:
+		if f.VPC != "" {
+			return d.knownVPC(f)
+		}
+		fallthrough
+	default:
+		i, ok := d.ec2.InstanceByID(f.Account, f.Region, f.Instance)
+		if !ok || i.State == nil || i.State.Name == "terminated" {
+			return fmt.Errorf("there is no instance %s in %s: aws ec2 describe-instances --region %s lists them", f.Instance, f.Region, f.Region)
+		}
+	}
+	return nil
+}
+
+func findZone(r regions.Region, name string) (regions.Zone, bool) {
+	i := slices.IndexFunc(r.Zones, func(z regions.Zone) bool { return z.Name == name || z.ID == name })
+	if i < 0 {
+		return regions.Zone{}, false
+	}
+	return r.Zones[i], true
+}
+
+func completePool(region regions.Region, f *fault.Fault) error {
+	if z, ok := findZone(region, f.Zone); ok {
+		f.Zone = z.Name
+	}
+	some := func(pattern string, names []string) bool {
+		return pattern == "" || slices.ContainsFunc(names, func(n string) bool { return fault.Match(pattern, n) })
+	}
+	switch {
+	case !some(f.InstanceType, instancetypes.Names()):
+		return fmt.Errorf("there is no instance type %q", f.InstanceType)
+	case !some(f.Zone, region.ZoneNames()):
+		return fmt.Errorf("%q is no availability zone of %s: these are %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
+	case !some(f.CapacityType, []string{"on-demand", "spot"}):
+		return fmt.Errorf("%q is no capacity type: on-demand, spot", f.CapacityType)
+	}
+	return nil
+}
+
+// completeCalls checks a fault of calls: some operation must match it, and an
+// error's text must be known.
+func (d *daemon) completeCalls(f *fault.Fault) error {
+	service, operation, _ := strings.Cut(f.Operation, ":")
+	found := false
+	for _, s := range d.services() {
+		m, err := model.Get(s.Name)
+		if err != nil {
+			return err
+		}
+		if !fault.Match(service, m.Package) && !fault.Match(service, m.SigningName) {
+			continue
+		}
+		if slices.Contains(partitionWide, s.Name) && service == s.Name {
+			f.Region = "us-east-1"
+		}
+		found = found || slices.ContainsFunc(s.Operations, func(o awsapi.Operation) bool { return fault.Match(operation, o.Name) })
+	}
+	// Nodes call the registry, which nobody else does yet.
+	for _, action := range []string{node.ActionGetToken, node.ActionGetImage, node.ActionGetLayer} {
+		found = found || fault.Match(f.Operation, action)
+	}
+	if !found {
+		return fmt.Errorf("no operation that Drydock answers matches %q: docs/compatibility.md lists them", f.Operation)
+	}
+	if f.Code != "" && f.Message == "" {
+		if _, ok := server.FaultText(f.Code); !ok {
+			return fmt.Errorf("services say different things with %s: say what, with --message", f.Code)
+		}
+	}
+	return nil
+}
+
+func (d *daemon) knownVPC(f *fault.Fault) error {
+	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: f.Account, Region: f.Region, Service: "ec2"})
+	out, err := d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{f.VPC}})
+	if err != nil || len(out.Vpcs) == 0 || aws.ToString(out.Vpcs[0].VpcId) != f.VPC {
+		return fmt.Errorf("there is no VPC %s in %s: aws ec2 describe-vpcs --region %s lists them", f.VPC, f.Region, f.Region)
+	}
+	return nil
+}
+
+// getFaultTargets answers what faults can be of, for shells.
+func (d *daemon) getFaultTargets(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := cli.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
+	for _, m := range d.machines.list(account, region) {
+		out.Instances = append(out.Instances, m.InstanceID)
+	}
+	if vpcs, err := d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
+		for _, v := range vpcs.Vpcs {
+			out.VPCs = append(out.VPCs, aws.ToString(v.VpcId))
+		}
+	}
+	if reg, ok := regions.Lookup(region); ok {
+		for _, z := range reg.Zones {
+			out.Zones = append(out.Zones, z.Name, z.ID)
+		}
+	}
+	for _, s := range d.services() {
+		if m, err := model.Get(s.Name); err == nil {
+			for _, o := range s.Operations {
+				out.Operations = append(out.Operations, m.SigningName+":"+o.Name)
+			}
+		}
+	}
+	answer(w, out)
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// networkFaults puts what is broken in a network into its draft.
+func (f *faults) networkFaults(account, region string) []reach.Resource {
+	var out []reach.Resource
+	for _, x := range f.set.Network(account, region) {
+		out = append(out, &reach.Fault{
+			ID: x.ID, Instance: x.Instance, Zone: x.Zone, VPC: x.VPC,
+			Metadata: x.Kind == fault.IMDS, DNS: x.Kind == fault.DNS, Text: x.Why(), Fix: x.Fix(),
+		})
+	}
+	return out
+}
+
+// faultDecision is a fault as what stands behind something that an instance suffers.
+func faultDecision(f *fault.Fault, what string) node.Decision {
+	return node.Decision{By: node.ByFault, Code: string(f.Kind), Component: f.ID, Text: what + ": " + f.Why(), Fixes: []string{f.Fix()}}
+}
+
+// metadataAddress is where the instance metadata service answers.
+var metadataAddress = &net.TCPAddr{IP: net.IPv4(169, 254, 169, 254), Port: 80}
+
+// faultyMetadata is an instance's way to its metadata service, which a fault may
+// keep from answering.
+type faultyMetadata struct {
+	m          *machines
+	instanceID string
+	next       http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *faultyMetadata) RoundTrip(r *http.Request) (*http.Response, error) {
+	f := t.m.faultOf(fault.IMDS, t.instanceID)
+	if f == nil {
+		return t.next.RoundTrip(r)
+	}
+	wait := time.NewTimer(t.m.network.patience)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return nil, &node.Refusal{
+		Err:      &net.OpError{Op: "dial", Net: "tcp", Addr: metadataAddress, Err: os.ErrDeadlineExceeded},
+		Decision: faultDecision(f, "the instance metadata service does not answer"),
+	}
+}
+
+// faultOf is the fault of a kind that a running instance has, or nil.
+func (m *machines) faultOf(k fault.Kind, instanceID string) *fault.Fault {
+	in, err := m.get(instanceID)
+	if err != nil {
+		return nil
+	}
+	return m.faults.Instance(k, in.Account, in.Region, instanceID)
+}
+
+// dnsServer is AmazonProvidedDNS as instances ask it.
+// https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
+var dnsServer = netip.AddrPortFrom(netip.AddrFrom4([4]byte{169, 254, 169, 253}), 53)
+
+// noAnswer is how a Go program sees that its DNS server does not answer. Its own
+// port is made of the name: what is tried again fails in the same words.
+func noAnswer(source netip.Addr, name string) *net.DNSError {
+	port := uint16(32768)
+	for _, c := range []byte(name) {
+		port = 32768 + (port*31+uint16(c))%28232
+	}
+	text := "i/o timeout"
+	if source.IsValid() {
+		text = "read udp " + netip.AddrPortFrom(source, port).String() + "->" + dnsServer.String() + ": i/o timeout"
+	}
+	return &net.DNSError{Err: text, Name: name, Server: dnsServer.String(), IsTimeout: true}
+}
+
+// fault is what a call of an instance's program fails by, worded as by the AWS SDK
+// for Go after its last attempt.
+//
+// AWS deviation: faults of latency do not delay these calls, which the simulated
+// machines make without a connection; those of scripts and pods they do.
+func (g *guestCalls) fault(in node.Instance, call *awsapi.Call) error {
+	e := g.faults.Call(fault.Call{
+		Account: in.Account, Region: call.Region, Services: [2]string{call.Service}, Operation: call.Operation,
+		Principals: [2]string{call.Principal.ARN, call.Principal.RoleARN},
+	})
+	if e.Failed == nil {
+		return nil
+	}
+	svc, err := model.Get(call.Service)
+	if err != nil {
+		return err
+	}
+	says := server.FaultError(svc, e.Failed)
+	return &node.Refusal{
+		Err: fmt.Errorf("operation error %s: %s, exceeded maximum number of attempts, 3, https response error StatusCode: %d, api error %s: %s",
+			strings.ToUpper(call.Service), call.Operation, cmp.Or(says.Status, http.StatusBadRequest), says.Code, says.Message),
+		Decision: faultDecision(e.Failed, call.Service+":"+call.Operation+" fails"),
+	}
+}
+
+// interruptInstance takes away the instance of a fault that is due, and says so
+// where `drydock why` looks.
+func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
+	stop := f.Kind == fault.Stop
+	if _, ok := d.ec2.InstanceByID(f.Account, f.Region, f.Instance); !ok {
+		return nil // it went by itself
+	}
+	if err := d.ec2.Interrupt(ctx, f.Account, f.Region, f.Instance, stop); err != nil {
+		return err
+	}
+	what := "terminated from outside"
+	if stop {
+		what = "stopped from outside"
+	}
+	why := faultDecision(f, f.Instance+" was "+what)
+	why.Fixes = nil
+	if stop {
+		why.Fixes = []string{"aws ec2 start-instances --instance-ids " + f.Instance}
+	}
+	d.recordStep(ctx, node.Step{
+		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,
+		Decision: &why, Time: d.faults.clock.Now(),
+	})
+	return nil
+}
+
+// faultNotes name the faults that an instance may suffer from.
+func (d *daemon) faultNotes(account, region, id, zone, vpc string) []string {
+	var out []string
+	for _, f := range d.faults.set.Touching(account, region, id, zone, vpc) {
+		out = append(out, f.Why()+" is in force; "+f.Fix()+" ends it")
+	}
+	return out
+}
+
+// launchFaultNotes name the faults that keep instances from being launched.
+func (d *daemon) launchFaultNotes(account, region string) []string {
+	var out []string
+	for _, f := range d.faults.set.List(account, region) {
+		if f.Kind == fault.Capacity || f.Kind == fault.Zone {
+			out = append(out, f.Why()+" is in force: launches fail; "+f.Fix()+" ends it")
+		}
+	}
+	return out
+}
+
+// faultOfEntry is the fault in a decision of the journal, if it is one.
+func faultOfEntry(e journal.Entry) (f fault.Fault, ok bool) {
+	raw, ok := e.Fields["fault"]
+	if !ok {
+		return f, false
+	}
+	b, err := json.Marshal(raw)
+	return f, err == nil && json.Unmarshal(b, &f) == nil && f.ID != ""
+}

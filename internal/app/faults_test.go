@@ -1,0 +1,251 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clocks "k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*faults, func()) {
+	t.Helper()
+	f := newFaults(st, clk, slog.New(slog.DiscardHandler))
+	if err := f.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	return f, func() {
+		go func() { done <- f.run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestFaultsAreKept(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account := srv.Account(t)
+	f, _ := openFaults(t, srv.Store, clocks.RealClock{})
+	place := fault.Fault{Kind: fault.Capacity, Account: account, Region: testkit.Region}
+	set, err := f.add(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := openFaults(t, srv.Store, clocks.RealClock{}) // as after a crash
+	if got := again.set.List(account, ""); len(got) != 1 || got[0].ID != set.ID {
+		t.Errorf("after a restart: %+v", got)
+	}
+	for range fault.MaxPerRegion - 1 {
+		if _, err := f.add(t.Context(), place); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.add(t.Context(), place); err == nil || !strings.Contains(err.Error(), "drydock fault clear") {
+		t.Errorf("the 257th fault: %v", err)
+	}
+	gone, err := f.clear(t.Context(), account, testkit.Region, func(fault.Fault) bool { return true })
+	if err != nil || len(gone) != fault.MaxPerRegion || len(f.set.List(account, "")) != 0 {
+		t.Errorf("%d cleared, %d left: %v", len(gone), len(f.set.List(account, "")), err)
+	}
+}
+
+func TestFaultsEnd(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account := srv.Account(t)
+	clk := testclock.NewFakeClock(time.Now())
+	f, run := openFaults(t, srv.Store, clk)
+	var mu sync.Mutex
+	var interrupted []string
+	f.interrupt = func(_ context.Context, x *fault.Fault) error {
+		mu.Lock()
+		defer mu.Unlock()
+		interrupted = append(interrupted, x.Instance)
+		if len(interrupted) == 1 {
+			return errors.New("not now") // it is tried again
+		}
+		return nil
+	}
+	for _, x := range []fault.Fault{
+		{Kind: fault.Isolate, Instance: "i-1", Until: clk.Now().Add(time.Minute)},
+		{Kind: fault.Terminate, Instance: "i-2", Until: clk.Now().Add(time.Minute)},
+		{Kind: fault.Throttle, Operation: "ec2:*", Count: 1},
+		{Kind: fault.Throttle, Operation: "eks:*", Count: 5},
+		{Kind: fault.Zone, Zone: "us-east-1a"},
+	} {
+		x.Account, x.Region = account, testkit.Region
+		if _, err := f.add(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	for _, service := range []string{"ec2", "eks", "eks"} {
+		f.set.Call(fault.Call{Account: account, Region: testkit.Region, Services: [2]string{service}, Operation: "X"})
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if clk.HasWaiters() {
+			clk.Step(time.Second)
+		}
+		items, err := faultRecords.List(srv.Store, store.Scope{Account: account})
+		if err != nil {
+			return err
+		}
+		kinds, used := map[fault.Kind]int{}, int64(0)
+		for _, it := range items {
+			kinds[it.Value.Kind]++
+			used += it.Value.Used
+		}
+		if len(items) != 2 || kinds[fault.Throttle] != 1 || kinds[fault.Zone] != 1 || used != 2 {
+			return errors.New("not over yet")
+		}
+		return nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(interrupted) != 2 || interrupted[1] != "i-2" {
+		t.Errorf("interrupted %q, want i-2 twice", interrupted)
+	}
+}
+
+// However many are set at the same time, all are in force.
+func TestFaultsSetAtOnce(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account := srv.Account(t)
+	f, _ := openFaults(t, srv.Store, clocks.RealClock{})
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			if _, err := f.add(t.Context(), fault.Fault{Kind: fault.Capacity, Account: account, Region: testkit.Region}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := f.set.List(account, ""); len(got) != 64 {
+		t.Errorf("%d faults are in force, of 64", len(got))
+	}
+}
+
+// What goes wrong is told also when another fault was cleared meanwhile.
+func TestFaultsThatEndBadly(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account, now := srv.Account(t), time.Now()
+	f, _ := openFaults(t, srv.Store, testclock.NewFakeClock(now))
+	all := []fault.Fault{
+		{ID: "F-1", Kind: fault.Terminate, Instance: "i-1", Until: now},
+		{ID: "F-2", Kind: fault.Throttle, Operation: "ec2:*", Count: 5},
+	}
+	for i := range all {
+		all[i].Account, all[i].Region = account, testkit.Region
+		if err := srv.Store.Update(t.Context(), func(tx *store.Tx) error { return faultRecords.Create(tx, faultKey(all[i]), all[i]) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	f.set.Call(fault.Call{Account: account, Region: testkit.Region, Services: [2]string{"ec2"}, Operation: "X"})
+	f.interrupt = func(ctx context.Context, _ *fault.Fault) error {
+		return errors.Join(errors.New("not now"), srv.Store.Update(ctx, func(tx *store.Tx) error {
+			faultRecords.Delete(tx, faultKey(all[1]))
+			return nil
+		}))
+	}
+	if _, err := f.settle(t.Context()); err == nil || err.Error() != "F-1: not now" {
+		t.Errorf("settled: %v", err)
+	}
+}
+
+func TestFaultPages(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account := srv.Account(t)
+	d := &daemon{}
+	d.faults, _ = openFaults(t, srv.Store, clocks.RealClock{})
+	set, err := d.faults.add(t.Context(), fault.Fault{Kind: fault.Capacity, Account: account, Region: testkit.Region})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	d.handleFaults(mux)
+	page := "/_drydock/faults?account=" + account + "&region=" + testkit.Region
+	for _, tt := range []struct {
+		name, method, page, body, want string
+		status, left                   int
+	}{
+		{"a member nobody knows", "POST", page, `{"kind":"capacity","region":"us-east-1","instancetypes":"m5.*"}`, `unknown field "instancetypes"`, 400, 1},
+		{"one that is set and one that is not", "DELETE", page + "&id=" + set.ID + "&id=F-none", "", "no fault F-none is set in " + testkit.Region, 404, 1},
+		{"one of another kind", "DELETE", page + "&kind=zone&id=" + set.ID, "", "no fault " + set.ID, 404, 1},
+		{"one that is set", "DELETE", page + "&id=" + set.ID, "", set.ID, 200, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest(tt.method, tt.page, strings.NewReader(tt.body)))
+			if left := len(d.faults.set.List(account, "")); w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || left != tt.left {
+				t.Errorf("%d %s; %d left", w.Code, w.Body, left)
+			}
+		})
+	}
+}
+
+func TestMetadataThatDoesNotAnswer(t *testing.T) {
+	set := fault.NewSet(fault.Config{})
+	set.Replace([]fault.Fault{{ID: "F-1", Kind: fault.IMDS, Account: awsapi.DefaultAccount, Region: testkit.Region, Instance: "i-1"}})
+	m := &machines{faults: set, network: &guestNetwork{}, running: map[string]ec2.Machine{}}
+	for _, id := range []string{"i-1", "i-2"} {
+		m.running[id] = ec2.Machine{Account: awsapi.DefaultAccount, Region: testkit.Region, InstanceID: id}
+	}
+	well := roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(""))}, nil
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://169.254.169.254/latest/meta-data/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&faultyMetadata{m, "i-1", well}).RoundTrip(req) //nolint:bodyclose // there is none
+	var ne net.Error
+	if why := node.DecisionOf(err); !errors.As(err, &ne) || !ne.Timeout() || why == nil || why.By != node.ByFault || why.Component != "F-1" || err.Error() != "dial tcp 169.254.169.254:80: i/o timeout" {
+		t.Errorf("%v, because of %+v", err, node.DecisionOf(err))
+	}
+	resp, err := (&faultyMetadata{m, "i-2", well}).RoundTrip(req)
+	if err != nil {
+		t.Fatalf("another instance's: %v", err)
+	}
+	_ = resp.Body.Close()
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What fails again fails in the same words: a step is recorded once.
+func TestDNSThatDoesNotAnswer(t *testing.T) {
+	source := netip.MustParseAddr("10.0.0.5")
+	err := noAnswer(source, "ec2.us-east-1.amazonaws.com")
+	if again := noAnswer(source, "ec2.us-east-1.amazonaws.com"); err.Error() != again.Error() || !err.Timeout() {
+		t.Errorf("%v, then %v", err, again)
+	}
+	if want := "lookup ec2.us-east-1.amazonaws.com on 169.254.169.253:53: read udp 10.0.0.5:"; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s…", err, want)
+	}
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+)
+
+// podNetwork is EC2 as the VPC CNI plugin uses it.
+type podNetwork struct{ machines *machines }
+
+var _ node.PodNetwork = podNetwork{}
+
+func podInterface(p ec2.PodInterface) node.PodInterface {
+	return node.PodInterface{
+		ID: p.ID, Attachment: p.AttachmentID, Device: int(p.Device), Addresses: p.Addresses, Prefixes: p.Prefixes, Tags: p.Tags, Attached: p.Attached,
+	}
+}
+
+func (n podNetwork) Interfaces(ctx context.Context, in node.Instance) ([]node.PodInterface, error) {
+	all, err := n.machines.ec2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
+	out := make([]node.PodInterface, len(all))
+	for i, p := range all {
+		out[i] = podInterface(p)
+	}
+	return out, err
+}
+
+func (n podNetwork) Attach(ctx context.Context, in node.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
+	p, err := n.machines.ec2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
+		Subnet: s.Subnet, Groups: s.Groups, Addresses: s.Addresses, Prefixes: s.Prefixes, Tags: s.Tags, Discover: s.Discover, Cluster: s.Cluster,
+	})
+	return podInterface(p), err
+}
+
+func (n podNetwork) Assign(ctx context.Context, in node.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
+	p, err := n.machines.ec2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
+	return podInterface(p), err
+}
+
+func (n podNetwork) Unassign(ctx context.Context, in node.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
+	return n.machines.ec2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
+}
+
+func (n podNetwork) Remove(ctx context.Context, in node.Instance, eni string) error {
+	return n.machines.ec2.RemovePodInterface(ctx, in.Account, in.Region, eni)
+}

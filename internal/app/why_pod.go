@@ -1,0 +1,237 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/smithy-go"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// getWhyPod answers how far the pod ?namespace=&name= of ?cluster= has come.
+func (d *daemon) getWhyPod(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	q := r.URL.Query()
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	cluster, err := d.onlyCluster(ctx, account, region, q.Get("cluster"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	facts, err := d.eks.PodFacts(ctx, cluster, q.Get("namespace"), q.Get("name"))
+	var refused smithy.APIError
+	switch {
+	case errors.As(err, &refused):
+		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case facts.Pod == nil && len(facts.Events) == 0:
+		http.Error(w, fmt.Sprintf("no pod %s/%s is known in cluster %s, and nobody tried to make one", q.Get("namespace"), q.Get("name"), cluster), http.StatusNotFound)
+	default:
+		var ofFargate fargateExplanation
+		if facts.Pod != nil && facts.Pod.Spec.NodeName == "" {
+			ofFargate, err = d.fargateExplain(ctx, account, region, cluster, facts.Pod)
+		}
+		var e cli.PodExplanation
+		if err == nil {
+			e, err = d.explainPod(ctx, &facts, &ofFargate, q.Get("namespace"), q.Get("name"))
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer(w, e)
+	}
+}
+
+// onlyCluster is the named cluster, or the only one of the region.
+func (d *daemon) onlyCluster(ctx context.Context, account, region, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	clusters, err := d.eks.Clusters(ctx)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, c := range clusters {
+		if c.Account == account && c.Region == region {
+			names = append(names, c.Name)
+		}
+	}
+	switch len(names) {
+	case 1:
+		return names[0], nil
+	case 0:
+		return "", errors.New("there is no cluster in " + region)
+	}
+	return "", errors.New("which cluster: --cluster " + strings.Join(names, ", --cluster ") + "?")
+}
+
+// The steps of a pod, in order.
+const (
+	podAdmission     = "admission"
+	podScheduling    = "scheduling"
+	podNode          = "node"
+	podAddress       = "address"
+	podImage         = "image"
+	podConfiguration = "configuration"
+	podIdentity      = "identity"
+	podRunning       = "running"
+)
+
+// A podChain is what is known so far of a pod's way.
+type podChain struct {
+	d *daemon
+	// onHost are the steps at which the pod's node fails, as the node knows them.
+	onHost []node.Step
+	facts  *eks.PodFacts
+	pod    *corev1.Pod
+	cli.PodExplanation
+}
+
+func (c *podChain) ok(name, evidence string) {
+	c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepOK, Evidence: evidence})
+}
+
+func (c *podChain) fail(name, evidence string, why *cli.Reason) {
+	if s := c.hosted(name); s != nil && s.Decision != nil {
+		why = reason(s.Decision)
+	}
+	c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepFailed, Evidence: evidence, Reason: why})
+}
+
+// hosted is what the pod's node says of a step, or nil: which rule or policy it was is
+// not in Kubernetes' events.
+func (c *podChain) hosted(name string) *node.Step {
+	names := map[string][]string{
+		podAddress: {node.StepPodAddress}, podImage: {node.StepPodImage}, podConfiguration: {node.StepPodVolumes, node.StepPodConfig},
+	}[name]
+	for i := range c.onHost {
+		if slices.Contains(names, c.onHost[i].Name) {
+			return &c.onHost[i]
+		}
+	}
+	return nil
+}
+
+// pending adds the steps from name on, which were not reached.
+func (c *podChain) pending(name string) {
+	order := []string{podAdmission, podScheduling, podNode, podAddress, podImage, podConfiguration, podIdentity, podRunning}
+	for _, s := range order[slices.Index(order, name):] {
+		c.Steps = append(c.Steps, cli.Step{Name: s, State: cli.StepPending})
+	}
+}
+
+// explainPod follows a pod to its running containers or to where it is stuck.
+func (d *daemon) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate *fargateExplanation, namespace, name string) (cli.PodExplanation, error) {
+	c := &podChain{d: d, facts: facts, pod: facts.Pod, PodExplanation: cli.PodExplanation{
+		Cluster: facts.Cluster, Account: facts.Account, Region: facts.Region, Namespace: namespace, Pod: name, Steps: []cli.Step{},
+	}}
+	if c.pod == nil {
+		c.refusedAdmission(&facts.Events[len(facts.Events)-1])
+		c.pending(podScheduling)
+		return c.PodExplanation, nil
+	}
+	c.Pod, c.Node, c.Phase = c.pod.Name, c.pod.Spec.NodeName, string(c.pod.Status.Phase)
+	if c.pod.DeletionTimestamp != nil {
+		c.Notes = append(c.Notes, "it is being deleted since "+c.pod.DeletionTimestamp.UTC().Format("15:04:05"))
+	}
+	made := "made by hand"
+	if len(c.pod.OwnerReferences) > 0 {
+		made = "made by " + c.pod.OwnerReferences[0].Kind + " " + c.pod.OwnerReferences[0].Name
+	}
+	c.ok(podAdmission, made)
+	if c.pod.Spec.NodeName == "" {
+		if !c.fargate(ofFargate) {
+			c.unscheduled()
+		}
+		c.pending(podNode)
+		return c.PodExplanation, nil
+	}
+	c.ok(podScheduling, "to "+c.pod.Spec.NodeName)
+	if c.pod.Status.Phase == corev1.PodSucceeded {
+		c.Running = true
+		c.ok(podRunning, "all containers have ended well")
+		return c.PodExplanation, nil
+	}
+	if err := c.onNode(); err != nil {
+		return c.PodExplanation, err
+	}
+	for _, step := range []func() bool{c.address, c.image, c.configuration} {
+		if !step() {
+			break
+		}
+	}
+	c.identity(ctx)
+	c.containers()
+	c.settle()
+	return c.PodExplanation, nil
+}
+
+// settle puts the steps in order, once each, and adds those that were not reached.
+func (c *podChain) settle() {
+	order := []string{podAdmission, podScheduling, podNode, podAddress, podImage, podConfiguration, podIdentity, podRunning}
+	steps := c.Steps
+	c.Steps = nil
+	for _, name := range order {
+		i := slices.IndexFunc(steps, func(s cli.Step) bool { return s.Name == name })
+		if i < 0 {
+			c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepPending})
+			continue
+		}
+		c.Steps = append(c.Steps, steps[i])
+	}
+}
+
+// refusedAdmission says why the API server did not take a pod from its maker.
+func (c *podChain) refusedAdmission(e *corev1.Event) {
+	maker := strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name
+	why := &cli.Reason{By: node.ByKubernetes, Code: "Forbidden", Component: maker, Text: e.Message}
+	namespace := " --namespace " + c.Namespace
+	switch m := e.Message; {
+	case strings.Contains(m, "error looking up service account"):
+		name := quotedAfter(m, "serviceaccount ")
+		why.Text = "the service account " + c.Namespace + "/" + name + ", which its pods run as, does not exist"
+		why.Fixes = []string{"kubectl create serviceaccount " + name + namespace}
+	case strings.Contains(m, "exceeded quota"):
+		_, quota, _ := strings.Cut(m, "exceeded quota: ")
+		quota, rest, _ := strings.Cut(quota, ",")
+		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
+		why.Fixes = []string{"kubectl edit resourcequota " + quota + namespace}
+	case strings.Contains(m, "violates PodSecurity"):
+		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
+		why.Fixes = []string{"kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged"}
+	case strings.Contains(m, "failed calling webhook"):
+		why.Code = "WebhookFailed"
+		why.Fixes = []string{"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"}
+	case strings.Contains(m, "denied the request"):
+		why.Code = "WebhookDenied"
+	case strings.Contains(m, "no PriorityClass with name"):
+		why.Fixes = []string{"kubectl get priorityclasses"}
+	case !strings.Contains(m, "forbidden"):
+		why.Code = e.Reason
+	}
+	c.fail(podAdmission, e.Message, why)
+}
+
+// quotedAfter is the first quoted word after a text.
+func quotedAfter(s, text string) string {
+	_, s, _ = strings.Cut(s, text)
+	_, s, _ = strings.Cut(s, `"`)
+	s, _, _ = strings.Cut(s, `"`)
+	return s
+}

@@ -1,0 +1,287 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// podSteps is a runtime that knows what holds pods back.
+type podSteps interface {
+	PodSteps(instanceID, namespace, name string) []node.Step
+}
+
+// onNode judges the node that the pod is bound to, by its own steps if it is an
+// instance of here.
+func (c *podChain) onNode() error {
+	name, n := c.pod.Spec.NodeName, c.facts.Node
+	if n == nil {
+		c.fail(podNode, "there is no node "+name, &cli.Reason{By: node.ByKubernetes, Component: name,
+			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: []string{"kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force"}})
+		return nil
+	}
+	id, ok := c.d.findNode(c.facts.Account, c.facts.Region, name)
+	if known, is := c.d.machines.runtime.(podSteps); ok && is {
+		c.onHost = known.PodSteps(id, c.pod.Namespace, c.pod.Name)
+	}
+	ready := conditionOf(n, corev1.NodeReady)
+	if ready != nil && ready.Status == corev1.ConditionTrue {
+		says := name + " is Ready"
+		if zone := n.Labels[corev1.LabelTopologyZone]; zone != "" {
+			says += ", " + cmp.Or(n.Labels[corev1.LabelInstanceTypeStable], "a node") + " in " + zone
+		}
+		c.ok(podNode, says)
+		return nil
+	}
+	says, why := name+" is not Ready", &cli.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: []string{"drydock why node " + name}}
+	if ready != nil {
+		why.Code, why.Text = ready.Reason, ready.Message
+	}
+	if ok {
+		e, err := c.d.explainNode(c.facts.Account, c.facts.Region, id)
+		if err != nil {
+			return err
+		}
+		c.Notes = append(c.Notes, e.Notes...)
+		if s := e.FirstFailed(); s != nil {
+			says += ": " + s.Name + " fails: " + s.Evidence
+			if s.Reason != nil {
+				why = s.Reason
+			}
+		}
+	}
+	c.fail(podNode, says, why)
+	return nil
+}
+
+func conditionOf(n *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == t {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// lastEvent is the newest of the pod's events with a reason and a text in it, or nil.
+func (c *podChain) lastEvent(reason, text string) *corev1.Event {
+	for i := len(c.facts.Events) - 1; i >= 0; i-- {
+		if e := &c.facts.Events[i]; e.Reason == reason && strings.Contains(e.Message, text) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (c *podChain) address() bool {
+	switch ip := c.pod.Status.PodIP; {
+	case c.pod.Spec.HostNetwork:
+		c.ok(podAddress, "the node's")
+		return true
+	case ip != "":
+		c.ok(podAddress, ip)
+		return true
+	}
+	if e := c.lastEvent("FailedCreatePodSandBox", ""); e != nil {
+		why := &cli.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has set no network up for it"}
+		if strings.Contains(e.Message, "failed to assign an IP address") {
+			why.Code, why.Text, why.Fixes = "NoFreeAddress", "the node has no free address for pods: its interfaces have as many as they may, or its subnet has no more", c.addressFixes()
+		}
+		c.fail(podAddress, e.Message, why)
+		return false
+	}
+	return c.configured() // volumes come before the sandbox
+}
+
+// addressFixes look for room: in the subnet, then on more nodes.
+func (c *podChain) addressFixes() []string {
+	var fixes []string
+	if id, ok := c.d.findNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
+		if m, err := c.d.machines.get(id); err == nil {
+			fixes = append(fixes, "aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount'")
+		}
+	}
+	return append(fixes, c.moreNodes()...)
+}
+
+// waiting finds a container that waits for one of the reasons.
+func (c *podChain) waiting(reasons ...string) (container, image, message string, ok bool) {
+	for _, list := range [][]corev1.ContainerStatus{c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses} {
+		for i := range list {
+			if w := list[i].State.Waiting; w != nil && slices.Contains(reasons, w.Reason) {
+				return list[i].Name, list[i].Image, w.Message, true
+			}
+		}
+	}
+	return "", "", "", false
+}
+
+func (c *podChain) image() bool {
+	container, image, message, ok := c.waiting("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+	if !ok {
+		_, _, _, later := c.waiting("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff")
+		if later || c.started() {
+			var images []string
+			for i := range c.pod.Spec.Containers {
+				images = append(images, c.pod.Spec.Containers[i].Image)
+			}
+			c.ok(podImage, strings.Join(images, ", "))
+		}
+		return true
+	}
+	if e := c.lastEvent("Failed", "Failed to pull image"); e != nil {
+		message = e.Message // the waiting container says only that it is backing off
+	}
+	why := &cli.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: []string{c.setImage(container)}}
+	if strings.HasPrefix(message, "Failed to apply default image tag") || strings.Contains(message, "couldn't parse image") {
+		why.Code, why.Text = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
+	}
+	c.fail(podImage, message, why)
+	return false
+}
+
+// setImage is the command that gives a container another image.
+func (c *podChain) setImage(container string) string {
+	return "kubectl set image " + c.maker() + " " + container + "=IMAGE --namespace " + c.pod.Namespace
+}
+
+// maker is what to change for new pods to be other than this one.
+func (c *podChain) maker() string {
+	if len(c.pod.OwnerReferences) > 0 {
+		o := &c.pod.OwnerReferences[0]
+		kind, name := strings.ToLower(o.Kind), o.Name
+		if hash := c.pod.Labels["pod-template-hash"]; kind == "replicaset" && hash != "" && strings.HasSuffix(name, "-"+hash) {
+			return "deployment/" + strings.TrimSuffix(name, "-"+hash)
+		}
+		return kind + "/" + name
+	}
+	return "pod/" + c.pod.Name
+}
+
+// started reports whether every container has run.
+func (c *podChain) started() bool {
+	for i := range c.pod.Status.ContainerStatuses {
+		if s := &c.pod.Status.ContainerStatuses[i]; s.State.Waiting != nil && s.LastTerminationState.Terminated == nil {
+			return false
+		}
+	}
+	return len(c.pod.Status.ContainerStatuses) > 0
+}
+
+func (c *podChain) configuration() bool {
+	if c.configured() && c.started() {
+		if n := slices.IndexFunc(c.Steps, func(s cli.Step) bool { return s.Name == podConfiguration }); n < 0 {
+			c.ok(podConfiguration, "the ConfigMaps and Secrets that it names are there")
+		}
+		return true
+	}
+	return false
+}
+
+// configured judges what the pod names, and what the kubelet says of it.
+func (c *podChain) configured() bool {
+	if slices.ContainsFunc(c.Steps, func(s cli.Step) bool { return s.Name == podConfiguration }) {
+		return true
+	}
+	var evidence string
+	if _, _, message, ok := c.waiting("CreateContainerConfigError", "CreateContainerError"); ok {
+		evidence = message
+	} else if e := c.lastEvent("FailedMount", ""); e != nil && c.pod.Status.Phase == corev1.PodPending {
+		evidence = e.Message
+	}
+	if len(c.facts.Missing) == 0 {
+		if evidence == "" {
+			return true
+		}
+		c.fail(podConfiguration, evidence, nil)
+		return false
+	}
+	m := c.facts.Missing[0]
+	what := m.Kind + " " + c.pod.Namespace + "/" + m.Name
+	why := &cli.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, and it does not exist"}
+	fix := "kubectl create configmap " + m.Name
+	if m.Kind == "Secret" {
+		fix = "kubectl create secret generic " + m.Name
+	}
+	if m.Key != "" {
+		why.Text = "the pod names its key " + m.Key + ", which it does not have"
+		fix = "kubectl edit " + strings.ToLower(m.Kind) + " " + m.Name
+	}
+	why.Fixes = []string{fix + " --namespace " + c.pod.Namespace}
+	if evidence == "" {
+		evidence = what + " is missing"
+	}
+	if c.pod.Status.Phase == corev1.PodRunning {
+		// Containers that have started keep what they got.
+		c.Steps = append(c.Steps, cli.Step{Name: podConfiguration, State: cli.StepWarning, Evidence: evidence + ": its containers would not start again", Reason: why})
+		return true
+	}
+	c.fail(podConfiguration, evidence, why)
+	return false
+}
+
+// identity follows the service account's chain for this pod.
+func (c *podChain) identity(ctx context.Context) {
+	sa := c.facts.Identity
+	name := sa.ServiceAccount
+	if sa.RoleARN == "" && sa.Association == nil {
+		c.ok(podIdentity, "service account "+name+", without an IAM role of its own")
+		return
+	}
+	without := slices.Contains(sa.WithoutToken, c.pod.Name)
+	sa.Pods, sa.WithoutToken = []string{c.pod.Name}, nil
+	if without {
+		sa.WithoutToken = sa.Pods
+	}
+	e := c.d.explainServiceAccount(ctx, &sa)
+	role := sa.RoleARN
+	if sa.Association != nil {
+		role = sa.Association.RoleARN
+	}
+	broken := e.Broken()
+	if broken == nil {
+		c.ok(podIdentity, "service account "+name+" gives it "+role+", by "+e.Mechanism)
+		return
+	}
+	why := &cli.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
+	if broken.Fix != "" {
+		why.Fixes = []string{strings.ReplaceAll(broken.Fix, "\n", " ")}
+	}
+	why.Fixes = append(why.Fixes, "drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster)
+	c.fail(podIdentity, broken.Error, why)
+}
+
+// containers judges what runs.
+func (c *podChain) containers() {
+	ready, restarts := 0, int32(0)
+	for i := range c.pod.Status.ContainerStatuses {
+		s := &c.pod.Status.ContainerStatuses[i]
+		restarts += s.RestartCount
+		if s.Ready {
+			ready++
+		}
+		if t := s.LastTerminationState.Terminated; t != nil && s.State.Waiting != nil {
+			c.fail(podRunning, s.Name+": "+s.State.Waiting.Message, &cli.Reason{By: "container", Code: s.State.Waiting.Reason, Component: s.Name,
+				Text:  fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, cmp.Or(t.Reason, "Error"), s.RestartCount),
+				Fixes: []string{"kubectl logs " + c.pod.Name + " --container " + s.Name + " --previous --namespace " + c.pod.Namespace}})
+			return
+		}
+	}
+	total := len(c.pod.Spec.Containers)
+	switch {
+	case c.pod.Status.Phase == corev1.PodFailed:
+		c.fail(podRunning, cmp.Or(c.pod.Status.Message, "its containers have failed"), &cli.Reason{By: node.ByKubernetes, Code: cmp.Or(c.pod.Status.Reason, "Failed"), Component: c.pod.Spec.NodeName, Text: "the pod has ended, and is not started again"})
+	case c.pod.Status.Phase == corev1.PodRunning && ready == total:
+		c.Running = true
+		c.ok(podRunning, fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts))
+	case c.pod.Status.Phase == corev1.PodRunning:
+		c.Steps = append(c.Steps, cli.Step{Name: podRunning, State: cli.StepWarning, Evidence: fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts)})
+	}
+}

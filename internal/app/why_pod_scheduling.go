@@ -1,0 +1,204 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// unscheduled says why no node was found for the pod, by what the scheduler said.
+func (c *podChain) unscheduled() {
+	var message string
+	for _, cond := range c.pod.Status.Conditions {
+		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+			message = cond.Message
+		}
+	}
+	if message == "" {
+		if e := c.lastEvent("FailedScheduling", ""); e != nil {
+			message = e.Message
+		}
+	}
+	if message == "" {
+		if len(c.pod.Spec.SchedulingGates) > 0 {
+			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &cli.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "whoever set the gate has to take it away"})
+			return
+		}
+		c.Steps = append(c.Steps, cli.Step{Name: podScheduling, State: cli.StepPending, Evidence: "the scheduler " + c.pod.Spec.SchedulerName + " has not said anything yet"})
+		return
+	}
+	reasons := schedulerReasons(message)
+	why := &cli.Reason{By: node.ByKubernetes, Code: "Unschedulable", Component: c.pod.Spec.SchedulerName}
+	var lines []string
+	for _, r := range reasons {
+		text, fixes := c.schedulerReason(r)
+		lines = append(lines, text)
+		for _, f := range fixes {
+			if !slices.Contains(why.Fixes, f) {
+				why.Fixes = append(why.Fixes, f)
+			}
+		}
+	}
+	why.Text = strings.Join(lines, "\n")
+	c.fail(podScheduling, message, why)
+}
+
+// schedulerReasons are the reasons in the scheduler's sentence: "0/3 nodes are
+// available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …"
+func schedulerReasons(message string) []string {
+	_, list, ok := strings.Cut(message, "nodes are available: ")
+	if !ok {
+		return []string{message}
+	}
+	for _, end := range []string{". preemption:", ". no new claims"} {
+		list, _, _ = strings.Cut(list, end)
+	}
+	list = strings.TrimSuffix(strings.TrimSpace(list), ".")
+	var out []string
+	depth, from := 0, 0
+	for i := range len(list) {
+		switch list[i] {
+		case '{', '(':
+			depth++
+		case '}', ')':
+			depth = max(0, depth-1)
+		case ',':
+			if depth == 0 {
+				out = append(out, strings.TrimSpace(list[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	return append(out, strings.TrimSpace(list[from:]))
+}
+
+// schedulerReason says a reason with the values seen and wanted, and what changes it.
+func (c *podChain) schedulerReason(reason string) (text string, fixes []string) {
+	switch {
+	case strings.Contains(reason, "no nodes available"):
+		return "the cluster has no nodes", append([]string{"drydock why cluster " + c.facts.Cluster}, c.moreNodes()...)
+	case strings.Contains(reason, "Insufficient ") || strings.Contains(reason, "Too many pods"):
+		largest := c.largest()
+		if largest == nil {
+			return reason, c.moreNodes()
+		}
+		sum, has := c.requests(), largest.Status.Allocatable
+		text = fmt.Sprintf("%s: the pod wants %s; %s has cpu %s, memory %s, %s pods for all of its pods", reason, wants(sum), largest.Name, has.Cpu(), has.Memory(), has.Pods())
+		for name, wanted := range sum {
+			if room, ok := has[name]; !ok || wanted.Cmp(room) > 0 { // one more node of the kind does not help
+				return text, []string{
+					"kubectl set resources " + c.maker() + " --requests=cpu=" + has.Cpu().String() + ",memory=" + has.Memory().String() + " --namespace " + c.pod.Namespace,
+					newNodegroup(c.facts.Cluster) + " --instance-types LARGER-TYPE",
+				}
+			}
+		}
+		return text, c.moreNodes()
+	case strings.Contains(reason, "untolerated taint"):
+		_, taint, _ := strings.Cut(reason, "{")
+		taint, _, _ = strings.Cut(taint, "}")
+		key, value, _ := strings.Cut(taint, ": ")
+		for i := range c.facts.Nodes {
+			n := &c.facts.Nodes[i]
+			if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
+				continue
+			}
+			switch {
+			case strings.HasPrefix(key, "node.kubernetes.io/"), strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/"):
+				return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
+			case key == "eks.amazonaws.com/compute-type" && value == "fargate":
+				return reason + ": nodes of Fargate run the pod that they are made for", c.moreNodes()
+			}
+			return reason + ": " + n.Name + " for one", []string{"kubectl taint nodes " + n.Name + " " + key + "-"}
+		}
+		return reason, nil
+	case strings.Contains(reason, "node affinity/selector"):
+		var wanted []string
+		for k, v := range c.pod.Spec.NodeSelector {
+			wanted = append(wanted, k+"="+v)
+		}
+		slices.Sort(wanted)
+		text = reason + ": no node has what the pod's node affinity asks for"
+		if len(wanted) > 0 {
+			text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
+			for i := range c.facts.Nodes {
+				return text, []string{"kubectl label node " + c.facts.Nodes[i].Name + " " + strings.Join(wanted, " ")}
+			}
+		}
+		return text, nil
+	case strings.Contains(reason, "were unschedulable"):
+		for i := range c.facts.Nodes {
+			if n := &c.facts.Nodes[i]; n.Spec.Unschedulable {
+				return reason + ": " + n.Name + " is cordoned", []string{"kubectl uncordon " + n.Name}
+			}
+		}
+	case strings.Contains(reason, "PersistentVolumeClaim") || strings.Contains(reason, "persistentvolumeclaim"):
+		return reason, []string{"kubectl describe persistentvolumeclaims --namespace " + c.pod.Namespace}
+	}
+	return reason, nil
+}
+
+// requests are what the pod's containers ask for together.
+func (c *podChain) requests() corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for i := range c.pod.Spec.Containers {
+		for name, q := range c.pod.Spec.Containers[i].Resources.Requests {
+			total := sum[name]
+			total.Add(q)
+			sum[name] = total
+		}
+	}
+	return sum
+}
+
+func wants(sum corev1.ResourceList) string {
+	var out []string
+	for name, q := range sum {
+		out = append(out, string(name)+" "+q.String())
+	}
+	slices.Sort(out)
+	return strings.Join(append(out, "1 pod"), ", ")
+}
+
+// largest is the node with most CPU, or nil.
+func (c *podChain) largest() *corev1.Node {
+	var best *corev1.Node
+	for i := range c.facts.Nodes {
+		if n := &c.facts.Nodes[i]; best == nil || n.Status.Allocatable.Cpu().Cmp(*best.Status.Allocatable.Cpu()) > 0 {
+			best = n
+		}
+	}
+	return best
+}
+
+func newNodegroup(cluster string) string {
+	return "aws eks create-nodegroup --cluster-name " + cluster + " --nodegroup-name NAME --node-role ROLE-ARN --subnets SUBNET-IDS"
+}
+
+// moreNodes are commands that bring nodes: a larger managed group, or a first one.
+func (c *podChain) moreNodes() []string {
+	groups := map[string]int{}
+	nodes := c.facts.Nodes
+	if c.facts.Node != nil {
+		nodes = append(nodes, *c.facts.Node)
+	}
+	for i := range nodes {
+		if g := nodes[i].Labels["eks.amazonaws.com/nodegroup"]; g != "" {
+			groups[g]++
+		}
+	}
+	name := ""
+	for g := range groups {
+		if name == "" || groups[g] > groups[name] || groups[g] == groups[name] && g < name {
+			name = g
+		}
+	}
+	if name == "" {
+		return []string{newNodegroup(c.facts.Cluster)}
+	}
+	return []string{fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d", c.facts.Cluster, name, groups[name]+1, groups[name]+1)}
+}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+const (
+	runningPod = `
+metadata: {name: web-1, namespace: shop, ownerReferences: [{kind: ReplicaSet, name: web}]}
+spec: {nodeName: n1, containers: [{name: c, image: nginx}]}
+status:
+  phase: Running
+  podIP: 10.0.0.9
+  containerStatuses: [{name: c, image: nginx, ready: true, state: {running: {}}}]
+`
+	waitingPod = `
+metadata: {name: web-1, namespace: shop, labels: {pod-template-hash: abc}, ownerReferences: [{kind: ReplicaSet, name: web-abc}]}
+spec: {nodeName: n1, containers: [{name: c, image: nginx}]}
+status:
+  phase: Pending
+  podIP: 10.0.0.9
+  containerStatuses: [{name: c, image: nginx, state: {waiting: {reason: REASON, message: "MESSAGE"}}}]
+`
+	unscheduledPod = `
+metadata: {name: web-1, namespace: shop}
+spec: {schedulerName: default-scheduler, nodeSelector: {disk: ssd}, containers: [{name: c, image: nginx, resources: {requests: {cpu: CPU}}}]}
+status:
+  phase: Pending
+  conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "MESSAGE"}]
+`
+	readyNode = `
+metadata: {name: n1, labels: {eks.amazonaws.com/nodegroup: ng, node.kubernetes.io/instance-type: m5.large, topology.kubernetes.io/zone: us-east-1a}}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "29"}, conditions: [{type: Ready, status: "True"}]}
+`
+)
+
+func read[T any](t *testing.T, text string) *T {
+	t.Helper()
+	out := new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestWhyPod shows what `drydock why pod` says of a pod at each of its steps.
+func TestWhyPod(t *testing.T) {
+	d := &daemon{machines: &machines{running: map[string]ec2.Machine{}}, fargates: &fargates{}}
+	testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		d.iam = iam.New(iam.Config{Store: st})
+		return []awsapi.Service{d.iam.AWS()}
+	}})
+	var b strings.Builder
+	var ofFargate fargateExplanation
+	explain := func(title, failing, pod, node string, change func(*eks.PodFacts)) {
+		t.Helper()
+		f := eks.PodFacts{Cluster: "dev", Account: awsapi.DefaultAccount, Region: "us-east-1", Identity: eks.ServiceAccountIdentity{
+			Cluster: "dev", Account: awsapi.DefaultAccount, Region: "us-east-1", Namespace: "shop", ServiceAccount: "default", Exists: true,
+			Issuer: "https://oidc.eks.us-east-1.amazonaws.com/id/0123", Subject: "system:serviceaccount:shop:default", Audience: "sts.amazonaws.com",
+		}}
+		if pod != "" {
+			f.Pod = read[corev1.Pod](t, pod)
+		}
+		if node != "" {
+			n := read[corev1.Node](t, node)
+			if f.Nodes = []corev1.Node{*n}; f.Pod != nil && f.Pod.Spec.NodeName != "" {
+				f.Node, f.Nodes = n, nil
+			}
+		}
+		if change != nil {
+			change(&f)
+		}
+		e, err := d.explainPod(t.Context(), &f, &ofFargate, "shop", "web-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if s := e.FirstFailed(); s != nil {
+			got = s.Name
+		}
+		if got != failing {
+			t.Errorf("%s: fails at %q, want %q", title, got, failing)
+		}
+		b.WriteString("== " + title + "\n" + e.Text() + "\n")
+	}
+	event := func(reason, message string) func(*eks.PodFacts) {
+		return func(f *eks.PodFacts) {
+			f.Events = append(f.Events, corev1.Event{Reason: reason, Message: message, InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "web"}})
+		}
+	}
+	unscheduled := func(cpu, message string) string {
+		return strings.NewReplacer("CPU", cpu, "MESSAGE", message).Replace(unscheduledPod)
+	}
+	waiting := func(reason, message string) string {
+		return strings.NewReplacer("REASON", reason, "MESSAGE", message).Replace(waitingPod)
+	}
+	sandbox := strings.Replace(waiting("ContainerCreating", ""), "  podIP: 10.0.0.9\n", "", 1)
+
+	explain("it runs", "", runningPod, readyNode, nil)
+	explain("no service account", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-" is forbidden: error looking up service account shop/cart: serviceaccount "cart" not found`))
+	explain("a quota", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`))
+	explain("a webhook", podAdmission, "", "", event("FailedCreate", `Error creating: admission webhook "policy.example" denied the request: no latest`))
+	explain("no nodes", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
+	explain("a node more would do", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."), readyNode, nil)
+	explain("no node is large enough", podScheduling, unscheduled("64", "0/1 nodes are available: 1 Insufficient cpu."), readyNode, nil)
+	explain("its selector, and a taint", podScheduling, unscheduled("1", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."), readyNode, func(f *eks.PodFacts) {
+		f.Nodes = append(f.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}})
+	})
+	ofFargate = fargateExplanation{Notes: []string{`not of Fargate profile fp: its namespace is "bank"`}}
+	explain("no node, and no profile", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
+	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &cli.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}
+	explain("what Fargate does not run", podScheduling, unscheduled("1", ""), "", nil)
+	ofFargate = fargateExplanation{Ours: true, Evidence: "a machine with eni-1 is being started for it"}
+	explain("Fargate is at it", "", unscheduled("1", ""), "", nil)
+	ofFargate = fargateExplanation{}
+	explain("the node is not ready", podNode, sandbox, strings.Replace(readyNode, `status: "True"`, `status: "Unknown", reason: NodeStatusUnknown, message: Kubelet stopped posting node status.`, 1), nil)
+	explain("no node of that name", podNode, sandbox, "", nil)
+	explain("no address", podAddress, sandbox, readyNode, event("FailedCreatePodSandBox", `Failed to create pod sandbox: plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`))
+	explain("no image of that name", podImage, waiting("InvalidImageName", `Failed to apply default image tag \"nginx\": x`), readyNode, nil)
+	explain("an image that is refused", podImage, waiting("ImagePullBackOff", "Back-off pulling image"), readyNode, event("Failed", `Failed to pull image "nginx": no basic auth credentials`))
+	explain("a Secret without the key", podConfiguration, waiting("CreateContainerConfigError", "couldn't find key k in Secret shop/s"), readyNode, func(f *eks.PodFacts) {
+		f.Missing = []eks.MissingObject{{Kind: "Secret", Name: "s", Key: "k"}}
+	})
+	explain("a ConfigMap that is gone", "", runningPod, readyNode, func(f *eks.PodFacts) {
+		f.Missing = []eks.MissingObject{{Kind: "ConfigMap", Name: "cm", Volume: true}}
+	})
+	explain("a role and no provider", podIdentity, runningPod, readyNode, func(f *eks.PodFacts) {
+		f.Identity.RoleARN = "arn:aws:iam::000000000000:role/cart"
+	})
+	explain("it was made before its role", podIdentity, runningPod, readyNode, func(f *eks.PodFacts) {
+		f.Identity.RoleARN, f.Identity.WithoutToken = "arn:aws:iam::000000000000:role/cart", []string{"web-0", "web-1"}
+	})
+	explain("it crashes", podRunning, strings.Replace(runningPod, "ready: true, state: {running: {}}", "restartCount: 3, state: {waiting: {reason: CrashLoopBackOff, message: back-off 40s restarting failed container}}, lastState: {terminated: {exitCode: 1, reason: Error}}", 1), readyNode, nil)
+	testkit.Golden(t, "why_pod.golden", b.String())
+}
+
+func TestSchedulerReasons(t *testing.T) {
+	for message, want := range map[string]string{
+		"no nodes available to schedule pods": "no nodes available to schedule pods",
+		"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}. preemption: 0/3.": "1 Insufficient cpu|2 node(s) had untolerated taint {a: b, c}",
+		"0/1 nodes are available: 1 Too many pods. no new claims to deallocate, preemption: x":                     "1 Too many pods",
+		"0/1 nodes are available: }}},,{": "}}}||{",
+	} {
+		if got := strings.Join(schedulerReasons(message), "|"); got != want {
+			t.Errorf("%s: %s", message, got)
+		}
+	}
+}
