@@ -83,15 +83,15 @@ func TestStaleRecordIsNoDaemon(t *testing.T) {
 
 func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
 	info := DaemonInfo{URL: "http://127.0.0.1:1", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
-	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1"}, info)
-	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/ca.pem"} {
+	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1", "NO_PROXY=corp.example", "HTTPS_PROXY=http://corp:3128"}, info, "/bundle.pem")
+	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ENDPOINT_URL_STS=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/bundle.pem", "SSL_CERT_FILE=/bundle.pem", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=corp.example,localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing in %v", want, got)
 		}
 	}
 	for _, kv := range got {
 		name, _, _ := strings.Cut(kv, "=")
-		if name == "AWS_PROFILE" || name == "AWS_SESSION_TOKEN" || name == "AWS_ENDPOINT_URL_EKS" {
+		if name == "AWS_PROFILE" || name == "AWS_SESSION_TOKEN" || name == "AWS_ENDPOINT_URL_EKS" || kv == "HTTPS_PROXY=http://corp:3128" {
 			t.Errorf("%s would lead the client elsewhere", kv)
 		}
 	}

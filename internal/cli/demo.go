@@ -16,6 +16,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/spf13/cobra"
 )
 
@@ -30,16 +31,18 @@ type demo struct {
 	iam *awsiam.Client
 	ec2 *awsec2.Client
 	eks *awseks.Client
+	ssm *awsssm.Client
 }
 
 func newDemo(o *globalOptions) *cobra.Command {
 	d := &demo{globalOptions: o, cluster: "demo", nodegroup: "workers", nodes: 2, replicas: 6}
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "See it all: a cluster with two nodes and a workload",
+		Short: "See it all: a cluster, nodes, a workload, and two refusals explained",
 		Long: `Start Drydock if it does not run, create an IAM role, the cluster "demo" and a node
-group of two nodes through the AWS API, deploy a workload and show it. The daemon
-keeps running; "drydock down" ends it.`,
+group of two nodes through the AWS API, deploy a workload and show it. Then a user
+is refused and a node cannot join; "drydock why" says why, and both are mended. The
+daemon keeps running; "drydock down" ends it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.run(cmd.Context())
@@ -56,7 +59,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	cfg := awsConfig(info)
-	d.iam, d.ec2, d.eks = awsiam.NewFromConfig(cfg), awsec2.NewFromConfig(cfg), awseks.NewFromConfig(cfg)
+	d.iam, d.ec2, d.eks, d.ssm = awsiam.NewFromConfig(cfg), awsec2.NewFromConfig(cfg), awseks.NewFromConfig(cfg), awsssm.NewFromConfig(cfg)
 
 	clusterRole, err := d.role(ctx, "demo-cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
 	if err != nil {
@@ -81,6 +84,9 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.workload(ctx, kubeconfig); err != nil {
+		return err
+	}
+	if err := d.refusals(ctx, cfg, info, kubeconfig); err != nil {
 		return err
 	}
 	self, err := os.Executable()

@@ -2,10 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -15,6 +12,9 @@ import (
 func environment(info DaemonInfo) [][2]string {
 	return [][2]string{
 		{"AWS_ENDPOINT_URL", info.URL},
+		// The SDK for Go assumes roles of profiles and of web identities with an STS
+		// client that does not read AWS_ENDPOINT_URL (config v1.33).
+		{"AWS_ENDPOINT_URL_STS", info.URL},
 		{"AWS_ACCESS_KEY_ID", info.AccessKeyID},
 		{"AWS_SECRET_ACCESS_KEY", info.SecretAccessKey},
 		{"AWS_REGION", "us-east-1"},
@@ -66,48 +66,4 @@ func shellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func newRun(o *globalOptions) *cobra.Command {
-	return &cobra.Command{
-		Use:     "run -- COMMAND [ARG...]",
-		Short:   "Run a command whose AWS calls go to Drydock",
-		Example: "  drydock run -- terraform apply",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			info, err := o.readInfo()
-			if err != nil {
-				return err
-			}
-			path, err := exec.LookPath(args[0])
-			if err != nil {
-				return &ExitError{127, err}
-			}
-			return syscall.Exec(path, args, childEnv(os.Environ(), info))
-		},
-	}
-}
-
-// childEnv is base with the daemon's variables in place of the caller's own.
-func childEnv(base []string, info DaemonInfo) []string {
-	drop := map[string]bool{}
-	for _, name := range unset {
-		drop[name] = true
-	}
-	vars := environment(info)
-	for _, v := range vars {
-		drop[v[0]] = true
-	}
-	out := make([]string, 0, len(base)+len(vars))
-	for _, kv := range base {
-		name, _, _ := strings.Cut(kv, "=")
-		// A per-service endpoint (AWS_ENDPOINT_URL_EKS) would win over ours.
-		if !drop[name] && !strings.HasPrefix(name, "AWS_ENDPOINT_URL_") {
-			out = append(out, kv)
-		}
-	}
-	for _, v := range vars {
-		out = append(out, v[0]+"="+v[1])
-	}
-	return out
 }

@@ -1,77 +1,122 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-)
 
-// CapacityFault is one pool of instances without capacity, in the answer of
-// GET /_drydock/faults/capacity and the body of POST and DELETE. An empty part or
-// "*" means any.
-type CapacityFault struct {
-	Account      string `json:"account,omitempty"`
-	Region       string `json:"region"`
-	Type         string `json:"type,omitempty"`
-	Zone         string `json:"zone,omitempty"`
-	CapacityType string `json:"capacityType,omitempty"` // on-demand, spot
-}
+	"github.com/drydock-dev/drydock/internal/fault"
+)
 
 func newFault(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
 		Short: "Rehearse what goes wrong on AWS",
+		Long: `Rehearse what goes wrong on AWS: break instances, zones, capacity, API calls, the
+metadata service or DNS on purpose, see what your tools make of it, and mend it.
+Faults survive a restart of the daemon; drydock why names them as causes.`,
+		Args: cobra.NoArgs,
 	}
-	set := &cobra.Command{Use: "set", Short: "Make something fail from now on"}
-	set.AddCommand(newFaultSetCapacity(o))
-	cmd.AddCommand(set, newFaultList(o), newFaultClear(o))
+	cmd.AddCommand(newFaultSet(o), newFaultList(o), newFaultClear(o))
 	return cmd
 }
 
-// faultPlace adds the flags that say where a fault is.
-func faultPlace(cmd *cobra.Command, f *CapacityFault) {
-	cmd.Flags().StringVar(&f.Account, "account", "", "the account (the default one if not given)")
-	cmd.Flags().StringVar(&f.Region, "region", "us-east-1", "the region")
+// faultFlags are what the commands that set a fault have in common.
+type faultFlags struct {
+	fault  fault.Fault
+	until  time.Duration
+	output string
 }
 
-// faultPool adds the flags that say which pools a fault is of.
-func faultPool(cmd *cobra.Command, f *CapacityFault) {
-	faultPlace(cmd, f)
-	cmd.Flags().StringVar(&f.Type, "type", "", `instance type, such as m5.large or "m5.*" (all if not given)`)
-	cmd.Flags().StringVar(&f.Zone, "zone", "", "availability zone (all if not given)")
-	cmd.Flags().StringVar(&f.CapacityType, "capacity-type", "", "on-demand or spot (both if not given)")
+func (f *faultFlags) place(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.fault.Account, "account", "", "the account (default 000000000000)")
+	cmd.Flags().StringVar(&f.fault.Region, "region", defaultRegion(), "the region")
 }
 
-func newFaultSetCapacity(o *globalOptions) *cobra.Command {
-	var f CapacityFault
+// faultCommand makes a command that sets a fault of one kind. target is what its
+// argument is, if it has one; read puts it into the fault.
+func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, example string, read func(*fault.Fault, string), flags func(*cobra.Command, *faultFlags), complete completion) *cobra.Command {
+	var f faultFlags
 	cmd := &cobra.Command{
-		Use:   "capacity",
-		Short: "Let EC2 run out of instances",
-		Long: `Let EC2 run out of instances of a type, in a zone, on demand or Spot: RunInstances
-fails with InsufficientInstanceCapacity, fleets and Auto Scaling groups fall back to
-their other pools. Instances that run are left alone.`,
-		Example: "  drydock fault set capacity --type m5.large --zone us-east-1a --capacity-type spot",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, err := o.readInfo()
-			if err != nil {
-				return err
+		Use: strings.TrimSpace(string(kind) + " " + target), Short: short, Long: long, Example: example,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.fault.Kind = kind
+			if len(args) == 1 {
+				read(&f.fault, args[0])
 			}
-			if err := call(cmd.Context(), info, http.MethodPost, "faults/capacity", nil, f, nil); err != nil {
-				return withHint(err, "drydock fault set capacity --help")
-			}
-			o.progress("There is no such capacity any more. To give it back: drydock fault clear")
-			return nil
+			return f.set(cmd.Context(), o)
 		},
 	}
-	faultPool(cmd, &f)
+	if target != "" {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return &ExitError{2, withHint(fmt.Errorf("say which: %s", target), "drydock fault set "+string(kind)+" --help")}
+		}
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 || complete == nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return complete(cmd.Context(), o, &f, begun), cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	f.place(cmd)
+	if !kind.Once() {
+		cmd.Flags().DurationVar(&f.until, "for", 0, "for how long, such as 90s or 10m (until it is cleared if not given)")
+	}
+	if flags != nil {
+		flags(cmd, &f)
+	}
+	outputFlag(cmd, &f.output)
 	return cmd
+}
+
+// A completion proposes arguments.
+type completion func(ctx context.Context, o *globalOptions, f *faultFlags, begun string) []string
+
+func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
+	if f.fault.Account != "" && !accountID.MatchString(f.fault.Account) {
+		return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", f.fault.Account)}
+	}
+	if f.until < 0 {
+		return &ExitError{2, withHint(fmt.Errorf("%v is no time to come", f.until), "drydock fault set "+string(f.fault.Kind)+" --help")}
+	}
+	if f.until > 0 {
+		f.fault.Until = time.Now().Add(f.until)
+	}
+	if err := f.fault.Check(); err != nil {
+		return &ExitError{2, withHint(err, "drydock fault set "+string(f.fault.Kind)+" --help")}
+	}
+	info, err := o.readInfo()
+	if err != nil {
+		return err
+	}
+	var out fault.Fault
+	if err := call(ctx, info, http.MethodPost, "faults", nil, f.fault, &out); err != nil {
+		return withHint(err, "drydock fault set "+string(f.fault.Kind)+" --help")
+	}
+	if f.output == "json" {
+		return o.printJSON(out)
+	}
+	if out.Kind.Once() && out.Until.IsZero() {
+		o.progress("Done: %s %s. To see why: drydock why node %s", out.Kind, out.Target(), out.Instance)
+		return nil
+	}
+	_, err = fmt.Fprintln(o.streams.Out, out.ID)
+	o.progress("%s %s is in force. To mend it: %s", out.Kind, out.Target(), out.Fix())
+	return err
 }
 
 func newFaultList(o *globalOptions) *cobra.Command {
-	var f CapacityFault
-	var output string
+	var f faultFlags
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List what is set to fail",
@@ -81,51 +126,96 @@ func newFaultList(o *globalOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q := url.Values{"region": {f.Region}}
-			if f.Account != "" {
-				q.Set("account", f.Account)
+			if all {
+				f.fault.Region = ""
 			}
-			var found []CapacityFault
-			if err := call(cmd.Context(), info, http.MethodGet, "faults/capacity", q, nil, &found); err != nil {
+			found, err := listFaults(cmd.Context(), info, f.fault)
+			if err != nil {
 				return err
 			}
-			if output == "json" {
+			if f.output == "json" {
 				return o.printJSON(found)
 			}
-			rows := [][]string{{"FAULT", "TYPE", "ZONE", "CAPACITY TYPE"}}
-			for _, c := range found {
-				rows = append(rows, []string{"capacity", c.Type, c.Zone, c.CapacityType})
+			rows := [][]string{{"ID", "KIND", "TARGET", "REGION", "UNTIL", "DETAILS"}}
+			for i := range found {
+				until := "cleared"
+				if !found[i].Until.IsZero() {
+					until = found[i].Until.Local().Format(time.TimeOnly)
+				}
+				rows = append(rows, []string{found[i].ID, string(found[i].Kind), found[i].Target(), found[i].Region, until, found[i].Details()})
 			}
 			return o.printTable(rows)
 		},
 	}
-	outputFlag(cmd, &output)
-	faultPlace(cmd, &f)
+	outputFlag(cmd, &f.output)
+	f.place(cmd)
+	cmd.Flags().BoolVar(&all, "all-regions", false, "those of all regions")
 	return cmd
 }
 
+func listFaults(ctx context.Context, info DaemonInfo, of fault.Fault) ([]fault.Fault, error) {
+	var found []fault.Fault
+	err := call(ctx, info, http.MethodGet, "faults", url.Values{"account": {of.Account}, "region": {of.Region}}, nil, &found)
+	return found, err
+}
+
 func newFaultClear(o *globalOptions) *cobra.Command {
-	var f CapacityFault
+	var f faultFlags
+	var kind string
 	cmd := &cobra.Command{
-		Use:   "clear",
-		Short: "Mend what is set to fail: the given fault, or all of the region",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:     "clear [ID...]",
+		Short:   "Mend what is set to fail: the faults named, or all of the region",
+		Example: "  drydock fault clear F-0123abcd\n  drydock fault clear --kind throttle\n  drydock fault clear",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := o.readInfo()
 			if err != nil {
 				return err
 			}
-			if err := call(cmd.Context(), info, http.MethodDelete, "faults/capacity", nil, f, nil); err != nil {
-				return err
+			q := url.Values{"account": {f.fault.Account}, "region": {f.fault.Region}, "id": args, "kind": {kind}}
+			var gone []fault.Fault
+			if err := call(cmd.Context(), info, http.MethodDelete, "faults", q, nil, &gone); err != nil {
+				return withHint(err, "drydock fault list --all-regions")
 			}
-			if f.Type+f.Zone+f.CapacityType == "" {
-				o.progress("Nothing is set to fail in %s any more.", f.Region)
-			} else {
-				o.progress("The capacity is back.")
+			if f.output == "json" {
+				return o.printJSON(gone)
+			}
+			for i := range gone {
+				o.progress("%s %s is mended (%s).", gone[i].Kind, gone[i].Target(), gone[i].ID)
+			}
+			if len(gone) == 0 {
+				o.progress("Nothing was set to fail in %s.", f.fault.Region)
 			}
 			return nil
 		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completeFaults(cmd.Context(), o, f.fault, args), cobra.ShellCompDirectiveNoFileComp
+		},
 	}
-	faultPool(cmd, &f)
+	f.place(cmd)
+	outputFlag(cmd, &f.output)
+	cmd.Flags().StringVar(&kind, "kind", "", "only faults of this kind")
 	return cmd
+}
+
+// completeFaults proposes the faults in force that args does not name yet.
+func completeFaults(ctx context.Context, o *globalOptions, of fault.Fault, args []string) []string {
+	info, err := o.readInfo()
+	if err != nil {
+		return nil
+	}
+	found, err := listFaults(ctx, info, of)
+	if err != nil {
+		return nil
+	}
+	named := map[string]bool{}
+	for _, a := range args {
+		named[a] = true
+	}
+	var out []string
+	for i := range found {
+		if !named[found[i].ID] {
+			out = append(out, found[i].ID+"\t"+string(found[i].Kind)+" "+found[i].Target())
+		}
+	}
+	return out
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -24,68 +23,28 @@ type NodeExplanation struct {
 	Ready    bool   `json:"ready"`
 	// Problem says what keeps a node from being Ready, or from working, in the words
 	// of its last attempt.
-	Problem string     `json:"problem,omitempty"`
-	Steps   []NodeStep `json:"steps"`
+	Problem string `json:"problem,omitempty"`
+	Steps   []Step `json:"steps"`
 	// Notes are what is not as on AWS's own nodes, and keeps nobody out.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// The states of a step.
-const (
-	StepOK      = "ok"
-	StepFailed  = "failed"
-	StepWarning = "warning"
-	StepPending = "pending" // not reached yet
-)
-
-// A NodeStep is one step on the way.
-type NodeStep struct {
-	Name     string    `json:"name"`
-	State    string    `json:"state"`
-	Evidence string    `json:"evidence,omitempty"`
-	Time     time.Time `json:"time,omitzero"`
-	Reason   *Reason   `json:"reason,omitempty"`
-}
-
-// A Reason is the decision behind a step that failed.
-type Reason struct {
-	By        string   `json:"by"` // network, IAM, cluster, …
-	Code      string   `json:"code,omitempty"`
-	Component string   `json:"component,omitempty"`
-	Text      string   `json:"text"`
-	Fixes     []string `json:"fixes,omitempty"`
-}
-
 // FirstFailed returns the step that keeps the node out, or nil.
-func (e *NodeExplanation) FirstFailed() *NodeStep {
-	for i := range e.Steps {
-		if e.Steps[i].State == StepFailed {
-			return &e.Steps[i]
-		}
-	}
-	return nil
-}
+func (e *NodeExplanation) FirstFailed() *Step { return firstFailed(e.Steps) }
 
 // Text draws the chain of steps.
 func (e *NodeExplanation) Text() string {
-	var b strings.Builder
-	b.WriteString(e.Instance + " in " + e.Region)
+	title := e.Instance + " in " + e.Region
 	if e.Node != "" {
-		b.WriteString(", node " + e.Node)
+		title += ", node " + e.Node
 	}
 	if e.Cluster != "" {
-		b.WriteString(", cluster " + e.Cluster)
+		title += ", cluster " + e.Cluster
 	}
-	b.WriteString("\n\n")
-	for i := range e.Steps {
-		e.Steps[i].write(&b)
-	}
-	for _, n := range e.Notes {
-		b.WriteString("  ! " + n + "\n")
-	}
-	b.WriteString("\n" + e.verdict() + "\n")
-	return b.String()
+	return chainText(title, e.Steps, e.Notes, e.verdict())
 }
+
+func (e *NodeExplanation) chain() ([]Step, bool) { return e.Steps, e.Ready }
 
 func (e *NodeExplanation) verdict() string {
 	failed := e.FirstFailed()
@@ -100,36 +59,6 @@ func (e *NodeExplanation) verdict() string {
 		return "Ready."
 	default:
 		return "Not Ready yet: it is on its way."
-	}
-}
-
-func (s *NodeStep) write(b *strings.Builder) {
-	mark := map[string]string{StepOK: "✔", StepFailed: "✘", StepWarning: "!", StepPending: "·"}[s.State]
-	lines := strings.Split(strings.TrimRight(s.Evidence, "\n"), "\n")
-	fmt.Fprintf(b, "%s\n", strings.TrimRight(fmt.Sprintf("  %s %-16s  %s", mark, s.Name, lines[0]), " "))
-	for _, l := range lines[1:] {
-		b.WriteString("      " + l + "\n")
-	}
-	if s.Reason != nil {
-		s.Reason.write(b, "      ")
-	}
-}
-
-func (r *Reason) write(b *strings.Builder, indent string) {
-	head := "because of " + r.By
-	if r.Code != "" {
-		head += ", " + r.Code
-	}
-	if r.Component != "" {
-		head += ", " + r.Component
-	}
-	b.WriteString(indent + head + ":\n" + indent + "  " + r.Text + "\n")
-	for i, f := range r.Fixes {
-		label := "fix: "
-		if i > 0 {
-			label = "or:  "
-		}
-		b.WriteString(indent + label + f + "\n")
 	}
 }
 
@@ -177,63 +106,16 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			ask := func(ctx context.Context) (e NodeExplanation, err error) {
-				err = call(ctx, info, http.MethodGet, "why/node", url.Values{"account": {f.account}, "region": {f.region}, "name": {args[0]}}, nil, &e)
-				return e, err
-			}
-			if watch {
-				return watchNode(cmd.Context(), o, ask)
-			}
-			e, err := ask(cmd.Context())
-			if err != nil {
-				return &ExitError{2, err}
-			}
-			if f.output == "json" {
-				err = o.printJSON(e)
-			} else {
-				_, err = fmt.Fprint(o.streams.Out, e.Text())
-			}
-			if err == nil && !e.Ready {
-				return &ExitError{Code: 1}
-			}
-			return err
+			q := url.Values{"account": {f.account}, "region": {f.region}, "name": {args[0]}}
+			return whyChain(cmd.Context(), o, f.output, watch, func(ctx context.Context) (explanation, error) {
+				var e NodeExplanation
+				return &e, call(ctx, info, http.MethodGet, "why/node", q, nil, &e)
+			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the node is Ready")
 	return cmd
-}
-
-// watchNode prints what is new of the steps until the node is Ready.
-func watchNode(ctx context.Context, o *globalOptions, ask func(context.Context) (NodeExplanation, error)) error {
-	shown := map[string]bool{}
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		e, err := ask(ctx)
-		if err != nil {
-			return &ExitError{2, err}
-		}
-		var b strings.Builder
-		for _, s := range e.Steps {
-			if key := s.Name + s.State + s.Evidence; s.State != StepPending && !shown[key] {
-				shown[key] = true
-				s.write(&b)
-			}
-		}
-		if _, err := fmt.Fprint(o.streams.Out, b.String()); err != nil {
-			return err
-		}
-		if e.Ready {
-			_, err := fmt.Fprintln(o.streams.Out, "\n"+e.verdict())
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return &ExitError{Code: 1}
-		case <-tick.C:
-		}
-	}
 }
 
 // A NodesExplanation is about the nodes of a cluster, or of one of its node groups.
@@ -242,8 +124,10 @@ type NodesExplanation struct {
 	Nodegroup string `json:"nodegroup,omitempty"`
 	Status    string `json:"status"`
 	// Issues are EKS's own, of the node group or the cluster.
-	Issues []string          `json:"issues,omitempty"`
-	Nodes  []NodeExplanation `json:"nodes"`
+	Issues []string `json:"issues,omitempty"`
+	// Notes are what may be behind them: faults in force.
+	Notes []string          `json:"notes,omitempty"`
+	Nodes []NodeExplanation `json:"nodes"`
 }
 
 // Ready is how many nodes are.
@@ -268,8 +152,11 @@ func (e *NodesExplanation) Text() string {
 	for _, i := range e.Issues {
 		b.WriteString("  ✘ " + i + "\n")
 	}
+	for _, n := range e.Notes {
+		b.WriteString("  ! " + n + "\n")
+	}
 	type group struct {
-		step  *NodeStep
+		step  *Step
 		nodes []string
 	}
 	var groups []*group

@@ -19,7 +19,7 @@ func brokenNode(id string) NodeExplanation {
 	return NodeExplanation{
 		Instance: id, Account: "000000000000", Region: "us-east-1", State: "running", Phase: "Joining", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node",
 		Problem: "dial tcp 99.77.1.2:443: i/o timeout",
-		Steps: []NodeStep{
+		Steps: []Step{
 			{Name: "boot", State: StepOK, Evidence: "m5.large, ami-1", Time: at},
 			{Name: "version", State: StepWarning, Evidence: "kubelet 1.34.4, control plane 1.33", Time: at, Reason: &Reason{By: "Kubernetes", Code: "VersionSkew", Component: "kubelet 1.34.4", Text: "kubelet 1.34.4 is newer than the control plane"}},
 			{Name: "endpoint", State: StepFailed, Evidence: "dial tcp 99.77.1.2:443: i/o timeout\nsecond line", Time: at, Reason: &Reason{
@@ -33,7 +33,7 @@ func brokenNode(id string) NodeExplanation {
 }
 
 func readyNode(id string) NodeExplanation {
-	return NodeExplanation{Instance: id, Region: "us-east-1", State: "running", Cluster: "dev", Node: "ip-10-0-0-1.ec2.internal", Ready: true, Steps: []NodeStep{{Name: "ready", State: StepOK}}}
+	return NodeExplanation{Instance: id, Region: "us-east-1", State: "running", Cluster: "dev", Node: "ip-10-0-0-1.ec2.internal", Ready: true, Steps: []Step{{Name: "ready", State: StepOK}}}
 }
 
 // The screens are golden: UPDATE=1 writes them anew.
@@ -49,7 +49,17 @@ func TestWhyNodeScreens(t *testing.T) {
 			Cluster: "dev", Nodegroup: "ng", Status: "DEGRADED", Issues: []string{"NodeCreationFailure: Unhealthy nodes in the kubernetes cluster (i-1)"},
 			Nodes: []NodeExplanation{brokenNode("i-1"), brokenNode("i-4"), brokenNode("i-5"), brokenNode("i-6"), readyNode("i-2")},
 		}).Text(),
-		"cluster": (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{readyNode("i-2")}}).Text(),
+		"pod_waiting": (&PodExplanation{
+			Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web-1", Node: "n1", Phase: "Pending",
+			Steps: []Step{{Name: "node", State: StepOK, Evidence: "n1 is Ready"}, {Name: "configuration", State: StepFailed, Evidence: "Secret shop/s is missing", Reason: &Reason{
+				By: "Kubernetes", Code: "NotFound", Component: "Secret shop/s", Text: "the pod names it\nand it does not exist", Fixes: []string{"kubectl create secret generic s"},
+			}}, {Name: "running", State: StepPending}},
+			Notes: []string{"it is being deleted since 12:00:00"},
+		}).Text(),
+		"pod_running":  (&PodExplanation{Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web-1", Phase: "Running", Running: true, Steps: []Step{{Name: "running", State: StepOK}}}).Text(),
+		"pod_refused":  (&PodExplanation{Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web", Steps: []Step{{Name: "admission", State: StepFailed, Evidence: "exceeded quota: q"}}}).Text(),
+		"pod_identity": (&PodExplanation{Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web", Phase: "Running", Running: true, Steps: []Step{{Name: "identity", State: StepFailed, Evidence: "AccessDenied"}}}).Text(),
+		"cluster":      (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{readyNode("i-2")}}).Text(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("testdata", "why", name+".golden")
@@ -89,6 +99,9 @@ func TestWhyNode(t *testing.T) {
 			default:
 				http.Error(w, "no instance or node "+name+" is known in us-east-1", http.StatusNotFound)
 			}
+		case "/_drydock/why/pod":
+			asked = r.URL.Query().Encode()
+			_ = json.NewEncoder(w).Encode(PodExplanation{Namespace: "shop", Pod: name, Cluster: "dev", Phase: "Pending"})
 		case "/_drydock/why/nodes":
 			asked = r.URL.Query().Encode()
 			_ = json.NewEncoder(w).Encode(NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{readyNode("i-2"), brokenNode("i-1")}})
@@ -120,6 +133,11 @@ func TestWhyNode(t *testing.T) {
 		{"a node group", []string{"nodegroup", "ng", "--cluster", "dev"}, 1, "1 of 2 nodes Ready", "account=&cluster=dev&nodegroup=ng&region=us-east-1"},
 		{"a node group of no cluster", []string{"nodegroup", "ng"}, 2, "--cluster is missing", ""},
 		{"a cluster", []string{"cluster", "dev", "--account", "111122223333"}, 1, "cluster dev is ACTIVE: 1 of 2", "account=111122223333&cluster=dev&nodegroup=&region=us-east-1"},
+		{"a pod", []string{"pod", "shop/web"}, 1, "Pending: it is on its way.", "account=&cluster=&name=web&namespace=shop&region=us-east-1"},
+		{"a pod by its namespace", []string{"pod", "web", "-n", "shop", "--cluster", "dev", "-o", "json"}, 1, `"phase": "Pending"`, "account=&cluster=dev&name=web&namespace=shop&region=us-east-1"},
+		{"a pod of the default namespace", []string{"pod", "web"}, 1, "Pending", "account=&cluster=&name=web&namespace=default&region=us-east-1"},
+		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "are of two namespaces", ""},
+		{"no pod's name", []string{"pod", "a/b/c"}, 2, "is not [NAMESPACE/]NAME", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("AWS_REGION", "")

@@ -23,6 +23,8 @@ type RequestExplanation struct {
 	Operation string    `json:"operation"`
 	// Refused is false for a request that was let in: of such, no reasons are kept.
 	Refused bool `json:"refused"`
+	// Fault is what it failed by, if it was on purpose. There is no Explanation then.
+	Fault *RequestFault `json:"fault,omitempty"`
 	// Explanation is the reasoning about the policies of then, but for
 	// OmittedStatements that were too many to keep.
 	Explanation       policy.Explanation `json:"explanation"`
@@ -36,12 +38,25 @@ type RequestExplanation struct {
 	Now *policy.Decision `json:"now,omitempty"`
 }
 
+// A RequestFault is a fault that a request failed by, set by drydock fault.
+type RequestFault struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"`
+	Fix     string `json:"fix"`
+	Code    string `json:"code"` // what the caller was told
+	Message string `json:"message"`
+}
+
 // Text says it for people.
 func (e RequestExplanation) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s in %s, %s\n", e.Operation, e.Service, e.Region, e.Time.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "request   %s\nprincipal %s\n", e.RequestID, e.Principal)
 	d := e.Explanation.Decision
+	if f := e.Fault; f != nil {
+		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed by %s.\nfix: %s\n", f.Code, f.Message, f.Text, f.Fix)
+		return b.String()
+	}
 	if !e.Refused {
 		b.WriteString("\nNo policy refused it.\n")
 		return b.String()

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func newRun(o *globalOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run -- COMMAND [ARG...]",
+		Short: "Run a command whose AWS calls go to Drydock",
+		Long: `Run a command whose AWS calls go to Drydock.
+
+Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
+AWS's own host names (*.amazonaws.com, *.api.aws) and passes on everything else, and a
+bundle of CA certificates with Drydock's among them. So programs that know no endpoint
+but AWS's, or that look at a cluster's OIDC issuer, find Drydock too. On macOS, programs
+in Go trust only the system's certificates.`,
+		Example: `  drydock run -- terraform apply
+  drydock run -- eksctl utils associate-iam-oidc-provider --cluster dev --approve`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			info, err := o.readInfo()
+			if err != nil {
+				return err
+			}
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				return &ExitError{127, err}
+			}
+			bundle, err := writeBundle(info)
+			if err != nil {
+				return err
+			}
+			return syscall.Exec(path, args, childEnv(os.Environ(), info, bundle))
+		},
+	}
+}
+
+// childEnv is base with the daemon's variables, its proxy and a CA bundle in place
+// of the caller's own.
+func childEnv(base []string, info DaemonInfo, bundle string) []string {
+	vars := environment(info)
+	for i := range vars {
+		if vars[i][0] == "AWS_CA_BUNDLE" {
+			vars[i][1] = bundle
+		}
+	}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		vars = append(vars, [2]string{name, info.URL})
+	}
+	// Drydock's own addresses: the endpoint and those of clusters.
+	direct := "localhost,127.0.0.1,::1"
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		if i := slices.IndexFunc(base, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }); i >= 0 && len(base[i]) > len(name)+1 {
+			vars = append(vars, [2]string{name, base[i][len(name)+1:] + "," + direct})
+		} else {
+			vars = append(vars, [2]string{name, direct})
+		}
+	}
+	// Go and OpenSSL, Python's requests, curl, Node.
+	for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} {
+		vars = append(vars, [2]string{name, bundle})
+	}
+	vars = append(vars, [2]string{"NODE_EXTRA_CA_CERTS", info.CAFile})
+
+	drop := map[string]bool{}
+	for _, name := range unset {
+		drop[name] = true
+	}
+	for _, v := range vars {
+		drop[v[0]] = true
+	}
+	out := make([]string, 0, len(base)+len(vars))
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		// A per-service endpoint (AWS_ENDPOINT_URL_EKS) would win over ours.
+		if !drop[name] && !strings.HasPrefix(name, "AWS_ENDPOINT_URL_") {
+			out = append(out, kv)
+		}
+	}
+	for _, v := range vars {
+		out = append(out, v[0]+"="+v[1])
+	}
+	return out
+}
+
+// systemBundles are where systems keep their CA certificates, as in Go's
+// crypto/x509; the first that exists is taken.
+var systemBundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch
+	"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL 6
+	"/etc/ssl/ca-bundle.pem",                            // openSUSE
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // RHEL 7 and later
+	"/etc/ssl/cert.pem",                                 // Alpine, macOS
+}
+
+// writeBundle writes the CA certificates that programs of `drydock run` trust into
+// the data folder: the caller's own or the system's, and Drydock's.
+func writeBundle(info DaemonInfo) (string, error) {
+	own, err := os.ReadFile(info.CAFile)
+	if err != nil {
+		return "", fmt.Errorf("the certificate of Drydock's CA: %w\nTry: drydock down, drydock up -d", err)
+	}
+	file := filepath.Join(info.DataDir, "ca-bundle.pem")
+	var all []byte
+	for _, name := range append([]string{os.Getenv("SSL_CERT_FILE")}, systemBundles...) {
+		if name == "" || name == file {
+			continue
+		}
+		if all, err = os.ReadFile(name); err == nil {
+			break
+		}
+	}
+	all = append(append(all, '\n'), own...)
+	if old, err := os.ReadFile(file); err == nil && string(old) == string(all) {
+		return file, nil
+	}
+	// Replaced at once: another program may be reading it.
+	f, err := os.CreateTemp(info.DataDir, ".ca-bundle-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.Write(all)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return "", err
+	}
+	return file, os.Rename(f.Name(), file)
+}
