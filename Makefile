@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet generate verify-generated compat golden e2e bench fuzz clean
+.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures golden e2e soak bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ run: build ## run the daemon in the foreground
 	bin/drydock up
 
 test: build ## all tests; those that need clients (aws, kubectl) are skipped where these are missing
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 45m ./...
 
 check: lint verify-generated ## everything CI requires besides the tests
 
@@ -54,10 +54,14 @@ generate: ## regenerate embedded data from the reference data in AWS_DATA (tools
 	$(GO) run ./tools/policygen -in $(AWS_DATA)/managed-policies.jsonl
 	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
 	$(GO) run ./tools/pricegen
-	$(MAKE) compat
+	@[ -z "$(ADDON_SOURCES)" ] || $(GO) run ./tools/addongen -in $(ADDON_SOURCES)
+	$(MAKE) compat failures
 
 compat: ## regenerate docs/compatibility.md
 	@$(GO) run ./tools/compat > docs/.compatibility.new && mv docs/.compatibility.new docs/compatibility.md
+
+failures: ## regenerate docs/failures from internal/failures
+	@$(GO) run ./tools/failures
 
 verify-generated: ## fail when generated files are not what their generators write (all of them where AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
@@ -68,7 +72,10 @@ golden: ## rewrite golden files, then show what changed
 	git diff --stat
 
 e2e: build ## end-to-end scripts with real clients
-	$(GO) test -count=1 -timeout 20m ./test/e2e
+	$(GO) test -count=1 -timeout 45m ./test/e2e
+
+soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
+	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
 bench: build ## benchmarks; docs/performance.md explains the figures
 	$(GO) test -run '^$$' -bench . -benchmem $(LIGHT)

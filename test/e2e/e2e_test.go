@@ -25,16 +25,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
-	bin, err := filepath.Abs("../../bin/drydock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(bin); err != nil {
-		if os.Getenv("REQUIRE_CLIENTS") == "1" {
-			t.Fatal("bin/drydock is not built: make build")
-		}
-		t.Skip("bin/drydock is not built: make build")
-	}
+	bin := program(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -54,6 +45,23 @@ func TestScripts(t *testing.T) {
 			"etcdkeys":   etcdKeys,
 		},
 	})
+}
+
+// program is the built program; without it there is nothing to test, which is an
+// error under REQUIRE_CLIENTS=1.
+func program(t *testing.T) string {
+	t.Helper()
+	bin, err := filepath.Abs("../../bin/drydock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		if os.Getenv("REQUIRE_CLIENTS") == "1" {
+			t.Fatal("bin/drydock is not built: make build")
+		}
+		t.Skip("bin/drydock is not built: make build")
+	}
+	return bin
 }
 
 // condition adds [clients:a,b]: all these programs are there. Under

@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/failures"
+)
+
+// TestFailures plays every row of internal/failures: it breaks, launches, looks at
+// AWS's symptom, asks `drydock why`, mends, and waits for the recovery. The commands
+// are the table's own, run by a shell with the AWS CLI and kubectl.
+//
+// Rows of the open network are played at once, in phases; those of the closed one
+// have its endpoints for themselves in turn.
+func TestFailures(t *testing.T) {
+	if ok, err := condition("clients:aws,kubectl"); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Skip("needs the aws CLI and kubectl")
+	}
+	w := newFailureWorld(t)
+	var open, closed []*failure
+	for _, row := range failures.All() {
+		f := &failure{Failure: row, w: w}
+		if row.World == failures.Open {
+			open = append(open, f)
+		} else {
+			closed = append(closed, f)
+		}
+	}
+	t.Run("play", func(t *testing.T) {
+		t.Run("closed", func(t *testing.T) {
+			t.Parallel()
+			for _, f := range closed {
+				t.Run(f.ID, func(t *testing.T) {
+					mended := false
+					defer func() {
+						if !mended { // the next row shall find the network whole
+							for _, c := range f.Fix {
+								_, _ = f.try(context.WithoutCancel(t.Context()), c)
+							}
+						}
+					}()
+					f.prepare(t)
+					f.launch(t)
+					f.explained(t)
+					mended = true
+					f.mend(t)
+					f.recovered(t)
+				})
+			}
+		})
+		t.Run("open", func(t *testing.T) {
+			t.Parallel()
+			for _, phase := range []struct {
+				name string
+				run  func(*failure, *testing.T)
+			}{
+				{"break", (*failure).prepare}, {"launch", (*failure).launch}, {"explain", (*failure).explained},
+				{"mend", (*failure).mend}, {"recover", (*failure).recovered},
+			} {
+				t.Run(phase.name, func(t *testing.T) {
+					t.Cleanup(func() { w.compareNodes(t, phase.name, open) })
+					for _, f := range open {
+						t.Run(f.ID, func(t *testing.T) {
+							t.Parallel()
+							if f.failed {
+								t.Skip("an earlier phase failed")
+							}
+							defer func() { f.failed = f.failed || t.Failed() }()
+							phase.run(f, t)
+						})
+					}
+				})
+			}
+		})
+	})
+}
+
+// A failure is one row that is being played.
+type failure struct {
+	failures.Failure
+	w      *failureWorld
+	dir    string
+	vars   map[string]string
+	failed bool
+}
+
+// sh runs a command of the table and returns what it printed.
+func (f *failure) sh(t *testing.T, command string) string {
+	t.Helper()
+	out, err := f.try(t.Context(), command)
+	if err != nil {
+		t.Fatalf("%s\n%v\n%s", command, err, out)
+	}
+	return out
+}
+
+func (f *failure) try(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", command)
+	cmd.Dir, cmd.Env = f.dir, slices.Clone(f.w.env) // rows run at once
+	for k, v := range f.vars {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// expand replaces the variables of a text.
+func (f *failure) expand(text string) string {
+	return os.Expand(text, func(name string) string {
+		if name == "$" {
+			return "$"
+		}
+		return f.vars[name]
+	})
+}
+
+func (f *failure) writeUserData(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, "user-data"), []byte(f.expand(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs commands of the table; those on aws-auth one at a time, for they replace
+// what they have read.
+func (f *failure) run(t *testing.T, commands []string) {
+	t.Helper()
+	for _, c := range commands {
+		if strings.Contains(c, "aws-auth") {
+			f.w.mapping.Lock()
+			defer f.w.mapping.Unlock()
+		}
+		f.sh(t, c)
+	}
+}
+
+// prepare gives the row what it has for itself, and breaks it.
+func (f *failure) prepare(t *testing.T) {
+	f.dir = filepath.Join(f.w.dir, f.ID) // later phases are other tests
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.vars = f.w.own(t, &f.Failure)
+	f.run(t, f.Break)
+}
+
+func (f *failure) launch(t *testing.T) {
+	if f.Launch == "" {
+		return
+	}
+	f.writeUserData(t, f.UserData)
+	f.launchBy(t, f.Launch)
+	if len(f.After) > 0 {
+		f.waitReady(t)
+		f.run(t, f.After)
+	}
+}
+
+func (f *failure) launchBy(t *testing.T, command string) {
+	t.Helper()
+	out := strings.Fields(f.sh(t, command+" --query 'Instances[0].[InstanceId,PrivateDnsName]' --output text"))
+	if len(out) != 2 {
+		t.Fatalf("launched: %q", out)
+	}
+	f.vars["INSTANCE"], f.vars["NODE"] = out[0], out[1]
+}
+
+// patience is what a loaded machine needs; a step takes a second on an idle one.
+const patience = time.Minute
+
+// eventually polls until ok, or fails with what was last seen.
+func (f *failure) eventually(t *testing.T, what, command string, ok func(out string, err error) bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		out, err := f.try(t.Context(), command)
+		if ok(out, err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v: %s\n%v\n%s", what, patience, f.expand(command), err, out)
+		}
+		<-time.After(400 * time.Millisecond) // a process each
+	}
+}
+
+var crossed = regexp.MustCompile(`(?m)^  ✘ (\S+)`)
+
+// explained waits for the verdict of `drydock why` and for AWS's symptom.
+func (f *failure) explained(t *testing.T) {
+	verdict := make([]string, len(f.Verdict))
+	for i, v := range f.Verdict {
+		verdict[i] = f.expand(v)
+	}
+	symptom := regexp.MustCompile("(?s)" + f.Symptom)
+	f.eventually(t, "verdict", "drydock why "+f.Why+f.w.cluster(f), func(out string, err error) bool {
+		if f.Outcome == failures.Warned {
+			if !strings.Contains(out, "  ! "+f.Step) || err != nil {
+				return false
+			}
+		} else if m := crossed.FindStringSubmatch(out); m == nil || m[1] != f.Step || err == nil {
+			return false
+		}
+		for _, v := range verdict {
+			if !strings.Contains(out, v) {
+				return false
+			}
+		}
+		return f.Look != "" || symptom.MatchString(out)
+	})
+	if f.Look != "" {
+		f.eventually(t, "symptom "+f.Symptom, f.Look, func(out string, err error) bool { return err == nil && symptom.MatchString(out) })
+	}
+}
+
+// compareNodes looks at what kubectl says of the nodes of all rows after a phase.
+func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure) {
+	if phase != "explain" && phase != "recover" {
+		return
+	}
+	f := &failure{w: w, dir: w.dir, vars: w.worlds[failures.Open]}
+	out, err := f.try(context.WithoutCancel(t.Context()), "kubectl get nodes --no-headers")
+	if err != nil {
+		t.Errorf("kubectl get nodes: %v\n%s", err, out)
+	}
+	status := map[string]string{}
+	for line := range strings.Lines(out) {
+		if words := strings.Fields(line); len(words) > 1 {
+			status[words[0]] = words[1]
+		}
+	}
+	for _, f := range rows {
+		name := f.vars["NODE"]
+		if f.failed || name == "" || f.Launch == "" {
+			continue
+		}
+		want := "Ready"
+		if phase == "explain" {
+			want = map[failures.Outcome]string{failures.Out: "", failures.NotReady: "NotReady"}[f.Outcome]
+			if f.Outcome == failures.Warned || f.Outcome == failures.Pod {
+				want = "Ready"
+			}
+		}
+		if status[name] != want {
+			t.Errorf("%s: kubectl says %q of %s, want %q", f.ID, status[name], name, want)
+		}
+	}
+}
+
+// mend runs the row's fix.
+func (f *failure) mend(t *testing.T) {
+	f.run(t, f.Fix)
+	if !f.Relaunch {
+		return
+	}
+	if f.FixedUserData != "" {
+		f.writeUserData(t, f.FixedUserData)
+	}
+	command := f.FixedLaunch
+	if command == "" {
+		command = f.Launch
+	}
+	f.launchBy(t, command)
+}
+
+// recovered waits until all is well.
+func (f *failure) recovered(t *testing.T) {
+	f.eventually(t, "recovery", "drydock why "+f.Why+f.w.cluster(f), func(out string, err error) bool {
+		return err == nil && (f.Outcome != failures.Warned || !strings.Contains(out, "  ! "))
+	})
+}
+
+func (f *failure) waitReady(t *testing.T) {
+	t.Helper()
+	f.eventually(t, "launch", "drydock why node $INSTANCE", func(_ string, err error) bool { return err == nil })
+}
+
+// A failureWorld is the daemon with the networks and clusters of the rows.
+type failureWorld struct {
+	dir     string
+	env     []string
+	mapping sync.Mutex
+	worlds  map[failures.World]map[string]string
+
+	fixtures fixtures
+	mu       sync.Mutex
+	subnets  int
+}
+
+// cluster names the cluster of a question about a pod.
+func (w *failureWorld) cluster(f *failure) string {
+	if strings.HasPrefix(f.Why, "pod ") {
+		return " --cluster $CLUSTER"
+	}
+	return ""
+}
+
+// roles of the aws-auth of the open cluster.
+func (w *failureWorld) awsAuth(roles []string) string {
+	var b strings.Builder
+	for _, r := range roles {
+		fmt.Fprintf(&b, "- {rolearn: \"arn:aws:iam::000000000000:role/%s\", username: \"system:node:{{EC2PrivateDNSName}}\", groups: [system:bootstrappers, system:nodes]}\n", r)
+	}
+	return b.String()
+}
