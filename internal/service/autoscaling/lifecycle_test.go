@@ -158,11 +158,16 @@ func TestInstanceRefresh(t *testing.T) {
 			}))(t)
 			w.clock.Step(time.Second)
 			prefs := &autoscalingtypes.RefreshPreferences{MinHealthyPercentage: &percent, InstanceWarmup: aws.Int32(0), SkipMatching: aws.Bool(true)}
+			// Nothing launches, so nothing ends, before the second start is refused.
+			launching := make(chan struct{})
+			w.faults.set(nil, func(*awsec2.RunInstancesInput) error {
+				<-launching
+				return nil
+			})
 			started := must(w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name, Preferences: prefs}))(t)
 			_, err := w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name})
-			if err != nil {
-				wantError(t, err, "InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
-			}
+			close(launching)
+			wantError(t, err, "InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
 			fewest := 4
 			testkit.Eventually(t, 20*time.Second, func() error {
 				g, _ := w.describe("web")
