@@ -51,8 +51,8 @@ func TestPasswords(t *testing.T) {
 		_, err := c.CreateLoginProfile(ctx, &awsiam.CreateLoginProfileInput{UserName: ann, Password: &password, PasswordResetRequired: true})
 		return err
 	}
-	wantError(t, create("aB1"), "PasswordPolicyViolation", "")
-	wantError(t, create("abcdefgh"), "PasswordPolicyViolation", "")
+	wantError(t, create("aB1"), "PasswordPolicyViolation", "Password should have a minimum length of 8")
+	wantError(t, create("abcdefgh1"), "PasswordPolicyViolation", "Password should meet 1 more of the following requirements: Password should have at least one uppercase letter, Password should have at least one symbol")
 	_, err = c.UpdateAccountPasswordPolicy(ctx, &awsiam.UpdateAccountPasswordPolicyInput{MinimumPasswordLength: aws.Int32(10), RequireSymbols: true, MaxPasswordAge: aws.Int32(90)})
 	check(t, err)
 	wantError(t, create("abcdefgH1"), "PasswordPolicyViolation", "Password should have a minimum length of 10")

@@ -25,8 +25,8 @@ func (s *Service) entity(account, entityARN string) (entity, error) {
 		return entity{}, invalidInput("Invalid Entity Arn: %s does not clearly define entity type and name.", entityARN)
 	}
 	_, _, name, _ := arnName(entityARN, typ)
-	if a.Account != account {
-		return entity{}, noSuchEntity("The %s with name %s cannot be found.", typ, name)
+	if a.Account != account { // [seen] in checks of other accounts' roles
+		return entity{}, invalidInput("Invalid Policy Source Arn: caller's account %s does not have access to policies in account %s", account, a.Account)
 	}
 	e := entity{principal: policy.Principal{Account: account, ARN: entityARN}}
 	p := awsapi.Principal{Account: account, ARN: entityARN, Name: name}

@@ -7,6 +7,7 @@ import (
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -68,6 +69,15 @@ func invalidPath(field string) error {
 
 func invalidARN(s string) error { return invalidInput("ARN %s is not valid.", s) }
 
+// invalidPolicyARN: localstack/localstack tests/aws/services/iam/test_iam.snapshot.json,
+// recorded from AWS for ARNs of no known form.
+func invalidPolicyARN(s string) error {
+	if _, err := arn.Parse(s); err != nil {
+		return validationError("Invalid ARN:  Could not be parsed!")
+	}
+	return invalidARN(s)
+}
+
 func invalidMarker() error { return validationError("Invalid Marker.") }
 
 // Users.
@@ -94,7 +104,7 @@ func loginProfileExists(user string) error {
 	return alreadyExists("Login Profile for user %s already exists.", user)
 }
 
-// From memory.
+// [seen] for lengths and for the default policy; the rest follow their form.
 func passwordViolation(format string, args ...any) error {
 	m := fmt.Sprintf(format, args...)
 	return &iamtypes.PasswordPolicyViolationException{Message: &m}
@@ -136,8 +146,14 @@ func protectedRole(name string) error {
 	return &iamtypes.UnmodifiableEntityException{Message: &m}
 }
 
+// Recorded from AWS: localstack/localstack tests/aws/services/iam/test_iam.snapshot.json
 func serviceRoleTaken(name string) error {
 	return invalidInput("Service role name %s has been taken in this account, please try a different suffix.", name)
+}
+
+// Recorded from AWS: localstack/localstack tests/aws/services/iam/test_iam.snapshot.json
+func noCustomSuffix(service string) error {
+	return invalidInput("Custom suffix is not allowed for %s", service)
 }
 
 func invalidPrincipal(kind, value string) error {

@@ -223,6 +223,8 @@ func TestUserLifecycleErrors(t *testing.T) {
 
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/Nope")})
 	wantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::aws:policy/Nope does not exist or is not attachable.")
+	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("AmazonEKSClusterPolicyReadOnly")})
+	wantError(t, err, "ValidationError", "Invalid ARN:  Could not be parsed!")
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/ReadOnlyAccess")})
 	check(t, err)
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: name})

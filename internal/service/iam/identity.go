@@ -144,7 +144,7 @@ func (id *identity) setBoundary(tx store.Reader, account, arn string) error {
 func checkManaged(r store.Reader, account, arn string, missing func(arn string) error) error {
 	owner, path, name, ok := arnName(arn, "policy")
 	if !ok {
-		return invalidARN(arn)
+		return invalidPolicyARN(arn)
 	}
 	if owner == managedpolicies.Account {
 		if _, ok := managedpolicies.Get(arn); !ok {

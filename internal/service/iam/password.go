@@ -207,17 +207,20 @@ func judgePassword(r store.Reader, acct, password string) error {
 	symbol := strings.ContainsAny(password, symbols)
 	p := a.Passwords
 	if p == nil {
-		kinds := 0
-		for _, has := range []bool{upper, lower, digit, symbol} {
-			if has {
-				kinds++
+		if utf8.RuneCountInString(password) < 8 {
+			return passwordViolation("Password should have a minimum length of 8")
+		}
+		var missing []string
+		for _, kind := range []struct {
+			has  bool
+			name string
+		}{{upper, "uppercase letter"}, {lower, "lowercase letter"}, {digit, "number"}, {symbol, "symbol"}} {
+			if !kind.has {
+				missing = append(missing, "Password should have at least one "+kind.name)
 			}
 		}
-		switch {
-		case utf8.RuneCountInString(password) < 8:
-			return passwordViolation("Password should have a minimum length of 8")
-		case kinds < 3:
-			return passwordViolation("Password should have at least three of: uppercase letters, lowercase letters, numbers, symbols") // from memory
+		if len(missing) > 1 {
+			return passwordViolation("Password should meet %d more of the following requirements: %s", len(missing)-1, strings.Join(missing, ", "))
 		}
 		return nil
 	}

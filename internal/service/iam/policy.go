@@ -83,7 +83,7 @@ func checkManagedDocument(document string) error {
 func findPolicy(r store.Reader, account, policyARN string) (managedPolicy, error) {
 	owner, path, name, ok := arnName(policyARN, "policy")
 	if !ok {
-		return managedPolicy{}, invalidARN(policyARN)
+		return managedPolicy{}, invalidPolicyARN(policyARN)
 	}
 	p, err := policies.Get(r, nameKey(account, name))
 	if err == nil && (owner != account || p.Path != path) {

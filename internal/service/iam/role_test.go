@@ -286,10 +286,15 @@ func TestServiceLinkedRoles(t *testing.T) {
 	c, account := w.root(t)
 	service := aws.String("eks-nodegroup.amazonaws.com")
 	made := must[*awsiam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})).Role
+	if made.Description != nil {
+		t.Errorf("the role has the description %q, and the request none", *made.Description)
+	}
 	if want := "arn:aws:iam::" + account + ":role/aws-service-role/eks-nodegroup.amazonaws.com/AWSServiceRoleForAmazonEKSNodegroup"; *made.Arn != want {
 		t.Errorf("got %s, want %s", *made.Arn, want)
 	}
-	_, err := c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})
+	_, err := c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service, CustomSuffix: aws.String("two")})
+	wantError(t, err, "InvalidInput", "Custom suffix is not allowed for eks-nodegroup.amazonaws.com")
+	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})
 	wantError(t, err, "InvalidInput", "Service role name AWSServiceRoleForAmazonEKSNodegroup has been taken in this account, please try a different suffix.")
 	if r, err := w.iam.EnsureServiceLinkedRole(ctx, account, *service); err != nil || r.ID != *made.RoleId {
 		t.Errorf("ensured %+v, %v", r, err)

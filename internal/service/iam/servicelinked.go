@@ -18,6 +18,7 @@ import (
 )
 
 // A serviceRole is the role that a service keeps in an account.
+// Its description is that of a role which the service itself makes.
 type serviceRole struct{ name, policy, description string }
 
 // serviceRoles are those that EKS clusters and what they use need.
@@ -33,6 +34,9 @@ var serviceRoles = map[string]serviceRole{
 	"elasticloadbalancing.amazonaws.com": {"AWSServiceRoleForElasticLoadBalancing", "AWSElasticLoadBalancingServiceRolePolicy", "Allows ELB to call AWS services on your behalf."},
 }
 
+// noSuffix are the services whose role takes no suffix.
+var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
+
 // CreateServiceLinkedRole makes the role of an AWS service.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
 	var c checks
@@ -44,8 +48,11 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.Create
 	if err := c.err(); err != nil {
 		return nil, err
 	}
+	if in.CustomSuffix != nil && slices.Contains(noSuffix, *in.AWSServiceName) {
+		return nil, noCustomSuffix(*in.AWSServiceName)
+	}
 	acct := awsapi.CallFrom(ctx).Account
-	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, str(in.CustomSuffix), in.Description)
+	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, str(in.CustomSuffix), str(in.Description))
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +62,15 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.Create
 // EnsureServiceLinkedRole makes an AWS service's role in account unless it is
 // there, as services do when they are first used.
 func (s *Service) EnsureServiceLinkedRole(ctx context.Context, account, service string) (Role, error) {
-	if sr, ok := serviceRoles[service]; ok {
+	sr, ok := serviceRoles[service]
+	if ok {
 		if r, err := s.RoleByName(ctx, account, sr.name); err == nil {
 			return r, nil
 		}
 	}
-	r, err := s.createServiceRole(ctx, account, service, "", nil)
+	r, err := s.createServiceRole(ctx, account, service, "", sr.description)
 	if taken := (*iamtypes.InvalidInputException)(nil); errors.As(err, &taken) {
-		return s.RoleByName(ctx, account, serviceRoles[service].name) // someone else was faster
+		return s.RoleByName(ctx, account, sr.name) // someone else was faster
 	}
 	if err != nil {
 		return Role{}, err
@@ -70,7 +78,7 @@ func (s *Service) EnsureServiceLinkedRole(ctx context.Context, account, service 
 	return export(account, &r), nil
 }
 
-func (s *Service) createServiceRole(ctx context.Context, account, service, suffix string, description *string) (role, error) {
+func (s *Service) createServiceRole(ctx context.Context, account, service, suffix, description string) (role, error) {
 	sr, ok := serviceRoles[service]
 	if !ok {
 		return role{}, awserr.NotImplemented("the service-linked role of " + service)
@@ -85,10 +93,7 @@ func (s *Service) createServiceRole(ctx context.Context, account, service, suffi
 			Attached: []string{"arn:aws:iam::aws:policy/aws-service-role/" + sr.policy},
 		},
 		Trust:       `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`,
-		Description: sr.description, MaxSession: 3600, ServiceLinked: service,
-	}
-	if description != nil {
-		r.Description = *description
+		Description: description, MaxSession: 3600, ServiceLinked: service,
 	}
 	return r, s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := roles.Get(tx, nameKey(account, name)); err == nil {

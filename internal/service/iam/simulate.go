@@ -168,7 +168,7 @@ func (sim *simulation) addResource(document, owner, caller *string) error {
 	if caller != nil {
 		a, err := arn.Parse(*caller)
 		if err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "user/") {
-			return invalidInput("Invalid CallerArn: %s. CallerArn must be the ARN of an IAM user.", *caller) // from memory
+			return invalidInput("Invalid caller - Caller must be an IAM user in this context.") // [seen] in write-ups of simulations of roles
 		}
 		sim.principal.Account, sim.principal.ARN = a.Account, *caller
 		sim.context.Values["aws:principalarn"] = []string{*caller}

@@ -197,6 +197,10 @@ func TestSimulationRefusesNonsense(t *testing.T) {
 	root := "arn:aws:iam::" + account + ":root"
 	_, err := c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: &root, ActionNames: []string{"iam:GetUser"}})
 	wantError(t, err, "InvalidInput", "Invalid Entity Arn: "+root+" does not clearly define entity type and name.")
+	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::999900009999:role/other"), ActionNames: []string{"iam:GetUser"}})
+	wantError(t, err, "InvalidInput", "Invalid Policy Source Arn: caller's account "+account+" does not have access to policies in account 999900009999")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, CallerArn: aws.String("arn:aws:iam::" + account + ":role/r")})
+	wantError(t, err, "InvalidInput", "Invalid caller - Caller must be an IAM user in this context.")
 	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::" + account + ":user/nobody"), ActionNames: []string{"iam:GetUser"}})
 	wantError(t, err, "NoSuchEntity", "The user with name nobody cannot be found.")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:*"}, PolicyInputList: []string{allowGet}})

@@ -86,11 +86,11 @@ func tooManyPolicyARNs() error {
 	return validationError(fmt.Sprintf("A session takes at most %d managed policies.", maxSessionPolicies))
 }
 
+// Tags, as recorded from AWS: localstack/localstack tests/aws/services/sts/test_sts.snapshot.json
+
 func duplicateTags() error {
 	return awserr.New("InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 }
-
-// Transitive tags: from memory.
 
 func transitiveTagTaken() error {
 	return awserr.New("InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
@@ -124,10 +124,8 @@ func noVerificationKey() error {
 	return invalidToken("Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements")
 }
 
-// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html#API_AssumeRoleWithWebIdentity_Errors
-func wrongSignature() error {
-	return invalidToken("The web identity token that was passed could not be validated by AWS. Get a new identity token from the identity provider and then retry the request.")
-}
+// [seen] in shell transcripts of AssumeRoleWithWebIdentity
+func wrongSignature() error { return invalidToken("Token signature invalid") }
 
 // https://github.com/aws/aws-sdk-java-v2/issues/5709
 func tokenExpired(now, end time.Time) error {
@@ -135,15 +133,18 @@ func tokenExpired(now, end time.Time) error {
 	return &ststypes.ExpiredTokenException{Message: &m}
 }
 
-// The rest of the texts about tokens are from memory.
-
+// [seen] in Terraform's output and in write-ups of IRSA
 func notAToken() error {
 	return invalidToken("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
 }
 
+// [seen] aws/aws-sdk-ruby#2698, aws-actions/configure-aws-credentials#502
 func missingClaim(name string) error { return invalidToken("Missing a required claim: %s", name) }
 
+// [seen] with issuers that are no URL, such as kubernetes/serviceaccount
 func issuerIsNoURL() error { return invalidToken("Issuer must be a valid URL") }
+
+// The texts below are from memory.
 
 func tokenNotYet() error { return invalidToken("Token is not valid yet") }
 
@@ -152,7 +153,6 @@ func rejectedClaim(format string, args ...any) error {
 	return &ststypes.IDPRejectedClaimException{Message: &m}
 }
 
-// from memory
 func invalidAuthorizationMessage() error {
 	m := "Message is not valid"
 	return &ststypes.InvalidAuthorizationMessageException{Message: &m}

@@ -119,7 +119,7 @@ func TestWebIdentity(t *testing.T) {
 		{"expired", "pod", rs.sign(t, with("exp", expired.Unix())), "ExpiredTokenException", fmt.Sprintf("Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(), expired.Unix())},
 		{"of tomorrow", "pod", rs.sign(t, with("nbf", now.Add(24*time.Hour).Unix())), "InvalidIdentityToken", ""},
 		{"without an end", "pod", rs.sign(t, with("exp", nil)), "InvalidIdentityToken", "Missing a required claim: exp"},
-		{"another's signature", "pod", stranger.sign(t, good), "InvalidIdentityToken", ""},
+		{"another's signature", "pod", stranger.sign(t, good), "InvalidIdentityToken", "Token signature invalid"},
 		{"a key that the issuer has not", "pod", tokenMaker{rs.method, rs.key, "x"}.sign(t, good), "InvalidIdentityToken", "Couldn't retrieve verification key from your identity provider,  please reference AssumeRoleWithWebIdentity documentation for requirements"},
 		{"no signature", "pod", tokenMaker{jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "r"}.sign(t, good), "InvalidIdentityToken", ""},
 		{"the public key as a secret", "pod", tokenMaker{jwt.SigningMethodHS256, keySet, "r"}.sign(t, good), "InvalidIdentityToken", ""},
