@@ -48,6 +48,8 @@ type Config struct {
 	// credentials it is to use, anew each time. An error about the credentials comes
 	// with the rest: the provider's calls then fail with it. nil: there is no cloud.
 	Cloud func(ctx context.Context, planeID string) (Cloud, error)
+	// KMS encrypts and decrypts for planes with encryption. nil: no plane can have it.
+	KMS KMS
 	// DialCluster connects a control plane to a node's or pod's HOST:PORT for
 	// logs, exec, port-forward, webhooks and aggregated APIs. An error's text is
 	// shown to the user. nil refuses everything, saying that pods run nothing.
@@ -65,6 +67,13 @@ type Config struct {
 	Clock clock.Clock
 	// Log receives what the Manager does; by default nothing.
 	Log *slog.Logger
+}
+
+// KMS calls the key that encrypts a plane's data as the role of its cluster. A
+// call may come before Open returns; it waits for what it needs while ctx lasts.
+type KMS interface {
+	Encrypt(ctx context.Context, planeID, keyARN string, plaintext []byte) ([]byte, error)
+	Decrypt(ctx context.Context, planeID, keyARN string, ciphertext []byte) ([]byte, error)
 }
 
 // A Key says what kind of control plane is wanted. All but Account and Name are

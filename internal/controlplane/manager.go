@@ -449,11 +449,14 @@ func (m *Manager) refused(id string, from netip.Addr, reason string) {
 // maxSocketPath is what sockaddr_un holds on macOS; Linux has 4 bytes more.
 const maxSocketPath = 103
 
-func (m *Manager) socketPath(id string) string {
+func (m *Manager) socketPath(id string) string { return m.besidePath(id + ".sock") }
+
+// besidePath names a socket of a plane's.
+func (m *Manager) besidePath(name string) string {
 	if m.socketDir != "" {
-		return filepath.Join(m.socketDir, id+".sock")
+		return filepath.Join(m.socketDir, name)
 	}
-	return filepath.Join(m.cfg.Dir, id+".sock")
+	return filepath.Join(m.cfg.Dir, name)
 }
 
 // removeStrayFolders removes what a release has left that was cut off between
@@ -464,7 +467,7 @@ func (m *Manager) removeStrayFolders() {
 		return
 	}
 	for _, e := range entries {
-		id := strings.TrimSuffix(e.Name(), ".sock")
+		id := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), kmsSocket)
 		if len(id) == 32 && m.find(id) == nil {
 			_ = os.RemoveAll(filepath.Join(m.cfg.Dir, e.Name()))
 		}

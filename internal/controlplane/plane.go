@@ -32,14 +32,17 @@ type plane struct {
 	lifecycle sync.Mutex
 	endpoint  *endpoint
 	egress    *egress
+	kms       *kmsPlugin
 	child     *childproc.Supervisor
 
 	mu      sync.Mutex
 	rec     record
 	status  Status
-	backend string        // host:port of the process when it is ready
-	gone    bool          // released
-	changed chan struct{} // closed by the next change of the above
+	backend string // host:port of the process when it is ready
+	gone    bool   // released
+	// kmsError is what KMS said last to a plane with encryption.
+	kmsError error
+	changed  chan struct{} // closed by the next change of the above
 
 	clients clients
 }
@@ -139,6 +142,9 @@ func (p *plane) boot(ctx context.Context) error {
 		}
 		p.egress = e
 	}
+	if err := p.serveKMS(ctx); err != nil {
+		return err
+	}
 	p.setStatus(Starting, "its process is starting")
 	p.child = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
 		Mode:       launch.Mode,
@@ -172,6 +178,9 @@ func childEnv() []string {
 func (p *plane) prepare() ([]byte, error) {
 	rec := p.snapshot()
 	err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now())
+	if err == nil {
+		err = p.writeEncryption(rec)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +257,10 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 		p.egress.close()
 		p.egress = nil
 	}
+	if p.kms != nil {
+		p.kms.close()
+		p.kms = nil
+	}
 	p.clients.closeIdle()
 }
 
@@ -260,8 +273,11 @@ func (p *plane) running() bool {
 
 func (p *plane) currentStatus() Status {
 	p.mu.Lock()
-	s := p.status
+	s, kmsError := p.status, p.kmsError
 	p.mu.Unlock()
+	if s.State != Ready && kmsError != nil {
+		s.Reason += "; its key cannot be used: " + kmsError.Error()
+	}
 	if s.State == Failed {
 		s.LogTail = childproc.LogTail(p.dir().Log())
 	}
@@ -272,7 +288,7 @@ func (p *plane) currentStatus() Status {
 func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 	for {
 		p.mu.Lock()
-		backend, gone, status, changed := p.backend, p.gone, p.status, p.changed
+		backend, gone, changed := p.backend, p.gone, p.changed
 		p.mu.Unlock()
 		if gone {
 			return "", ErrNotFound
@@ -285,6 +301,7 @@ func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 		case <-p.m.closing:
 			return "", errClosed
 		case <-ctx.Done():
+			status := p.currentStatus()
 			return "", fmt.Errorf("control plane %s is %s: %s: %w", p.id, status.State, status.Reason, ctx.Err())
 		}
 	}

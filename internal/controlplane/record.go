@@ -24,6 +24,10 @@ type record struct {
 	// Port is the endpoint's; 0 until it has first listened.
 	Port   int
 	Access Access
+	// KMSKey is the key that encrypts the plane's data; empty: none does. It never
+	// changes again. Encrypted says that what was there before is encrypted, too.
+	KMSKey    string `json:",omitempty"`
+	Encrypted bool   `json:",omitempty"`
 	// Releasing is set by the first step of a release, so that a crash in its
 	// middle does not bring the plane back.
 	Releasing bool

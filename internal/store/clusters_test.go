@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,6 +45,12 @@ func TestClusterState(t *testing.T) {
 	}
 	if n, err := s.CountClusterKeys(ctx, "one"); err != nil || n != keys {
 		t.Errorf("%d keys, %v", n, err)
+	}
+	if v, err := s.ClusterValue(ctx, "one", "/pods/7"); err != nil || string(v) != "x" {
+		t.Errorf("value %q, %v", v, err)
+	}
+	if _, err := s.ClusterValue(ctx, "one-more", "/pods/7"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a value that is another cluster's: %v", err)
 	}
 	if err := s.DeleteClusterPrefix(ctx, "one"); err != nil {
 		t.Fatal(err)

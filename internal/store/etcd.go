@@ -91,6 +91,23 @@ func (s *Store) ClusterIDs(ctx context.Context) ([]string, error) {
 	}
 }
 
+// ClusterValue returns what a cluster's API server has stored under a key, such as
+// /secrets/default/token, as it is in etcd; ErrNotFound if it has not.
+func (s *Store) ClusterValue(ctx context.Context, planeID, key string) ([]byte, error) {
+	start, _, err := s.clusterRange(planeID)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.client.Get(ctx, start+strings.TrimPrefix(key, "/"))
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, ErrNotFound
+	}
+	return resp.Kvs[0].Value, nil
+}
+
 // CountClusterKeys returns how many keys a cluster has in etcd.
 func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, error) {
 	start, end, err := s.clusterRange(planeID)

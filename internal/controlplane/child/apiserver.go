@@ -8,6 +8,7 @@ import (
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -18,6 +19,10 @@ import (
 
 // webhookCacheTTL is for how long an answer of the token webhook is believed.
 const webhookCacheTTL = time.Second
+
+// encryptionPoll is how often the API server compares its EncryptionConfiguration
+// with the one in the file. It has no flag for it and takes a minute.
+const encryptionPoll = 500 * time.Millisecond
 
 type apiServer struct {
 	run      func(context.Context) error
@@ -31,6 +36,7 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	if err := parse(opts.Flags(), apiServerArgs(cfg)); err != nil {
 		return nil, err
 	}
+	encryptionconfigcontroller.EncryptionConfigFileChangePollDuration = encryptionPoll
 	opts.SecureServing.Listener = listener
 	opts.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
 	opts.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
@@ -113,6 +119,8 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--kubelet-client-key=" + files.KubeletClient(),
 		"--kubelet-preferred-address-types=InternalIP,Hostname,InternalDNS,ExternalDNS,ExternalIP",
 		"--egress-selector-config-file=" + files.Egress(),
+		"--encryption-provider-config=" + files.Encryption(),
+		"--encryption-provider-config-automatic-reload=true",
 
 		// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
 		// lists EKS's plugins; the others of that list are on by default.

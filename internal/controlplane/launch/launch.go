@@ -127,6 +127,10 @@ func (d Files) PodIdentityWebhook() string { return d.file("pod-identity-webhook
 // Egress is the API server's EgressSelectorConfiguration.
 func (d Files) Egress() string { return d.file("egress.yaml") }
 
+// Encryption is the API server's EncryptionConfiguration, which it reads again
+// when it changes.
+func (d Files) Encryption() string { return d.file("encryption.yaml") }
+
 // ControllerManagerKubeconfig is the controller manager's client configuration.
 // The child writes it, which alone knows its port.
 func (d Files) ControllerManagerKubeconfig() string { return d.file("controller-manager.kubeconfig") }
