@@ -193,7 +193,7 @@ func TestLoadBalancerLife(t *testing.T) {
 		t.Errorf("backends %+v", got)
 	}
 	_, err = w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{"nobody"}})
-	refused(t, err, "PolicyNotFound", "nobody")
+	refused(t, err, "PolicyNotFound", "There is no policy with name nobody for load balancer "+*name)
 
 	must(w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30443)}}))(t)
 	_, err = w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30444)}})

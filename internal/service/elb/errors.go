@@ -27,8 +27,9 @@ func errDuplicate(name string) error {
 	return &elbtypes.DuplicateAccessPointNameException{Message: new(fmt.Sprintf("The load balancer name '%s' exists with a different configuration", name))} // from memory
 }
 
-func errTooMany() error {
-	return &elbtypes.TooManyAccessPointsException{Message: new("Exceeded quota of account")} // from memory
+// [seen] openshift/cluster-ingress-operator
+func errTooMany(account string) error {
+	return &elbtypes.TooManyAccessPointsException{Message: new("Exceeded quota of account " + account)}
 }
 
 func errName(name string) error { // from memory
@@ -154,8 +155,9 @@ func errPolicyName(name string) error {
 	return &elbtypes.DuplicatePolicyNameException{Message: new(fmt.Sprintf("The policy name '%s' exists with a different configuration", name))} // from memory
 }
 
-func errNoPolicy(name string) error {
-	return &elbtypes.PolicyNotFoundException{Message: new(fmt.Sprintf("There is no policy with name %s for the load balancer", name))} // from memory
+// [seen] moto; outscale/osc-functional-test
+func errNoPolicy(name, lb string) error {
+	return &elbtypes.PolicyNotFoundException{Message: new(fmt.Sprintf("There is no policy with name %s for load balancer %s", name, lb))}
 }
 
 func errPolicyType(name string) error {

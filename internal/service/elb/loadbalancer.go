@@ -85,7 +85,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 			return err
 		}
 		if len(all) >= maxLoadBalancers {
-			return errTooMany()
+			return errTooMany(sc.account)
 		}
 		return loadBalancers.Create(tx, sc.key(r.Name), r)
 	})

@@ -128,7 +128,7 @@ func (s *Service) DescribeLoadBalancerPolicies(ctx context.Context, in *awselb.D
 	out := &awselb.DescribeLoadBalancerPoliciesOutput{PolicyDescriptions: []elbtypes.PolicyDescription{}}
 	for _, name := range in.PolicyNames {
 		if !r.policy(name) {
-			return nil, errNoPolicy(name)
+			return nil, errNoPolicy(name, r.Name)
 		}
 	}
 	for _, p := range all {
@@ -148,7 +148,7 @@ func (s *Service) SetLoadBalancerPoliciesOfListener(ctx context.Context, in *aws
 		}
 		for _, name := range in.PolicyNames {
 			if !r.policy(name) {
-				return errNoPolicy(name)
+				return errNoPolicy(name, r.Name)
 			}
 		}
 		l.Policies = in.PolicyNames
@@ -170,7 +170,7 @@ func (s *Service) SetLoadBalancerPoliciesForBackendServer(ctx context.Context, i
 		}
 		for _, name := range in.PolicyNames {
 			if !r.policy(name) {
-				return errNoPolicy(name)
+				return errNoPolicy(name, r.Name)
 			}
 		}
 		if r.Backends == nil {

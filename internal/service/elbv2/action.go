@@ -102,7 +102,7 @@ func (s *Service) checkForward(r store.Reader, sc scope, lb *loadBalancerRecord,
 			return err
 		}
 		if !compatible(protocol, g.Group.Protocol) {
-			return errIncompatible(protocol, g.Group.Protocol)
+			return errIncompatible(id)
 		}
 		if *g.Group.VpcId != *lb.LB.VpcId {
 			return errGroupOfOther(id, *lb.LB.VpcId)

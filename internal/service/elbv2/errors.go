@@ -46,8 +46,8 @@ func errNoLoadBalancers(missing ...string) error {
 	return &elbv2types.LoadBalancerNotFoundException{Message: new(fmt.Sprintf("Load balancers '[%s]' not found", strings.Join(missing, ", ")))}
 }
 
-func errTooManyLoadBalancers(kind string) error { // from memory
-	return &elbv2types.TooManyLoadBalancersException{Message: new(fmt.Sprintf("The maximum number of %s load balancers has been reached", kind))}
+func errTooManyLoadBalancers() error {
+	return &elbv2types.TooManyLoadBalancersException{Message: new("The maximum number of load balancers has been reached")}
 }
 
 func errDeletionProtected(a string) error {
@@ -68,8 +68,9 @@ func errSameZone() error {
 	return errConfiguration("A load balancer cannot be attached to multiple subnets in the same Availability Zone")
 }
 
-func errManyVPCs() error { // from memory
-	return errConfiguration("All subnets must belong to the same VPC")
+// [seen] CloudFormation's answers, in the documentation of boltops-tools/ufo
+func errManyVPCs(vpc string) error {
+	return errConfiguration("All subnets must belong to the same VPC: '%s'", vpc)
 }
 
 func errNoSubnet(id string) error { // from memory
@@ -88,8 +89,8 @@ func errNoSecurityGroup(id string) error { // from memory
 	return &elbv2types.InvalidSecurityGroupException{Message: new(fmt.Sprintf("The security group '%s' does not exist", id))}
 }
 
-func errGroupOfOtherVPC(id, vpc string) error { // from memory
-	return errConfiguration("One or more security groups are invalid: '%s' does not belong to VPC '%s'", id, vpc)
+func errGroupOfOtherVPC() error {
+	return errConfiguration("One or more security groups are invalid")
 }
 
 func errNoGroupsAfterwards() error { // from memory
@@ -100,7 +101,8 @@ func errNoGroupsLeft() error { // from memory
 	return errConfiguration("You cannot remove all security groups of a load balancer")
 }
 
-func errNoAllocation(id string) error { // from memory
+// [seen] openshift/enhancements, allocation IDs of a router's load balancer
+func errNoAllocation(id string) error {
 	return &elbv2types.AllocationIdNotFoundException{Message: new(fmt.Sprintf("The allocation IDs '%s' do not exist", id))}
 }
 
@@ -124,8 +126,9 @@ func errAddressOutside(address, subnet string) error { // from memory
 	return errConfiguration("The private IPv4 address '%s' is not in the CIDR block of subnet '%s'", address, subnet)
 }
 
-func errSubnetsRemoved() error { // from memory
-	return errConfiguration("Subnet removal is not supported for Network Load Balancers without security groups. You must specify all existing subnets along with any new ones")
+// [seen] CloudFormation's answers, in the documentation of boltops-tools/ufo
+func errSubnetsRemoved() error {
+	return errValidation("Subnet removal is not supported for Network Load Balancers. You must specify all existing subnets along with any new ones")
 }
 
 func errConfiguration(format string, args ...any) error {
@@ -144,8 +147,9 @@ func errListenerAttributeKey(key string) error { // from memory
 	return errValidation("Listener attribute key '%s' is not recognized", key)
 }
 
-func errAttributeUnsupported(key, kind string) error { // from memory
-	return errConfiguration("Attribute key '%s' is not supported on load balancers with type '%s'", key, kind)
+// [seen] hashicorp/terraform-provider-aws#34135
+func errAttributeUnsupported(key, kind string) error {
+	return errConfiguration("Load balancer attribute key '%s' is not supported on load balancers with type '%s'", key, kind)
 }
 
 func errAttributeValue(key, value string) error { // from memory
@@ -156,8 +160,8 @@ func errAttributeTwice(key string) error { // from memory
 	return errValidation("Attribute key '%s' was specified more than once", key)
 }
 
-func errNoBucket(key string) error { // from memory
-	return errConfiguration("Access logs are enabled but '%s' is not set", key)
+func errNoBucket(key string) error {
+	return errValidation("The value of '%s' cannot be empty", key)
 }
 
 // Target groups and targets.
@@ -190,11 +194,12 @@ func errNotRunning(ids []string) error {
 
 func errNoInstance(id string) error { return errTarget("Instance ID '%s' is not valid", id) }
 
-func errOtherVPC(ids []string, vpc string) error { // from memory
+// [seen] events of ECS, in the documentation of boltops-tools/ufo
+func errOtherVPC(ids []string, vpc string) error {
 	return errTarget("The following targets are not in the target group VPC '%s': '%s'", vpc, strings.Join(ids, "', '"))
 }
 
-func errAddress(address string) error { // from memory
+func errAddress(address string) error {
 	return errValidation("The IP address '%s' is not a valid IPv4 address", address)
 }
 
@@ -244,20 +249,16 @@ func errListenerProtocol(p any, valid ...string) error {
 	return errValidation("Listener protocol '%v' must be one of '%s'", p, strings.Join(valid, ", "))
 }
 
-func errIncompatible(listener, group any) error { // from memory
-	return &elbv2types.IncompatibleProtocolsException{Message: new(fmt.Sprintf("The protocol '%v' of the listener is not compatible with the protocol '%v' of the target group", listener, group))}
+func errIncompatible(tg string) error {
+	return &elbv2types.IncompatibleProtocolsException{Message: new("The listener and the following target groups have incompatible protocols: " + tg)}
 }
 
 func errCertificateCount(p any) error {
 	return errValidation("A certificate must be specified for %v listeners", p)
 }
 
-func errNoCertificates(p any) error { // from memory
-	return errConfiguration("Certificates cannot be specified for %v listeners", p)
-}
-
-func errCertificate(a string) error {
-	return &elbv2types.CertificateNotFoundException{Message: new(fmt.Sprintf("Certificate '%s' not found", a))}
+func errNoCertificates(p any) error { // from memory, in the form of SSL policies
+	return errValidation("Certificates cannot be specified for %v listeners", p)
 }
 
 func errTooManyCertificates() error { // from memory
@@ -304,7 +305,7 @@ func errDefaultRule(a string) error {
 	return &elbv2types.OperationNotPermittedException{Message: new(fmt.Sprintf("Default rule '%s' cannot be deleted", a))}
 }
 
-func errDefaultRuleChanged(a string) error { // from memory
+func errDefaultRuleChanged(a string) error {
 	return &elbv2types.OperationNotPermittedException{Message: new(fmt.Sprintf("Default rule '%s' cannot be modified", a))}
 }
 

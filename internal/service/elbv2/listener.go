@@ -119,9 +119,9 @@ func checkSecure(l *elbv2types.Listener) error {
 		case len(l.Certificates) > 0:
 			return errNoCertificates(l.Protocol)
 		case l.SslPolicy != nil:
-			return errConfiguration("An SSL policy cannot be specified for %s listeners", l.Protocol) // from memory
+			return errValidation("An SSL policy cannot be specified for %s listeners", l.Protocol)
 		case len(l.AlpnPolicy) > 0:
-			return errConfiguration("An ALPN policy cannot be specified for %s listeners", l.Protocol) // from memory
+			return errValidation("An ALPN policy cannot be specified for %s listeners", l.Protocol) // from memory, in the form of SSL policies
 		}
 		return nil
 	}
@@ -150,7 +150,7 @@ func checkSecure(l *elbv2types.Listener) error {
 func checkCertificate(a string) error {
 	p, err := arn.Parse(a)
 	if err != nil || p.Service != "acm" && p.Service != "iam" {
-		return errCertificate(a)
+		return errValidation("Certificate ARN '%s' is not valid", a)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func TestListenersAndRules(t *testing.T) {
 	}
 	refused(t, create(app, elbv2types.ProtocolEnumHttp, 80, nil), "DuplicateListener", "A listener already exists on this port for this load balancer '"+*app.LoadBalancerArn+"'")
 	refused(t, create(app, elbv2types.ProtocolEnumTcp, 81, nil), "ValidationError", "Listener protocol 'TCP' must be one of 'HTTP, HTTPS'")
-	refused(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "")
+	refused(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "The listener and the following target groups have incompatible protocols: "+api)
 	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, nil), "ValidationError", "A certificate must be specified for HTTPS listeners")
 	refused(t, create(other, elbv2types.ProtocolEnumHttp, 80, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(web) }), "TargetGroupAssociationLimit", "The following target groups cannot be associated with more than one load balancer: "+web)
 	refused(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(api + "0") }), "TargetGroupNotFound", "Target group '"+api+"0' not found")
@@ -159,6 +159,10 @@ func TestListenersAndRules(t *testing.T) {
 		}
 	}
 	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-1999")), "SSLPolicyNotFound", "SSL policy 'ELBSecurityPolicy-1999' not found")
+	refused(t, create(app, elbv2types.ProtocolEnumHttp, 83, func(in *awselbv2.CreateListenerInput) { in.SslPolicy = aws.String("ELBSecurityPolicy-2016-08") }), "ValidationError", "An SSL policy cannot be specified for HTTP listeners")
+	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
+		in.Certificates = []elbv2types.Certificate{{CertificateArn: aws.String("mine")}}
+	}), "ValidationError", "Certificate ARN 'mine' is not valid")
 	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +209,8 @@ func TestListenersAndRules(t *testing.T) {
 	}
 	_, err = w.DescribeListeners(ctx, &awselbv2.DescribeListenersInput{ListenerArns: []string{http}})
 	refused(t, err, "ListenerNotFound", "One or more listeners not found")
+	_, err = w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http, RuleArns: []string{*second.RuleArn}})
+	refused(t, err, "ValidationError", "Listener rule ARNs and a listener ARN cannot be specified at the same time")
 	_, err = w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{RuleArns: []string{*second.RuleArn}})
 	refused(t, err, "RuleNotFound", "One or more rules not found")
 }

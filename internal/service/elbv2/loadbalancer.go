@@ -91,7 +91,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 			}
 		}
 		if same >= maxLoadBalancers {
-			return errTooManyLoadBalancers(string(r.LB.Type))
+			return errTooManyLoadBalancers()
 		}
 		return loadBalancers.Create(tx, sc.key(name), r)
 	})

@@ -130,7 +130,7 @@ func TestCreateLoadBalancerRefusals(t *testing.T) {
 		"no subnets":               {awselbv2.CreateLoadBalancerInput{}, "ValidationError", "At least two subnets in two different Availability Zones must be specified"},
 		"one subnet":               {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:1]}, "ValidationError", "At least two subnets in two different Availability Zones must be specified"},
 		"one zone":                 {awselbv2.CreateLoadBalancerInput{Subnets: []string{closed, twin}, Scheme: internal}, "InvalidConfigurationRequest", "A load balancer cannot be attached to multiple subnets in the same Availability Zone"},
-		"two VPCs":                 {awselbv2.CreateLoadBalancerInput{Subnets: []string{w.subnets[1], closed}}, "InvalidConfigurationRequest", "same VPC"},
+		"two VPCs":                 {awselbv2.CreateLoadBalancerInput{Subnets: []string{w.subnets[1], closed}}, "InvalidConfigurationRequest", "All subnets must belong to the same VPC: '"},
 		"no such subnet":           {awselbv2.CreateLoadBalancerInput{Subnets: []string{"subnet-0123456789abcdef0"}}, "SubnetNotFound", "The subnet ID 'subnet-0123456789abcdef0' does not exist"},
 		"no internet gateway":      {awselbv2.CreateLoadBalancerInput{Type: network, Subnets: []string{closed}}, "InvalidSubnet", "has no internet gateway"},
 		"full subnet":              {awselbv2.CreateLoadBalancerInput{Type: network, Scheme: internal, Subnets: []string{tiny}}, "InvalidSubnet", "Not enough IP space available in " + tiny + ". ELB requires at least 8 free IP addresses in each subnet."},
@@ -193,10 +193,10 @@ func TestAttributes(t *testing.T) {
 		return err
 	}
 	refused(t, set(app, "no.such.key", "1"), "ValidationError", "Load balancer attribute key 'no.such.key' is not recognized")
-	refused(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "is not supported on load balancers with type 'network'")
+	refused(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "Load balancer attribute key 'idle_timeout.timeout_seconds' is not supported on load balancers with type 'network'")
 	refused(t, set(app, "idle_timeout.timeout_seconds", "4001"), "ValidationError", "'4001'")
 	refused(t, set(app, "routing.http2.enabled", "yes"), "ValidationError", "'yes'")
-	refused(t, set(app, "access_logs.s3.enabled", "true"), "InvalidConfigurationRequest", "access_logs.s3.bucket")
+	refused(t, set(app, "access_logs.s3.enabled", "true"), "ValidationError", "The value of 'access_logs.s3.bucket' cannot be empty")
 	if err := set(app, "idle_timeout.timeout_seconds", "120"); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		case r.LB.VpcId == nil:
 			r.LB.VpcId = sn.VpcId
 		case *r.LB.VpcId != *sn.VpcId:
-			return errManyVPCs()
+			return errManyVPCs(*r.LB.VpcId)
 		}
 		if slices.ContainsFunc(r.LB.AvailabilityZones, func(z elbv2types.AvailabilityZone) bool { return *z.ZoneName == *sn.AvailabilityZone }) {
 			return errSameZone()
@@ -181,7 +181,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 			return nil, err
 		}
 		if *out.SecurityGroups[0].VpcId != *r.LB.VpcId {
-			return nil, errGroupOfOtherVPC(id, *r.LB.VpcId)
+			return nil, errGroupOfOtherVPC()
 		}
 	}
 	return wanted, nil

@@ -164,6 +164,8 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 			}
 			found = append(found, r.Rule)
 		}
+	case in.ListenerArn != nil: // [seen] moto
+		return nil, errValidation("Listener rule ARNs and a listener ARN cannot be specified at the same time")
 	default:
 		return nil, errRulesOrListener()
 	}

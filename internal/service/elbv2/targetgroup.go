@@ -159,7 +159,7 @@ func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInpu
 	case !checksHTTP && in.HealthCheckPath != nil:
 		return errConfiguration("You cannot specify a health check path for target groups with health check protocol 'TCP'") // from memory
 	case !checksHTTP && in.Matcher != nil:
-		return errConfiguration("You cannot specify a health check matcher for target groups with health check protocol 'TCP'") // from memory
+		return errConfiguration("Custom health check matchers are not supported for health checks for target groups with the %s protocol", g.Protocol)
 	}
 	timeout := int32(10)
 	if checksHTTP {
@@ -289,7 +289,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 		}
 	}
 	if given > 1 {
-		return nil, errValidation("You can specify one of load balancer ARN, target group names and target group ARNs") // from memory
+		return nil, errValidation("Target group names, target group ARNs, and a load balancer ARN cannot be specified at the same time") // [seen] moto
 	}
 	users, err := users(s.store, sc)
 	if err != nil {
