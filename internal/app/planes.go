@@ -50,6 +50,10 @@ func (p planes) SetAccess(id string, public bool, cidrs []string, private bool) 
 
 func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }
 
+func (p planes) Encrypt(ctx context.Context, id, keyARN string) error {
+	return p.m.Encrypt(ctx, id, keyARN)
+}
+
 // byHost finds the plane behind an endpoint's AWS name. Its first label is the
 // plane's ID in lower case or as it is.
 func (p planes) byHost(host string) (controlplane.Plane, bool) {

@@ -43,6 +43,10 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 	if in.ClientRequestToken != nil {
 		rec.Token = *in.ClientRequestToken
 	}
+	undo, err := s.grantKey(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
 	var out *awseks.CreateClusterOutput
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if old, err := clusters.Get(tx, key); err == nil {
@@ -64,6 +68,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 		return clusters.Create(tx, key, *rec)
 	})
 	if err != nil {
+		undo()
 		return nil, err
 	}
 	return out, nil
@@ -93,9 +98,6 @@ func created(rec clusterRecord) *awseks.CreateClusterOutput {
 // newCluster checks a request and returns the record it makes.
 func (s *Service) newCluster(ctx context.Context, call *awsapi.Call, in *awseks.CreateClusterInput) (*clusterRecord, error) {
 	name := *in.Name
-	if len(in.EncryptionConfig) > 0 {
-		return nil, errEncryption()
-	}
 	if err := refuseSwitches(in); err != nil {
 		return nil, err
 	}
@@ -147,6 +149,10 @@ func (s *Service) newCluster(ctx context.Context, call *awsapi.Call, in *awseks.
 	if err != nil {
 		return nil, err
 	}
+	encryption, err := s.validateEncryption(ctx, call, name, in.EncryptionConfig)
+	if err != nil {
+		return nil, err
+	}
 	now := s.clock.Now().UTC().Truncate(time.Millisecond)
 	creatorARN, creatorID := identityOf(call.Principal)
 	return &clusterRecord{
@@ -166,7 +172,7 @@ func (s *Service) newCluster(ctx context.Context, call *awsapi.Call, in *awseks.
 			UpgradePolicy:           upgrade,
 			DeletionProtection:      new(in.DeletionProtection != nil && *in.DeletionProtection),
 			Health:                  &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
-			EncryptionConfig:        nil,
+			EncryptionConfig:        encryption,
 			Tags:                    tagsOrEmpty(in.Tags),
 		},
 		UID:               ids.UUID(),
@@ -184,7 +190,9 @@ func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeCluste
 	if err != nil {
 		return nil, err
 	}
-	return &awseks.DescribeClusterOutput{Cluster: describe(rec)}, nil
+	c := describe(rec)
+	c.Health = s.clusterHealth(ctx, rec)
+	return &awseks.DescribeClusterOutput{Cluster: c}, nil
 }
 
 // ListClusters returns the names of the clusters in the region.

@@ -88,6 +88,9 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 // nothingLeft checks that nothing EKS made is still there.
 func (w *world) nothingLeft() {
 	w.Helper()
+	if grants := w.keys.granted(); len(grants) != 0 {
+		w.Errorf("grants are left: %v", grants)
+	}
 	w.ec2.mu.Lock()
 	defer w.ec2.mu.Unlock()
 	for id, g := range w.ec2.groups {
@@ -195,12 +198,6 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 				in.AccessConfig = &ekstypes.CreateAccessConfigRequest{BootstrapClusterCreatorAdminPermissions: aws.Bool(false)}
 			},
 			"InvalidParameterException", "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP",
-		},
-		"secrets encryption": {
-			func(in *awseks.CreateClusterInput) {
-				in.EncryptionConfig = []ekstypes.EncryptionConfig{{Resources: []string{"secrets"}, Provider: &ekstypes.Provider{KeyArn: aws.String("k")}}}
-			},
-			"NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig): there is no KMS yet; docs/compatibility.md lists what it does.",
 		},
 		"control plane logs": {
 			func(in *awseks.CreateClusterInput) {

@@ -47,6 +47,7 @@ func crash(t *testing.T, seed uint64) {
 	mode := []ekstypes.AuthenticationMode{ekstypes.AuthenticationModeApi, ekstypes.AuthenticationModeConfigMap}[r.IntN(2)]
 	in := w.createInput("dev")
 	in.AccessConfig = &ekstypes.CreateAccessConfigRequest{AuthenticationMode: mode}
+	in.EncryptionConfig = encryptWith(goodKey)
 	if _, err := w.client.CreateCluster(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}

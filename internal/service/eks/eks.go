@@ -78,6 +78,9 @@ type ControlPlanes interface {
 	SetAccess(id string, public bool, cidrs []string, private bool) error
 	// RESTConfig returns a client configuration with all rights on the plane.
 	RESTConfig(id string) (*rest.Config, error)
+	// Encrypt has a plane's data encrypted with a key of AWS KMS, for good, and
+	// returns when all are. It may be repeated.
+	Encrypt(ctx context.Context, id, keyARN string) error
 }
 
 // An Identity is an IAM user or role, or an account's root.
@@ -171,6 +174,8 @@ type Config struct {
 	Network          Network
 	Instances        Instances
 	AutoScaling      AutoScaling
+	// Keys are those that clusters can be encrypted with; nil: encryption is refused.
+	Keys Keys
 	// VerifyPresigned verifies a presigned request (method, URL, headers) and says
 	// who signed it. It need not judge the age: tokens live 15 minutes from
 	// X-Amz-Date, whatever X-Amz-Expires says.

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
 // Every message of the service is built here. Those marked [seen] are quoted in
@@ -386,10 +384,6 @@ func errTagResource(arn string) error {
 
 func errBadTag(format string, args ...any) error {
 	return &ekstypes.BadRequestException{Message: new(fmt.Sprintf(format, args...))}
-}
-
-func errEncryption() error {
-	return awserr.NotImplemented("secrets encryption (encryptionConfig): there is no KMS yet")
 }
 
 // [seen] eksctl-io/eksctl#7753, awslabs/crossplane-on-eks#168

@@ -63,12 +63,15 @@ type fakePlanes struct {
 	notReady error
 	// protected pods may not be evicted.
 	protected map[string]bool
+	// encrypted are the keys of planes. encrypting is asked before one gets its key.
+	encrypted  map[string]string
+	encrypting func(id string) error
 	// objectsOf are the objects of any kind, by plane.
 	objectsOf map[string]*fakeObjects
 }
 
 func newPlanes(f *faults) *fakePlanes {
-	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}}
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}}
 }
 
 func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
@@ -144,6 +147,21 @@ func (p *fakePlanes) SetAccess(id string, public bool, cidrs []string, private b
 	defer p.mu.Unlock()
 	p.access[id] = fmt.Sprint(public, cidrs, private)
 	return nil
+}
+
+func (p *fakePlanes) Encrypt(_ context.Context, id, keyARN string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.encrypting != nil {
+		if err := p.encrypting(id); err != nil {
+			return err
+		}
+	}
+	p.encrypted[id] = keyARN
+	return p.faults.strike()
 }
 
 func (p *fakePlanes) RESTConfig(id string) (*rest.Config, error) {

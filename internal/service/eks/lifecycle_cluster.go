@@ -133,6 +133,10 @@ func (s *Service) createCluster(ctx context.Context, key store.Key, rec clusterR
 		return 0, fmt.Errorf("setting endpoint access: %w", err)
 	}
 	if err := s.waitReady(ctx, plane.ID); err != nil {
+		return 0, s.keyTrouble(ctx, rec, rec.keyARN(), err)
+	}
+	// Before there is anything of the user's in it.
+	if err := s.encryptPlane(ctx, rec, plane.ID, rec.keyARN()); err != nil {
 		return 0, err
 	}
 	if err := s.ensureBorn(ctx, key, rec, plane); err != nil {
@@ -208,6 +212,9 @@ func clusterIssue(err error) *ekstypes.ClusterIssue {
 		}
 		return &ekstypes.ClusterIssue{Code: c, Message: new(err.Error())}
 	}
+	if key := (*keyError)(nil); errors.As(err, &key) {
+		return &key.issue
+	}
 	switch c := code(err); {
 	case c == "InvalidSubnetID.NotFound":
 		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)
@@ -245,6 +252,12 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRe
 			return 0, failure
 		}
 	}
+	if e := up.Encryption; e != nil {
+		failure = s.encryptPlane(ctx, rec, rec.Plane.ID, e.KeyARN)
+		if failure != nil && (ctx.Err() != nil || s.clock.Since(rec.Since) < clusterTimeout) {
+			return 0, failure
+		}
+	}
 	if wait := rec.Since.Add(s.cfg.Timing.ClusterUpdating).Sub(s.clock.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -265,6 +278,9 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRe
 				return nil
 			}
 			c.Cluster.Status, c.Since = ekstypes.ClusterStatusActive, s.clock.Now().UTC()
+			if up.Encryption != nil { // also after a failure, to be taken back one day
+				c.Grants = append(c.Grants, *up.Encryption)
+			}
 			if failure != nil {
 				return nil
 			}
@@ -282,6 +298,9 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up
 	}
 	if up.SupportType != "" {
 		c.Cluster.UpgradePolicy.SupportType = up.SupportType
+	}
+	if up.Encryption != nil {
+		c.Cluster.EncryptionConfig = secretsEncryption(up.Encryption.KeyARN)
 	}
 	if up.DeletionProtection != nil {
 		c.Cluster.DeletionProtection = up.DeletionProtection
@@ -334,6 +353,9 @@ func updateError(err error) ekstypes.ErrorDetail {
 	case c == "InsufficientFreeAddressesInSubnet":
 		d.ErrorCode = ekstypes.ErrorCodeInsufficientFreeAddresses
 	}
+	if key := (*keyError)(nil); errors.As(err, &key) {
+		d.ErrorCode, d.ErrorMessage, d.ResourceIds = ekstypes.ErrorCodeAccessDenied, key.issue.Message, key.issue.ResourceIds
+	}
 	return d
 }
 
@@ -363,6 +385,9 @@ func (s *Service) deleteCluster(ctx context.Context, key store.Key, rec clusterR
 			return 0, err
 		}
 		s.log.Info("leaving the cluster security group behind, something still uses it", "cluster", key.String(), "err", err)
+	}
+	if err := s.revokeGrants(svc, rec); err != nil {
+		return 0, err
 	}
 	if wait := rec.Since.Add(s.cfg.Timing.ClusterDeleting).Sub(s.clock.Now()); wait > 0 {
 		return wait, nil

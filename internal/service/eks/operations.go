@@ -16,15 +16,15 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
-			// encryptionConfig and the EKS Auto Mode switches are answered by the
-			// handler: off is what Drydock does, on is refused by name.
+			// The EKS Auto Mode switches are answered by the handler: off is what
+			// Drydock does, on is refused by name.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
 				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
 				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
 				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
-				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig`,
-			Except: "encryptionConfig with any entry, logging with types enabled, Auto Mode or zonal shift switched on, ipFamily ipv6",
+				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
+			Except: "logging with types enabled, Auto Mode or zonal shift switched on, ipFamily ipv6",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -42,6 +42,7 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
 			Except: "logging with types enabled",
 		},
+		{Name: "AssociateEncryptionConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
 		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
 		{Name: "DescribeUpdate", Members: "name updateId nodegroupName addonName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {

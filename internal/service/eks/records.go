@@ -50,6 +50,8 @@ type clusterRecord struct {
 	// SecurityGroupName is chosen before the group is made, so that a repeated
 	// attempt finds it.
 	SecurityGroupName string
+	// Grants are the grants on KMS keys that EKS made for the cluster role.
+	Grants []keyGrant `json:",omitempty"`
 	// Interfaces are the control plane's network interfaces by subnet.
 	Interfaces map[string]string
 }
@@ -142,6 +144,7 @@ type updateRecord struct {
 	AuthenticationMode ekstypes.AuthenticationMode `json:",omitempty"`
 	SupportType        ekstypes.SupportType        `json:",omitempty"`
 	DeletionProtection *bool                       `json:",omitempty"`
+	Encryption         *keyGrant                   `json:",omitempty"`
 }
 
 // A vpcChange is the wanted endpoint access.

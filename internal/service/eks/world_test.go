@@ -35,6 +35,8 @@ type world struct {
 	faults  *faults
 	planes  *fakePlanes
 	iam     *fakeIAM
+	keys    *fakeKeys
+	noKeys  bool
 	ec2     *fakeEC2
 	account string
 	client  *awseks.Client
@@ -76,7 +78,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	t.Helper()
 	w := &world{TB: t, timing: clock.Fast(), faults: &faults{}, principals: map[string]awsapi.Principal{}}
 	w.timing.NodegroupTimeout = 30 * time.Second
-	w.planes, w.iam, w.ec2 = newPlanes(w.faults), newIAM(w.faults), newEC2(w.faults)
+	w.planes, w.iam, w.ec2, w.keys = newPlanes(w.faults), newIAM(w.faults), newEC2(w.faults), newKeys(w.faults)
 	for _, o := range options {
 		o(w)
 	}
@@ -106,8 +108,12 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		c = w.fake
 	}
 	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: slog.New(slog.DiscardHandler)})
+	var keys eks.Keys = w.keys
+	if w.noKeys {
+		keys = nil
+	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureFargateRole: w.fargateRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: slog.New(slog.DiscardHandler),

@@ -1,0 +1,115 @@
+package eks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+)
+
+// A keyError is trouble of a control plane that its key explains.
+type keyError struct {
+	issue ekstypes.ClusterIssue
+	cause error
+}
+
+func (e *keyError) Error() string { return fmt.Sprintf("%s: %v", *e.issue.Message, e.cause) }
+func (e *keyError) Unwrap() error { return e.cause }
+
+// keyTrouble adds to an error of a control plane what is wrong with its key, if
+// anything is.
+func (s *Service) keyTrouble(ctx context.Context, rec clusterRecord, keyARN string, cause error) error {
+	if keyARN == "" || ctx.Err() != nil {
+		return cause
+	}
+	if issue, err := s.keyIssue(ctx, &rec, keyARN); err == nil && issue != nil {
+		return &keyError{*issue, cause}
+	}
+	return cause
+}
+
+// clusterHealth is the health of a cluster at this moment: what its record says,
+// and what keeps it from its key.
+//
+// AWS deviation: EKS looks from time to time, and tells about a key that was
+// disabled, or enabled again, only then.
+func (s *Service) clusterHealth(ctx context.Context, rec clusterRecord) *ekstypes.ClusterHealth {
+	health := ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}}
+	if h := rec.Cluster.Health; h != nil {
+		health.Issues = append(health.Issues, h.Issues...)
+	}
+	switch rec.Cluster.Status {
+	case ekstypes.ClusterStatusActive, ekstypes.ClusterStatusUpdating:
+	default:
+		return &health
+	}
+	if key := rec.keyARN(); key != "" {
+		issue, err := s.keyIssue(ctx, &rec, key)
+		if err != nil {
+			s.log.WarnContext(ctx, "looking after the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
+		} else if issue != nil {
+			health.Issues = append(health.Issues, *issue)
+		}
+	}
+	return &health
+}
+
+// keyIssue tells what keeps a cluster's role from using a key; nil: nothing.
+// https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#cluster-health-status
+func (s *Service) keyIssue(ctx context.Context, rec *clusterRecord, keyARN string) (*ekstypes.ClusterIssue, error) {
+	if s.cfg.Keys == nil {
+		return nil, nil
+	}
+	used := s.cfg.Keys.Try(ctx, *rec.Cluster.Arn, *rec.Cluster.RoleArn, keyARN)
+	switch c := code(used); {
+	case used == nil:
+		return nil, nil
+	case errors.Is(used, ErrNoIdentity):
+		return keyIssueOf(ekstypes.ClusterIssueCodeIamRoleNotFound, *rec.Cluster.RoleArn, "The cluster role %s does not exist", *rec.Cluster.RoleArn), nil
+	case c == "":
+		return nil, used
+	}
+	// Who may not use a key is not told how it is: EKS looks for itself.
+	place, err := arn.Parse(*rec.Cluster.Arn)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.cfg.Keys.DescribeKey(s.asService(ctx, place.Account, place.Region), &awskms.DescribeKeyInput{KeyId: &keyARN})
+	switch {
+	case code(err) == "NotFoundException":
+		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyNotFound, keyARN, "%s", keyMissing(keyARN)), nil
+	case err != nil:
+		return nil, err
+	}
+	if issue := stateIssue(out.KeyMetadata); issue != nil {
+		return issue, nil
+	}
+	// [seen] hashicorp/terraform-provider-aws#50007
+	return keyIssueOf(ekstypes.ClusterIssueCodeKmsGrantRevoked, keyARN, "Access denied to KMS key %s due to explicit deny policy or revoked grant", keyARN), nil
+}
+
+// stateIssue is what the state of a key means for a cluster; nil: nothing. The
+// texts are from memory.
+func stateIssue(key *kmstypes.KeyMetadata) *ekstypes.ClusterIssue {
+	switch id := *key.Arn; key.KeyState {
+	case kmstypes.KeyStateEnabled:
+		return nil
+	case kmstypes.KeyStateDisabled:
+		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyDisabled, id, "KMS key %s is disabled", id)
+	case kmstypes.KeyStatePendingDeletion, kmstypes.KeyStatePendingReplicaDeletion:
+		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion, id, "KMS key %s is marked for deletion", id)
+	default:
+		return keyIssueOf(ekstypes.ClusterIssueCodeOther, id, "KMS key %s cannot be used: it is in the state %s", id, key.KeyState)
+	}
+}
+
+func keyIssueOf(code ekstypes.ClusterIssueCode, resource, format string, args ...any) *ekstypes.ClusterIssue {
+	return &ekstypes.ClusterIssue{Code: code, Message: new(fmt.Sprintf(format, args...)), ResourceIds: []string{resource}}
+}
+
+func keyMissing(key string) string { return fmt.Sprintf("KMS key %s is not found", key) } // from memory
