@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,28 @@ type NodeExplanation struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// FirstFailed returns the step that keeps the node out, or nil.
-func (e *NodeExplanation) FirstFailed() *Step { return firstFailed(e.Steps) }
+// FirstFailed returns the step that keeps the node out, or nil. That is no script that
+// failed while the node went on, unless nothing else failed.
+func (e *NodeExplanation) FirstFailed() *Step {
+	first := firstFailed(e.Steps)
+	if first == nil || first.Name != stepScript {
+		return first
+	}
+	wentOn := false
+	for i := slices.IndexFunc(e.Steps, func(s Step) bool { return s.Name == stepScript }); i < len(e.Steps); i++ {
+		switch s := &e.Steps[i]; {
+		case s.Name == stepScript:
+		case s.State == StepOK:
+			wentOn = true
+		case s.State == StepFailed && wentOn:
+			return s
+		}
+	}
+	return first
+}
+
+// stepScript is node.StepScript.
+const stepScript = "script"
 
 // Text draws the chain of steps.
 func (e *NodeExplanation) Text() string {
@@ -158,6 +179,7 @@ func (e *NodesExplanation) Text() string {
 	type group struct {
 		step  *Step
 		nodes []string
+		ready bool // all of them
 	}
 	var groups []*group
 	for i := range e.Nodes {
@@ -173,11 +195,21 @@ func (e *NodesExplanation) Text() string {
 			}
 		}
 		if into == nil {
-			into = &group{step: s}
+			into = &group{step: s, ready: true}
 			groups = append(groups, into)
 		}
 		into.nodes = append(into.nodes, n.Instance)
+		into.ready = into.ready && n.Ready
 	}
+	slices.SortStableFunc(groups, func(a, b *group) int { // those that are kept out first
+		switch {
+		case a.ready == b.ready:
+			return 0
+		case b.ready:
+			return -1
+		}
+		return 1
+	})
 	for _, g := range groups {
 		names := strings.Join(g.nodes[:min(3, len(g.nodes))], ", ")
 		if more := len(g.nodes) - 3; more > 0 {

@@ -36,6 +36,19 @@ func readyNode(id string) NodeExplanation {
 	return NodeExplanation{Instance: id, Region: "us-east-1", State: "running", Cluster: "dev", Node: "ip-10-0-0-1.ec2.internal", Ready: true, Steps: []Step{{Name: "ready", State: StepOK}}}
 }
 
+// signalledNode could not tell CloudFormation how it fares, and goes on.
+func signalledNode(n NodeExplanation) NodeExplanation {
+	n.Steps = append([]Step{{Name: "script", State: StepFailed, Evidence: "part-001: exit status 1"}, {Name: "user-data", State: StepOK}}, n.Steps...)
+	return n
+}
+
+// scriptlessNode has a script that ended before bootstrap.sh.
+func scriptlessNode() NodeExplanation {
+	n := brokenNode("i-7")
+	n.Steps = []Step{{Name: "script", State: StepFailed, Evidence: "part-001: exit status 127"}, {Name: "user-data", State: StepFailed, Evidence: "no bootstrap.sh"}}
+	return n
+}
+
 // The screens are golden: UPDATE=1 writes them anew.
 func TestWhyNodeScreens(t *testing.T) {
 	gone := readyNode("i-3")
@@ -49,6 +62,7 @@ func TestWhyNodeScreens(t *testing.T) {
 			Cluster: "dev", Nodegroup: "ng", Status: "DEGRADED", Issues: []string{"NodeCreationFailure: Unhealthy nodes in the kubernetes cluster (i-1)"},
 			Nodes: []NodeExplanation{brokenNode("i-1"), brokenNode("i-4"), brokenNode("i-5"), brokenNode("i-6"), readyNode("i-2")},
 		}).Text(),
+		"cluster_signals": (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{signalledNode(readyNode("i-2")), signalledNode(brokenNode("i-1")), scriptlessNode()}}).Text(),
 		"pod_waiting": (&PodExplanation{
 			Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web-1", Node: "n1", Phase: "Pending",
 			Steps: []Step{{Name: "node", State: StepOK, Evidence: "n1 is Ready"}, {Name: "configuration", State: StepFailed, Evidence: "Secret shop/s is missing", Reason: &Reason{

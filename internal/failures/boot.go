@@ -83,7 +83,7 @@ ID=$$(curl --fail --silent --show-error http://169.254.169.254/latest/meta-data/
 			ID: "unknown-command", Title: "A command that the image does not have", Broken: "User data ends at the first command that fails, before it comes to bootstrap.sh.",
 			UserData: "#!/bin/bash\nset -o errexit\nyumm install -y jq\n/etc/eks/bootstrap.sh $CLUSTER\n", Launch: al2(launch), Outcome: Out,
 			Look: console, Symptom: `yumm: command not found`,
-			Step: "script", Verdict: []string{"because of image, "},
+			Step: "script", Verdict: []string{"because of image, UnknownCommand"},
 			Relaunch: true, FixedUserData: bootstrap,
 			Sources: []string{docBootstrap},
 		},
