@@ -37,7 +37,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	for _, r := range described.Reservations {
 		for _, i := range r.Instances {
 			if i.State.Name != ec2types.InstanceStateNameRunning {
-				return nil, errNotRunning(*i.InstanceId)
+				return nil, errNotRunning(*i.InstanceId, string(i.State.Name))
 			}
 			m := memberRecord{
 				ID: *i.InstanceId, Group: aws.ToString(in.AutoScalingGroupName), Subnet: aws.ToString(i.SubnetId), Type: string(i.InstanceType),
@@ -66,7 +66,8 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 				return errValidation("Instance %s is in Availability Zone %s, which is not one of AutoScalingGroup %s", m.ID, m.Zone, g.name()) // from memory
 			}
 			key := sc.group(g.name())
-			cause := fmt.Sprintf("At %s an instance was attached in response to a user request, increasing the capacity from %d to %d.", stamp(now), int(was)+n, int(was)+n+1) // from memory
+			// [seen] notifications of attached instances
+			cause := fmt.Sprintf("At %s an instance was added in response to user request. Keeping the capacity at the new %d.", stamp(now), int(was)+n+1)
 			id, err := begin(tx, key, g, "Attaching an existing EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
 			if err != nil {
 				return err

@@ -63,7 +63,7 @@ func errActivitiesInProgress() error {
 	return &autoscalingtypes.ScalingActivityInProgressFault{Message: new("You cannot delete an AutoScalingGroup while there are scaling activities in progress for that group.")}
 }
 
-func errCooldown(activity string) error { // from memory
+func errCooldown(activity string) error {
 	return &autoscalingtypes.ScalingActivityInProgressFault{Message: new(fmt.Sprintf("Scaling activity %s is in progress and blocks this action", activity))}
 }
 
@@ -139,8 +139,8 @@ func errAlreadyAttached(id, group string) error {
 	return errValidation("The Instance: %s is already part of AutoScalingGroup:%s", id, group)
 }
 
-func errNotRunning(id string) error { // from memory
-	return errValidation("Instance %s is not in correct state. Instance(s) must be in 'running' state.", id)
+func errNotRunning(id, state string) error {
+	return errValidation("Instance %s [%s] is not in correct state. Instance(s) must be in 'running' state.", id, state)
 }
 
 func errInvalidInstance(id string) error {
@@ -184,7 +184,7 @@ func errHookTimeout(n int32) error {
 }
 
 func errNoHook(name, group string) error {
-	return errValidation("No Lifecycle Hook found with name %s for Auto Scaling group %s", name, group) // from memory
+	return errValidation("No Lifecycle Hook found with name %s for Auto Scaling group %s", name, group) // [seen] its beginning; the rest is from memory
 }
 
 func errNoAction(instance, token string) error {
@@ -199,7 +199,7 @@ func errPolicy(format string, args ...any) error { return errValidation(format, 
 func errNoPolicy() error { return errValidation("Policy name not found") } // from memory
 
 func errFilter(name string) error {
-	return errValidation("Filter type %s is not correct. Allowed Filter types are: auto-scaling-group key value propagate-at-launch", name) // from memory
+	return errValidation("Filter type %s is not correct. Allowed Filter types are: auto-scaling-group key value propagate-at-launch", name) // [seen] eucalyptus/eucalyptus
 }
 
 func errGroupFilter(name string) error {

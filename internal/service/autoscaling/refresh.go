@@ -144,7 +144,7 @@ func (s *Service) CancelInstanceRefresh(ctx context.Context, in *awsautoscaling.
 		return refreshes.Update(tx, r.Key, func(r *refreshRecord) error {
 			now := s.now()
 			r.Refresh.Status, r.Refresh.EndTime = autoscalingtypes.InstanceRefreshStatusCancelled, &now
-			r.Refresh.StatusReason = aws.String("Cancelled due to user request.") // from memory
+			r.Refresh.StatusReason = aws.String("Cancelled due to user request.") // [seen] ansible-collections/amazon.aws
 			return nil
 		})
 	})

@@ -46,7 +46,7 @@ func (s *Service) DetachLoadBalancerTargetGroups(ctx context.Context, in *awsaut
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		for _, a := range in.TargetGroupARNs {
 			if !slices.Contains(g.Group.TargetGroupARNs, a) {
-				return errValidation("Trying to remove Target Groups that are not part of the group") // from memory
+				return errValidation("Trying to remove Target Groups that are not part of the group") // [seen] harness and others match it
 			}
 		}
 		setTargetGroups(&g.Group, slices.DeleteFunc(slices.Clone(g.Group.TargetGroupARNs), func(a string) bool { return slices.Contains(in.TargetGroupARNs, a) }))

@@ -55,11 +55,12 @@ func errCIDRAssociationNotFound(id string) error { // Terraform reads the code
 }
 
 func errSubnetCIDRAssociationNotFound(id string) error { // Terraform reads the code
-	return errf("InvalidSubnetCidrBlockAssociationID.NotFound", "The subnet CIDR block association ID '%s' does not exist", id)
+	return errf("InvalidSubnetCidrBlockAssociationID.NotFound", "The subnet CIDR block with association ID '%s' does not exist", id)
 }
 
-func errCIDRInUse(id string) error {
-	return errf("InvalidCidrBlock.InUse", "The vpc CIDR block with association ID %s is currently in use", id) // from memory
+// [seen] in Terraform's output of disassociated CIDR blocks
+func errCIDRInUse(vpc, cidr string) error {
+	return errf("InvalidCidrBlock.InUse", "The vpc %s currently has a subnet within CIDR block %s", vpc, cidr)
 }
 
 // The VPC CNI reads the code.
@@ -82,4 +83,14 @@ func errNoInternetGateway(vpc string) error {
 
 func errRuleDescription() error {
 	return errInvalidParameter("Invalid rule description. Valid descriptions are strings less than 256 characters from the following set:  a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
+}
+
+// [seen] in the events of Crossplane's subnets
+func errNoIPv6(subnet, attribute string) error {
+	return errInvalidParameter("Invalid value true for %s. Cannot set %s to true unless the subnet (%s) has an IPv6 CIDR block associated with it.", attribute, attribute, subnet)
+}
+
+// Recorded from AWS: localstack/localstack tests/aws/services/ec2/test_ec2.snapshot.json
+func errFlowLogNowhere() error {
+	return errf("InvalidParameter", "LogDestination can't be empty if LogGroupName is not provided.")
 }

@@ -320,7 +320,8 @@ func (f *fleetRecord) takeSpotOptions(o *ec2types.SpotOptionsRequest) error {
 	}
 	if n := o.InstancePoolsToUseCount; n != nil {
 		if f.SpotStrategy != "lowest-price" {
-			return errCombination("InstancePoolsToUseCount can be specified only with the lowest-price allocation strategy.") // from memory
+			// [seen] hashicorp/terraform-provider-aws, resource aws_ec2_fleet
+			return errf("InvalidFleetConfig", "InstancePoolsToUseCount option is only available with the lowestPrice allocation strategy.")
 		}
 		if *n < 1 {
 			return errInvalidValue(*n, "SpotOptions.InstancePoolsToUseCount", "")

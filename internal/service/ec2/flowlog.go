@@ -89,7 +89,7 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (flowLogRecord, error) {
 	switch ec2types.LogDestinationType(f.DestinationType) {
 	case ec2types.LogDestinationTypeCloudWatchLogs:
 		if f.LogGroup == "" && f.Destination == "" {
-			return f, errf("InvalidParameter", "LogDestination or LogGroupName must be provided for the destination type cloud-watch-logs.") // from memory
+			return f, errFlowLogNowhere()
 		}
 		if f.LogGroup != "" && f.Destination != "" {
 			return f, errf("InvalidParameter", "Please only provide LogGroupName or only provide LogDestination.")
@@ -102,7 +102,7 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (flowLogRecord, error) {
 		case f.LogGroup != "":
 			return f, errf("InvalidParameter", "LogDestination type must be cloud-watch-logs if LogGroupName is provided.")
 		case f.Destination == "":
-			return f, errf("InvalidParameter", "LogDestination can't be empty if LogDestinationType is %s.", f.DestinationType)
+			return f, errFlowLogNowhere()
 		}
 	default:
 		return f, errInvalidValue(f.DestinationType, "logDestinationType", "")

@@ -239,7 +239,7 @@ func (p addressPool) takePrefixes(tx *store.Tx, given []string, n int) ([]string
 	for _, g := range given {
 		q, ok := parseCIDR(g)
 		if !ok || q.Bits() != prefixBits || q.String() != g {
-			return nil, errInvalidParameter("invalid value for parameter prefix: %s", g) // from memory
+			return nil, errInvalidParameter("invalid value for parameter prefix: %s", g) // [seen] moto, for other parameters
 		}
 		if !within(p.prefix, q) || !p.usable(p.index(q.Addr())) || !p.usable(p.index(q.Addr())+15) {
 			return nil, errAddressNotInSubnet(g)

@@ -125,6 +125,10 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: &n.table, DestinationCidrBlock: aws.String("1.0.0.0/8"), GatewayId: aws.String("vpce-" + none)})
 			return err
 		}},
+		{"InvalidParameterValue", "Invalid value true for assign-ipv6-address-on-creation. Cannot set assign-ipv6-address-on-creation to true unless the subnet (" + n.public + ") has an IPv6 CIDR block associated with it.", func() error {
+			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: &n.public, AssignIpv6AddressOnCreation: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}})
+			return err
+		}},
 		{"InvalidParameterCombination", "", func() error {
 			_, err := w.ModifyNetworkInterfaceAttribute(ctx, &awsec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: eni})
 			return err

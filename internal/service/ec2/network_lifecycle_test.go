@@ -237,7 +237,7 @@ func TestSecondaryAndIPv6Blocks(t *testing.T) {
 	second := must(add("100.64.0.0/16"))(t).CidrBlockAssociation.AssociationId
 	sn := w.subnet(t, vpc, "100.64.1.0/24")
 	_, err := w.DisassociateVpcCidrBlock(ctx, &awsec2.DisassociateVpcCidrBlockInput{AssociationId: second})
-	wantError(t, err, "InvalidCidrBlock.InUse", "")
+	wantError(t, err, "InvalidCidrBlock.InUse", "The vpc "+vpc+" currently has a subnet within CIDR block 100.64.0.0/16")
 	tables := must(w.DescribeRouteTables(ctx, &awsec2.DescribeRouteTablesInput{Filters: filter("vpc-id", vpc)}))(t).RouteTables
 	if len(tables[0].Routes) != 2 {
 		t.Errorf("local routes: %+v", tables[0].Routes)

@@ -95,6 +95,22 @@ func TestVPCLifecycle(t *testing.T) {
 	must(w.CreateRoute(ctx, route))(t)
 	_, err = w.CreateRoute(ctx, route)
 	wantError(t, err, "RouteAlreadyExists", "The route identified by 0.0.0.0/0 already exists.")
+	for _, inside := range []string{"10.0.0.0/16", "10.0.1.0/24"} {
+		_, err = w.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: rtb, DestinationCidrBlock: &inside, GatewayId: igw})
+		wantError(t, err, "InvalidParameterValue", "The destination CIDR block "+inside+" is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.")
+	}
+	eni := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &sn}))(t).NetworkInterface.NetworkInterfaceId
+	toENI := func(destination string) error {
+		_, err := w.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: rtb, DestinationCidrBlock: &destination, NetworkInterfaceId: eni})
+		return err
+	}
+	wantError(t, toENI("10.0.1.0/25"), "InvalidParameterValue", "Route destination doesn't match any subnet CIDR blocks.")
+	wantError(t, toENI("10.0.0.0/16"), "RouteAlreadyExists", "The route identified by 10.0.0.0/16 already exists.")
+	if err := toENI("10.0.1.0/24"); err != nil {
+		t.Errorf("a route to the whole subnet: %v", err)
+	}
+	must(w.DeleteRoute(ctx, &awsec2.DeleteRouteInput{RouteTableId: rtb, DestinationCidrBlock: aws.String("10.0.1.0/24")}))(t)
+	must(w.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: eni}))(t)
 	assoc := must(w.AssociateRouteTable(ctx, &awsec2.AssociateRouteTableInput{RouteTableId: rtb, SubnetId: &sn}))(t).AssociationId
 
 	_, err = w.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: &vpc})

@@ -363,7 +363,7 @@ func (s *Service) DeleteVpcPeeringConnection(ctx context.Context, in *awsec2.Del
 			return p.badTransition("deleting")
 		}
 		if !p.active() && p.Requester.scope() != sc {
-			return errNotPermitted("User (%s) cannot delete peering %s", sc.account, p.ID) // from memory
+			return errNotPermitted("User (%s) cannot delete peering %s", sc.account, p.ID) // [seen] moto
 		}
 		s.enterPeering(p, ec2types.VpcPeeringConnectionStateReasonCodeDeleted, "Deleted by "+sc.account)
 		return nil

@@ -245,7 +245,7 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *awsec2.Ge
 }
 
 func errPrefixListVersion(v int64) error {
-	return errf("PrefixListVersionMismatch", "The prefix list has the incorrect version number: %d", v) // from memory
+	return errf("PrefixListVersionMismatch", "The prefix list has the incorrect version number: %d", v) // [seen] terraform-provider-aws matches it, without the number
 }
 
 // parsePrefixEntries checks the entries of a request and sorts them.

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -147,10 +148,19 @@ func (t routeTarget) resolve(tx *store.Tx, sc scope, table routeTableRecord, des
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-nat64-dns64.html
 const nat64 = "64:ff9b::/96"
 
+// inside reports whether traffic within a VPC may take a route of its own to the
+// target.
+func (t routeTarget) inside() bool { return t.nat != nil || t.eni != nil || t.instance != nil }
+
+// [seen] in Terraform's output of routes to gateways, peerings and transit gateways
+func errRouteInside(destination string) error {
+	return errInvalidParameter("The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.", destination)
+}
+
 // checkDestination refuses what a VPC may not route elsewhere: its own blocks and
 // parts of them that are no subnet, AWS's link-local range, unknown prefix lists.
 // https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html#RouteTableRules
-func checkDestination(tx *store.Tx, sc scope, t routeTableRecord, destination string) error {
+func checkDestination(tx *store.Tx, sc scope, t routeTableRecord, destination string, target routeTarget) error {
 	if strings.HasPrefix(destination, "pl-") {
 		p, err := findPrefixList(tx, sc, destination)
 		if err != nil {
@@ -169,7 +179,27 @@ func checkDestination(tx *store.Tx, sc scope, t routeTableRecord, destination st
 	if within(linkLocal, p) {
 		return errInvalidParameter("The destination CIDR block %s is reserved.", destination) // from memory
 	}
-	return nil
+	v, err := get(tx, vpcs, sc, vpcID, t.VPCID)
+	if err != nil {
+		return err
+	}
+	blocks := slices.Concat(v.prefixes(), v.prefixes6())
+	switch {
+	case !slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return within(b, p) }):
+		return nil
+	case !target.inside():
+		return errRouteInside(destination)
+	case slices.Contains(blocks, p):
+		return nil // the local route, which is there already
+	}
+	subnet, err := exists(tx, subnets, sc, func(sn subnetRecord) bool {
+		return sn.VPCID == v.ID && slices.Contains(sn.prefixes(), p)
+	})
+	if err == nil && !subnet {
+		// [seen] in Terraform's output of routes to interfaces
+		return errInvalidParameter("Route destination doesn't match any subnet CIDR blocks.")
+	}
+	return err
 }
 
 // routeSize counts the entries of a table: a prefix list counts with its size.
@@ -213,7 +243,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 		if err != nil {
 			return err
 		}
-		if err := checkDestination(tx, sc, t, destination); err != nil {
+		if err := checkDestination(tx, sc, t, destination, target); err != nil {
 			return err
 		}
 		if t.find(destination) >= 0 {
@@ -272,7 +302,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 		case aws.ToBool(in.LocalTarget) && !local:
 			return errInvalidParameter("The destination '%s' is not a CIDR block of the VPC.", destination) // from memory
 		case local && (in.GatewayId != nil || in.VpcPeeringConnectionId != nil || in.EgressOnlyInternetGatewayId != nil):
-			return errInvalidParameter("cannot replace local route %s in route table %s", destination, t.ID) // from memory
+			return errRouteInside(destination)
 		}
 		r, err := target.resolve(tx, sc, t, destination)
 		if err != nil {

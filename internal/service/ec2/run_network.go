@@ -22,7 +22,7 @@ func (s *Service) planNetwork(sc scope, l *launch) error {
 		case in.PrivateIpAddress != nil:
 			return errCombination("Network interfaces and an instance-level private address may not be specified on the same request")
 		case in.Ipv6AddressCount != nil || len(in.Ipv6Addresses) > 0:
-			return errCombination("Network interfaces and an instance-level IPv6 addresses may not be specified on the same request") // from memory
+			return errCombination("Network interfaces and an instance-level IPv6 addresses may not be specified on the same request") // in the form of subnet IDs, private IP addresses and security groups
 		}
 	}
 	for _, name := range in.SecurityGroups {

@@ -361,9 +361,12 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 			return err
 		}
 		edits[0](&sn)
-		if len(sn.IPv6) == 0 && (sn.AssignIPv6 || sn.DNS64) {
-			// from memory
-			return errInvalidParameter("Invalid value 'true' for attribute. The subnet '%s' does not have an IPv6 CIDR block associated with it.", id)
+		switch {
+		case len(sn.IPv6) > 0:
+		case sn.AssignIPv6:
+			return errNoIPv6(id, "assign-ipv6-address-on-creation")
+		case sn.DNS64: // in the form of the other
+			return errNoIPv6(id, "enable-dns64")
 		}
 		return subnets.Put(tx, sc.key(id), sn)
 	})

@@ -239,7 +239,7 @@ func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *awsec2.Disas
 			return err
 		}
 		if used {
-			return errCIDRInUse(id)
+			return errCIDRInUse(v.ID, b.CIDR)
 		}
 		if err := setLocalRoute(tx, sc, v.ID, b.CIDR, false); err != nil {
 			return err
