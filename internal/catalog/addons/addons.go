@@ -15,7 +15,7 @@ import (
 //go:embed addons.yaml
 var data []byte
 
-// Namespace is where every add-on of the catalogue has its pods.
+// Namespace is where every add-on of the catalogue has its pods unless told otherwise.
 const Namespace = "kube-system"
 
 // An AddOn is an add-on that EKS offers.
@@ -31,9 +31,16 @@ type AddOn struct {
 	ServiceAccounts []ServiceAccount
 	// RequiresIAMPermissions says it does nothing useful without them.
 	RequiresIAMPermissions bool `json:"requiresIamPermissions"`
+	// Movable says that it can be in another namespace than Namespace.
+	Movable bool
+	// Changes are what EKS's objects have otherwise than the manifests in all versions.
+	Changes []Change
 	// Pods and Settings are what configuration values can change.
 	Pods     []Pods
 	Settings []Setting
+	// Refused are values of EKS's schema that change nothing here, by name and with
+	// their schemas.
+	Refused map[string]map[string]any
 	// Versions are its versions, newest first.
 	Versions []Version
 }
@@ -43,6 +50,8 @@ type AddOn struct {
 type ServiceAccount struct {
 	Name     string
 	Policies []string
+	// Needs are actions its pods do nothing useful without.
+	Needs []string
 }
 
 // A Version is one version of an add-on.
@@ -54,6 +63,24 @@ type Version struct {
 	DefaultFor []string
 	// Tags are the tags of its images that have a version of their own.
 	Tags map[string]string
+	// Changes are what its objects have otherwise than the manifests, which are those
+	// of one version.
+	Changes []Change
+	// Without are the configuration values that only later versions have.
+	Without []string
+}
+
+// A Change is a field that objects have otherwise than their manifest.
+type Change struct {
+	// Object is a KIND/NAME, Path as in a [Setting].
+	Object, Path string
+	// Value is what the field becomes; nothing: it is removed.
+	Value any
+	// Flag, of a list of arguments: NAME=VALUE takes the place of the argument NAME;
+	// NAME alone removes it.
+	Flag string
+	// Drop, of a list of objects, are strings removed from the lists in those.
+	Drop []string
 }
 
 var catalogue = sync.OnceValue(func() []AddOn {
@@ -66,9 +93,11 @@ var catalogue = sync.OnceValue(func() []AddOn {
 		if a.Owner == "" {
 			a.Publisher, a.Owner = "eks", "aws"
 		}
+		var pods []Setting
 		for _, p := range a.Pods {
-			a.Settings = append(a.Settings, p.settings()...)
+			pods = append(pods, p.settings()...)
 		}
+		a.Settings = append(pods, a.Settings...)
 	}
 	return all
 })

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -27,7 +29,7 @@ type Cluster struct {
 }
 
 // Objects returns the objects of a version in a cluster. They are the caller's.
-func (a *AddOn) Objects(v *Version, c Cluster) []*unstructured.Unstructured {
+func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, error) {
 	values := []string{
 		"${registry}", Registry(c.Region),
 		"${clusterName}", c.Name,
@@ -41,20 +43,97 @@ func (a *AddOn) Objects(v *Version, c Cluster) []*unstructured.Unstructured {
 	for image, tag := range v.Tags {
 		values = append(values, "${tag."+image+"}", tag)
 	}
-	return objects(strings.NewReplacer(values...), a.Manifests...)
+	out := objectsOf(strings.NewReplacer(values...), a.Manifests...)
+	for _, c := range slices.Concat(a.Changes, v.Changes) {
+		i := indexObject(out, c.Object)
+		if i < 0 {
+			return nil, fmt.Errorf("%s %s: there is no %s to change", a.Name, v.Version, c.Object)
+		}
+		if err := edit(out[i].Object, strings.Split(c.Path, "."), c.change); err != nil {
+			return nil, fmt.Errorf("%s %s: %s: %w", a.Name, v.Version, c.Object, err)
+		}
+	}
+	return out, nil
+}
+
+func (c Change) change(old any) (any, error) {
+	list, _ := old.([]any)
+	name, value, set := strings.Cut(c.Flag, "=")
+	switch {
+	case c.Flag != "" && set:
+		return setFlag(list, name, value), nil
+	case c.Flag != "":
+		i := indexFlag(list, name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no argument %s", name)
+		}
+		return slices.Delete(list, i, i+1), nil
+	case len(c.Drop) > 0:
+		return without(list, c.Drop), nil
+	}
+	return runtime.DeepCopyJSONValue(c.Value), nil
+}
+
+// without removes strings from the lists in the items of a list, and the items of which
+// that leaves a list empty.
+func without(list []any, dropped []string) []any {
+	return slices.DeleteFunc(list, func(item any) bool {
+		m, _ := item.(map[string]any)
+		for k, v := range m {
+			if texts, ok := v.([]any); ok {
+				m[k] = slices.DeleteFunc(texts, func(t any) bool { s, ok := t.(string); return ok && slices.Contains(dropped, s) })
+				if len(texts) > 0 && len(m[k].([]any)) == 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+// Move brings objects of an add-on, which are changed, into another namespace, with
+// everything that names it; the first one returned is the namespace itself. A role
+// binding for a role of Namespace stays there.
+func Move(objects []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
+	if namespace == Namespace {
+		return objects
+	}
+	for _, o := range objects {
+		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		stays := o.GetKind() == "RoleBinding" && indexObject(objects, "Role/"+role) < 0
+		if o.GetNamespace() != "" && !stays {
+			o.SetNamespace(namespace)
+		}
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		for _, s := range subjects {
+			if m, ok := s.(map[string]any); ok && m["namespace"] == Namespace {
+				m["namespace"] = namespace
+			}
+		}
+		if len(subjects) > 0 {
+			o.Object["subjects"] = subjects
+		}
+		if service, ok, _ := unstructured.NestedMap(o.Object, "spec", "service"); ok && o.GetKind() == "APIService" {
+			service["namespace"] = namespace
+			o.Object["spec"].(map[string]any)["service"] = service
+		}
+	}
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	ns.SetName(namespace)
+	return append([]*unstructured.Unstructured{ns}, objects...)
 }
 
 // System returns the objects that every cluster with networking is born with and
 // no add-on owns: the storage class gp2, and the kinds of the VPC resource and
 // network policy controllers that EKS runs.
 func System() []*unstructured.Unstructured {
-	return objects(strings.NewReplacer(), "gp2", "network-resources")
+	return objectsOf(strings.NewReplacer(), "gp2", "network-resources")
 }
 
-// Workloads names the Deployments and DaemonSets of the add-on, which are the same in
-// all its versions whatever their configuration: objects of a kind, a namespace and a
-// name.
-func (a *AddOn) Workloads() []*unstructured.Unstructured {
+// Workloads names the Deployments and DaemonSets of the add-on in a namespace, which
+// are the same in all its versions whatever their configuration: objects of a kind, a
+// namespace and a name.
+func (a *AddOn) Workloads(namespace string) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, m := range a.Manifests {
 		for _, o := range parsed()[m] {
@@ -63,7 +142,7 @@ func (a *AddOn) Workloads() []*unstructured.Unstructured {
 			}
 			named := &unstructured.Unstructured{Object: map[string]any{}}
 			named.SetGroupVersionKind(o.GroupVersionKind())
-			named.SetNamespace(o.GetNamespace())
+			named.SetNamespace(namespace)
 			named.SetName(o.GetName())
 			out = append(out, named)
 		}
@@ -71,7 +150,7 @@ func (a *AddOn) Workloads() []*unstructured.Unstructured {
 	return out
 }
 
-func objects(r *strings.Replacer, manifests ...string) []*unstructured.Unstructured {
+func objectsOf(r *strings.Replacer, manifests ...string) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, m := range manifests {
 		for _, o := range parsed()[m] {

@@ -22,23 +22,41 @@ func types() map[string]map[string]any {
 		"type": "object", "additionalProperties": false,
 		"properties": map[string]any{"cpu": text, "memory": text},
 	}
+	limit := map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": ".*%$"}, map[string]any{"type": "integer"}}}
 	return map[string]map[string]any{
 		"string":  text,
-		"integer": {"type": "integer", "minimum": 0},
+		"integer": {"type": "integer"},
+		"count":   {"type": []any{"integer", "null"}},
+		"boolean": {"type": "boolean"},
 		"object":  {"type": []any{"object", "null"}},
 		"objects": {"type": "array", "items": map[string]any{"type": "object"}},
+		"texts":   {"type": "array", "items": text},
 		"strings": {"type": "object", "additionalProperties": text},
-		"flag":    {"type": "string", "enum": []any{"true", "false"}},
+		// EKS's word for texts that are to be true or false, or a number; its validator
+		// knows no such format and accepts every text.
+		"flag":   {"type": "string", "format": "boolean"},
+		"number": {"type": "string", "format": "integer"},
+		"budget": {
+			"type": "object", "additionalProperties": false,
+			"properties": map[string]any{"enabled": map[string]any{"type": "boolean", "default": true}, "maxUnavailable": limit, "minAvailable": limit},
+		},
 		"resources": {
 			"type": "object", "additionalProperties": false,
 			"properties": map[string]any{"limits": quantities, "requests": quantities},
 		},
+		"resizePolicy": {"type": "array", "items": map[string]any{
+			"type": "object", "additionalProperties": false, "required": []any{"resourceName", "restartPolicy"},
+			"properties": map[string]any{
+				"resourceName":  map[string]any{"type": "string", "enum": []any{"cpu", "memory"}},
+				"restartPolicy": map[string]any{"type": "string", "enum": []any{"NotRequired", "RestartContainer"}},
+			},
+		}},
 	}
 }
 
-// Schema returns the JSON schema of the add-on's configuration values. It has
-// exactly what Configure honours: on AWS some add-ons have more.
-func (a *AddOn) Schema() string { return schemas()[a.Name].text }
+// Schema returns the JSON schema of a version's configuration values: what Configure
+// honours, and the values of EKS's schema that [AddOn.Unsupported] names.
+func (a *AddOn) Schema(v *Version) string { return schemas()[a.Name+" "+v.Version].text }
 
 type schema struct {
 	text     string
@@ -47,41 +65,45 @@ type schema struct {
 
 var schemas = sync.OnceValue(func() map[string]schema {
 	out := map[string]schema{}
-	for _, a := range All() {
-		s, err := a.schema()
-		if err != nil {
-			panic(fmt.Sprintf("addons: schema of %s: %v", a.Name, err)) // a broken build
+	for i := range All() {
+		a := &All()[i]
+		same := map[string]schema{} // by what a version is without
+		for j := range a.Versions {
+			v := &a.Versions[j]
+			key := strings.Join(v.Without, " ")
+			s, ok := same[key]
+			if !ok {
+				var err error
+				if s, err = a.schema(v); err != nil {
+					panic(fmt.Sprintf("addons: schema of %s: %v", a.Name, err)) // a broken build
+				}
+				same[key] = s
+			}
+			out[a.Name+" "+v.Version] = s
 		}
-		out[a.Name] = s
 	}
 	return out
 })
 
-func (a *AddOn) schema() (schema, error) {
+func (a *AddOn) schema(v *Version) (schema, error) {
 	root := map[string]any{
-		"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+		"$schema": "http://json-schema.org/draft-06/schema#", "type": "object",
 		"description": "Configurable parameters of " + a.Name, "additionalProperties": false, "properties": map[string]any{},
 	}
 	known := types()
-	for _, s := range a.Settings {
+	for _, s := range a.settings(v) {
 		t, ok := known[s.Type]
+		if s.Schema != nil {
+			t, ok = s.Schema, true
+		}
 		if !ok {
 			return schema{}, fmt.Errorf("%s has no type %q", s.Value, s.Type)
 		}
-		at := root
-		names := strings.Split(s.Value, ".")
-		for i, name := range names {
-			properties, _ := at["properties"].(map[string]any)
-			if i == len(names)-1 {
-				properties[name] = t
-				break
-			}
-			next, ok := properties[name].(map[string]any)
-			if !ok {
-				next = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
-				properties[name] = next
-			}
-			at = next
+		addProperty(root, s.Value, t)
+	}
+	for name, t := range a.Refused {
+		if !slices.Contains(v.Without, name) {
+			addProperty(root, name, t)
 		}
 	}
 	text, err := json.Marshal(root)
@@ -100,6 +122,24 @@ func (a *AddOn) schema() (schema, error) {
 	return schema{string(text), compiled}, err
 }
 
+// addProperty puts the schema of a value, whose name is dotted, into that of all.
+func addProperty(at map[string]any, value string, t map[string]any) {
+	names := strings.Split(value, ".")
+	for i, name := range names {
+		properties, _ := at["properties"].(map[string]any)
+		if i == len(names)-1 {
+			properties[name] = t
+			return
+		}
+		next, ok := properties[name].(map[string]any)
+		if !ok {
+			next = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
+			properties[name] = next
+		}
+		at = next
+	}
+}
+
 // Parse reads configuration values, JSON or YAML.
 func Parse(values string) (any, error) {
 	raw, err := yaml.YAMLToJSONStrict([]byte(values))
@@ -112,8 +152,8 @@ func Parse(values string) (any, error) {
 
 // Validate returns what is wrong with configuration values, in the words of the
 // validator that EKS uses (networknt/json-schema-validator).
-func (a *AddOn) Validate(values any) []string {
-	err := schemas()[a.Name].compiled.Validate(values)
+func (a *AddOn) Validate(v *Version, values any) []string {
+	err := schemas()[a.Name+" "+v.Version].compiled.Validate(values)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return nil
@@ -165,6 +205,16 @@ func violations(values any, e *jsonschema.ValidationError, out *[]string) {
 		*out = append(*out, fmt.Sprintf("%s: does not have a value in the enumeration %s", at, strings.Join(strings.Fields(fmt.Sprint(k.Want)), ", ")))
 	case *kind.Minimum:
 		*out = append(*out, fmt.Sprintf("%s: must have a minimum value of %s", at, k.Want.RatString()))
+	case *kind.Maximum:
+		*out = append(*out, fmt.Sprintf("%s: must have a maximum value of %s", at, k.Want.RatString()))
+	case *kind.Required:
+		for _, p := range k.Missing {
+			*out = append(*out, at+"."+p+": is missing but it is required")
+		}
+	case *kind.Pattern:
+		*out = append(*out, fmt.Sprintf("%s: does not match the regex pattern %s", at, k.Want))
+	case *kind.MinProperties:
+		*out = append(*out, fmt.Sprintf("%s: should have a minimum of %d properties", at, k.Want))
 	default:
 		*out = append(*out, fmt.Sprintf("%s: does not match the schema", at)) // no other kind is in a schema of ours
 	}

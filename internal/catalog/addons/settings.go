@@ -2,8 +2,8 @@ package addons
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,14 +13,13 @@ import (
 type Setting struct {
 	// Value is its name, dotted where it is nested: controller.replicaCount.
 	Value string
-	// Type is the key of its schema in types.
-	Type string
+	// Type is the key of its schema in types; Schema is one of its own.
+	Type   string
+	Schema map[string]any
 	// Object and Path are what it changes: Deployment/coredns, spec.replicas. An
-	// item of a list is called by its name: containers[coredns].
+	// item of a list is called by its name, or its number: containers[coredns].
 	Object, Path string
-	// As says how: the value itself if empty; "merge" into the map there; "env" as
-	// variables of a container; "computeType" as EKS's annotation; "--name" as the
-	// argument --name=VALUE.
+	// As says how, see [editors]; empty: as Helm does with values.
 	As string
 }
 
@@ -38,9 +37,9 @@ func (p Pods) settings() []Setting {
 	pod := "spec.template.spec."
 	all := []Setting{
 		{Value: "affinity", Type: "object", Path: pod + "affinity"},
-		{Value: "nodeSelector", Type: "strings", Path: pod + "nodeSelector", As: "merge"},
-		{Value: "podAnnotations", Type: "strings", Path: "spec.template.metadata.annotations", As: "merge"},
-		{Value: "podLabels", Type: "strings", Path: "spec.template.metadata.labels", As: "merge"},
+		{Value: "nodeSelector", Type: "strings", Path: pod + "nodeSelector"},
+		{Value: "podAnnotations", Type: "strings", Path: "spec.template.metadata.annotations"},
+		{Value: "podLabels", Type: "strings", Path: "spec.template.metadata.labels"},
 		{Value: "tolerations", Type: "objects", Path: pod + "tolerations"},
 	}
 	if p.Container != "" {
@@ -60,85 +59,94 @@ func (p Pods) settings() []Setting {
 	return out
 }
 
-// Configure changes objects of the add-on as values say. The values have passed
-// [AddOn.Validate].
-func (a *AddOn) Configure(objects []*unstructured.Unstructured, values map[string]any) error {
-	for _, s := range a.Settings {
-		value, ok, err := unstructured.NestedFieldNoCopy(values, strings.Split(s.Value, ".")...)
+// settings are those of one version.
+func (a *AddOn) settings(v *Version) []Setting {
+	return slices.DeleteFunc(slices.Clone(a.Settings), func(s Setting) bool {
+		return slices.ContainsFunc(v.Without, func(w string) bool { return s.Value == w || strings.HasPrefix(s.Value, w+".") })
+	})
+}
+
+// Unsupported returns the names of values that are EKS's but change nothing here.
+func (a *AddOn) Unsupported(values map[string]any) []string {
+	var out []string
+	for name := range a.Refused {
+		if _, ok, err := unstructured.NestedFieldNoCopy(values, strings.Split(name, ".")...); ok && err == nil {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Configure returns the objects of a version of the add-on as values say, which have
+// passed [AddOn.Validate]. It changes the given ones.
+func (a *AddOn) Configure(v *Version, objects []*unstructured.Unstructured, values map[string]any) ([]*unstructured.Unstructured, error) {
+	for _, s := range a.settings(v) {
+		value, ok, err := unstructured.NestedFieldCopy(values, strings.Split(s.Value, ".")...)
 		if err != nil {
-			return fmt.Errorf("configuration value %s: %w", s.Value, err)
+			return nil, fmt.Errorf("configuration value %s: %w", s.Value, err)
 		}
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == s.Object })
-		if i < 0 {
-			return fmt.Errorf("configuration value %s: %s has no %s", s.Value, a.Name, s.Object)
-		}
-		if err := edit(objects[i].Object, strings.Split(s.Path, "."), func(old any) any { return s.merge(old, value) }); err != nil {
-			return fmt.Errorf("configuration value %s: %w", s.Value, err)
+		if objects, err = s.configure(objects, value); err != nil {
+			return nil, fmt.Errorf("configuration value %s: %w", s.Value, err)
 		}
 	}
-	return nil
+	return objects, nil
 }
 
-// merge returns what a field becomes.
-func (s Setting) merge(old, value any) any {
-	switch {
-	case s.As == "env":
-		list, _ := old.([]any)
-		vars, _ := value.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(vars)) {
-			entry := map[string]any{"name": name, "value": vars[name]}
-			if i := named(list, name); i >= 0 {
-				list[i] = entry
-			} else {
-				list = append(list, entry)
-			}
-		}
-		return list
-	case s.As == "computeType":
-		return joined(old, map[string]any{"eks.amazonaws.com/compute-type": value})
-	case s.As == "merge":
-		added, _ := value.(map[string]any)
-		return joined(old, added)
-	case strings.HasPrefix(s.As, "--"):
-		list, _ := old.([]any)
-		arg := fmt.Sprintf("%s=%v", s.As, value)
-		i := slices.IndexFunc(list, func(a any) bool { t, _ := a.(string); return strings.HasPrefix(t, s.As+"=") })
-		if i < 0 {
-			return append(list, arg)
-		}
-		list[i] = arg
-		return list
+func (s Setting) configure(objects []*unstructured.Unstructured, value any) ([]*unstructured.Unstructured, error) {
+	kind, argument, _ := strings.Cut(s.As, " ")
+	if make, ok := makers[kind]; ok {
+		return make(objects, s, argument, value)
 	}
-	return value
-}
-
-func joined(old any, added map[string]any) map[string]any {
-	out := map[string]any{}
-	if m, ok := old.(map[string]any); ok {
-		maps.Copy(out, m)
+	i := indexObject(objects, s.Object)
+	if i < 0 {
+		return nil, fmt.Errorf("there is no %s", s.Object)
 	}
-	maps.Copy(out, added)
-	return out
+	change, ok := editors[kind]
+	if !ok {
+		return nil, fmt.Errorf("nothing is done as %q", kind)
+	}
+	return objects, edit(objects[i].Object, strings.Split(s.Path, "."), func(old any) (any, error) { return change(old, argument, value) })
 }
 
-// edit replaces the field at a path; maps on the way are made where missing.
-func edit(o map[string]any, path []string, change func(any) any) error {
+func indexObject(objects []*unstructured.Unstructured, id string) int {
+	return slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == id })
+}
+
+// edit replaces the field at a path; maps on the way are made where missing. What
+// becomes nil is removed.
+func edit(o map[string]any, path []string, change func(any) (any, error)) error {
 	key, item, isItem := strings.Cut(strings.TrimSuffix(path[0], "]"), "[")
 	switch {
-	case len(path) == 1:
-		o[key] = change(o[key])
-		return nil
+	case len(path) == 1 && !isItem:
+		value, err := change(o[key])
+		if o[key] = value; value == nil {
+			delete(o, key)
+		}
+		return err
 	case isItem:
 		list, _ := o[key].([]any)
-		if i := named(list, item); i >= 0 {
-			if next, ok := list[i].(map[string]any); ok {
-				return edit(next, path[1:], change)
+		i := named(list, item)
+		if n, err := strconv.Atoi(item); err == nil {
+			if i = n; n == len(list) && len(path) == 1 {
+				list = append(list, nil)
+				o[key] = list
 			}
 		}
-		return fmt.Errorf("no %s named %s", key, item)
+		if i < 0 || i >= len(list) {
+			return fmt.Errorf("no %s named %s", key, item)
+		}
+		if next, ok := list[i].(map[string]any); ok && len(path) > 1 {
+			return edit(next, path[1:], change)
+		}
+		value, err := change(list[i])
+		if list[i] = value; value == nil {
+			o[key] = slices.Delete(list, i, i+1)
+		}
+		return err
 	}
 	next, ok := o[key].(map[string]any)
 	if !ok {

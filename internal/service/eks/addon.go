@@ -1,6 +1,7 @@
 package eks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -32,12 +33,16 @@ type addonRecord struct {
 	// Untouched says that nothing was applied yet: objects of the add-on's that are
 	// there are the user's own, and deleting the add-on leaves them.
 	Untouched bool `json:",omitempty"`
-	// Applied says that the objects are as wanted, and wait for their pods.
+	// Applied says that the objects are as wanted, and wait for their pods; Had, that
+	// all objects of what the add-on is were applied once.
 	Applied bool
+	Had     bool `json:",omitempty"`
 	// Ailing is since when pods of an ACTIVE add-on are missing.
 	Ailing time.Time
 	// Preserve says that deleting leaves the objects.
 	Preserve bool `json:",omitempty"`
+	// Scaling is how far EKS has scaled the add-on, nil if it has not.
+	Scaling *addonScaling `json:",omitempty"`
 }
 
 // An addonSpec is what can be changed of an add-on.
@@ -45,10 +50,23 @@ type addonSpec struct {
 	Version       string
 	Configuration string
 	Role          string
+	// Namespace, which stays, is empty for the usual one. Replicas, if not 0, is what
+	// EKS has scaled it to.
+	Namespace string `json:",omitempty"`
+	Replicas  int    `json:"-"`
 }
 
+func (p addonSpec) namespace() string { return cmp.Or(p.Namespace, addons.Namespace) }
+
 func (r *addonRecord) spec() addonSpec {
-	return addonSpec{text(r.Addon.AddonVersion), text(r.Addon.ConfigurationValues), text(r.Addon.ServiceAccountRoleArn)}
+	p := addonSpec{Version: text(r.Addon.AddonVersion), Configuration: text(r.Addon.ConfigurationValues), Role: text(r.Addon.ServiceAccountRoleArn)}
+	if r.Addon.NamespaceConfig != nil {
+		p.Namespace = text(r.Addon.NamespaceConfig.Namespace)
+	}
+	if r.Scaling != nil {
+		p.Replicas = r.Scaling.Replicas
+	}
+	return p
 }
 
 func (r *addonRecord) set(p addonSpec) {
@@ -86,7 +104,14 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	}
 	rec.enter(ekstypes.AddonStatusCreating, s.clock.Now())
 	rec.Addon.CreatedAt = rec.Addon.ModifiedAt
-	spec := addonSpec{text(in.AddonVersion), text(in.ConfigurationValues), text(in.ServiceAccountRoleArn)}
+	spec := addonSpec{Version: text(in.AddonVersion), Configuration: text(in.ConfigurationValues), Role: text(in.ServiceAccountRoleArn)}
+	if in.NamespaceConfig != nil {
+		spec.Namespace = text(in.NamespaceConfig.Namespace)
+		if err := checkNamespace(key.ID, a, spec.Namespace); err != nil {
+			return nil, err
+		}
+		rec.Addon.NamespaceConfig = &ekstypes.AddonNamespaceConfigResponse{Namespace: &spec.Namespace}
+	}
 	if spec.Version == "" {
 		if v := a.Default(*cluster.Cluster.Version); v != nil {
 			spec.Version = v.Version
@@ -99,7 +124,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	if err := validateTags(key.ID, in.Tags); err != nil {
 		return nil, err
 	}
-	owned, err := s.newOwned(ctx, key, a, *rec.Addon.AddonArn, in.PodIdentityAssociations)
+	owned, err := s.newOwned(ctx, key, a, spec.namespace(), *rec.Addon.AddonArn, in.PodIdentityAssociations)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +276,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 	param(ekstypes.UpdateParamTypeResolveConflicts, nonEmpty(string(in.ResolveConflicts)))
 	var owned []podIdentityRecord
 	if in.PodIdentityAssociations != nil {
-		if owned, err = s.newOwned(ctx, ckey, a, *rec.Addon.AddonArn, in.PodIdentityAssociations); err != nil {
+		if owned, err = s.newOwned(ctx, ckey, a, rec.spec().namespace(), *rec.Addon.AddonArn, in.PodIdentityAssociations); err != nil {
 			return nil, err
 		}
 		param(ekstypes.UpdateParamTypePodIdentityAssociations, new(associationsText(in.PodIdentityAssociations)))

@@ -26,14 +26,23 @@ func addonObjects(a *addons.AddOn, p addonSpec, in addons.Cluster) ([]*unstructu
 	if v == nil {
 		return nil, fmt.Errorf("add-on %s has no version %s", a.Name, p.Version) // an older Drydock's
 	}
-	objects := a.Objects(v, in)
-	values, err := parseConfiguration(in.Name, a, p.Configuration)
+	values, err := parseConfiguration(in.Name, a, v, p.Configuration)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Configure(objects, values); err != nil {
+	objects, err := a.Objects(v, in)
+	if err != nil {
 		return nil, err
 	}
+	if objects, err = a.Configure(v, objects, values); err != nil {
+		return nil, err
+	}
+	if scaling, on := a.AutoScaling(values); on && p.Replicas > 0 {
+		if err := setReplicas(objects, scaling, p.Replicas); err != nil {
+			return nil, err
+		}
+	}
+	objects = addons.Move(objects, p.namespace())
 	for _, o := range objects {
 		if p.Role != "" && isServiceAccount(o) {
 			annotations := o.GetAnnotations()
@@ -48,6 +57,30 @@ func addonObjects(a *addons.AddOn, p addonSpec, in addons.Cluster) ([]*unstructu
 }
 
 func isServiceAccount(o *unstructured.Unstructured) bool { return o.GetKind() == "ServiceAccount" }
+
+// gone returns the objects of before that are not among now: what an update leaves out
+// of an add-on. A namespace stays, for others may be in it.
+func gone(before, now []*unstructured.Unstructured) []*unstructured.Unstructured {
+	kept := map[string]bool{}
+	id := func(o *unstructured.Unstructured) string {
+		return o.GroupVersionKind().GroupKind().String() + " " + o.GetNamespace() + "/" + o.GetName()
+	}
+	for _, o := range now {
+		kept[id(o)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(o *unstructured.Unstructured) bool { return kept[id(o)] || isNamespace(o) })
+}
+
+func isNamespace(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }
+
+func deleteObjects(ctx context.Context, in Objects, objects []*unstructured.Unstructured) error {
+	return each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+		if err := in.Delete(ctx, o); err != nil {
+			return fmt.Errorf("removing %s: %w", describeObject(o), err)
+		}
+		return nil
+	})
+}
 
 // A conflictError says which fields of an add-on's objects others have set.
 type conflictError struct{ fields []string }
@@ -106,6 +139,9 @@ func findConflicts(ctx context.Context, in Objects, objects []*unstructured.Unst
 	found := map[*unstructured.Unstructured][]string{}
 	err := each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		err := in.Apply(ctx, o, ApplyOptions{DryRun: true})
+		if apierrors.IsNotFound(err) {
+			return nil // its namespace or its kind is still to come, and nobody can have it
+		}
 		if fields := conflictFields(err); len(fields) > 0 {
 			mu.Lock()
 			defer mu.Unlock()

@@ -39,7 +39,11 @@ func (s *Service) ensureSelfManaged(ctx context.Context, key store.Key, rec clus
 		if v == nil {
 			return fmt.Errorf("no version of add-on %s for Kubernetes %s", name, *rec.Cluster.Version)
 		}
-		objects = slices.Concat(objects, a.Objects(v, in))
+		own, err := a.Objects(v, in)
+		if err != nil {
+			return err
+		}
+		objects = slices.Concat(objects, own)
 	}
 	return each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		if err := ses.objects.Apply(ctx, o, ApplyOptions{}); err != nil && !apierrors.IsConflict(err) {

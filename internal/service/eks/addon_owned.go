@@ -15,7 +15,7 @@ import (
 
 // newOwned returns the Pod Identity associations that an add-on is to own.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-addon-role.html
-func (s *Service) newOwned(ctx context.Context, cluster store.Key, a *addons.AddOn, owner string, wanted []ekstypes.AddonPodIdentityAssociations) ([]podIdentityRecord, error) {
+func (s *Service) newOwned(ctx context.Context, cluster store.Key, a *addons.AddOn, namespace, owner string, wanted []ekstypes.AddonPodIdentityAssociations) ([]podIdentityRecord, error) {
 	var out []podIdentityRecord
 	for _, w := range wanted {
 		account := text(w.ServiceAccount)
@@ -26,7 +26,7 @@ func (s *Service) newOwned(ctx context.Context, cluster store.Key, a *addons.Add
 			return nil, errAddonAssociationTwice(cluster.ID, a.Name, account)
 		}
 		association, err := s.newPodIdentity(ctx, cluster, &awseks.CreatePodIdentityAssociationInput{
-			Namespace: new(addons.Namespace), ServiceAccount: &account, RoleArn: w.RoleArn,
+			Namespace: &namespace, ServiceAccount: &account, RoleArn: w.RoleArn,
 		})
 		if err != nil {
 			return nil, err

@@ -326,13 +326,15 @@ func TestAddOnRefusals(t *testing.T) {
 		"null":               {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("null")}, "InvalidParameterException", config + "[$: null found, object expected]"},
 		"a wrong type":       {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("replicaCount: two")}, "InvalidParameterException", config + "[$.replicaCount: string found, integer expected]"},
 		"in a list":          {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("tolerations: [1]")}, "InvalidParameterException", config + "[$.tolerations[0]: integer found, object expected]"},
-		"two at once":        {awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`{"env": {"A": 1}, "enableNetworkPolicy": "yes"}`)}, "InvalidParameterException", config + "[$.enableNetworkPolicy: does not have a value in the enumeration [true, false], $.env.A: integer found, string expected]"},
+		"two at once":        {awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`{"env": {"MAX_ENI": 1}, "enableNetworkPolicy": true}`)}, "InvalidParameterException", config + "[$.enableNetworkPolicy: boolean found, string expected, $.env.MAX_ENI: integer found, string expected]"},
 		"not even YAML":      {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ConfigurationValues: aws.String("{")}, "InvalidParameterException", "ConfigurationValue provided in request is not supported: it is neither JSON nor YAML"},
 		"no role":            {awseks.CreateAddonInput{AddonName: aws.String("coredns"), ServiceAccountRoleArn: aws.String("arn:aws:iam::1:user/x")}, "InvalidParameterException", "Invalid serviceAccountRoleArn: arn:aws:iam::1:user/x"},
 		"no service account": {awseks.CreateAddonInput{AddonName: aws.String("eks-pod-identity-agent"), ServiceAccountRoleArn: aws.String(w.arn("role/pods"))}, "InvalidParameterException", "ServiceAccountRoleArn is not supported for addon eks-pod-identity-agent"},
 		"not its account": {awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{{ServiceAccount: aws.String("coredns"), RoleArn: aws.String(w.arn("role/pods"))}}},
 			"InvalidParameterException", "Service account coredns in pod identity configuration is not supported for addon vpc-cni"},
-		"a namespace": {awseks.CreateAddonInput{AddonName: aws.String("coredns"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("x")}}, "NotImplemented", "namespaceConfig"},
+		"EKS's value":     {awseks.CreateAddonInput{AddonName: aws.String("aws-ebs-csi-driver"), ConfigurationValues: aws.String(`{"node":{"enableWindows":true}}`)}, "NotImplemented", "configurationValues of add-on aws-ebs-csi-driver: node.enableWindows"},
+		"its namespace":   {awseks.CreateAddonInput{AddonName: aws.String("coredns"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("x")}}, "InvalidParameterException", "Custom namespace is not supported for addon coredns"},
+		"not a namespace": {awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("X_y")}}, "InvalidParameterException", "Invalid namespace: X_y must be a valid RFC 1123 DNS label"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.in.ClusterName == nil {
@@ -352,13 +354,13 @@ func TestAddOnConfigurationReachesTheObjects(t *testing.T) {
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`
 env:
   ENABLE_PREFIX_DELEGATION: "true"
-  NEW_ONE: x
+  WARM_IP_TARGET: "5"
 enableNetworkPolicy: "true"
 podAnnotations: {a: b}
 tolerations: []
 `), ServiceAccountRoleArn: aws.String(w.arn("role/pods"))})
 	got := w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
-	if !strings.Contains(*got.ConfigurationValues, "NEW_ONE") || *got.ServiceAccountRoleArn != w.arn("role/pods") {
+	if !strings.Contains(*got.ConfigurationValues, "WARM_IP_TARGET") || *got.ServiceAccountRoleArn != w.arn("role/pods") {
 		t.Errorf("add-on = %+v", got)
 	}
 	objects := w.objects()
@@ -384,7 +386,7 @@ tolerations: []
 		}
 	}
 	containers := fmt.Sprint(objects.field("DaemonSet kube-system/aws-node", "spec.template.spec.containers"))
-	for _, want := range []string{"name:NEW_ONE value:x", "--enable-network-policy=true", "name:CLUSTER_NAME value:dev"} {
+	for _, want := range []string{"name:WARM_IP_TARGET value:5", "--enable-network-policy=true", "name:CLUSTER_NAME value:dev"} {
 		if !strings.Contains(containers, want) {
 			t.Errorf("the containers have no %s", want)
 		}
@@ -464,14 +466,14 @@ func TestAnAddOnUpdateIsNotLostToAnother(t *testing.T) {
 		done <- err
 	}()
 	<-asked
-	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`{"env": {"NEW_ONE": "x"}}`)})
+	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), ConfigurationValues: aws.String(`{"env": {"WARM_IP_TARGET": "5"}}`)})
 	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
 	close(answer)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	got := w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
-	if len(got.PodIdentityAssociations) != 1 || aws.ToString(got.ConfigurationValues) != `{"env": {"NEW_ONE": "x"}}` {
+	if len(got.PodIdentityAssociations) != 1 || aws.ToString(got.ConfigurationValues) != `{"env": {"WARM_IP_TARGET": "5"}}` {
 		t.Errorf("associations %v, configuration %s", got.PodIdentityAssociations, aws.ToString(got.ConfigurationValues))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -25,16 +26,37 @@ func checkAddon(cluster store.Key, c clusterRecord, a *addons.AddOn, p addonSpec
 		if _, ok := parseRoleARN(p.Role); !ok {
 			return errAddonRole(cluster.ID, a.Name, p.Role)
 		}
-		if !slices.ContainsFunc(a.Objects(v, addons.Cluster{}), isServiceAccount) {
+		objects, err := a.Objects(v, addons.Cluster{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(objects, isServiceAccount) {
 			return errAddonNoServiceAccount(cluster.ID, a.Name)
 		}
 	}
-	_, err := parseConfiguration(cluster.ID, a, p.Configuration)
-	return err
+	values, err := parseConfiguration(cluster.ID, a, v, p.Configuration)
+	if err != nil {
+		return err
+	}
+	if refused := a.Unsupported(values); len(refused) > 0 {
+		return errAddonValue(a.Name, refused)
+	}
+	return nil
+}
+
+// checkNamespace judges where an add-on is to be.
+func checkNamespace(cluster string, a *addons.AddOn, namespace string) error {
+	switch {
+	case len(validation.IsDNS1123Label(namespace)) > 0:
+		return errAddonNamespaceName(cluster, a.Name, namespace)
+	case namespace != addons.Namespace && !a.Movable:
+		return errAddonNamespace(cluster, a.Name)
+	}
+	return nil
 }
 
 // parseConfiguration returns checked configuration values.
-func parseConfiguration(cluster string, a *addons.AddOn, configuration string) (map[string]any, error) {
+func parseConfiguration(cluster string, a *addons.AddOn, v *addons.Version, configuration string) (map[string]any, error) {
 	if configuration == "" {
 		return nil, nil
 	}
@@ -45,7 +67,7 @@ func parseConfiguration(cluster string, a *addons.AddOn, configuration string) (
 	if err != nil {
 		return nil, errAddonConfigurationFormat(cluster, a.Name)
 	}
-	if wrong := a.Validate(values); len(wrong) > 0 {
+	if wrong := a.Validate(v, values); len(wrong) > 0 {
 		return nil, errAddonConfiguration(cluster, a.Name, wrong)
 	}
 	out, _ := values.(map[string]any) // the schema asks for an object

@@ -77,10 +77,11 @@ func (s *Service) DescribeAddonConfiguration(_ context.Context, in *awseks.Descr
 	if text(in.AddonVersion) == "" {
 		return nil, errMissing("addonVersion")
 	}
-	if a.Version(*in.AddonVersion) == nil {
+	v := a.Version(*in.AddonVersion)
+	if v == nil {
 		return nil, errAddonVersion("", a.Name)
 	}
-	out := &awseks.DescribeAddonConfigurationOutput{AddonName: in.AddonName, AddonVersion: in.AddonVersion, ConfigurationSchema: new(a.Schema())}
+	out := &awseks.DescribeAddonConfigurationOutput{AddonName: in.AddonName, AddonVersion: in.AddonVersion, ConfigurationSchema: new(a.Schema(v))}
 	for i := range a.ServiceAccounts {
 		sa := &a.ServiceAccounts[i]
 		c := ekstypes.AddonPodIdentityConfiguration{ServiceAccount: &sa.Name}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ type addonWork struct {
 	a       *addons.AddOn
 	cluster addons.Cluster
 	objects Objects
+	nodes   func() *nodeWatch
 }
 
 // reconcileAddon brings one add-on a step nearer to what its record says.
@@ -59,7 +61,7 @@ func (s *Service) reconcileAddon(ctx context.Context, key store.Key) (time.Durat
 	if err != nil {
 		return 0, err
 	}
-	w := &addonWork{s: s, key: key, rec: rec, a: a, cluster: addonCluster(key, cluster, cluster.Plane), objects: ses.objects}
+	w := &addonWork{s: s, key: key, rec: rec, a: a, cluster: addonCluster(key, cluster, cluster.Plane), objects: ses.objects, nodes: ses.nodes}
 	switch rec.Addon.Status {
 	case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating:
 		return w.apply(ctx)
@@ -73,10 +75,13 @@ func (s *Service) reconcileAddon(ctx context.Context, key store.Key) (time.Durat
 
 // wanted is what the add-on is or becomes.
 func (w *addonWork) wanted() addonSpec {
+	now := w.rec.spec()
 	if w.rec.Next != nil {
-		return *w.rec.Next
+		next := *w.rec.Next
+		next.Replicas = now.Replicas
+		return next
 	}
-	return w.rec.spec()
+	return now
 }
 
 // apply applies the objects of a new or changing add-on, and waits for its pods.
@@ -97,12 +102,15 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 			}
 			return 0, w.fail(ctx, issue)
 		}
+		if err := w.prune(ctx, objects); err != nil {
+			return 0, err
+		}
 		return 0, w.change(ctx, func(r *addonRecord) {
 			r.set(w.wanted())
-			r.Next, r.Applied = nil, true
+			r.Next, r.Applied, r.Had = nil, true, true
 		}, nil)
 	}
-	issue, err := addonHealth(ctx, w.objects, w.a.Workloads())
+	issue, err := addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
 	age := w.s.clock.Since(w.rec.Since)
 	if err != nil {
 		if ctx.Err() != nil || age <= addonTimeout {
@@ -120,6 +128,19 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 		return w.pace(w.rec.Since), nil
 	}
 	return addonStep, w.finish(ctx, issue)
+}
+
+// prune removes the objects that an update leaves out.
+func (w *addonWork) prune(ctx context.Context, now []*unstructured.Unstructured) error {
+	if w.rec.Next == nil || !w.rec.Had {
+		return nil
+	}
+	before, err := addonObjects(w.a, w.rec.spec(), w.cluster)
+	if err != nil {
+		w.s.log.Warn("what an add-on was is not known", "addon", w.key.String(), "err", err) // another Drydock's version
+		return nil
+	}
+	return deleteObjects(ctx, w.objects, gone(before, now))
 }
 
 // touch notes, before anything is applied, that from now on what there is is the
@@ -186,10 +207,13 @@ func (w *addonWork) fail(ctx context.Context, issue *ekstypes.AddonIssue) error 
 
 // look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
 func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
-	issue, err := addonHealth(ctx, w.objects, w.a.Workloads())
+	issue, err := addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
 	if err != nil {
 		w.s.log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
 		return addonLook, nil // the cluster's trouble, not the add-on's
+	}
+	if scaled, err := w.scale(ctx); err != nil || scaled {
+		return addonStep, err
 	}
 	active := w.rec.Addon.Status == ekstypes.AddonStatusActive
 	switch {
@@ -256,6 +280,7 @@ func (w *addonWork) removeObjects(ctx context.Context) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	objects = slices.DeleteFunc(objects, isNamespace)
 	var left atomic.Bool
 	err = each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		if err := w.objects.Delete(ctx, o); err != nil {

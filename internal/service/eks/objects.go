@@ -80,20 +80,27 @@ func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured
 	return err
 }
 
-// isWorkload reports whether an object has pods, which need the others.
-func isWorkload(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "DaemonSet" || o.GetKind() == "Deployment"
+// stage says after which others an object is applied: what others are in, or are of;
+// then those; then what has pods, and needs them.
+func stage(o *unstructured.Unstructured) int {
+	switch o.GetKind() {
+	case "Namespace", "CustomResourceDefinition":
+		return 0
+	case "DaemonSet", "Deployment":
+		return 2
+	}
+	return 1
 }
 
-// each calls fn for all objects, many at a time: first for those without pods,
-// then for the workloads. It returns every error that fn returned.
+// each calls fn for all objects, many at a time, stage after stage. It returns every
+// error that fn returned in the last one it came to.
 func each(ctx context.Context, objects []*unstructured.Unstructured, fn func(context.Context, *unstructured.Unstructured) error) error {
-	for _, workloads := range []bool{false, true} {
+	for now := range 3 {
 		errs := make([]error, len(objects))
 		var g errgroup.Group
 		g.SetLimit(applyWorkers)
 		for i, o := range objects {
-			if isWorkload(o) == workloads {
+			if stage(o) == now {
 				g.Go(func() error { errs[i] = fn(ctx, o); return nil })
 			}
 		}

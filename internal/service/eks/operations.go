@@ -83,7 +83,7 @@ func (s *Service) AWS() awsapi.Service {
 		{
 			Name: "CreateAddon",
 			Members: `clusterName addonName addonVersion serviceAccountRoleArn resolveConflicts clientRequestToken tags
-				configurationValues podIdentityAssociations`,
+				configurationValues podIdentityAssociations namespaceConfig.namespace`,
 			Except: addonNote,
 		},
 		{Name: "DescribeAddon", Members: "*", Settled: awsapi.SettledWhen(settledAddon)},
@@ -114,7 +114,12 @@ func (s *Service) AWS() awsapi.Service {
 
 // addonNote says what of an add-on there is, and what is refused of it.
 const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +
-	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list. All of them are objects without a running program on simulated nodes"
+	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list, and of aws-ebs-csi-driver " +
+	"additionalDaemonSets, controller.enableMetrics, controller.volumeModificationFeature, node.enableLinux, node.enableMetrics, node.enableWindows, " +
+	"node.kubeletPath and node.selinux, of eks-node-monitoring-agent dcgmAgent and extraObjects, of eks-pod-identity-agent daemonsets, " +
+	"fullnameOverride and nameOverride. All add-ons are objects without a running program on simulated nodes. " +
+	"Versions differ in the tags of images and in what the projects' own manifests of them differ; CoreDNS, kube-proxy, snapshot-controller and " +
+	"eks-pod-identity-agent have one manifest for all versions"
 
 // asService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.

@@ -313,6 +313,17 @@ func (w *nodeWatch) node(instanceID string) *corev1.Node {
 	return nil
 }
 
+// all returns all nodes, shared: read-only.
+func (w *nodeWatch) all() []*corev1.Node {
+	var out []*corev1.Node
+	for _, o := range w.index.List() {
+		if n, ok := o.(*corev1.Node); ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 func (w *nodeWatch) find(index, value string) []*corev1.Node {
 	objs, err := w.index.ByIndex(index, value)
 	if err != nil {

@@ -1,0 +1,150 @@
+package eks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+)
+
+// How EKS scales CoreDNS: by the highest demand of ten minutes, up at once, down by a
+// third every three minutes.
+// https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html
+const (
+	nodesPerReplica = 16
+	coresPerReplica = 256
+	scalingWindow   = 10 * time.Minute
+	scalingDown     = 3 * time.Minute
+	scalingPercent  = 33
+)
+
+// addonScaling is how far an add-on is scaled.
+type addonScaling struct {
+	// Replicas were set At.
+	Replicas int
+	At       time.Time
+	// Demands are those of the window, oldest first; each held until the next came.
+	Demands []demand
+}
+
+type demand struct {
+	Replicas int
+	Since    time.Time
+}
+
+// scalingDemand is how many replicas the nodes of a cluster ask for.
+func scalingDemand(nodes []*corev1.Node) int {
+	var cores int64
+	for _, n := range nodes {
+		cores += n.Status.Capacity.Cpu().Value()
+	}
+	up := func(n, per int) int { return (n + per - 1) / per }
+	return max(up(len(nodes), nodesPerReplica), up(int(cores), coresPerReplica))
+}
+
+// next returns what becomes of a scaling when this many replicas are asked for; changed
+// says that it is another one.
+func (s *addonScaling) next(limits addons.AutoScaling, asked int, now time.Time) (next addonScaling, changed bool) {
+	asked = limits.Clamp(asked)
+	if s == nil {
+		return addonScaling{Replicas: asked, At: now, Demands: []demand{{asked, now}}}, true
+	}
+	next = addonScaling{Replicas: s.Replicas, At: s.At, Demands: slices.Clone(s.Demands)}
+	if n := len(next.Demands); n == 0 || next.Demands[n-1].Replicas != asked {
+		next.Demands, changed = append(next.Demands, demand{asked, now}), true
+	}
+	for len(next.Demands) > 1 && now.Sub(next.Demands[1].Since) >= scalingWindow {
+		next.Demands, changed = next.Demands[1:], true
+	}
+	peak := 0
+	for _, d := range next.Demands {
+		peak = max(peak, d.Replicas)
+	}
+	to := limits.Clamp(peak)
+	if to < s.Replicas {
+		if now.Sub(s.At) < scalingDown {
+			to = limits.Clamp(s.Replicas)
+		} else {
+			to = max(to, s.Replicas*(100-scalingPercent)/100)
+		}
+	}
+	if to != s.Replicas {
+		next.Replicas, next.At, changed = to, now, true
+	}
+	return next, changed
+}
+
+// scale scales an add-on that EKS is to scale. It reports whether its record was
+// changed.
+func (w *addonWork) scale(ctx context.Context) (bool, error) {
+	spec := w.rec.spec()
+	v := w.a.Version(spec.Version)
+	if v == nil {
+		return false, nil
+	}
+	values, err := parseConfiguration(w.cluster.Name, w.a, v, spec.Configuration)
+	if err != nil {
+		return false, err
+	}
+	limits, on := w.a.AutoScaling(values)
+	if !on {
+		if w.rec.Scaling == nil {
+			return false, nil
+		}
+		return true, w.change(ctx, func(r *addonRecord) { r.Scaling = nil }, nil)
+	}
+	nodes := w.nodes()
+	select {
+	case <-nodes.synced:
+	default:
+		return false, nil // at the next look
+	}
+	next, changed := w.rec.Scaling.next(limits, scalingDemand(nodes.all()), w.s.clock.Now())
+	if !changed {
+		return false, nil
+	}
+	if spec.Replicas = next.Replicas; w.rec.Scaling == nil || w.rec.Scaling.Replicas != next.Replicas {
+		if err := w.applyReplicas(ctx, spec, limits); err != nil {
+			return false, fmt.Errorf("scaling %s: %w", w.a.Name, err)
+		}
+	}
+	return true, w.change(ctx, func(r *addonRecord) { r.Scaling = &next }, nil)
+}
+
+// applyReplicas applies the number of replicas, whoever set it last, and leaves what
+// others set otherwise.
+func (w *addonWork) applyReplicas(ctx context.Context, spec addonSpec, limits addons.AutoScaling) error {
+	objects, err := addonObjects(w.a, spec, w.cluster)
+	if err != nil {
+		return err
+	}
+	only := slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() != limits.Object })
+	conflicts, err := findConflicts(ctx, w.objects, only)
+	if err != nil {
+		return err
+	}
+	for o, fields := range conflicts {
+		for _, f := range fields {
+			if !strings.HasPrefix(f, ".spec.replicas") && !removeField(o.Object, f) {
+				return fmt.Errorf("%s: cannot leave %s as it is", describeObject(o), f)
+			}
+		}
+	}
+	return applyObjects(ctx, w.objects, only, ApplyOptions{Force: true})
+}
+
+// setReplicas sets the number of replicas of what is scaled.
+func setReplicas(objects []*unstructured.Unstructured, limits addons.AutoScaling, n int) error {
+	for _, o := range objects {
+		if o.GetKind()+"/"+o.GetName() == limits.Object {
+			return unstructured.SetNestedField(o.Object, int64(limits.Clamp(n)), "spec", "replicas")
+		}
+	}
+	return fmt.Errorf("there is no %s to scale", limits.Object)
+}
