@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -52,6 +53,10 @@ func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTCon
 
 func (p planes) Encrypt(ctx context.Context, id, keyARN string) error {
 	return p.m.Encrypt(ctx, id, keyARN)
+}
+
+func (p planes) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return p.m.FargateWebhook()
 }
 
 // byHost finds the plane behind an endpoint's AWS name. Its first label is the

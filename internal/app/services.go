@@ -121,9 +121,11 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		WarmSpares:    d.cfg.WarmSpares,
 		Authenticate:  d.authenticate,
 		Authorize:     d.authorize,
-		MutatePod:     d.mutatePod,
+		MutatePod:     d.webhook((*eks.Service).MutatePod),
 		Cloud:         d.cloud,
 		Log:           d.log,
+
+		MutateFargatePod: d.webhook((*eks.Service).MutateFargatePod),
 	})
 	if err != nil {
 		return nil, err
@@ -302,14 +304,16 @@ func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.Su
 	return ok, false, reason
 }
 
-// mutatePod is a control plane's pod identity webhook.
-func (d *daemon) mutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
-	select {
-	case <-d.connected:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// webhook is one of EKS's webhooks for new pods, once there is EKS.
+func (d *daemon) webhook(mutate func(*eks.Service, context.Context, string, string, *corev1.Pod) ([]byte, error)) func(context.Context, string, string, *corev1.Pod) ([]byte, error) {
+	return func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+		select {
+		case <-d.connected:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return mutate(d.eks, ctx, planeID, namespace, pod)
 	}
-	return d.eks.MutatePod(ctx, planeID, namespace, pod)
 }
 
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -38,54 +39,86 @@ users:
 `, strings.TrimPrefix(url, "https://"), dir.WebhookClient(), dir.WebhookClient())
 }
 
+// skipPodIdentity keeps pods away from the pod identity webhook.
+const skipPodIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
+
 // podIdentityWebhook is the object of every EKS cluster, by its names there
 // (https://github.com/aws/amazon-eks-pod-identity-webhook, deploy/mutatingwebhook.yaml).
-// A webhook that fails changes nothing and refuses nothing. The daemon's port is in
-// its URL, where EKS has 127.0.0.1:23443.
-func podIdentityWebhook(url string, ca []byte) []byte {
+// The daemon's port is in its URL, where EKS has 127.0.0.1:23443.
+func podIdentityWebhook(url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+	w := podWebhook("pod-identity-webhook", "iam-for-pods.amazonaws.com", url+mutatePath, ca)
+	again := admissionregistrationv1.IfNeededReinvocationPolicy
+	w.Webhooks[0].ReinvocationPolicy = &again
+	w.Webhooks[0].ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: skipPodIdentity, Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}
+	return w
+}
+
+// fargateWebhook is the object that EKS puts into a cluster with its first Fargate
+// profile: seen on clusters minutes younger than the cluster, as pod-identity-webhook
+// never is (https://notes.kodekloud.com/docs/AWS-EKS/Compute-Scaling/Compute-Demo). By
+// its name it comes before all others. That the webhook in it has the object's name is
+// from memory.
+//
+// AWS deviation: EKS's object has two webhooks, of which no public source names the
+// second.
+func fargateWebhook(url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+	const name = "0500-amazon-eks-fargate-mutation.amazonaws.com"
+	return podWebhook(name, name, url+mutateFargatePath, ca)
+}
+
+// podWebhook is called with every new pod. One that fails changes nothing and refuses
+// nothing.
+func podWebhook(object, name, url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	ignore, match := admissionregistrationv1.Ignore, admissionregistrationv1.Equivalent
-	none, again := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.IfNeededReinvocationPolicy
-	scope := admissionregistrationv1.AllScopes
-	b, _ := json.Marshal(&admissionregistrationv1.MutatingWebhookConfiguration{ // strings and lists: cannot fail
+	none, scope := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
-		ObjectMeta: metav1.ObjectMeta{Name: "pod-identity-webhook"},
+		ObjectMeta: metav1.ObjectMeta{Name: object},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name:         "iam-for-pods.amazonaws.com",
+			Name:         name,
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &scope},
 			}},
-			FailurePolicy: &ignore, MatchPolicy: &match, SideEffects: &none, ReinvocationPolicy: &again,
-			// Pods labelled eks.amazonaws.com/skip-pod-identity-webhook come here too: the
-			// same call matches Fargate profiles, which EKS has another webhook for.
+			FailurePolicy: &ignore, MatchPolicy: &match, SideEffects: &none,
 			ObjectSelector:          &metav1.LabelSelector{},
 			NamespaceSelector:       &metav1.LabelSelector{},
 			TimeoutSeconds:          new(int32(10)),
 			AdmissionReviewVersions: []string{"v1"},
 		}},
-	})
-	return b
+	}
 }
 
+// FargateWebhook is the webhook configuration that makes pods Fargate's, for the
+// clusters that have profiles. A plane's process keeps the address in it up to date.
+func (m *Manager) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return fargateWebhook(m.webhooks.url, m.webhooks.ca.CertPEM)
+}
+
+// A podMutation returns the JSON patch of a new pod, or nil.
+type podMutation func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
+
 // mutate answers a review. It refuses no pod, whatever happens.
-func mutate(ctx context.Context, cfg Config, planeID string, r *admissionv1.AdmissionReview) {
+func mutate(ctx context.Context, log *slog.Logger, fn podMutation, planeID string, r *admissionv1.AdmissionReview) {
 	req := r.Request
 	r.Request, r.Response = nil, &admissionv1.AdmissionResponse{Allowed: true}
 	if req == nil {
 		return
 	}
 	r.Response.UID = req.UID
-	if cfg.MutatePod == nil {
+	if fn == nil {
 		return
 	}
 	var pod corev1.Pod
 	err := json.Unmarshal(req.Object.Raw, &pod)
 	if err == nil {
-		r.Response.Patch, err = cfg.MutatePod(ctx, planeID, req.Namespace, &pod)
+		r.Response.Patch, err = fn(ctx, planeID, req.Namespace, &pod)
 	}
 	if err != nil {
-		cfg.Log.Error("pod identity webhook: a pod stays as it is", "plane", planeID, "namespace", req.Namespace, "err", err)
+		log.Error("a pod stays as it is", "plane", planeID, "namespace", req.Namespace, "err", err)
 		return
 	}
 	if r.Response.Patch != nil {

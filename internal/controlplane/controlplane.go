@@ -44,6 +44,9 @@ type Config struct {
 	// webhook of EKS does. A pod that cannot be judged is let in as it is. nil
 	// changes no pod.
 	MutatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
+	// MutateFargatePod is the same for the webhook of Fargate, see
+	// Manager.FargateWebhook.
+	MutateFargatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
 	// Cloud tells the cloud provider in a plane's process where it is, and the
 	// credentials it is to use, anew each time. An error about the credentials comes
 	// with the rest: the provider's calls then fail with it. nil: there is no cloud.

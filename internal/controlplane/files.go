@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -65,6 +66,14 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 	if err := renewLeaves(leaves(rec, sec, webhooks, dir, listenAddress), false, now); err != nil {
 		return err
 	}
+	identity, err := json.Marshal(podIdentityWebhook(webhookURL, webhooks.CertPEM))
+	if err != nil {
+		return err
+	}
+	fargate, err := json.Marshal(fargateWebhook(webhookURL, webhooks.CertPEM))
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		writeFile(dir.CA(), sec.CA.CertPEM),
 		writeFile(dir.CAKey(), sec.CA.KeyPEM),
@@ -77,7 +86,8 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 		writeFile(dir.Authorization(), fmt.Appendf(nil, authorizationConfig, dir.AuthorizationWebhook())),
 		writeFile(dir.Admission(), fmt.Appendf(nil, admissionConfig, dir.AdmissionWebhook())),
 		writeFile(dir.AdmissionWebhook(), admissionKubeconfig(dir, webhookURL)),
-		writeFile(dir.PodIdentityWebhook(), podIdentityWebhook(webhookURL+mutatePath, webhooks.CertPEM)),
+		writeFile(dir.PodIdentityWebhook(), identity),
+		writeFile(dir.FargateWebhook(), fargate),
 		writeFile(dir.Egress(), fmt.Appendf(nil, egressConfig, egressSocket)),
 	)
 }

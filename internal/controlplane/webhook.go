@@ -21,6 +21,9 @@ const (
 	authorizePath    = "/authorize"
 	mutatePath       = "/mutate"
 	maxReview        = 3 << 20
+	// mutateFargatePath is another, as a pod must be matched with Fargate profiles
+	// though its identity cannot be told.
+	mutateFargatePath = "/mutate-fargate"
 )
 
 // webhooks is the server of the children's token, authorization and admission webhooks. It
@@ -65,7 +68,10 @@ func serveWebhooks(ctx context.Context, cfg Config, known func(id string) bool) 
 		}
 	}))
 	mux.Handle("POST "+mutatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
-		mutate(ctx, cfg, id, r)
+		mutate(ctx, cfg.Log, cfg.MutatePod, id, r)
+	}))
+	mux.Handle("POST "+mutateFargatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
+		mutate(ctx, cfg.Log, cfg.MutateFargatePod, id, r)
 	}))
 	mux.Handle("POST "+launch.CloudPath, reviewHandler(known, func(ctx context.Context, id string, c *Cloud) {
 		*c = cloud(ctx, cfg, id)

@@ -102,7 +102,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 				return err
 			}
 		}
-		if err := ensurePodIdentityWebhook(ctx, cfg, api.loopback); err != nil {
+		if err := ensureWebhooks(ctx, cfg, api.loopback); err != nil {
 			return fmt.Errorf("pod identity webhook: %w", err)
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})

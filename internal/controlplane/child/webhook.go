@@ -14,27 +14,46 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// ensurePodIdentityWebhook puts the pod identity webhook's configuration into the
-// cluster, and its address of this run into one of an earlier run. It is done
-// before anybody is told of the cluster: no pod comes before it.
-func ensurePodIdentityWebhook(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
-	b, err := os.ReadFile(launch.Files(cfg.Dir).PodIdentityWebhook())
-	if err != nil {
-		return err
-	}
-	var want admissionregistrationv1.MutatingWebhookConfiguration
-	if err := json.Unmarshal(b, &want); err != nil {
-		return err
-	}
+// ensureWebhooks puts the pod identity webhook's configuration into the cluster, and
+// the daemon's address of this run into what an earlier run left: that of Fargate is
+// made with the first profile. It is done before anybody is told of the cluster: no
+// pod comes before it.
+func ensureWebhooks(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
 	client, err := kubernetes.NewForConfig(loopback)
 	if err != nil {
 		return err
 	}
-	webhooks := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	_, err = webhooks.Create(ctx, &want, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
+	files := launch.Files(cfg.Dir)
+	if err := updateWebhook(ctx, client, files.FargateWebhook()); !apierrors.IsNotFound(err) && err != nil {
 		return err
 	}
+	identity, err := readWebhook(files.PodIdentityWebhook())
+	if err != nil {
+		return err
+	}
+	_, err = client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, identity, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return updateWebhook(ctx, client, files.PodIdentityWebhook())
+	}
+	return err
+}
+
+func readWebhook(file string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	w := new(admissionregistrationv1.MutatingWebhookConfiguration)
+	return w, json.Unmarshal(b, w)
+}
+
+// updateWebhook brings a configuration up to date that is there.
+func updateWebhook(ctx context.Context, client kubernetes.Interface, file string) error {
+	want, err := readWebhook(file)
+	if err != nil {
+		return err
+	}
+	webhooks := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	have, err := webhooks.Get(ctx, want.Name, metav1.GetOptions{})
 	if err != nil {
 		return err

@@ -124,6 +124,10 @@ func (d Files) AdmissionWebhook() string { return d.file("admission-webhook.kube
 // puts into the cluster before it is ready.
 func (d Files) PodIdentityWebhook() string { return d.file("pod-identity-webhook.json") }
 
+// FargateWebhook is the MutatingWebhookConfiguration, in JSON, that the child brings up
+// to date in clusters that have one.
+func (d Files) FargateWebhook() string { return d.file("fargate-webhook.json") }
+
 // Egress is the API server's EgressSelectorConfiguration.
 func (d Files) Egress() string { return d.file("egress.yaml") }
 

@@ -27,6 +27,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	k8sclock "k8s.io/utils/clock"
@@ -81,6 +82,9 @@ type ControlPlanes interface {
 	// Encrypt has a plane's data encrypted with a key of AWS KMS, for good, and
 	// returns when all are. It may be repeated.
 	Encrypt(ctx context.Context, id, keyARN string) error
+	// FargateWebhook returns the webhook configuration by which the API server of a
+	// cluster asks MutateFargatePod.
+	FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration
 }
 
 // An Identity is an IAM user or role, or an account's root.

@@ -16,6 +16,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,9 @@ type fakePlanes struct {
 	// encrypted are the keys of planes. encrypting is asked before one gets its key.
 	encrypted  map[string]string
 	encrypting func(id string) error
+	// admit is the cluster's webhook for pods that are made for no longer than their
+	// request; nil: no API server calls it.
+	admit func(plane string)
 	// objectsOf are the objects of any kind, by plane.
 	objectsOf map[string]*fakeObjects
 }
@@ -89,14 +93,23 @@ func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, 
 			CAPEM: []byte("-----BEGIN CERTIFICATE-----\n"), Issuer: "https://oidc.eks." + req.Region + ".amazonaws.com/id/" + id,
 		}
 		p.owners[req.Owner] = pl
-		p.byID[id] = p.newClientset()
+		p.byID[id] = p.newClientset(id)
 	}
 	return pl, p.faults.strike()
 }
 
-func (p *fakePlanes) newClientset() *fake.Clientset {
+func (p *fakePlanes) newClientset(id string) *fake.Clientset {
 	cs := fake.NewClientset()
 	cs.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		if c, ok := a.(k8stesting.CreateActionImpl); ok && len(c.CreateOptions.DryRun) > 0 {
+			p.mu.Lock()
+			admit := p.admit
+			p.mu.Unlock()
+			if admit != nil {
+				admit(id)
+			}
+			return true, c.Object, nil
+		}
 		if a.GetSubresource() != "eviction" {
 			return false, nil, nil
 		}
@@ -171,6 +184,16 @@ func (p *fakePlanes) RESTConfig(id string) (*rest.Config, error) {
 		return nil, fmt.Errorf("no plane %s", id)
 	}
 	return &rest.Config{Host: id}, nil
+}
+
+func (p *fakePlanes) setAdmit(fn func(plane string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.admit = fn
+}
+
+func (p *fakePlanes) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "fargate"}}
 }
 
 func (p *fakePlanes) client(c *rest.Config) (kubernetes.Interface, error) {

@@ -1,12 +1,16 @@
 package eks
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // fargateScheduler is the scheduler of a profile's pods.
@@ -22,17 +26,20 @@ const (
 	nodeCriticalPriority = 2000001000
 )
 
-// stampFargate makes a new pod one of Fargate's if a profile matches, in the pod and
-// as operations of a JSON patch; none if it is not for Fargate, or stamped already.
-//
-// AWS deviation: EKS has a webhook of its own for it,
-// 0500-amazon-eks-fargate-mutation.amazonaws.com. Here one call does both, so that
-// clusters without profiles pay nothing.
-func (s *Service) stampFargate(cluster store.Key, namespace string, pod *corev1.Pod) ([]patchOperation, error) {
+// MutateFargatePod returns the JSON patch that makes a new pod one of Fargate's if a
+// profile matches; nil if it is not for Fargate, or its already.
+func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+	key, rec, err := s.clusterByPlane(planeID)
+	if err != nil {
+		return nil, nil // no cluster's yet, or no more
+	}
+	if ses, err := s.sessions.open(key, rec.Plane.ID); err == nil {
+		ses.fargateCalled.Store(true)
+	}
 	if pod.Spec.SchedulerName == fargateScheduler {
 		return nil, nil
 	}
-	choice, err := s.explainFargate(cluster, namespace, pod)
+	choice, err := s.explainFargate(key, namespace, pod)
 	if err != nil || choice.Profile == "" {
 		return nil, err
 	}
@@ -42,12 +49,39 @@ func (s *Service) stampFargate(cluster store.Key, namespace string, pod *corev1.
 		ops = append(ops, setText("/metadata/annotations", &pod.Annotations, annotationCapacity, size.String())...)
 	}
 	// The priority goes with its class: admission computed another one before.
-	pod.Spec.SchedulerName, pod.Spec.PriorityClassName, pod.Spec.Priority = fargateScheduler, nodeCriticalClass, new(int32(nodeCriticalPriority))
-	return append(ops,
+	ops = append(ops,
 		patchOperation{"add", "/spec/schedulerName", fargateScheduler},
 		patchOperation{"add", "/spec/priorityClassName", nodeCriticalClass},
 		patchOperation{"add", "/spec/priority", nodeCriticalPriority},
-	), nil
+	)
+	return encodePatch(ops, nil)
+}
+
+// errWebhookUnnoticed says that the API server does not call Fargate's webhook yet.
+var errWebhookUnnoticed = errors.New("the API server does not call Fargate's webhook yet")
+
+// ensureFargateWebhook puts Fargate's webhook into a cluster and returns once the API
+// server calls it: a profile that is ACTIVE gets all pods that match. A pod that is
+// made for no longer than the request asks the API server for a call.
+func (s *Service) ensureFargateWebhook(ctx context.Context, ses *session) error {
+	_, err := ses.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.cfg.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making Fargate's webhook: %w", err)
+	}
+	if ses.fargateCalled.Load() {
+		return nil
+	}
+	_, err = ses.client.CoreV1().Pods(authNamespace).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "fargate-webhook-"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case ses.fargateCalled.Load(): // whoever else refused the pod
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", errWebhookUnnoticed, err)
+	}
+	return errWebhookUnnoticed
 }
 
 // setText sets an entry of a map of texts, which may be nil.

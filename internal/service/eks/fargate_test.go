@@ -368,7 +368,7 @@ func TestFargateChoice(t *testing.T) {
 				}
 			}
 			plane, _ := w.planes.only()
-			patch, err := w.svc.MutatePod(t.Context(), plane.ID, tc.namespace, pod)
+			patch, err := w.svc.MutateFargatePod(t.Context(), plane.ID, tc.namespace, pod)
 			if err != nil || strings.Contains(string(patch), "fargate-scheduler") != (tc.want != "") {
 				t.Errorf("patch = %s, %v", patch, err)
 			}
@@ -376,18 +376,18 @@ func TestFargateChoice(t *testing.T) {
 	}
 }
 
-func TestMutatePodForFargate(t *testing.T) {
+func TestMutateFargatePod(t *testing.T) {
 	w := fargateWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	plane, _ := w.planes.only()
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}, SchedulerName: "default-scheduler"}}
 	}
-	if patch, err := w.svc.MutatePod(t.Context(), plane.ID, "shop", pod()); patch != nil || err != nil {
+	if patch, err := w.svc.MutateFargatePod(t.Context(), plane.ID, "shop", pod()); patch != nil || err != nil {
 		t.Errorf("without a profile: %s, %v", patch, err)
 	}
 	w.profile(w.profileInput("fp", "shop"))
-	patch, err := w.svc.MutatePod(t.Context(), plane.ID, "shop", pod())
+	patch, err := w.svc.MutateFargatePod(t.Context(), plane.ID, "shop", pod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,9 +408,42 @@ func TestMutatePodForFargate(t *testing.T) {
 	}
 	stamped := pod()
 	stamped.Spec.SchedulerName = "fargate-scheduler"
-	if patch, err := w.svc.MutatePod(t.Context(), plane.ID, "shop", stamped); patch != nil || err != nil {
+	if patch, err := w.svc.MutateFargatePod(t.Context(), plane.ID, "shop", stamped); patch != nil || err != nil {
 		t.Errorf("a second time: %s, %v", patch, err)
 	}
+}
+
+// A profile is ACTIVE when the API server asks which pods are its own.
+func TestAProfileWaitsForItsWebhook(t *testing.T) {
+	w := fargateWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	asked := make(chan string, 1)
+	w.planes.setAdmit(func(plane string) {
+		select {
+		case asked <- plane:
+		default:
+		}
+	})
+	if _, err := w.client.CreateFargateProfile(t.Context(), w.profileInput("fp", "shop")); err != nil {
+		t.Fatal(err)
+	}
+	plane := <-asked
+	<-asked // again: the first time nothing was learnt
+	got, err := w.client.DescribeFargateProfile(t.Context(), &awseks.DescribeFargateProfileInput{ClusterName: aws.String("dev"), FargateProfileName: aws.String("fp")})
+	if err != nil || got.FargateProfile.Status != ekstypes.FargateProfileStatusCreating {
+		t.Fatalf("before the API server calls the webhook: %+v, %v", got, err)
+	}
+	if _, err := w.kubernetes().AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "fargate", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	w.planes.setAdmit(w.admit)
+	w.eventually(func() error {
+		got, err := w.client.DescribeFargateProfile(t.Context(), &awseks.DescribeFargateProfileInput{ClusterName: aws.String("dev"), FargateProfileName: aws.String("fp")})
+		if err == nil && got.FargateProfile.Status != ekstypes.FargateProfileStatusActive {
+			err = fmt.Errorf("plane %s: %s", plane, got.FargateProfile.Status)
+		}
+		return err
+	})
 }
 
 func TestDeletingAProfileDeletesItsPods(t *testing.T) {

@@ -20,6 +20,10 @@ import (
 // fargateDrainStep is how often the pods of a DELETING profile are looked at.
 const fargateDrainStep = 200 * time.Millisecond
 
+// fargateNoticeStep is how often it is asked whether the API server has noticed
+// Fargate's webhook.
+const fargateNoticeStep = 20 * time.Millisecond
+
 // fargatePlaneWait is how long a control plane may take over what a profile's
 // reconciliation asks of it.
 const fargatePlaneWait = 10 * time.Second
@@ -37,7 +41,11 @@ func (s *Service) reconcileFargateProfile(ctx context.Context, key store.Key) (t
 	}
 	switch p.Profile.Status {
 	case ekstypes.FargateProfileStatusCreating:
-		if err := s.letFargateIn(ctx, key, &p, &cluster); err != nil {
+		err := s.letFargateIn(ctx, key, &p, &cluster)
+		if errors.Is(err, errWebhookUnnoticed) && s.clock.Since(p.Since) < s.cfg.Timing.FargateProfileTimeout {
+			return fargateNoticeStep, nil
+		}
+		if err != nil {
 			return s.fargateTrouble(ctx, key, &p, err)
 		}
 		return s.createFargateProfile(ctx, key, &p)
@@ -47,14 +55,18 @@ func (s *Service) reconcileFargateProfile(ctx context.Context, key store.Key) (t
 	return 0, nil
 }
 
-// letFargateIn lets a profile's machines into its cluster, where access entries do not.
+// letFargateIn lets a profile's machines into its cluster, where access entries do not,
+// and has the cluster ask which pods are Fargate's.
 func (s *Service) letFargateIn(ctx context.Context, key store.Key, p *fargateProfileRecord, cluster *clusterRecord) error {
 	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
-	if err != nil || cluster.usesAPI() {
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, fargatePlaneWait)
 	defer cancel()
+	if err := s.ensureFargateWebhook(ctx, ses); err != nil || cluster.usesAPI() {
+		return err
+	}
 	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
 		return withFargateRole(data, arnWithoutPath(p.Role.ARN))
 	})

@@ -52,15 +52,9 @@ type podToken struct {
 	env func(tokenFile string) []corev1.EnvVar
 }
 
-// MutatePod returns the JSON patch of what EKS's webhooks change about a new pod, nil
-// if that is nothing: a matching Fargate profile, and the pod's identity.
-//
-// The identity is what the pod identity webhook of EKS gives it, to the order of the
-// variables. A service account with a Pod Identity association gets that, whatever its
-// annotations say.
-//
-// The two are webhooks of their own on AWS: a pod whose identity cannot be told is
-// one of Fargate's nevertheless.
+// MutatePod returns the JSON patch of what the pod identity webhook of EKS changes about
+// a new pod, to the order of the variables; nil if that is nothing. A service account
+// with a Pod Identity association gets that, whatever its annotations say.
 //
 // AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock,
 // and once more for STS: the web identity provider of the SDK for Go (config v1.33)
@@ -71,19 +65,14 @@ func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod 
 	if err != nil {
 		return nil, nil // no cluster's yet: what runs there is the control plane's own
 	}
-	ops, err := s.stampFargate(key, namespace, pod)
-	if err != nil {
+	ops, err := s.identify(ctx, key, rec.Plane.ID, namespace, pod)
+	return encodePatch(ops, err)
+}
+
+// encodePatch is a JSON patch; nil if it changes nothing.
+func encodePatch(ops []patchOperation, err error) ([]byte, error) {
+	if err != nil || len(ops) == 0 {
 		return nil, err
-	}
-	identity, err := s.identify(ctx, key, rec.Plane.ID, namespace, pod)
-	switch {
-	case err != nil && len(ops) == 0:
-		return nil, err
-	case err != nil:
-		s.log.Warn("a Fargate pod goes without its identity", "cluster", key.String(), "namespace", namespace, "err", err)
-	}
-	if ops = append(ops, identity...); len(ops) == 0 {
-		return nil, nil
 	}
 	return json.Marshal(ops)
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	k8stesting "k8s.io/client-go/testing"
 )
 
 // A mutated pod, as far as the webhook may change it. A container's variables are
@@ -220,22 +218,4 @@ func TestMutatePod(t *testing.T) {
 			t.Errorf("%s, %v", patch, err)
 		}
 	})
-}
-
-// On AWS, Fargate's webhook does not wait for that of pod identity.
-func TestAFargatePodWithoutIdentityIsStamped(t *testing.T) {
-	w := fargateWorld(t)
-	w.cluster("dev", ekstypes.AuthenticationModeApi)
-	w.profile(w.profileInput("fp", "shop"))
-	plane, kube := w.planes.only()
-	kube.PrependReactor("get", "serviceaccounts", func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("no answer")
-	})
-	for namespace, fargate := range map[string]bool{"shop": true, "other": false} {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: "cart", Containers: []corev1.Container{{Name: "c"}}}}
-		patch, err := w.svc.MutatePod(t.Context(), plane.ID, namespace, pod)
-		if stamped := strings.Contains(string(patch), "fargate-scheduler"); stamped != fargate || (err == nil) != fargate {
-			t.Errorf("in %s: %s, %v", namespace, patch, err)
-		}
-	}
 }

@@ -57,6 +57,8 @@ type session struct {
 	auth    func() *authWatch
 	// accounts reads service accounts for the pod identity webhook.
 	accounts accountReads
+	// fargateCalled says that the API server has called Fargate's webhook.
+	fargateCalled atomic.Bool
 }
 
 func (ss *sessions) init(cfg Config) {

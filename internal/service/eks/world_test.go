@@ -16,6 +16,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	k8sclock "k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -95,9 +96,17 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	w.iam.add(w.arn("user/jane"), "AIDAJANE")
 	w.iam.add(w.arn("root"), w.account)
 	w.ec2.launched = w.boot
+	w.planes.admit = w.admit
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w
+}
+
+// admit asks Fargate's webhook, as the API server does.
+func (w *world) admit(plane string) {
+	if _, err := w.svc.MutateFargatePod(w.Context(), plane, "kube-system", &corev1.Pod{}); err != nil {
+		w.Error(err)
+	}
 }
 
 func (w *world) newService(st *store.Store) *eks.Service {
