@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -26,6 +27,8 @@ const recentEnough = 100 * time.Millisecond
 type guestNetwork struct {
 	// network is the network of an account and region as it is now.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
+	// through goes on with a connection that gets to a load balancer. Nil: there are none.
+	through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// patience is how long a program waits for an answer to its first packet.
 	patience time.Duration
 
@@ -117,6 +120,11 @@ func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string,
 			return v, nil
 		}
 		v := s.CheckName(flow, host)
+		if n.through != nil {
+			if v, err = n.through(ctx, in.Account, in.Region, s, v); err != nil {
+				return nil, err
+			}
+		}
 		if v.Reachable || t == now {
 			n.know(s, in.Account, in.Region, to, v)
 			return v, nil
@@ -178,6 +186,10 @@ func refusal(v *reach.Verdict, source netip.Addr, host string, port int) *node.R
 			de = noAnswer(source, host)
 		}
 		out.Err = &net.OpError{Op: "dial", Net: "tcp", Err: de}
+		return out
+	}
+	if x := out.Decision.Code; x == reach.CodeNoTargets || x == reach.CodeTargetHealth {
+		out.Err = io.EOF // the load balancer takes the connection and can but close it
 		return out
 	}
 	out.Err = &net.OpError{

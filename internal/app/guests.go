@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -65,6 +66,12 @@ func (g *guests) dial(ctx context.Context, in node.Instance, host string, port i
 	v, err := g.machines.network.allow(ctx, in, host, port)
 	if err != nil {
 		return nil, err
+	}
+	if r := v.Resolution; r != nil && r.LoadBalancer != "" {
+		return nil, &node.Refusal{Err: io.EOF, Decision: node.Decision{
+			By: node.ByNetwork, Component: r.LoadBalancer,
+			Text: "the connection is made, and nobody answers: no program runs behind the targets of simulated load balancers",
+		}}
 	}
 	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
 		// No simulated machine reaches anything but AWS, and its clusters: names of the

@@ -131,6 +131,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		return nil, err
 	}
 	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, d.timing.GuestDial), faults: d.faults.set}
+	d.machines.network.through = d.through
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
 	}

@@ -14,16 +14,24 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// network is the network of an account and region, with the names of its clusters.
+// network is the network of an account and region, with the names of its clusters and
+// load balancers.
 func (d *daemon) network(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 	s, err := d.ec2.Reach(ctx, account, region)
 	if err != nil {
 		return nil, err
 	}
 	endpoints, err := d.eks.APIEndpoints(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	balancers, err := d.balancers(account, region)
+	if err != nil {
+		return nil, err
+	}
 	broken := d.faults.networkFaults(account, region)
-	if err != nil || len(endpoints) == 0 && len(broken) == 0 {
-		return s, err
+	if len(endpoints)+len(balancers)+len(broken) == 0 {
+		return s, nil
 	}
 	draft := s.Edit()
 	for _, f := range broken {
@@ -31,6 +39,9 @@ func (d *daemon) network(ctx context.Context, account, region string) (*reach.Sn
 	}
 	for _, e := range endpoints {
 		draft.Put(hostName(s, e))
+	}
+	for _, b := range balancers {
+		draft.Put(b)
 	}
 	return draft.Snapshot(), nil
 }
@@ -69,11 +80,17 @@ func (d *daemon) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	var v *reach.Verdict
 	if q.name != "" {
-		answer(w, s.CheckName(q.flow, q.name))
+		v = s.CheckName(q.flow, q.name)
+	} else {
+		v = s.Check(q.flow)
+	}
+	if v, err = d.through(r.Context(), q.account, q.region, s, v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, s.Check(q.flow))
+	answer(w, v)
 }
 
 // A reachQuery is what `drydock why reach` asks.

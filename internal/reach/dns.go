@@ -18,6 +18,8 @@ type Resolution struct {
 	By string `json:"by,omitempty"`
 	// Silent says that no server answered: the client waits until it gives up.
 	Silent bool `json:"silent,omitempty"`
+	// LoadBalancer says whose name it is, if it is a load balancer's.
+	LoadBalancer string `json:"loadBalancer,omitempty"`
 	// Private says that only this VPC gets it.
 	Private     bool         `json:"private,omitempty"`
 	Explanation *Explanation `json:"explanation,omitempty"`
@@ -235,6 +237,13 @@ func (s *Snapshot) public(r Resolution, n string) Resolution {
 			r.Addresses = h.Private
 		}
 		if len(r.Addresses) == 0 {
+			return r.fail(KindName, n, "%s has no address yet", n)
+		}
+		return r
+	}
+	if lb, addresses := s.balancerAddresses(n); lb != nil {
+		r.Addresses, r.By, r.LoadBalancer = addresses, "public DNS, name of "+lb.Name, lb.Name
+		if len(addresses) == 0 {
 			return r.fail(KindName, n, "%s has no address yet", n)
 		}
 		return r

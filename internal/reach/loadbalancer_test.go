@@ -1,6 +1,8 @@
 package reach_test
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -31,5 +33,95 @@ func TestNetworkLoadBalancerWithoutGroups(t *testing.T) {
 		if got := check(tt.kind, tt.groups...); got != tt.want {
 			t.Errorf("%s: reachable %t", name, got)
 		}
+	}
+}
+
+// balanced is the open network with a load balancer to the internet and an internal one.
+func balanced() *reach.Snapshot {
+	second := zone(public(eni("eni-lb2", "vpc-1", "subnet-pub", "10.0.0.61", ""), "54.0.0.61"), "us-east-1b")
+	inner := eni("eni-inner", "vpc-1", "subnet-priv", "10.0.1.60", "", "sg-web")
+	outer := public(eni("eni-lb1", "vpc-1", "subnet-pub", "10.0.0.60", ""), "54.0.0.60")
+	for _, e := range []*reach.Interface{outer, second} {
+		e.Type = reach.TypeNetworkLoadBalancer
+	}
+	return edit(open(), outer, second, inner,
+		&reach.LoadBalancer{DNSName: "web-1.elb.us-east-1.amazonaws.com", Name: "arn:web", Interfaces: []string{"eni-lb2", "eni-lb1"}},
+		&reach.LoadBalancer{DNSName: "internal-app-1.us-east-1.elb.amazonaws.com", Name: "app", Internal: true, Interfaces: []string{"eni-inner"}},
+		&reach.LoadBalancer{DNSName: "new-1.elb.us-east-1.amazonaws.com", Name: "arn:new"})
+}
+
+// A load balancer's name resolves to the same addresses for everybody.
+func TestLoadBalancerNames(t *testing.T) {
+	s := balanced()
+	for query, want := range map[string]string{
+		"web-1.elb.us-east-1.amazonaws.com":                    "[54.0.0.60 54.0.0.61] arn:web",
+		"WEB-1.elb.us-east-1.amazonaws.com.":                   "[54.0.0.60 54.0.0.61] arn:web",
+		"dualstack.web-1.elb.us-east-1.amazonaws.com":          "[54.0.0.60 54.0.0.61] arn:web",
+		"us-east-1b.web-1.elb.us-east-1.amazonaws.com":         "[54.0.0.61] arn:web",
+		"us-east-1c.web-1.elb.us-east-1.amazonaws.com":         "[] arn:web",
+		"internal-app-1.us-east-1.elb.amazonaws.com":           "[10.0.1.60] app",
+		"dualstack.internal-app-1.us-east-1.elb.amazonaws.com": "[10.0.1.60] app",
+		"new-1.elb.us-east-1.amazonaws.com":                    "[] arn:new",
+	} {
+		for _, from := range []reach.Endpoint{laptop, reach.At("i-app")} {
+			r := s.Resolve(from, query)
+			if got := fmt.Sprint(r.Addresses, " ", r.LoadBalancer); got != want || (r.Explanation != nil) != (len(r.Addresses) == 0) {
+				t.Errorf("%s from %v: %s (%+v), want %s", query, from, got, r.Explanation, want)
+			}
+		}
+	}
+	if lb := s.LoadBalancerOf("eni-lb2"); lb == nil || lb.Name != "arn:web" {
+		t.Errorf("eni-lb2 is of %+v", lb)
+	}
+	if lb := s.LoadBalancerOf("eni-nat"); lb != nil {
+		t.Errorf("eni-nat is of %+v", lb)
+	}
+}
+
+// The filters of a target that sees the client's address must let that one in as well.
+func TestCheckTarget(t *testing.T) {
+	s := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
+		g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24")))
+	})
+	forEverybody := with(t, s, "sg-app", func(g *reach.SecurityGroup) { g.Rules = append(g.Rules, tcp("sgr-all", 30080, anyone)) })
+	f := flow(reach.At("eni-lb1"), reach.At("i-app"), 30080)
+	for _, tt := range []struct {
+		name   string
+		net    *reach.Snapshot
+		client netip.Addr
+		want   string // the code
+	}{
+		{"its own address", s, netip.Addr{}, ""},
+		{"the client's", s, ip("203.0.113.10"), reach.CodeGroupMismatch},
+		{"the client's, who is let in", forEverybody, ip("203.0.113.10"), ""},
+		{"a client in the range", s, ip("10.0.0.10"), ""},
+		{"neither", balanced(), ip("203.0.113.10"), reach.CodeGroupMismatch},
+	} {
+		v := tt.net.CheckTarget(f, tt.client)
+		got := ""
+		if len(v.Explanations) > 0 {
+			got = v.Explanations[0].Code
+		}
+		if got != tt.want || v.Reachable != (tt.want == "") || len(v.Explanations) > 1 {
+			t.Errorf("%s: %+v, want %q", tt.name, v.Explanations, tt.want)
+		}
+	}
+}
+
+// A verdict goes on behind a load balancer, there and back.
+func TestThroughALoadBalancer(t *testing.T) {
+	s := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) { g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24"))) })
+	first := s.CheckName(flow(laptop, reach.Endpoint{}, 80), "web-1.elb.us-east-1.amazonaws.com")
+	hop := reach.BalancerHop(s.LoadBalancerOf("eni-lb1"), "listener TCP:80")
+	next := s.CheckTarget(flow(reach.At("eni-lb1"), reach.At("i-app"), 30080), netip.Addr{})
+	v := first.Through(hop, next)
+	if !v.Reachable || len(v.Forward) != len(first.Forward)+1+len(next.Forward) || len(v.Return) != len(first.Return)+len(next.Return) {
+		t.Errorf("%s", v.Text())
+	}
+	if v := first.Through(hop.Refuse(reach.CodeListeners, "no"), nil); v.Reachable || v.Explanations[0].Component != "arn:web" || len(v.Return) > 0 {
+		t.Errorf("%+v", v)
+	}
+	if !first.Reachable || hop.Explanation != nil {
+		t.Error("the verdict that was gone on with has changed")
 	}
 }

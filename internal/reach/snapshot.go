@@ -41,7 +41,7 @@ type topology struct {
 	vpcs      map[string]*vpcView
 	tables    map[string]*RouteTable // by subnet
 	acls      map[string]*ACL        // by subnet
-	owners    map[string]string      // of the interfaces of NAT gateways and endpoints
+	owners    map[string]string      // of the interfaces of NAT gateways, endpoints and load balancers
 	hostNames []*HostName
 	endpoints []*VPCEndpoint
 	faults    []*Fault
@@ -317,6 +317,10 @@ func (s *Snapshot) shape() *topology {
 			t.faults = append(t.faults, r)
 		case *HostName:
 			t.hostNames = append(t.hostNames, r)
+		case *LoadBalancer:
+			for _, e := range r.Interfaces {
+				t.owners[e] = r.DNSName
+			}
 		case *NATGateway:
 			t.owners[r.Interface] = r.ID
 		case *VPCEndpoint:

@@ -11,7 +11,7 @@ var kindWords = map[string]string{
 	KindACL: "network ACL", KindRouteTable: "route table", KindInternetGateway: "internet gateway",
 	KindEgressOnly: "egress-only gateway", KindNATGateway: "NAT gateway", KindPeering: "peering connection",
 	KindVPCEndpoint: "VPC endpoint", KindConnectEndpoint: "Connect endpoint", KindPrefixList: "prefix list",
-	KindSubnet: "subnet", KindVPC: "VPC", KindInternet: "internet", KindLocalService: "local service", KindName: "name", KindFault: "fault",
+	KindSubnet: "subnet", KindVPC: "VPC", KindInternet: "internet", KindLocalService: "local service", KindName: "name", KindFault: "fault", KindLoadBalancer: "load balancer",
 }
 
 // Text draws the verdict: the name, every hop of both ways with ✔ or ✘, what is

@@ -48,6 +48,7 @@ const (
 	KindLocalService    = "local-service" // metadata, DNS, time: answered by the host
 	KindName            = "name"
 	KindFault           = "fault" // what is broken on purpose
+	KindLoadBalancer    = "load-balancer"
 )
 
 // Directions of filters.
@@ -155,7 +156,12 @@ const (
 	CodeUnsupported           = "UNSUPPORTED_COMPONENT"
 	CodeNoPath                = "NO_PATH"
 	// CodeName is Drydock's own: Reachability Analyzer knows no names.
-	CodeName = "NAME_NOT_RESOLVED"
+	CodeName             = "NAME_NOT_RESOLVED"
+	CodeClassicListeners = "ELB_LISTENERS_MISMATCH"
+	CodeListeners        = "ELBV2_LISTENERS_MISMATCH"
+	CodeNoTargets        = "ELBV2_LISTENER_HAS_NO_TG"
+	// CodeTargetHealth is Drydock's own: Reachability Analyzer does not ask who is healthy.
+	CodeTargetHealth = "TARGET_UNHEALTHY"
 	// CodeFault is Drydock's own, too: something is broken on purpose.
 	CodeFault = "FAULT"
 )

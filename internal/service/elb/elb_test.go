@@ -34,6 +34,8 @@ type world struct {
 	testing.TB
 	*awselb.Client
 	ec2     *awsec2.Client
+	svc     *elb.Service
+	account string
 	vpc     string
 	subnets []string // default ones, by zone
 	zones   []string
@@ -67,9 +69,11 @@ func newWorld(t testing.TB) *world {
 				return w.finding
 			},
 		})
+		w.svc = svc
 		return []awsapi.Service{svc.AWS(), network.AWS()}
 	}})
-	cfg := server.AWSConfig(server.Account(t))
+	w.account = server.Account(t)
+	cfg := server.AWSConfig(w.account)
 	w.Client, w.ec2 = awselb.NewFromConfig(cfg), awsec2.NewFromConfig(cfg)
 	found := must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
 	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })

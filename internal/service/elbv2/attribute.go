@@ -282,6 +282,16 @@ func (s *Service) ModifyTargetGroupAttributes(ctx context.Context, in *awselbv2.
 	return &awselbv2.ModifyTargetGroupAttributesOutput{Attributes: r.sdkAttributes()}, nil
 }
 
+// attribute is the value of one of the group's attributes.
+func (r *targetGroupRecord) attribute(key string) string {
+	for _, v := range values(r.attributes(), r.Attributes) {
+		if v.key == key {
+			return v.value
+		}
+	}
+	return ""
+}
+
 func (r *listenerRecord) attributes() []attribute {
 	switch r.Listener.Protocol {
 	case elbv2types.ProtocolEnumTcp:

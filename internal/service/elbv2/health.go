@@ -99,31 +99,54 @@ func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetH
 	if len(c.balancers) == 0 {
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target group is not configured to receive traffic from the load balancer"), nil
 	}
-	p := Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
-	zone := t.Zone
+	if c.group.Group.TargetType == elbv2types.TargetTypeEnumAlb { // a load balancer behind a load balancer
+		return c.behind(&t)
+	}
+	p, zone, unused, err := c.aim(ctx, t)
+	if err != nil || unused != nil {
+		return unused, err
+	}
+	return c.probe(ctx, p, zone), nil
+}
+
+// aim is the health check of a target, but for the interface that it comes from, and the
+// zone that the target is in. A target that is not checked has its health with it.
+func (c *check) aim(ctx context.Context, t targetRecord) (p Probe, zone string, unused *elbv2types.TargetHealth, err error) {
+	p = Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
 	switch c.group.Group.TargetType {
 	case elbv2types.TargetTypeEnumInstance:
 		i, ok, err := c.s.instance(ctx, c.sc, t.ID)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+			return p, "", nil, err
+		case !ok || i.State.Name == ec2types.InstanceStateNameTerminated:
+			unused = health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the terminated state")
+		case i.State.Name != ec2types.InstanceStateNameRunning && i.State.Name != ec2types.InstanceStateNamePending:
+			unused = health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the stopped state")
 		}
-		if !ok || i.State.Name == ec2types.InstanceStateNameTerminated {
-			return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the terminated state"), nil
+		p.Instance = t.ID
+		if i.Placement != nil {
+			zone = text(i.Placement.AvailabilityZone)
 		}
-		if i.State.Name != ec2types.InstanceStateNameRunning && i.State.Name != ec2types.InstanceStateNamePending {
-			return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the stopped state"), nil
-		}
-		p.Instance, zone = t.ID, text(i.Placement.AvailabilityZone)
+		return p, zone, unused, nil
 	case elbv2types.TargetTypeEnumIp:
-		ip, err := netip.ParseAddr(t.ID)
-		if err != nil {
-			return nil, err
-		}
-		p.Address = ip
-	default: // a load balancer behind a load balancer
-		return c.behind(&t)
+		p.Address, err = netip.ParseAddr(t.ID)
 	}
-	return c.probe(ctx, p, zone), nil
+	return p, t.Zone, nil, err
+}
+
+// near is the interface of a load balancer from which a target is asked; empty: none is.
+// Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
+func (r *loadBalancerRecord) near(p *Probe, zone string) string {
+	eni := r.Interfaces[zone]
+	if p.Instance != "" {
+		return eni
+	}
+	for _, az := range r.LB.AvailabilityZones {
+		eni = cmp.Or(eni, r.Interfaces[*az.ZoneName])
+	}
+	return eni
 }
 
 // behind is the health of an Application Load Balancer as a target: it answers once
@@ -158,16 +181,9 @@ func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.Tar
 			initial, outside = true, false
 			continue
 		}
-		eni := lb.Interfaces[zone]
+		eni := lb.near(&p, zone)
 		if eni == "" {
-			// Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
-			// https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
-			if p.Instance != "" {
-				continue
-			}
-			for _, az := range lb.LB.AvailabilityZones {
-				eni = cmp.Or(eni, lb.Interfaces[*az.ZoneName])
-			}
+			continue
 		}
 		outside = false
 		p.Interface = eni

@@ -34,6 +34,7 @@ type world struct {
 	*awselbv2.Client
 	ec2     *awsec2.Client
 	server  *testkit.Server
+	svc     *elbv2.Service
 	account string
 	vpc     string
 	subnets []string // default ones, by zone
@@ -82,6 +83,7 @@ func newWorld(t testing.TB) *world {
 				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
 			},
 		})
+		w.svc = svc
 		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS()}
 	}})
 	w.account = w.server.Account(t)

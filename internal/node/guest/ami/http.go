@@ -246,6 +246,9 @@ func curlError(err error, u *url.URL) (int, string) {
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return 28, fmt.Sprintf("Failed to connect to %s port %s: Connection timed out", u.Hostname(), port)
 	}
+	if errors.Is(err, io.EOF) {
+		return 52, "Empty reply from server"
+	}
 	return 7, fmt.Sprintf("Failed to connect to %s port %s: %s", u.Hostname(), port, "Connection refused")
 }
 

@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+)
+
+// balancers are the load balancers of an account and region as the network sees them.
+func (d *daemon) balancers(account, region string) ([]*reach.LoadBalancer, error) {
+	classic, err := d.elb.Endpoints(account, region)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.elbv2.Endpoints(account, region)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range classic {
+		all = append(all, elbv2.Endpoint(e))
+	}
+	out := make([]*reach.LoadBalancer, 0, len(all))
+	for _, e := range all {
+		out = append(out, &reach.LoadBalancer{DNSName: strings.ToLower(e.DNSName), Name: e.Name, Internal: e.Internal, Interfaces: e.Interfaces})
+	}
+	return out, nil
+}
+
+// A balancing is what a load balancer does with a connection to one of its ports.
+type balancing struct {
+	listener string // what there is to say of it; empty: there is none
+	// answer is what the load balancer answers by itself.
+	answer  string
+	targets []balancedTarget
+	// The codes and commands for what there is none of.
+	noListener, noTargets       string
+	addListener, registerTarget string
+}
+
+type balancedTarget struct {
+	what      string // i-… or an address
+	to        reach.Endpoint
+	from      string // the interface of the load balancer
+	port      uint16
+	checked   uint16 // the port of the health checks
+	healthy   bool
+	why       string // it is not
+	keepsAddr bool   // the target sees the client's address
+}
+
+// balance asks the service that has a load balancer.
+func (d *daemon) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
+	if !strings.HasPrefix(lb.Name, "arn:") {
+		w, err := d.elb.Serve(ctx, account, region, lb.Name, port)
+		b := balancing{
+			listener: w.Listener, noListener: reach.CodeClassicListeners, noTargets: reach.CodeTargetHealth,
+			addListener:    fmt.Sprintf("aws elb create-load-balancer-listeners --load-balancer-name %s --listeners Protocol=TCP,LoadBalancerPort=%d,InstanceProtocol=TCP,InstancePort=…", lb.Name, port),
+			registerTarget: "aws elb register-instances-with-load-balancer --load-balancer-name " + lb.Name + " --instances i-…",
+		}
+		for _, t := range w.Targets {
+			b.targets = append(b.targets, balancedTarget{
+				what: t.Instance, to: reach.At(t.Instance), from: t.Interface, port: t.Port, checked: t.CheckPort, healthy: t.Healthy, why: t.Why,
+			})
+		}
+		return b, err
+	}
+	w, err := d.elbv2.Serve(ctx, account, region, lb.Name, port)
+	b := balancing{
+		listener: w.Listener, answer: w.Answer, noListener: reach.CodeListeners, noTargets: reach.CodeNoTargets,
+		addListener:    fmt.Sprintf("aws elbv2 create-listener --load-balancer-arn %s --protocol TCP --port %d --default-actions Type=forward,TargetGroupArn=…", lb.Name, port),
+		registerTarget: "aws elbv2 register-targets --target-group-arn " + w.Group + " --targets Id=i-…",
+	}
+	if w.Application {
+		b.addListener = strings.Replace(b.addListener, "TCP", "HTTP", 1)
+	}
+	for _, t := range w.Targets {
+		bt := balancedTarget{
+			what: t.ID, to: reach.At(t.Probe.Instance), from: t.Probe.Interface, port: t.Port, checked: t.Probe.Port,
+			healthy: t.Healthy, why: t.Why, keepsAddr: t.KeepsAddress,
+		}
+		if t.Probe.Instance == "" {
+			bt.to = reach.Addr(t.Probe.Address)
+		}
+		b.targets = append(b.targets, bt)
+	}
+	return b, err
+}
+
+// through goes on with a connection that gets to a load balancer's interface: to its
+// listener, and to a target that is healthy. Other connections stay as they are.
+func (d *daemon) through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
+	if !v.Reachable || v.Flow.Protocol != reach.TCP {
+		return v, nil
+	}
+	i := slices.IndexFunc(v.Forward, func(h reach.Hop) bool { return h.Kind == reach.KindInterface && s.LoadBalancerOf(h.ID) != nil })
+	if i < 0 {
+		return v, nil
+	}
+	lb := s.LoadBalancerOf(v.Forward[i].ID)
+	if v.Flow.From.ID == v.Forward[i].ID { // the load balancer's own
+		return v, nil
+	}
+	b, err := d.balance(ctx, account, region, lb, v.Flow.Port)
+	if err != nil {
+		return nil, fmt.Errorf("load balancer %s: %w", lb.Name, err)
+	}
+	return b.through(s, lb, v), nil
+}
+
+func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.Verdict) *reach.Verdict {
+	hop := reach.BalancerHop(lb, b.listener)
+	refuse := func(code, fix, format string, args ...any) *reach.Verdict {
+		out := v.Through(hop.Refuse(code, format, args...), nil)
+		if fix != "" {
+			out.Fixes = append(out.Fixes, fix)
+		}
+		return out
+	}
+	switch {
+	case b.listener == "":
+		return refuse(b.noListener, b.addListener, "%s has no listener at port %d", lb.Name, v.Flow.Port)
+	case b.answer != "":
+		hop.Note += ", " + b.answer
+		return v.Through(hop, nil)
+	case len(b.targets) == 0:
+		return refuse(b.noTargets, b.registerTarget, "%s has no targets", b.listener)
+	}
+	// The first that is healthy, in the same order for the same question.
+	t := &b.targets[0]
+	if i := slices.IndexFunc(b.targets, func(t balancedTarget) bool { return t.healthy }); i >= 0 {
+		t = &b.targets[i]
+	}
+	if t.to == (reach.Endpoint{}) || t.from == "" {
+		if t.healthy { // a load balancer behind a load balancer: it answers for itself
+			hop.Note += ", on to " + t.what
+			return v.Through(hop, nil)
+		}
+		return refuse(reach.CodeTargetHealth, "", "no target of %s is healthy: %s: %s", b.listener, t.what, t.why)
+	}
+	if !t.healthy {
+		// What keeps the health checks out keeps the rest out.
+		if c := s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.checked}, netip.Addr{}); !c.Reachable {
+			hop.Note += ", no target of which is healthy: " + t.what + ": " + t.why
+			return v.Through(hop, c)
+		}
+		return refuse(reach.CodeTargetHealth, "", "no target of %s is healthy: %s port %d: %s", b.listener, t.what, t.checked, t.why)
+	}
+	var client netip.Addr
+	if t.keepsAddr {
+		client = v.Source
+		for _, h := range v.Forward { // a public one, behind a gateway
+			if h.Out != nil {
+				client = h.Out.Source
+			}
+		}
+	}
+	hop.Note += ", on to " + t.what + ", which is healthy"
+	return v.Through(hop, s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.port}, client))
+}

@@ -1,0 +1,125 @@
+package reach
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A LoadBalancer of Elastic Load Balancing answers at its network interfaces. What it
+// does with what they take is not the network's to decide: see Snapshot.CheckTarget.
+type LoadBalancer struct {
+	// DNSName is in lower case, and its ID.
+	DNSName string
+	// Name says in messages which it is: the ARN, or the name of a Classic Load Balancer.
+	Name string
+	// Internal ones have no public addresses.
+	Internal   bool
+	Interfaces []string
+}
+
+// ResourceID returns the DNS name.
+func (r *LoadBalancer) ResourceID() string { return r.DNSName }
+
+// LoadBalancerOf returns the load balancer that a network interface belongs to, if any.
+func (s *Snapshot) LoadBalancerOf(eni string) *LoadBalancer {
+	lb, _ := get[*LoadBalancer](s, s.topology.owners[eni])
+	return lb
+}
+
+// balancerAddresses are those that the name of a load balancer resolves to, for
+// everybody: private ones if it is internal. A label before the name is dualstack, or
+// one of its zones.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html#dns-name
+func (s *Snapshot) balancerAddresses(n string) (lb *LoadBalancer, out []netip.Addr) {
+	zone := ""
+	lb, ok := get[*LoadBalancer](s, n)
+	if !ok {
+		label, rest, _ := strings.Cut(n, ".")
+		if lb, ok = get[*LoadBalancer](s, rest); !ok {
+			return nil, nil
+		}
+		if label != "dualstack" {
+			zone = label
+		}
+	}
+	for _, id := range lb.Interfaces {
+		e, ok := get[*Interface](s, id)
+		if !ok || zone != "" && e.Zone != zone {
+			continue
+		}
+		a, ok := e.primary(false)
+		switch {
+		case !ok:
+		case lb.Internal:
+			out = append(out, a.Private)
+		case a.Public.IsValid():
+			out = append(out, a.Public)
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return lb, out
+}
+
+// CheckTarget decides the flow from a load balancer's interface to a target of it. Where
+// the target is to see the client's address, its filters are held against that one too;
+// replies to it go back the way that they came.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/edit-target-group-attributes.html#client-ip-preservation
+func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
+	v := s.Check(f)
+	if !v.Reachable || !client.IsValid() || client.Is4() != v.Destination.Is4() {
+		return v
+	}
+	f.From.Address = client
+	seen := s.Check(f)
+	decides := func(x *Explanation) bool { return !x.Return && x.Code != CodeSourceDestCheck }
+	v.Flow, v.Source, v.Forward = f, client, seen.Forward
+	for i := range v.Forward {
+		if h := &v.Forward[i]; h.Explanation != nil && !decides(h.Explanation) {
+			h.OK, h.Explanation, h.Note = true, nil, "keeps the client's address"
+		}
+	}
+	for i := range seen.Explanations {
+		if x := &seen.Explanations[i]; decides(x) {
+			v.Explanations = append(v.Explanations, *x)
+		}
+	}
+	if v.Reachable = len(v.Explanations) == 0; !v.Reachable {
+		v.Return, v.Fixes = nil, s.fixes(v)
+	}
+	return v
+}
+
+// Through is the verdict of a connection that v brings to a load balancer: what the load
+// balancer does with it is hop and, unless that is the end, next says whether it gets to
+// a target.
+func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
+	out := *v
+	out.Forward = append(slices.Clone(v.Forward), hop)
+	if hop.Explanation != nil {
+		out.Explanations = append(slices.Clone(v.Explanations), *hop.Explanation)
+	}
+	if next != nil {
+		out.Forward = append(out.Forward, next.Forward...)
+		out.Return = append(slices.Clone(next.Return), v.Return...)
+		out.Explanations = append(slices.Clone(out.Explanations), next.Explanations...)
+		out.Fixes = slices.Concat(v.Fixes, next.Fixes)
+	}
+	if out.Reachable = len(out.Explanations) == 0; !out.Reachable {
+		out.Return = nil // nobody replies
+	}
+	return &out
+}
+
+// BalancerHop is a load balancer on the way, with what it does.
+func BalancerHop(lb *LoadBalancer, note string) Hop {
+	return Hop{Kind: KindLoadBalancer, ID: lb.Name, OK: true, Note: note}
+}
+
+// Refuse makes the hop one that is in the way.
+func (h Hop) Refuse(code, format string, args ...any) Hop {
+	h.OK = false
+	h.Explanation = &Explanation{Code: code, Kind: h.Kind, Component: h.ID, Text: fmt.Sprintf(format, args...)}
+	return h
+}

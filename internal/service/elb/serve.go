@@ -1,0 +1,86 @@
+package elb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// An Endpoint is where a load balancer is found.
+type Endpoint struct {
+	Name, DNSName string
+	Internal      bool
+	Interfaces    []string
+}
+
+// Endpoints returns where the load balancers of an account and region are found.
+func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
+	all, err := loadBalancers.List(s.store, scope{account, region}.all())
+	out := make([]Endpoint, 0, len(all))
+	for i := range all {
+		r := &all[i].Value
+		e := Endpoint{Name: r.Name, DNSName: r.DNSName, Internal: r.Internal}
+		for _, z := range r.Zones {
+			if id := r.Interfaces[z]; id != "" {
+				e.Interfaces = append(e.Interfaces, id)
+			}
+		}
+		out = append(out, e)
+	}
+	return out, err
+}
+
+// A Way is what a load balancer does with connections to one of its ports.
+type Way struct {
+	// Listener says in words which listener takes them; empty: none.
+	Listener string
+	Targets  []WayTarget
+}
+
+// A WayTarget is an instance with its health.
+type WayTarget struct {
+	Instance  string
+	Interface string // of the load balancer, in the instance's zone; empty if it has none there
+	Port      uint16
+	CheckPort uint16
+	Healthy   bool
+	Why       string // it is not
+}
+
+// Serve tells what a load balancer does with connections to a port.
+func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
+	sc := scope{account, region}
+	r, err := loadBalancer(s.store, sc, &name)
+	if err != nil {
+		return Way{}, err
+	}
+	t, err := parseTarget(text(r.HealthCheck.Target))
+	if err != nil {
+		return Way{}, err
+	}
+	var w Way
+	for _, l := range r.Listeners {
+		if l.Listener.LoadBalancerPort != int32(port) {
+			continue
+		}
+		to := uint16(aws.ToInt32(l.Listener.InstancePort)) //nolint:gosec // a port
+		w.Listener = fmt.Sprintf("listener %s:%d, to instance port %d", text(l.Listener.Protocol), port, to)
+		for _, id := range r.Instances {
+			h, err := s.health(ctx, sc, &r, id)
+			if err != nil {
+				return Way{}, err
+			}
+			i, _, err := s.instance(ctx, sc, id)
+			if err != nil {
+				return Way{}, err
+			}
+			wt := WayTarget{Instance: id, Port: to, CheckPort: t.port, Healthy: *h.State == inService, Why: *h.Description}
+			if i.Placement != nil {
+				wt.Interface = r.Interfaces[text(i.Placement.AvailabilityZone)]
+			}
+			w.Targets = append(w.Targets, wt)
+		}
+	}
+	return w, nil
+}

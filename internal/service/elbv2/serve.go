@@ -1,0 +1,144 @@
+package elbv2
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An Endpoint is where a load balancer is found.
+type Endpoint struct {
+	Name       string // its ARN
+	DNSName    string
+	Internal   bool
+	Interfaces []string
+}
+
+// Endpoints returns where the load balancers of an account and region are found.
+func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
+	all, err := loadBalancers.List(s.store, scope{account, region}.all())
+	out := make([]Endpoint, 0, len(all))
+	for i := range all {
+		r := &all[i].Value
+		e := Endpoint{Name: r.arn(), DNSName: *r.LB.DNSName, Internal: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal}
+		for _, z := range r.LB.AvailabilityZones {
+			if id := r.Interfaces[*z.ZoneName]; id != "" {
+				e.Interfaces = append(e.Interfaces, id)
+			}
+		}
+		out = append(out, e)
+	}
+	return out, err
+}
+
+// A Way is what a load balancer does with TCP connections to one of its ports.
+type Way struct {
+	// Listener says in words which listener takes them; empty: none.
+	Listener    string
+	Application bool
+	// Answer says what the load balancer answers by itself.
+	Answer string
+	// Group is a target group that they are forwarded to.
+	Group   string
+	Targets []WayTarget
+}
+
+// A WayTarget is a target with its health.
+type WayTarget struct {
+	ID string
+	// Probe is its health check; without a destination it is another load balancer.
+	Probe   Probe
+	Port    uint16
+	Healthy bool
+	Why     string // it is not
+	// KeepsAddress says that the target sees the client's address.
+	KeepsAddress bool
+}
+
+// Serve tells what a load balancer does with TCP connections to a port, as far as its
+// listener's default action says: the rules of listeners look at requests.
+func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
+	sc := scope{account, region}
+	lb, err := loadBalancer(s.store, sc, &name)
+	if err != nil {
+		return Way{}, err
+	}
+	all, err := listeners.List(s.store, sc.below(lb.id()))
+	if err != nil {
+		return Way{}, err
+	}
+	w := Way{Application: lb.application()}
+	for i := range all {
+		l := &all[i].Value.Listener
+		if *l.Port != int32(port) || l.Protocol == elbv2types.ProtocolEnumUdp {
+			continue
+		}
+		w.Listener = fmt.Sprintf("listener %s:%d", l.Protocol, port)
+		if err := s.follow(ctx, sc, &w, &lb, all[i].Key, l); err != nil {
+			return Way{}, err
+		}
+	}
+	return w, nil
+}
+
+// follow follows the default action of a listener.
+func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener) error {
+	if below, err := rules.List(s.store, sc.below(key.ID)); err != nil {
+		return err
+	} else if len(below) > 0 {
+		w.Listener += fmt.Sprintf(" (its default action: %d rules may send requests elsewhere)", len(below))
+	}
+	switch last := l.DefaultActions[len(l.DefaultActions)-1]; last.Type {
+	case elbv2types.ActionTypeEnumFixedResponse:
+		w.Answer = "which answers " + text(last.FixedResponseConfig.StatusCode)
+	case elbv2types.ActionTypeEnumRedirect:
+		w.Answer = "which redirects (" + strings.TrimPrefix(string(last.RedirectConfig.StatusCode), "HTTP_") + ")"
+	}
+	var names []string
+	for _, a := range forwardedTo(l.DefaultActions) {
+		g, err := targetGroup(s.store, sc, &a)
+		if err != nil {
+			return err
+		}
+		names = append(names, g.name())
+		w.Group = cmp.Or(w.Group, a)
+		set, err := targetSets.Get(s.store, sc.key(g.name()))
+		if err != nil {
+			return err
+		}
+		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}}
+		for _, t := range set.Targets {
+			got, err := c.way(ctx, lb, t)
+			if err != nil {
+				return err
+			}
+			w.Targets = append(w.Targets, got)
+		}
+	}
+	if len(names) > 0 {
+		w.Listener += ", target group " + strings.Join(names, ", ")
+	}
+	return nil
+}
+
+func (c *check) way(ctx context.Context, lb *loadBalancerRecord, t targetRecord) (WayTarget, error) {
+	out := WayTarget{ID: t.ID, Port: uint16(t.Port), KeepsAddress: lb.network() && c.group.attribute("preserve_client_ip.enabled") == "true"} //nolint:gosec // a port
+	h, err := c.target(ctx, t)
+	if err != nil {
+		return out, err
+	}
+	if out.Healthy = h.State == elbv2types.TargetHealthStateEnumHealthy; !out.Healthy {
+		out.Why = fmt.Sprintf("%s (%s)", text(h.Description), cmp.Or(string(h.Reason), string(h.State)))
+	}
+	p, zone, _, err := c.aim(ctx, t)
+	if err == nil {
+		p.Interface = lb.near(&p, zone)
+		out.Probe = p
+	}
+	return out, err
+}
