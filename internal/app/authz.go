@@ -22,6 +22,7 @@ func (d *daemon) newAuthorizer() *authz.Authorizer {
 			"eks":                  d.eks.Authz(),
 			"eks-auth":             d.eks.Authz(),
 			"iam":                  d.iam.Authz(),
+			"kms":                  d.kms.Authz(),
 			"ssm":                  d.ssm.Authz(),
 		},
 		EndpointPolicy: d.ec2.EndpointPolicy,

@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -36,11 +37,12 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	st := testkit.NewServer(t, testkit.Config{}).Store
 	d := constantServices()
 	d.scaling, d.ec2, d.iam = autoscaling.New(autoscaling.Config{Store: st}), ec2.New(ec2.Config{Store: st}), iam.New(iam.Config{Store: st})
+	d.kms = kms.New(kms.Config{Store: st})
 	d.elb, d.elbv2 = elb.New(elb.Config{Store: st}), elbv2.New(elbv2.Config{Store: st})
 	a := authz.New(authz.Config{
 		Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false },
 		Resolvers: map[string]authz.Resolver{
-			"autoscaling": d.scaling.Authz(), "ec2": d.ec2.Authz(), "iam": d.iam.Authz(), "elasticloadbalancing": loadBalancingAuthz{d.elb.Authz(), d.elbv2.Authz()},
+			"autoscaling": d.scaling.Authz(), "ec2": d.ec2.Authz(), "iam": d.iam.Authz(), "kms": d.kms.Authz(), "elasticloadbalancing": loadBalancingAuthz{d.elb.Authz(), d.elbv2.Authz()},
 		},
 	})
 	makes := regexp.MustCompile(`:(Create|Allocate|Run)`)

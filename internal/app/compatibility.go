@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -102,7 +103,7 @@ A statement that asks for one is undecided: it allows nothing and, if it is a De
 // constantServices are services that know their operations and nothing else.
 func constantServices() *daemon {
 	return &daemon{
-		eks: new(eks.Service), eksAuth: new(eksauth.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), ssm: new(ssm.Service),
+		eks: new(eks.Service), eksAuth: new(eksauth.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), kms: new(kms.Service), ssm: new(ssm.Service),
 		pricing: new(pricing.Service), quotas: new(servicequotas.Service), trail: new(cloudtrail.Service), stacks: new(cloudformation.Service),
 	}
 }

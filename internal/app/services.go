@@ -38,6 +38,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -62,6 +63,7 @@ type daemon struct {
 	scaling  *autoscaling.Service
 	elb      *elb.Service
 	elbv2    *elbv2.Service
+	kms      *kms.Service
 	ssm      *ssm.Service
 	pricing  *pricing.Service
 	quotas   *servicequotas.Service
@@ -86,7 +88,7 @@ type daemon struct {
 
 // services are the AWS services, in the order docs/compatibility.md lists them.
 func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.elb.AWS(), d.elbv2.AWS(), d.iam.AWS(), d.sts.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS(), d.stacks.AWS()}
+	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.elb.AWS(), d.elbv2.AWS(), d.iam.AWS(), d.sts.AWS(), d.kms.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS(), d.stacks.AWS()}
 }
 
 // connect makes every part and connects them. It returns what has to run.
@@ -186,6 +188,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	}
 	d.connectLoadBalancing()
 	d.scaling = d.newAutoScaling()
+	d.kms = d.newKMS()
 	d.ssm = ssm.New(ssm.Config{
 		Store: d.store,
 		Image: func(region, id string) bool { _, ok := d.ec2.ResolveImage(region, id); return ok },
@@ -248,6 +251,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		"faults":         d.faults.run,
 		"autoscaling":    d.scaling.Run,
 		"elb":            d.elb.Run,
+		"kms":            d.kms.Run,
 		"elbv2":          d.elbv2.Run,
 		"eks":            d.eks.Run,
 		"fargate":        d.fargates.run,

@@ -43,6 +43,8 @@ type Resource struct {
 	Policy *policy.Source
 	// PolicyRequired says that nobody gets by without Policy: a KMS key.
 	PolicyRequired bool
+	// Grants are those of a KMS key.
+	Grants []policy.Source
 	// Trust is a role's trust policy, which the actions that assume it are asked of.
 	Trust *policy.Source
 }
@@ -206,7 +208,8 @@ func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 	if !strings.HasPrefix(r.ARN, "arn:aws:"+prefix+":") {
 		return
 	}
-	if policies.ResourceRequired = r.PolicyRequired; r.Policy != nil {
+	policies.ResourceRequired, policies.Grants = r.PolicyRequired, r.Grants
+	if r.Policy != nil {
 		policies.Resource = []policy.Source{*r.Policy}
 	}
 }
@@ -249,11 +252,27 @@ func split(action string) (prefix, name string) {
 	return prefix, name
 }
 
+// Allowed decides whether the caller of ctx could do what t says, if the resource
+// were as given: a KMS key asks it of a policy that it is to have.
+func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
+	call := awsapi.CallFrom(ctx)
+	if call.Principal.Type == awsapi.AWSService {
+		return true
+	}
+	c := a.check(ctx, call, t.Action, Target{Action: t.Action, Type: t.Type, New: true, Keys: t.Keys, AllKeys: t.AllKeys}, nil)
+	c.Resource, c.stored = as.ARN, as
+	policies, _ := a.policiesOf(call.Principal)
+	return a.decide(call, c, policies) == nil
+}
+
 // AuthorizeAs decides whether the caller of ctx may do another operation than the
 // one it called, which comes with it: a launch of a fleet. Its error is as clients
 // see it.
 func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string, in any) error {
 	call := *awsapi.CallFrom(ctx)
+	if call.Service != service {
+		call.ViaService = Prefix(call.Service) + "." + call.Region + ".amazonaws.com"
+	}
 	call.Service, call.Operation = service, operation
 	err := a.Authorize(ctx, &call, in)
 	if denial := (*Denial)(nil); errors.As(err, &denial) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -144,6 +145,9 @@ func (d *Denial) Render() *awserr.Error {
 		}
 	}
 	text := d.message()
+	if d.hiddenKey() {
+		text = "The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to access."
+	}
 	switch protocolOf(d.Service) {
 	case model.ProtocolEC2:
 		return awserr.New("UnauthorizedOperation", text).WithStatus(http.StatusForbidden)
@@ -154,6 +158,18 @@ func (d *Denial) Render() *awserr.Error {
 		return awserr.New("AccessDeniedException", text).WithStatus(http.StatusBadRequest)
 	}
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
+}
+
+// hiddenKey reports whether the denial is of a KMS key that only a ciphertext names
+// and that the caller's account does not have: KMS does not tell whether it is there.
+// https://github.com/aws/aws-encryption-sdk-javascript/issues/1005
+func (d *Denial) hiddenKey() bool {
+	named := map[string]string{"kms:Decrypt": "KeyId", "kms:ReEncryptFrom": "SourceKeyId"}[d.Decision.Action]
+	if named == "" || d.Decision.ExplicitDeny || first(d.check.input, named) != "" {
+		return false
+	}
+	key, err := arn.Parse(d.Decision.Resource)
+	return err == nil && (key.Account != d.Principal.Account || d.check.stored.Policy == nil)
 }
 
 // An Explanation is a denial as the journal keeps it, with all that explains it

@@ -319,6 +319,7 @@ var taggers = map[string]tagger{
 	},
 	"kms": {
 		action: func(string) string { return "TagResource" },
+		free:   []string{"CreateKey"}, // the service says it itself, with its condition keys
 		source: "https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html",
 	},
 	"ec2-instance-connect": {

@@ -9,7 +9,8 @@ import (
 // for docs/compatibility.md.
 var NotEvaluated = []struct{ What, Effect string }{
 	{"service control policies and resource control policies", "there are no organizations: as if none were attached"},
-	{"access control lists, KMS grants", "grant nothing"},
+	{"access control lists", "grant nothing"},
+	{"AWS service principals as grantees of KMS grants, the constraint SourceArn", "refused with 501"},
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
 	{"the principal `CanonicalUser`", "names nobody"},
 	{"SAML providers, and trust policies that name them", "no operation makes them, nobody is vouched for by one; the keys `saml:…` are absent"},
@@ -46,6 +47,11 @@ var storedKeys = map[string]string{
 		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
 	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
 	"iam": "passedtoservice permissionsboundary",
+	"kms": `bypasspolicylockoutsafetycheck calleraccount customermasterkeyspec customermasterkeyusage datakeypairspec
+		encryptionalgorithm encryptioncontext:${encryptioncontextkey} encryptioncontextkeys grantconstraintsourcearn grantconstrainttype
+		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyorigin keyspec keyusage macalgorithm
+		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
+		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
 }
 
 // Unresolved lists the condition keys of the service itself, as AWS writes them,
@@ -71,8 +77,8 @@ func Unresolved(service, operation string, in any) []string {
 	var out []string
 	for _, key := range unique(offered) {
 		name, own := strings.CutPrefix(key, prefix+":")
-		if !own || strings.HasPrefix(name, "resourcetag/") || strings.HasPrefix(name, "requesttag/") {
-			continue
+		if !own || strings.HasPrefix(name, "resourcetag/") || strings.HasPrefix(name, "requesttag/") || strings.HasPrefix(name, "recipientattestation:") {
+			continue // those of Nitro enclaves are absent: there are none
 		}
 		values := map[string][]string{}
 		if c.fromMember(values, prefix, key); len(values) > 0 || slices.Contains(strings.Fields(storedKeys[prefix]), name) {

@@ -83,6 +83,9 @@ type Call struct {
 	Host      string // the Host header, port included
 	TLS       bool
 	Members   Members
+	// ViaService is the AWS service that calls on the principal's behalf, as
+	// kms:ViaService names it: ec2.us-east-1.amazonaws.com. Empty: nobody does.
+	ViaService string
 	// VPCEndpointID and VPCID are the VPC endpoint that a call of a guest came
 	// through and its VPC: aws:SourceVpce and aws:SourceVpc. Empty otherwise.
 	VPCEndpointID, VPCID string

@@ -13,7 +13,7 @@
 // (TestDocumentation): one row per sentence, with its page.
 //
 // Not evaluated: service and resource control policies of AWS Organizations,
-// access control lists, KMS grants.
+// access control lists.
 package policy
 
 import (
@@ -32,6 +32,7 @@ const (
 	SessionPolicy       PolicyType = "session policy"
 	RoleTrust           PolicyType = "role trust policy"
 	ResourceBased       PolicyType = "resource-based policy"
+	KMSGrant            PolicyType = "grant"
 	VPCEndpoint         PolicyType = "VPC endpoint policy"
 )
 

@@ -22,6 +22,9 @@ type Policies struct {
 	// ResourceRequired says that nobody, not even of the resource's account, gets by
 	// without them: a KMS key is such a resource.
 	ResourceRequired bool
+	// Grants are those of a KMS key, which only allow. One that does stands in for the
+	// key's policy and the caller's identity-based ones, across accounts too.
+	Grants []Source
 	// Trust is the trust policy of the role that the request would assume, or nil.
 	// It is required.
 	Trust *Source
@@ -56,7 +59,7 @@ func Evaluate(req Request, p Policies) Decision {
 	grant := grantTo(&req, layers)
 	for i := range layers {
 		l := &layers[i]
-		if len(l.allows) == 0 && grant < l.dispensable {
+		if len(l.allows) == 0 && l.required(grant) {
 			d.Missing = append(d.Missing, l.kind)
 		}
 		d.Matched = append(d.Matched, l.allows...)
@@ -99,6 +102,9 @@ func (p *Policies) layers(req *Request) []layer {
 	}
 	if len(l.sources) > 0 || l.dispensable == never {
 		out = append(out, l)
+	}
+	if len(p.Grants) > 0 {
+		out = append(out, layer{kind: KMSGrant, sources: p.Grants, dispensable: always})
 	}
 	if len(p.Endpoint) > 0 {
 		out = append(out, layer{kind: VPCEndpoint, sources: p.Endpoint, dispensable: never})

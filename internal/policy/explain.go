@@ -84,7 +84,7 @@ func Explain(req Request, p Policies) Explanation {
 	grant := grantTo(&req, layers)
 	for _, l := range layers {
 		le := LayerExplanation{
-			Type: l.kind, Required: grant < l.dispensable,
+			Type: l.kind, Required: l.required(grant),
 			Allows: len(l.allows) > 0, Denies: len(l.denies) > 0,
 		}
 		for _, src := range l.sources {

@@ -14,20 +14,39 @@ type layer struct {
 	grant          Grant // the strongest that an allow of a resource's policy makes
 }
 
+// A standing is what the resource's side grants.
+type standing struct {
+	Grant
+	byGrant bool // a grant of a KMS key does
+}
+
 // grantTo is what the resource's policies grant, the role's trust policy included.
 // Across accounts they stand in for nothing: that would let one account speak for
-// another.
-func grantTo(req *Request, layers []layer) Grant {
-	g := NoGrant
+// another. Grants of KMS keys do stand in: Auto Scaling's service-linked role, which no
+// policy lets use any key, launches from keys of other accounts by a grant alone.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
+func grantTo(req *Request, layers []layer) standing {
+	var out standing
+	byGrant := NoGrant
 	for i := range layers {
-		if k := layers[i].kind; k == ResourceBased || k == RoleTrust {
-			g = max(g, layers[i].grant)
+		switch layers[i].kind {
+		case ResourceBased, RoleTrust:
+			out.Grant = max(out.Grant, layers[i].grant)
+		case KMSGrant:
+			byGrant = layers[i].grant
 		}
 	}
 	if req.crossAccount() {
-		g = min(g, AccountGrant)
+		out.Grant = min(out.Grant, AccountGrant)
 	}
-	return g
+	out.Grant, out.byGrant = max(out.Grant, byGrant), byGrant > NoGrant
+	return out
+}
+
+// required reports whether the layer itself must allow, where the resource's side
+// grants that much.
+func (l *layer) required(s standing) bool {
+	return s.Grant < l.dispensable && !(l.kind == ResourceBased && s.byGrant)
 }
 
 // match names a statement of the layer.
@@ -72,7 +91,7 @@ func (l *layer) weigh(q *question, d *Decision) {
 // names says that the layer's statements name principals. Those of identity-based
 // policies, boundaries and session policies speak of whom they are attached to.
 func (l *layer) names() bool {
-	return l.kind == ResourceBased || l.kind == RoleTrust || l.kind == VPCEndpoint
+	return l.kind == ResourceBased || l.kind == KMSGrant || l.kind == RoleTrust || l.kind == VPCEndpoint
 }
 
 // grants says how the statement's Principal or NotPrincipal names p. One without

@@ -276,7 +276,7 @@ func kindOf(t PolicyType) Kind {
 	switch t {
 	case RoleTrust:
 		return Trust
-	case ResourceBased:
+	case ResourceBased, KMSGrant:
 		return Resource
 	case VPCEndpoint:
 		return Endpoint
@@ -293,6 +293,8 @@ func (p *Policies) of(t PolicyType) *[]Source {
 		return &p.Session
 	case ResourceBased:
 		return &p.Resource
+	case KMSGrant:
+		return &p.Grants
 	}
 	return &p.Endpoint
 }

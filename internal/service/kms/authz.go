@@ -1,0 +1,196 @@
+package kms
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Authz tells package authz what requests touch, and who may by the policies and
+// grants of keys.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// HoldsPolicies implements authz.PolicyHolder: key policies bind the root of the
+// account too.
+func (resolver) HoldsPolicies() {}
+
+// retireMark separates, in what Targets calls a key, the grant that is to be retired.
+const retireMark = "#"
+
+// Resource implements authz.Resolver. A key is called as requests call it. One of
+// another account that is not there is as one that lets nobody in; of one's own
+// account, the handler says that it is not there.
+func (r resolver) Resource(ctx context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	sc := scope{account, region}
+	if kind == "alias" {
+		return authz.Resource{ARN: sc.arn(strings.TrimPrefix(id, sc.arn("")))}, strings.HasPrefix(id, aliasPrefix) || strings.HasPrefix(id, "arn:")
+	}
+	name, retired, _ := strings.Cut(id, retireMark)
+	k, err := parseRef(sc, name)
+	if kind != "key" || err != nil {
+		return authz.Resource{}, false
+	}
+	rec, of, err := r.s.lookup(r.s.store, k)
+	if err != nil {
+		return r.absent(k, account), true
+	}
+	out := authz.Resource{
+		ARN: rec.ARN, Tags: rec.Tags, PolicyRequired: true,
+		Policy: &policy.Source{Name: sourceName(&rec), Document: r.s.docs.get(rec.Policy)},
+	}
+	who := awsapi.CallFrom(ctx).Principal
+	_ = grants.Scan(r.s.store, of.below(rec.ID), "", func(_ store.Key, g grantRecord) bool {
+		if g.concerns(&who) {
+			out.Grants = append(out.Grants, g.source(retired == g.ID))
+		}
+		return len(out.Grants) < maxConsidered
+	})
+	return out, true
+}
+
+// maxConsidered bounds the grants that a decision looks at: those that name the
+// caller.
+const maxConsidered = 1000
+
+// absent is a key that is not there.
+func (r resolver) absent(k ref, account string) authz.Resource {
+	out := authz.Resource{ARN: k.keyARN(k.id), PolicyRequired: k.account != account}
+	if k.alias != "" {
+		out.ARN = k.arn(k.alias)
+	}
+	if !out.PolicyRequired && isManaged(k.alias) {
+		// It would be made with this policy.
+		text := managedPolicy(k.scope, k.alias)
+		out.PolicyRequired, out.Policy = true, &policy.Source{Name: "key policy of " + out.ARN, Document: r.s.docs.get(text)}
+	}
+	return out
+}
+
+// common are the condition keys of every request.
+// https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html
+func common(call *awsapi.Call) map[string][]string {
+	return map[string][]string{
+		"kms:calleraccount": one(call.Principal.Account),
+		"kms:viaservice":    one(call.ViaService),
+	}
+}
+
+// describe adds the condition keys of what is stored of a key.
+func (k *keyRecord) describe(keys map[string][]string) {
+	keys["kms:keyspec"] = one(string(k.Spec))
+	keys["kms:keyusage"] = one(string(k.Usage))
+	keys["kms:keyorigin"] = one(string(kmstypes.OriginTypeAwsKms))
+	keys["kms:multiregion"] = one("false")
+	keys["kms:multiregionkeytype"] = nil
+}
+
+// one is the values of a key that has one or none.
+func one(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+func boolean(b bool) []string { return one(strconv.FormatBool(b)) }
+
+// concerns reports whether a grant names a principal, or the account or role behind
+// it. Nobody in particular is named by all.
+func (o *grantRecord) concerns(p *awsapi.Principal) bool {
+	if p.Account == "" {
+		return true
+	}
+	root := arn.IAM(p.Account, "root")
+	for _, name := range []string{o.Grantee, o.Retiring} {
+		if name != "" && (name == p.ARN || name == p.RoleARN || name == root) {
+			return true
+		}
+	}
+	return o.Issuer == p.Account && p.Type == awsapi.Root
+}
+
+// source is the grant as a policy: who may do what with the key, under its
+// constraints. DescribeKey and RetireGrant are not constrained; what is granted on by
+// CreateGrant must be constrained as strictly, and allow no more. The grant alone
+// says who may retire it: of retired, that is asked.
+// https://docs.aws.amazon.com/kms/latest/developerguide/create-grant-overview.html#grant-constraints
+// https://docs.aws.amazon.com/kms/latest/developerguide/grant-manage.html#grant-delete
+func (o *grantRecord) source(retired bool) policy.Source {
+	// Version 2008 has no variables: constraints are plain text.
+	doc := &policy.Document{Version: policy.Version2008}
+	allow := func(principal string, conditions []policy.Condition, actions ...string) {
+		if len(actions) > 0 && principal != "" {
+			doc.Statements = append(doc.Statements, policy.Statement{
+				SID: o.Name, Principals: &policy.Principals{AWS: []string{principal}}, Actions: actions, Resources: []string{o.KeyARN}, Conditions: conditions,
+			})
+		}
+	}
+	var constrained []string
+	for _, op := range o.Operations {
+		switch action := "kms:" + string(op); op {
+		case kmstypes.GrantOperationDescribeKey:
+			allow(o.Grantee, nil, action)
+		case kmstypes.GrantOperationCreateGrant:
+			c := policy.Condition{Operator: "ForAllValues:StringEquals", Key: "kms:GrantOperations"}
+			for _, op := range o.Operations {
+				c.Values = append(c.Values, string(op))
+			}
+			conditions := append(o.constraints(), c)
+			if o.Equals != nil {
+				conditions = append(conditions, policy.Condition{Operator: "StringEquals", Key: "kms:GrantConstraintType", Values: []string{constraintEquals}})
+			}
+			allow(o.Grantee, conditions, action)
+		case kmstypes.GrantOperationRetireGrant:
+			if retired {
+				allow(o.Grantee, nil, action)
+			}
+		default:
+			constrained = append(constrained, action)
+		}
+	}
+	allow(o.Grantee, o.constraints(), constrained...)
+	if retired {
+		allow(o.Retiring, nil, "kms:RetireGrant")
+		allow(arn.IAM(o.Issuer, "root"), nil, "kms:RetireGrant")
+	}
+	return policy.Source{Name: "grant " + o.ID, Document: doc}
+}
+
+// The values of kms:GrantConstraintType.
+const (
+	constraintEquals = "EncryptionContextEquals"
+	constraintSubset = "EncryptionContextSubset"
+)
+
+// constraints are those of a grant as conditions. Condition keys do not tell upper
+// from lower case, an encryption context does: kms:EncryptionContextKeys has the
+// names as they are, and of two that differ by case alone both must be right.
+func (o *grantRecord) constraints() []policy.Condition {
+	pairs := o.Subset
+	if o.Equals != nil {
+		pairs = o.Equals
+	}
+	var out []policy.Condition
+	var names []string
+	for k, v := range pairs {
+		names = append(names, k)
+		out = append(out,
+			policy.Condition{Operator: "ForAnyValue:StringEquals", Key: "kms:EncryptionContextKeys", Values: []string{k}},
+			policy.Condition{Operator: "StringEquals", Key: "kms:EncryptionContext:" + k, Values: []string{v}},
+			policy.Condition{Operator: "ForAllValues:StringEquals", Key: "kms:EncryptionContext:" + k, Values: []string{v}})
+	}
+	if o.Equals != nil {
+		out = append(out, policy.Condition{Operator: "ForAllValues:StringEquals", Key: "kms:EncryptionContextKeys", Values: names})
+	}
+	return out
+}

@@ -1,0 +1,177 @@
+package kms
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// maxRandom is how many random bytes one request gets.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_GenerateRandom.html
+const maxRandom = 1024
+
+func checkNumberOfBytes(n int32) error {
+	switch {
+	case n < 1:
+		return errValidation("1 validation error detected: Value '%d' at 'numberOfBytes' failed to satisfy constraint: Member must have value greater than or equal to 1", n)
+	case n > maxRandom:
+		return errValidation("1 validation error detected: Value '%d' at 'numberOfBytes' failed to satisfy constraint: Member must have value less than or equal to %d", n, maxRandom)
+	}
+	return nil
+}
+
+// dataKeySize is the length of a data key in bytes.
+func dataKeySize(spec kmstypes.DataKeySpec, n *int32) (int, error) {
+	if (spec == "") == (n == nil) {
+		return 0, errDataKeySize()
+	}
+	if n != nil {
+		return int(*n), checkNumberOfBytes(*n)
+	}
+	if err := checkEnum("keySpec", spec); err != nil {
+		return 0, err
+	}
+	if spec == kmstypes.DataKeySpecAes128 {
+		return 16, nil
+	}
+	return 32, nil
+}
+
+// A dataKey is what the four GenerateDataKey operations ask for.
+type dataKey struct {
+	operation string
+	keyID     *string
+	tokens    []string
+	context   map[string]string
+	dryRun    *bool
+}
+
+// sealed makes a data key and seals it.
+func (s *Service) sealed(ctx context.Context, d dataKey, make func() ([]byte, error)) (rec keyRecord, plaintext, sealed []byte, err error) {
+	if err = checkTokens(d.tokens); err == nil {
+		err = s.ensureManaged(ctx, d.keyID)
+	}
+	if err != nil {
+		return rec, nil, nil, err
+	}
+	rec, sc, err := s.symmetricOf(ctx, d.keyID, d.operation)
+	if err == nil && aws.ToBool(d.dryRun) {
+		err = errDryRun()
+	}
+	if err == nil {
+		plaintext, err = make()
+	}
+	if err == nil {
+		sealed, err = rec.seal(sc, plaintext, d.context)
+	}
+	return rec, plaintext, sealed, err
+}
+
+// GenerateDataKey returns a random key, in the clear and encrypted.
+func (s *Service) GenerateDataKey(ctx context.Context, in *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error) {
+	n, err := dataKeySize(in.KeySpec, in.NumberOfBytes)
+	if err != nil {
+		return nil, err
+	}
+	d := dataKey{"GenerateDataKey", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
+	rec, plaintext, sealed, err := s.sealed(ctx, d, random(n))
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.GenerateDataKeyOutput{KeyId: &rec.ARN, Plaintext: plaintext, CiphertextBlob: sealed, KeyMaterialId: &rec.current().ID}, nil
+}
+
+// GenerateDataKeyWithoutPlaintext returns a random key encrypted only.
+func (s *Service) GenerateDataKeyWithoutPlaintext(ctx context.Context, in *awskms.GenerateDataKeyWithoutPlaintextInput) (*awskms.GenerateDataKeyWithoutPlaintextOutput, error) {
+	n, err := dataKeySize(in.KeySpec, in.NumberOfBytes)
+	if err != nil {
+		return nil, err
+	}
+	d := dataKey{"GenerateDataKeyWithoutPlaintext", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
+	rec, _, sealed, err := s.sealed(ctx, d, random(n))
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.GenerateDataKeyWithoutPlaintextOutput{KeyId: &rec.ARN, CiphertextBlob: sealed, KeyMaterialId: &rec.current().ID}, nil
+}
+
+// pair makes a key pair of a spec that GenerateDataKeyPair knows.
+func pair(spec kmstypes.DataKeyPairSpec) (func() ([]byte, error), error) {
+	if err := checkEnum("keyPairSpec", spec); err != nil {
+		return nil, err
+	}
+	def, ok := keySpecs[kmstypes.KeySpec(spec)]
+	if !ok {
+		return nil, awserr.NotImplemented("data key pairs of the spec " + string(spec))
+	}
+	return def.make, nil
+}
+
+// GenerateDataKeyPair returns a key pair, whose private key it returns encrypted too.
+func (s *Service) GenerateDataKeyPair(ctx context.Context, in *awskms.GenerateDataKeyPairInput) (*awskms.GenerateDataKeyPairOutput, error) {
+	make, err := pair(in.KeyPairSpec)
+	if err != nil {
+		return nil, err
+	}
+	d := dataKey{"GenerateDataKeyPair", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
+	rec, private, sealed, err := s.sealed(ctx, d, make)
+	if err != nil {
+		return nil, err
+	}
+	public, err := publicOf(private)
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.GenerateDataKeyPairOutput{
+		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyPlaintext: private, PrivateKeyCiphertextBlob: sealed, PublicKey: public,
+		KeyMaterialId: &rec.current().ID,
+	}, nil
+}
+
+// GenerateDataKeyPairWithoutPlaintext returns a key pair's private key encrypted only.
+func (s *Service) GenerateDataKeyPairWithoutPlaintext(ctx context.Context, in *awskms.GenerateDataKeyPairWithoutPlaintextInput) (*awskms.GenerateDataKeyPairWithoutPlaintextOutput, error) {
+	make, err := pair(in.KeyPairSpec)
+	if err != nil {
+		return nil, err
+	}
+	d := dataKey{"GenerateDataKeyPairWithoutPlaintext", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
+	rec, private, sealed, err := s.sealed(ctx, d, make)
+	if err != nil {
+		return nil, err
+	}
+	public, err := publicOf(private)
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.GenerateDataKeyPairWithoutPlaintextOutput{
+		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyCiphertextBlob: sealed, PublicKey: public, KeyMaterialId: &rec.current().ID,
+	}, nil
+}
+
+// publicOf is the public key of a private one in PKCS #8, as SubjectPublicKeyInfo.
+func publicOf(private []byte) ([]byte, error) {
+	k, err := x509.ParsePKCS8PrivateKey(private)
+	if err != nil {
+		return nil, err
+	}
+	return x509.MarshalPKIXPublicKey(k.(publicKeyer).Public())
+}
+
+// GenerateRandom returns random bytes. It needs no key.
+func (s *Service) GenerateRandom(_ context.Context, in *awskms.GenerateRandomInput) (*awskms.GenerateRandomOutput, error) {
+	if in.NumberOfBytes == nil {
+		return nil, errValidation("NumberOfBytes is required.")
+	}
+	if err := checkNumberOfBytes(*in.NumberOfBytes); err != nil {
+		return nil, err
+	}
+	out := make([]byte, *in.NumberOfBytes)
+	_, _ = rand.Read(out) // never fails
+	return &awskms.GenerateRandomOutput{Plaintext: out}, nil
+}

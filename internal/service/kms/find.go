@@ -1,0 +1,112 @@
+package kms
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const aliasPrefix = "alias/"
+
+// keyIDForm is that of the IDs of single-Region keys and of multi-Region ones, of
+// which there are none here.
+var keyIDForm = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32})$`)
+
+// A ref is what a request calls a key, taken apart.
+type ref struct {
+	scope
+	id    string // the key's, or empty
+	alias string // with its prefix, or empty
+}
+
+// parseRef reads the ID or ARN of a key or alias.
+// https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id
+func parseRef(sc scope, name string) (ref, error) {
+	out := ref{scope: sc}
+	resource := name
+	if strings.HasPrefix(name, "arn:") {
+		a, err := arn.Parse(name)
+		if err != nil || a.Partition != awsapi.Partition || a.Service != "kms" || len(a.Account) != 12 || strings.Trim(a.Account, "0123456789") != "" {
+			return ref{}, errARN(name)
+		}
+		if a.Region != sc.region {
+			return ref{}, errRegion(a.Region)
+		}
+		id, isKey := strings.CutPrefix(a.Resource, "key/")
+		if !isKey && !strings.HasPrefix(a.Resource, aliasPrefix) {
+			return ref{}, errARN(name)
+		}
+		out.account, resource = a.Account, id
+		if !isKey {
+			resource = a.Resource
+		}
+	}
+	if strings.HasPrefix(resource, aliasPrefix) {
+		out.alias = resource
+		return out, nil
+	}
+	if !keyIDForm.MatchString(resource) {
+		return ref{}, errKeyID(resource)
+	}
+	out.id = resource
+	return out, nil
+}
+
+// lookup finds the key that a ref means, and follows its alias.
+func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
+	if k.alias != "" {
+		a, err := aliases.Get(r, k.key(k.alias))
+		if notFound(err) {
+			return keyRecord{}, k.scope, errNoAlias(k.arn(k.alias))
+		}
+		if err != nil {
+			return keyRecord{}, k.scope, err
+		}
+		k.id = a.KeyID
+	}
+	rec, err := keys.Get(r, k.key(k.id))
+	if notFound(err) || err == nil && rec.gone(s.now()) {
+		return keyRecord{}, k.scope, errNoKey(k.keyARN(k.id))
+	}
+	return rec, k.scope, err
+}
+
+// find returns the key that a request names, in whatever account.
+func (s *Service) find(r store.Reader, sc scope, name *string) (keyRecord, scope, error) {
+	if name == nil {
+		return keyRecord{}, sc, errMissing("keyId")
+	}
+	k, err := parseRef(sc, *name)
+	if err != nil {
+		return keyRecord{}, sc, err
+	}
+	return s.lookup(r, k)
+}
+
+// findOwn is find for operations that have no effect on keys of other accounts, and
+// that take no aliases.
+func (s *Service) findOwn(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
+	sc := scopeOf(ctx)
+	if name != nil && strings.HasPrefix(*name, aliasPrefix) {
+		return keyRecord{}, sc, errKeyID(*name)
+	}
+	rec, of, err := s.find(r, sc, name)
+	if err == nil && of.account != sc.account {
+		call := awsapi.CallFrom(ctx)
+		return keyRecord{}, sc, errOtherAccount(call.Principal.ARN, call.Operation, rec.ARN)
+	}
+	return rec, of, err
+}
+
+// accountOf is the account of a key's ARN.
+func accountOf(keyARN string) string {
+	a, err := arn.Parse(keyARN)
+	if err != nil {
+		return ""
+	}
+	return a.Account
+}

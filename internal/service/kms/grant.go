@@ -1,0 +1,317 @@
+package kms
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateGrant.html
+// https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
+const (
+	maxGrants       = 50000 // of a key
+	maxTokens       = 10
+	maxPairs        = 8 // of a constraint
+	maxConstraint   = 384
+	maxGrantName    = 256
+	grantIDLength   = 64
+	grantTokenParts = 5
+)
+
+// grantKey is where a grant of a key is.
+func (sc scope) grantKey(keyID, grantID string) store.Key { return sc.key(keyID + "/" + grantID) }
+
+// A grant token is ACCOUNT:REGION:KEY:GRANT and something that makes it unique, in
+// base 64. Grants are in force at once here, so nobody needs one but RetireGrant.
+func grantToken(sc scope, g *grantRecord) string {
+	text := strings.Join([]string{sc.account, sc.region, g.KeyID, g.ID, ids.Hex(32)}, ":")
+	return base64.StdEncoding.EncodeToString([]byte(text))
+}
+
+func parseGrantToken(token string) (sc scope, keyID, grantID string, err error) {
+	b, err := base64.StdEncoding.DecodeString(token)
+	if p := strings.Split(string(b), ":"); err == nil && len(p) == grantTokenParts && keyIDForm.MatchString(p[2]) && grantIDForm.MatchString(p[3]) {
+		return scope{p[0], p[1]}, p[2], p[3], nil
+	}
+	return scope{}, "", "", errGrantToken()
+}
+
+var grantIDForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// checkTokens refuses grant tokens that are none.
+func checkTokens(tokens []string) error {
+	if len(tokens) > maxTokens {
+		return errValidation("1 validation error detected: Value at 'grantTokens' failed to satisfy constraint: Member must have length less than or equal to %d", maxTokens)
+	}
+	for _, t := range tokens {
+		if _, _, _, err := parseGrantToken(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grantable are the operations that a grant of a key can allow, by the key's usage.
+// https://docs.aws.amazon.com/kms/latest/developerguide/grants.html#terms-grant-operations
+func grantable(k *keyRecord) []kmstypes.GrantOperation {
+	out := []kmstypes.GrantOperation{kmstypes.GrantOperationCreateGrant, kmstypes.GrantOperationDescribeKey, kmstypes.GrantOperationRetireGrant}
+	switch {
+	case k.symmetric():
+		return append(out, kmstypes.GrantOperationDecrypt, kmstypes.GrantOperationEncrypt, kmstypes.GrantOperationGenerateDataKey,
+			kmstypes.GrantOperationGenerateDataKeyPair, kmstypes.GrantOperationGenerateDataKeyPairWithoutPlaintext,
+			kmstypes.GrantOperationGenerateDataKeyWithoutPlaintext, kmstypes.GrantOperationReEncryptFrom, kmstypes.GrantOperationReEncryptTo)
+	case k.Usage == kmstypes.KeyUsageTypeEncryptDecrypt:
+		return append(out, kmstypes.GrantOperationDecrypt, kmstypes.GrantOperationEncrypt, kmstypes.GrantOperationGetPublicKey,
+			kmstypes.GrantOperationReEncryptFrom, kmstypes.GrantOperationReEncryptTo)
+	case k.Usage == kmstypes.KeyUsageTypeSignVerify:
+		return append(out, kmstypes.GrantOperationGetPublicKey, kmstypes.GrantOperationSign, kmstypes.GrantOperationVerify)
+	}
+	return append(out, kmstypes.GrantOperationGenerateMac, kmstypes.GrantOperationVerifyMac)
+}
+
+var grantNameForm = regexp.MustCompile(`^[a-zA-Z0-9:/_-]+$`)
+
+// checkGrant judges what does not depend on the key.
+func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) error {
+	if err := checkTokens(in.GrantTokens); err != nil {
+		return err
+	}
+	if len(in.Operations) == 0 {
+		return errValidation("1 validation error detected: Value '[]' at 'operations' failed to satisfy constraint: Member must have length greater than or equal to 1") // from memory
+	}
+	for _, op := range in.Operations {
+		if !slices.Contains(op.Values(), op) {
+			return errValidation("1 validation error detected: Value '%s' at 'operations' failed to satisfy constraint: Member must satisfy constraint: [Member must satisfy enum value set: %s]", list(in.Operations), list(op.Values()))
+		}
+	}
+	if name := aws.ToString(in.Name); in.Name != nil && (!grantNameForm.MatchString(name) || len(name) > maxGrantName) {
+		return errConstraint("'"+name+"'", "name", "satisfy regular expression pattern: ^[a-zA-Z0-9:/_-]+$")
+	}
+	if in.GranteePrincipal == nil {
+		return errMissing("granteePrincipal")
+	}
+	for _, p := range []*string{in.GranteePrincipal, in.RetiringPrincipal} {
+		if p == nil {
+			continue
+		}
+		if _, err := arn.Parse(*p); err != nil || s.cfg.PrincipalExists != nil && !s.cfg.PrincipalExists(ctx, *p) {
+			return errPrincipal(*p)
+		}
+	}
+	if c := in.Constraints; c != nil {
+		if c.EncryptionContextEquals != nil && c.EncryptionContextSubset != nil {
+			return errConstraints("You cannot specify both EncryptionContextEquals and EncryptionContextSubset.")
+		}
+		pairs := c.EncryptionContextEquals
+		if pairs == nil {
+			pairs = c.EncryptionContextSubset
+		}
+		n := 0
+		for k, v := range pairs {
+			n += utf8.RuneCountInString(k) + utf8.RuneCountInString(v)
+		}
+		if len(pairs) > maxPairs || n > maxConstraint {
+			return errConstraints("The encryption context of a grant constraint is too large.")
+		}
+	}
+	return nil
+}
+
+// CreateGrant lets a principal use a key. With a name, repeating the request gives
+// the same grant.
+func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error) {
+	if err := s.checkGrant(ctx, in); err != nil {
+		return nil, err
+	}
+	out := &awskms.CreateGrantOutput{}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		rec, sc, err := s.findForGrant(ctx, tx, in.KeyId)
+		if err != nil {
+			return err
+		}
+		if err := usable(&rec); err != nil {
+			return err
+		}
+		g := grantRecord{
+			ID: ids.Hex(grantIDLength), Name: aws.ToString(in.Name), KeyID: rec.ID, KeyARN: rec.ARN, Created: s.now(), Issuer: awsapi.CallFrom(ctx).Account,
+			Grantee: *in.GranteePrincipal, Retiring: aws.ToString(in.RetiringPrincipal), Operations: in.Operations,
+		}
+		if c := in.Constraints; c != nil {
+			g.Equals, g.Subset = c.EncryptionContextEquals, c.EncryptionContextSubset
+		}
+		for _, op := range g.Operations {
+			if !slices.Contains(grantable(&rec), op) {
+				return errGrantOperation(op, &rec)
+			}
+		}
+		if !rec.symmetric() && (g.Equals != nil || g.Subset != nil) {
+			return errConstraints("Encryption context constraints are not supported for grants of a " + string(rec.Spec) + " key.")
+		}
+		old, err := grants.List(tx, sc.below(rec.ID))
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(old, func(o store.Item[grantRecord]) bool { return o.Value.same(&g) }); i >= 0 {
+			g = old[i].Value
+		} else if len(old) >= maxGrants {
+			return errLimit("grants of a KMS key", maxGrants)
+		} else if !aws.ToBool(in.DryRun) {
+			if err := grants.Create(tx, sc.grantKey(rec.ID, g.ID), g); err != nil {
+				return err
+			}
+		}
+		if aws.ToBool(in.DryRun) {
+			return errDryRun()
+		}
+		out.GrantId, out.GrantToken = &g.ID, aws.String(grantToken(sc, &g))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// same reports whether a request for g is a repetition of that for the grant.
+func (o *grantRecord) same(g *grantRecord) bool {
+	sorted := func(ops []kmstypes.GrantOperation) []kmstypes.GrantOperation {
+		return slices.Sorted(slices.Values(ops))
+	}
+	return g.Name != "" && o.Name == g.Name && o.Issuer == g.Issuer && o.Grantee == g.Grantee && o.Retiring == g.Retiring &&
+		slices.Equal(sorted(o.Operations), sorted(g.Operations)) && maps.Equal(o.Equals, g.Equals) && maps.Equal(o.Subset, g.Subset)
+}
+
+// findForGrant finds the key of the operations on grants, which take no aliases.
+func (s *Service) findForGrant(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
+	if name != nil && strings.HasPrefix(*name, aliasPrefix) {
+		return keyRecord{}, scope{}, errKeyID(*name)
+	}
+	return s.find(r, scopeOf(ctx), name)
+}
+
+// entry is the grant as lists show it.
+func (o *grantRecord) entry() kmstypes.GrantListEntry {
+	e := kmstypes.GrantListEntry{
+		GrantId: &o.ID, KeyId: &o.KeyARN, CreationDate: &o.Created, GranteePrincipal: &o.Grantee, Operations: o.Operations,
+		IssuingAccount: aws.String(arn.IAM(o.Issuer, "root")), Name: &o.Name,
+	}
+	if o.Retiring != "" {
+		e.RetiringPrincipal = &o.Retiring
+	}
+	if o.Equals != nil || o.Subset != nil {
+		e.Constraints = &kmstypes.GrantConstraints{EncryptionContextEquals: o.Equals, EncryptionContextSubset: o.Subset}
+	}
+	return e
+}
+
+// ListGrants lists the grants of a key.
+func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*awskms.ListGrantsOutput, error) {
+	page, err := newPage(in.Limit, in.Marker, 50, 100)
+	if err != nil {
+		return nil, err
+	}
+	rec, sc, err := s.findForGrant(ctx, s.store, in.KeyId)
+	if err != nil {
+		return nil, err
+	}
+	out := &awskms.ListGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
+	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, sc.below(rec.ID), func(g *grantRecord) bool {
+		return (in.GrantId == nil || *in.GrantId == g.ID) && (in.GranteePrincipal == nil || *in.GranteePrincipal == g.Grantee)
+	})
+	return out, err
+}
+
+func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *page, in store.Scope, match func(*grantRecord) bool) (bool, *string, error) {
+	err := grants.Scan(s.store, in, page.after, func(k store.Key, g grantRecord) bool {
+		if !match(&g) {
+			return true
+		}
+		if page.full() {
+			return false
+		}
+		*out = append(*out, g.entry())
+		page.add(k.ID)
+		return true
+	})
+	truncated, marker := page.next()
+	return truncated, marker, err
+}
+
+// ListRetirableGrants lists the account's grants that a principal may retire.
+func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetirableGrantsInput) (*awskms.ListRetirableGrantsOutput, error) {
+	page, err := newPage(in.Limit, in.Marker, 50, 100)
+	if err != nil {
+		return nil, err
+	}
+	if in.RetiringPrincipal == nil {
+		return nil, errMissing("retiringPrincipal")
+	}
+	out := &awskms.ListRetirableGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
+	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, scopeOf(ctx).all(), func(g *grantRecord) bool { return g.Retiring == *in.RetiringPrincipal })
+	return out, err
+}
+
+// RevokeGrant ends a grant. What it let somebody do, it lets nobody do any more.
+func (s *Service) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
+	return &awskms.RevokeGrantOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
+		rec, sc, err := s.findForGrant(ctx, tx, in.KeyId)
+		if err != nil {
+			return err
+		}
+		return s.endGrant(tx, sc, rec.ID, aws.ToString(in.GrantId), in.DryRun)
+	})
+}
+
+func (s *Service) endGrant(tx *store.Tx, sc scope, keyID, grantID string, dryRun *bool) error {
+	if !grantIDForm.MatchString(grantID) {
+		return &kmstypes.InvalidGrantIdException{Message: aws.String("")} // from memory
+	}
+	at := sc.grantKey(keyID, grantID)
+	if _, err := grants.Get(tx, at); notFound(err) {
+		return errGrantID(grantID)
+	}
+	if aws.ToBool(dryRun) {
+		return errDryRun()
+	}
+	grants.Delete(tx, at)
+	return nil
+}
+
+// RetireGrant ends a grant too, by those whom the grant lets do so.
+func (s *Service) RetireGrant(ctx context.Context, in *awskms.RetireGrantInput) (*awskms.RetireGrantOutput, error) {
+	sc, keyID, grantID, err := s.retired(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.RetireGrantOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
+		return s.endGrant(tx, sc, keyID, grantID, in.DryRun)
+	})
+}
+
+// retired is the grant that RetireGrant means: by its token, or by key and ID.
+func (s *Service) retired(ctx context.Context, in *awskms.RetireGrantInput) (sc scope, keyID, grantID string, err error) {
+	if in.GrantToken != nil {
+		if sc, keyID, grantID, err = parseGrantToken(*in.GrantToken); err == nil && sc.region != scopeOf(ctx).region {
+			err = errGrantToken()
+		}
+		return sc, keyID, grantID, err
+	}
+	if in.KeyId == nil || in.GrantId == nil {
+		return scope{}, "", "", errValidation("Grant token OR (grant ID, key ID) must be specified") // from memory
+	}
+	rec, sc, err := s.findForGrant(ctx, s.store, in.KeyId)
+	return sc, rec.ID, *in.GrantId, err
+}

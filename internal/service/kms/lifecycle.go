@@ -1,0 +1,88 @@
+package kms
+
+import (
+	"context"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Run ends keys whose waiting period is over and rotates those whose time has come,
+// until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	return reconcile.Run(ctx, reconcile.Config{
+		Name: "kms/key", Watcher: keys.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
+		Reconcile: s.reconcileKey,
+	})
+}
+
+// reconcileKey brings a key to what its record says of this time. It is told again
+// when the next thing is due.
+func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := keys.Get(s.store, key)
+	if notFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	now := s.now()
+	switch {
+	case rec.gone(now):
+		return 0, s.remove(ctx, key)
+	case rec.DeletionDate != nil:
+		return rec.DeletionDate.Sub(now), nil
+	case rec.Rotation == nil:
+		return 0, nil
+	case now.Before(rec.Rotation.Next):
+		return rec.Rotation.Next.Sub(now), nil
+	}
+	return 0, s.rotateAutomatically(ctx, key)
+}
+
+// remove deletes a key with all that is its own. There may be more grants than one
+// transaction can hold: they go first, the key with its aliases last. The key is gone
+// for everybody since its waiting period is over.
+func (s *Service) remove(ctx context.Context, key store.Key) error {
+	sc := scope{key.Account, key.Region}
+	for {
+		left := 0
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			rec, err := keys.Get(tx, key)
+			if notFound(err) || err == nil && !rec.gone(s.now()) {
+				return nil // somebody was quicker
+			}
+			if err != nil {
+				return err
+			}
+			own, err := grants.List(tx, sc.below(key.ID))
+			if err != nil {
+				return err
+			}
+			left = len(own)
+			for _, g := range own[:min(left, removedAtOnce)] {
+				grants.Delete(tx, g.Key)
+				left--
+			}
+			if left > 0 {
+				return nil
+			}
+			of, err := s.aliasesOf(tx, sc, key.ID)
+			if err != nil {
+				return err
+			}
+			for _, a := range of {
+				aliases.Delete(tx, sc.key(a))
+			}
+			keys.Delete(tx, key)
+			return nil
+		})
+		if err != nil || left == 0 {
+			return err
+		}
+	}
+}
+
+// removedAtOnce leaves room for the key's aliases in a transaction.
+const removedAtOnce = store.MaxWrites - maxAliases - 1

@@ -1,0 +1,63 @@
+package kms
+
+import "github.com/drydock-dev/drydock/internal/awsapi"
+
+// AWS returns the service as the front door registers it.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{
+		Name:          "kms",
+		Handler:       s,
+		HandlesDryRun: true,
+		Refused: []awsapi.Refusal{
+			{Operations: "ConnectCustomKeyStore CreateCustomKeyStore DeleteCustomKeyStore DescribeCustomKeyStores DisconnectCustomKeyStore UpdateCustomKeyStore", Why: "there are no custom key stores"},
+			{Operations: "DeleteImportedKeyMaterial GetParametersForImport ImportKeyMaterial", Why: "key material is made here, not imported"},
+			{Operations: "ReplicateKey UpdatePrimaryRegion", Why: "there are no multi-Region keys"},
+			{Operations: "DeriveSharedSecret", Why: "there are no keys for key agreement"},
+			{Operations: "GetKeyLastUsage", Why: "the use of keys is not recorded"},
+		},
+		Operations: []awsapi.Operation{
+			{Name: "CreateKey", Members: "BypassPolicyLockoutSafetyCheck CustomerMasterKeySpec Description KeySpec KeyUsage MultiRegion Origin Policy Tags",
+				Except: "Origin other than AWS_KMS, MultiRegion true, KeyUsage KEY_AGREEMENT and KEY_ENCAPSULATION, KeySpec ECC_SECG_P256K1, SM2, ML_DSA and ML_KEM"},
+			{Name: "DescribeKey", Members: "GrantTokens KeyId"},
+			{Name: "ListKeys", Members: "Limit Marker"},
+			{Name: "UpdateKeyDescription", Members: "Description KeyId"},
+			{Name: "EnableKey", Members: "KeyId"},
+			{Name: "DisableKey", Members: "KeyId"},
+			{Name: "ScheduleKeyDeletion", Members: "KeyId PendingWindowInDays"},
+			{Name: "CancelKeyDeletion", Members: "KeyId"},
+			{Name: "GetKeyPolicy", Members: "KeyId PolicyName"},
+			{Name: "PutKeyPolicy", Members: "BypassPolicyLockoutSafetyCheck KeyId Policy PolicyName"},
+			{Name: "ListKeyPolicies", Members: "KeyId Limit Marker"},
+			{Name: "CreateAlias", Members: "AliasName TargetKeyId"},
+			{Name: "UpdateAlias", Members: "AliasName TargetKeyId"},
+			{Name: "DeleteAlias", Members: "AliasName"},
+			{Name: "ListAliases", Members: "KeyId Limit Marker"},
+			{Name: "CreateGrant", Members: "Constraints.EncryptionContextEquals Constraints.EncryptionContextSubset DryRun GrantTokens GranteePrincipal KeyId Name Operations RetiringPrincipal"},
+			{Name: "ListGrants", Members: "GrantId GranteePrincipal KeyId Limit Marker"},
+			{Name: "ListRetirableGrants", Members: "Limit Marker RetiringPrincipal"},
+			{Name: "RetireGrant", Members: "DryRun GrantId GrantToken KeyId"},
+			{Name: "RevokeGrant", Members: "DryRun GrantId KeyId"},
+			{Name: "EnableKeyRotation", Members: "KeyId RotationPeriodInDays"},
+			{Name: "DisableKeyRotation", Members: "KeyId"},
+			{Name: "GetKeyRotationStatus", Members: "KeyId"},
+			{Name: "RotateKeyOnDemand", Members: "KeyId"},
+			{Name: "ListKeyRotations", Members: "IncludeKeyMaterial KeyId Limit Marker"},
+			{Name: "TagResource", Members: "KeyId Tags"},
+			{Name: "UntagResource", Members: "KeyId TagKeys"},
+			{Name: "ListResourceTags", Members: "KeyId Limit Marker"},
+			{Name: "Encrypt", Members: "DryRun EncryptionAlgorithm EncryptionContext GrantTokens KeyId Plaintext"},
+			{Name: "Decrypt", Members: "CiphertextBlob DryRun EncryptionAlgorithm EncryptionContext GrantTokens KeyId"},
+			{Name: "ReEncrypt", Members: "CiphertextBlob DestinationEncryptionAlgorithm DestinationEncryptionContext DestinationKeyId DryRun GrantTokens SourceEncryptionAlgorithm SourceEncryptionContext SourceKeyId"},
+			{Name: "GenerateDataKey", Members: "DryRun EncryptionContext GrantTokens KeyId KeySpec NumberOfBytes"},
+			{Name: "GenerateDataKeyWithoutPlaintext", Members: "DryRun EncryptionContext GrantTokens KeyId KeySpec NumberOfBytes"},
+			{Name: "GenerateDataKeyPair", Members: "DryRun EncryptionContext GrantTokens KeyId KeyPairSpec", Except: "KeyPairSpec ECC_SECG_P256K1 and SM2"},
+			{Name: "GenerateDataKeyPairWithoutPlaintext", Members: "DryRun EncryptionContext GrantTokens KeyId KeyPairSpec", Except: "KeyPairSpec ECC_SECG_P256K1 and SM2"},
+			{Name: "GenerateRandom", Members: "NumberOfBytes", ReadOnly: true},
+			{Name: "Sign", Members: "DryRun GrantTokens KeyId Message MessageType SigningAlgorithm"},
+			{Name: "Verify", Members: "DryRun GrantTokens KeyId Message MessageType Signature SigningAlgorithm"},
+			{Name: "GetPublicKey", Members: "GrantTokens KeyId"},
+			{Name: "GenerateMac", Members: "DryRun GrantTokens KeyId MacAlgorithm Message"},
+			{Name: "VerifyMac", Members: "DryRun GrantTokens KeyId Mac MacAlgorithm Message"},
+		},
+	}
+}

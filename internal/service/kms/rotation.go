@@ -1,0 +1,183 @@
+package kms
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_EnableKeyRotation.html
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_RotateKeyOnDemand.html
+const (
+	minPeriod, defaultPeriod, maxPeriod = 90, 365, 2560
+
+	maxOnDemand = 25
+)
+
+// rotatable refuses keys that cannot rotate, or not now.
+func rotatable(k *keyRecord) error {
+	if err := usable(k); err != nil {
+		return err
+	}
+	if !k.symmetric() {
+		return errUnsupported()
+	}
+	return nil
+}
+
+// EnableKeyRotation has a key rotate by itself. The period begins anew.
+func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRotationInput) (*awskms.EnableKeyRotationOutput, error) {
+	period := int32(defaultPeriod)
+	if in.RotationPeriodInDays != nil {
+		switch period = *in.RotationPeriodInDays; {
+		case period < minPeriod:
+			return nil, errValidation("1 validation error detected: Value '%d' at 'rotationPeriodInDays' failed to satisfy constraint: Member must have value greater than or equal to %d", period, minPeriod)
+		case period > maxPeriod:
+			return nil, errValidation("1 validation error detected: Value '%d' at 'rotationPeriodInDays' failed to satisfy constraint: Member must have value less than or equal to %d", period, maxPeriod)
+		}
+	}
+	return &awskms.EnableKeyRotationOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
+		if err := rotatable(k); err != nil {
+			return err
+		}
+		if k.Rotation != nil && (in.RotationPeriodInDays == nil || k.Rotation.PeriodInDays == period) {
+			return nil
+		}
+		k.Rotation = &rotation{PeriodInDays: period, Next: s.now().Add(time.Duration(period) * day)}
+		return nil
+	})
+}
+
+// DisableKeyRotation ends the automatic rotation of a key.
+func (s *Service) DisableKeyRotation(ctx context.Context, in *awskms.DisableKeyRotationInput) (*awskms.DisableKeyRotationOutput, error) {
+	return &awskms.DisableKeyRotationOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
+		if err := rotatable(k); err != nil {
+			return err
+		}
+		k.Rotation = nil
+		return nil
+	})
+}
+
+// GetKeyRotationStatus tells whether and when a key rotates by itself. One that waits
+// for its end does not.
+func (s *Service) GetKeyRotationStatus(ctx context.Context, in *awskms.GetKeyRotationStatusInput) (*awskms.GetKeyRotationStatusOutput, error) {
+	rec, _, err := s.find(s.store, scopeOf(ctx), in.KeyId)
+	if err != nil {
+		return nil, err
+	}
+	out := &awskms.GetKeyRotationStatusOutput{KeyId: &rec.ARN}
+	if r := rec.Rotation; r != nil && rec.State != kmstypes.KeyStatePendingDeletion {
+		out.KeyRotationEnabled, out.RotationPeriodInDays, out.NextRotationDate = true, &r.PeriodInDays, &r.Next
+	}
+	return out, nil
+}
+
+// RotateKeyOnDemand gives a key new material at once. What was encrypted under older
+// material still decrypts.
+func (s *Service) RotateKeyOnDemand(ctx context.Context, in *awskms.RotateKeyOnDemandInput) (*awskms.RotateKeyOnDemandOutput, error) {
+	out := &awskms.RotateKeyOnDemandOutput{}
+	err := s.change(ctx, in.KeyId, func(k *keyRecord) error {
+		if err := rotatable(k); err != nil {
+			return err
+		}
+		n := 0
+		for _, m := range k.Materials {
+			if m.Rotation == kmstypes.RotationTypeOnDemand {
+				n++
+			}
+		}
+		if n >= maxOnDemand {
+			return errRotations(k.ARN)
+		}
+		out.KeyId = &k.ARN
+		return k.rotate(s.now(), kmstypes.RotationTypeOnDemand)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (k *keyRecord) rotate(now time.Time, by kmstypes.RotationType) error {
+	secret, err := keySpecs[k.Spec].make()
+	if err != nil {
+		return err
+	}
+	k.Materials = append(k.Materials, material{ID: ids.Hex(64), Secret: secret, Since: now, Rotation: by})
+	return nil
+}
+
+// rotateAutomatically is the reconciler's. A disabled key is not rotated, but when it
+// is enabled again. https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
+func (s *Service) rotateAutomatically(ctx context.Context, key store.Key) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		rec, err := keys.Get(tx, key)
+		now := s.now()
+		if notFound(err) || err == nil && (rec.Rotation == nil || rec.State != kmstypes.KeyStateEnabled || now.Before(rec.Rotation.Next)) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return keys.Update(tx, key, func(k *keyRecord) error {
+			k.Rotation.Next = now.Add(time.Duration(k.Rotation.PeriodInDays) * day)
+			return k.rotate(now, kmstypes.RotationTypeAutomatic)
+		})
+	})
+}
+
+// ListKeyRotations lists a key's rotations and, if asked for, its first and current
+// material.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_ListKeyRotations.html
+func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotationsInput) (*awskms.ListKeyRotationsOutput, error) {
+	page, err := newPage(in.Limit, in.Marker, 100, 1000)
+	if err != nil {
+		return nil, err
+	}
+	if in.IncludeKeyMaterial != "" {
+		if err := checkEnum("includeKeyMaterial", in.IncludeKeyMaterial); err != nil {
+			return nil, err
+		}
+	}
+	rec, _, err := s.findOwn(ctx, s.store, in.KeyId)
+	if err != nil {
+		return nil, err
+	}
+	if !rec.symmetric() {
+		return nil, errUnsupported()
+	}
+	out := &awskms.ListKeyRotationsOutput{Rotations: []kmstypes.RotationsListEntry{}}
+	past := page.after == ""
+	for i := range rec.Materials {
+		m := &rec.Materials[i]
+		switch {
+		case m.Rotation == "" && in.IncludeKeyMaterial != kmstypes.IncludeKeyMaterialAllKeyMaterial:
+			continue
+		case !past:
+			past = m.ID == page.after
+			continue
+		}
+		if page.full() {
+			break
+		}
+		state := kmstypes.KeyMaterialStateNonCurrent
+		if i == len(rec.Materials)-1 {
+			state = kmstypes.KeyMaterialStateCurrent
+		}
+		e := kmstypes.RotationsListEntry{KeyId: aws.String(rec.ARN), KeyMaterialId: &m.ID, KeyMaterialState: state}
+		if m.Rotation != "" {
+			e.RotationDate, e.RotationType = &m.Since, m.Rotation
+		}
+		out.Rotations = append(out.Rotations, e)
+		page.add(m.ID)
+	}
+	out.Truncated, out.NextMarker = page.next()
+	return out, nil
+}

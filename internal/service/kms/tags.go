@@ -1,0 +1,99 @@
+package kms
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+)
+
+// maxTags is how many tags a key has at most.
+// https://docs.aws.amazon.com/kms/latest/developerguide/tagging-keys.html
+const maxTags = 50
+
+// tagMap adds tags to those that are there.
+func tagMap(old map[string]string, tags []kmstypes.Tag) (map[string]string, error) {
+	if len(tags) == 0 {
+		return old, nil
+	}
+	out := maps.Clone(old)
+	if out == nil {
+		out = map[string]string{}
+	}
+	seen := map[string]bool{}
+	for i, t := range tags {
+		key, value := aws.ToString(t.TagKey), aws.ToString(t.TagValue)
+		switch {
+		case key == "":
+			return nil, errValidation("1 validation error detected: Value '' at 'tags.%d.member.tagKey' failed to satisfy constraint: Member must have length greater than or equal to 1", i+1)
+		case utf8.RuneCountInString(key) > 128:
+			return nil, errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.tagKey' failed to satisfy constraint: Member must have length less than or equal to 128", key, i+1)
+		case utf8.RuneCountInString(value) > 256:
+			return nil, errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.tagValue' failed to satisfy constraint: Member must have length less than or equal to 256", value, i+1)
+		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+			return nil, errTags("Tags beginning with aws: are reserved")
+		case seen[key]:
+			return nil, errTags("Duplicate tag keys")
+		}
+		seen[key] = true
+		out[key] = value
+	}
+	if len(out) > maxTags {
+		return nil, errTags("Too many tags")
+	}
+	return out, nil
+}
+
+// TagResource adds or changes tags of a key.
+func (s *Service) TagResource(ctx context.Context, in *awskms.TagResourceInput) (*awskms.TagResourceOutput, error) {
+	return &awskms.TagResourceOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) (err error) {
+		if err := notDeleting(k); err != nil {
+			return err
+		}
+		k.Tags, err = tagMap(k.Tags, in.Tags)
+		return err
+	})
+}
+
+// UntagResource removes tags of a key. Tags that it does not have are no error.
+func (s *Service) UntagResource(ctx context.Context, in *awskms.UntagResourceInput) (*awskms.UntagResourceOutput, error) {
+	return &awskms.UntagResourceOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
+		if err := notDeleting(k); err != nil {
+			return err
+		}
+		for _, key := range in.TagKeys {
+			delete(k.Tags, key)
+		}
+		return nil
+	})
+}
+
+// ListResourceTags lists a key's tags.
+func (s *Service) ListResourceTags(ctx context.Context, in *awskms.ListResourceTagsInput) (*awskms.ListResourceTagsOutput, error) {
+	page, err := newPage(in.Limit, in.Marker, 50, 50)
+	if err != nil {
+		return nil, err
+	}
+	rec, _, err := s.findOwn(ctx, s.store, in.KeyId)
+	if err != nil {
+		return nil, err
+	}
+	out := &awskms.ListResourceTagsOutput{Tags: []kmstypes.Tag{}}
+	for _, k := range slices.Sorted(maps.Keys(rec.Tags)) {
+		if k <= page.after {
+			continue
+		}
+		if page.full() {
+			break
+		}
+		out.Tags = append(out.Tags, kmstypes.Tag{TagKey: &k, TagValue: aws.String(rec.Tags[k])})
+		page.add(k)
+	}
+	out.Truncated, out.NextMarker = page.next()
+	return out, nil
+}
