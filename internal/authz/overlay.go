@@ -25,6 +25,8 @@ var renamed = map[string]string{
 	"sqs:SendMessageBatch":             "sqs:SendMessage",
 	"sqs:DeleteMessageBatch":           "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+	// https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html: and kms:ReEncryptTo, which the service says
+	"kms:ReEncrypt": "kms:ReEncryptFrom",
 	// The reference here is older than these operations. Their actions have their own
 	// names on AWS; here, policies allow them with those of the listener.
 	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
