@@ -192,6 +192,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.ssm = ssm.New(ssm.Config{
 		Store: d.store,
 		Image: func(region, id string) bool { _, ok := d.ec2.ResolveImage(region, id); return ok },
+		KMS:   keysOfCaller{d},
 		Log:   d.log,
 	})
 	d.pricing = pricing.New()

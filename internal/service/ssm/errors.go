@@ -1,12 +1,15 @@
 package ssm
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
@@ -38,6 +41,29 @@ func errTooManyNames(n int) error {
 
 func errOtherKey(id string) error {
 	return awserr.NotImplemented("SSM parameters sealed with the key " + id + ": there is " + defaultKey + " only")
+}
+
+// errKMS is a refusal of KMS as Parameter Store passes it on.
+// https://github.com/cloudposse/docs/issues/152 (InvalidKeyId),
+// https://github.com/Droplr/aws-env/issues/29 (AccessDeniedException)
+func errKMS(requestID string, err error) error {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	text := fmt.Sprintf("%s (Service: AWSKMS; Status Code: 400; Error Code: %s; Request ID: %s)", api.ErrorMessage(), api.ErrorCode(), requestID)
+	switch api.ErrorCode() {
+	case "AccessDeniedException":
+		return awserr.New("AccessDeniedException", text).WithStatus(http.StatusBadRequest)
+	case "NotFoundException", "DisabledException", "KMSInvalidStateException", "InvalidKeyUsageException", "InvalidArnException":
+		return &ssmtypes.InvalidKeyId{Message: &text}
+	}
+	return err
+}
+
+// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html, TooManyUpdates
+func errConcurrent() error {
+	return &ssmtypes.TooManyUpdates{Message: aws.String("There are concurrent updates for a resource that supports one update at a time.")}
 }
 
 // from memory

@@ -21,9 +21,13 @@ import (
 const maxVersions = 100
 
 type parameterRecord struct {
-	Name        string
-	Type        string // String, StringList, SecureString
-	Value       string // sealed if it is a SecureString
+	Name  string
+	Type  string // String, StringList, SecureString
+	Value string // sealed if it is a SecureString
+	// KeyID is the customer managed key that it is sealed with, as the request called
+	// it; empty is AWS's. Envelope says that it is sealed with a data key of that.
+	KeyID       string `json:",omitempty"`
+	Envelope    bool   `json:",omitempty"`
 	Version     int64
 	Modified    time.Time
 	ModifiedBy  string
@@ -113,7 +117,7 @@ func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.reveal(sc, p, in.WithDecryption); err != nil {
+	if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
 		return nil, err
 	}
 	out := p.sdk(sc)
@@ -139,7 +143,7 @@ func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInp
 		if err != nil {
 			return nil, err
 		}
-		if p, err = s.reveal(sc, p, in.WithDecryption); err != nil {
+		if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
 			return nil, err
 		}
 		sdk := p.sdk(sc)
@@ -204,7 +208,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *awsssm.GetParamet
 	}
 	out := &awsssm.GetParametersByPathOutput{NextToken: next, Parameters: make([]ssmtypes.Parameter, len(found))}
 	for i, p := range found {
-		if p, err = s.reveal(sc, p, in.WithDecryption); err != nil {
+		if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
 			return nil, err
 		}
 		out.Parameters[i] = p.sdk(sc)

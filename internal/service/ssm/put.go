@@ -82,9 +82,6 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if len(aws.ToString(in.Description)) > 1024 || len(aws.ToString(in.AllowedPattern)) > 1024 {
 		return nil, errTooLong(in)
 	}
-	if err := checkKeyID(sc, in.KeyId); err != nil {
-		return nil, err
-	}
 	dataType := aws.ToString(in.DataType)
 	if dataType == "" {
 		dataType = "text"
@@ -106,8 +103,12 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 			return nil, errPattern(p)
 		}
 	}
+	own, err := s.sealWithKMS(ctx, sc, in)
+	if err != nil {
+		return nil, err
+	}
 	var rec parameterRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		old, err := parameters.Get(tx, sc.key(name))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -138,7 +139,14 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 			tier = rec.Tier // stays what it is
 		}
 		value := value
-		if rec.Type == string(ssmtypes.ParameterTypeSecureString) {
+		rec.KeyID, rec.Envelope = "", false
+		switch {
+		case rec.Type != string(ssmtypes.ParameterTypeSecureString):
+		case own != nil:
+			value, rec.KeyID, rec.Envelope = own.value, own.keyID, own.envelope
+		case !ownedByAWS(sc, in.KeyId):
+			return errConcurrent() // it was no SecureString just now
+		default:
 			if value, err = s.seal(tx, sc, name, value); err != nil {
 				return err
 			}

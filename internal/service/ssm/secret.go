@@ -1,6 +1,8 @@
 package ssm
 
 import (
+	"cmp"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -24,13 +26,13 @@ var keys = store.NewCollection[keyRecord]("ssm", "key")
 
 type keyRecord struct{ Key []byte }
 
-// checkKeyID accepts the default key by name or ARN.
-func checkKeyID(sc scope, id *string) error {
+// ownedByAWS reports whether a request means the default key.
+func ownedByAWS(sc scope, id *string) bool {
 	switch aws.ToString(id) {
 	case "", defaultKey, arn.New("kms", sc.region, sc.account, defaultKey):
-		return nil
+		return true
 	}
-	return errOtherKey(*id)
+	return false
 }
 
 // keyOf is the key that a parameter is sealed with; nil if it is not.
@@ -38,7 +40,7 @@ func keyOf(p parameterRecord) *string {
 	if p.Type != string(ssmtypes.ParameterTypeSecureString) {
 		return nil
 	}
-	return aws.String(defaultKey)
+	return aws.String(cmp.Or(p.KeyID, defaultKey))
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {
@@ -71,9 +73,12 @@ func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, erro
 
 // reveal returns p with its value in the clear, if that is asked for. Without
 // decryption a SecureString's value is what is stored.
-func (s *Service) reveal(sc scope, p parameterRecord, decrypt *bool) (parameterRecord, error) {
+func (s *Service) reveal(ctx context.Context, sc scope, p parameterRecord, decrypt *bool) (parameterRecord, error) {
 	if p.Type != string(ssmtypes.ParameterTypeSecureString) || !aws.ToBool(decrypt) {
 		return p, nil
+	}
+	if p.KeyID != "" {
+		return s.revealWithKMS(ctx, sc, p)
 	}
 	rec, err := keys.Get(s.store, sc.key(defaultKey))
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package ssm answers the Parameter Store of Systems Manager: an account's own
 // parameters and the public ones below /aws/service that name machine images
 // (catalog/images) and regions. SecureString parameters are sealed with one key
-// per account and region, AWS's alias/aws/ssm; others wait for KMS.
+// per account and region, AWS's alias/aws/ssm, or by KMS with customer managed keys.
 // Only the composition root imports it.
 package ssm
 
@@ -25,6 +25,8 @@ type Config struct {
 	// Image reports whether a region has an image, for parameters of the data type
 	// aws:ec2:image; nil knows the public ones.
 	Image func(region, id string) bool
+	// KMS seals with customer managed keys, as the caller of ctx. Nil: there are none.
+	KMS   KMS
 	Clock clock.Clock // nil means the real one
 	Log   *slog.Logger
 }
@@ -33,12 +35,13 @@ type Config struct {
 type Service struct {
 	store *store.Store
 	image func(region, id string) bool
+	kms   KMS
 	clock clock.Clock
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, image: cfg.Image, clock: cfg.Clock}
+	s := &Service{store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cfg.Clock}
 	if s.image == nil {
 		s.image = func(region, id string) bool { _, ok := images.ByID(region, id); return ok }
 	}
@@ -62,7 +65,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetParameters", Members: "Names WithDecryption"},
 			{Name: "GetParametersByPath", Members: "MaxResults NextToken ParameterFilters Path Recursive WithDecryption"},
 			{Name: "GetParameterHistory", Members: "MaxResults Name NextToken WithDecryption"},
-			{Name: "PutParameter", Members: "AllowedPattern DataType Description KeyId Name Overwrite Tags Tier Type Value", Except: "KeyId other than alias/aws/ssm"},
+			{Name: "PutParameter", Members: "AllowedPattern DataType Description KeyId Name Overwrite Tags Tier Type Value"},
 			{Name: "LabelParameterVersion", Members: "Labels Name ParameterVersion"},
 			{Name: "UnlabelParameterVersion", Members: "Labels Name ParameterVersion"},
 			{Name: "DeleteParameter", Members: "Name"},

@@ -50,7 +50,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParamet
 	out := &awsssm.GetParameterHistoryOutput{NextToken: next, Parameters: []ssmtypes.ParameterHistory{}}
 	for _, p := range all {
 		p.Name = name
-		if p, err = s.reveal(sc, p, in.WithDecryption); err != nil {
+		if p, err = s.reveal(ctx, sc, p, in.WithDecryption); err != nil {
 			return nil, err
 		}
 		out.Parameters = append(out.Parameters, ssmtypes.ParameterHistory{

@@ -1,0 +1,118 @@
+package ssm
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// KMS is what Parameter Store asks of KMS on its caller's behalf: what the caller may
+// not, is refused.
+// https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+type KMS interface {
+	Encrypt(context.Context, *awskms.EncryptInput) (*awskms.EncryptOutput, error)
+	Decrypt(context.Context, *awskms.DecryptInput) (*awskms.DecryptOutput, error)
+	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
+}
+
+// maxDirect is how much KMS itself encrypts, in bytes.
+const maxDirect = 4096
+
+// A sealedValue is what KMS made of a value.
+type sealedValue struct {
+	value, keyID string
+	envelope     bool
+}
+
+// context binds a ciphertext to its parameter.
+func (sc scope) context(name string) map[string]string {
+	return map[string]string{"PARAMETER_ARN": sc.arn(name)}
+}
+
+// sealWithKMS seals the value of a request with the customer managed key that it
+// names; nil if it names none, or is for no SecureString. Standard parameters are
+// encrypted by KMS, advanced ones with a data key of it.
+func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParameterInput) (*sealedValue, error) {
+	if ownedByAWS(sc, in.KeyId) {
+		return nil, nil
+	}
+	kind := string(in.Type)
+	if kind == "" {
+		old, err := parameters.Get(s.store, sc.key(*in.Name))
+		if err != nil {
+			return nil, nil //nolint:nilerr // what is wrong, PutParameter says
+		}
+		kind = old.Type
+	}
+	if kind != string(ssmtypes.ParameterTypeSecureString) {
+		return nil, nil
+	}
+	if s.kms == nil {
+		return nil, errOtherKey(*in.KeyId)
+	}
+	out := &sealedValue{keyID: *in.KeyId}
+	requestID := awsapi.CallFrom(ctx).RequestID
+	if out.envelope = in.Tier == ssmtypes.ParameterTierAdvanced || len(*in.Value) > maxDirect; !out.envelope {
+		sealed, err := s.kms.Encrypt(ctx, &awskms.EncryptInput{KeyId: in.KeyId, Plaintext: []byte(*in.Value), EncryptionContext: sc.context(*in.Name)})
+		if err != nil {
+			return nil, errKMS(requestID, err)
+		}
+		out.value = base64.StdEncoding.EncodeToString(sealed.CiphertextBlob)
+		return out, nil
+	}
+	key, err := s.kms.GenerateDataKey(ctx, &awskms.GenerateDataKeyInput{KeyId: in.KeyId, KeySpec: kmstypes.DataKeySpecAes256, EncryptionContext: sc.context(*in.Name)})
+	if err != nil {
+		return nil, errKMS(requestID, err)
+	}
+	aead, err := newAEAD(key.Plaintext)
+	if err != nil {
+		return nil, fmt.Errorf("sealing %s: %w", *in.Name, err)
+	}
+	raw := binary.BigEndian.AppendUint16(nil, uint16(len(key.CiphertextBlob)))
+	raw = append(append(raw, key.CiphertextBlob...), aead.Seal(nil, nil, []byte(*in.Value), []byte(sc.arn(*in.Name)))...)
+	out.value = base64.StdEncoding.EncodeToString(raw)
+	return out, nil
+}
+
+// revealWithKMS is reveal for what sealWithKMS sealed.
+func (s *Service) revealWithKMS(ctx context.Context, sc scope, p parameterRecord) (parameterRecord, error) {
+	if s.kms == nil {
+		return p, errOtherKey(p.KeyID)
+	}
+	raw, err := base64.StdEncoding.DecodeString(p.Value)
+	if err != nil {
+		return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+	}
+	ciphertext, sealed := raw, []byte(nil)
+	if p.Envelope {
+		if len(raw) < 2 || len(raw)-2 < int(binary.BigEndian.Uint16(raw)) {
+			return p, fmt.Errorf("unsealing %s: it is too short", p.Name)
+		}
+		n := 2 + int(binary.BigEndian.Uint16(raw))
+		ciphertext, sealed = raw[2:n], raw[n:]
+	}
+	out, err := s.kms.Decrypt(ctx, &awskms.DecryptInput{CiphertextBlob: ciphertext, EncryptionContext: sc.context(p.Name)})
+	if err != nil {
+		return p, errKMS(awsapi.CallFrom(ctx).RequestID, err)
+	}
+	clear := out.Plaintext
+	if p.Envelope {
+		aead, err := newAEAD(clear)
+		if err != nil {
+			return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+		}
+		if clear, err = aead.Open(nil, nil, sealed, []byte(sc.arn(p.Name))); err != nil {
+			return p, fmt.Errorf("unsealing %s: %w", p.Name, err)
+		}
+	}
+	p.Value = string(clear)
+	return p, nil
+}
