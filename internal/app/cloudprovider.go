@@ -55,6 +55,8 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	return out, err
 }
 
+var errRoleTrust = errors.New("its trust policy does not let " + clusterService + " assume it")
+
 // assumeClusterRole returns credentials of a cluster's role.
 func (d *daemon) assumeClusterRole(ctx context.Context, roleARN, cluster string) (controlplane.CloudCredentials, error) {
 	role, err := d.iam.RoleByARN(ctx, roleARN)
@@ -62,7 +64,7 @@ func (d *daemon) assumeClusterRole(ctx context.Context, roleARN, cluster string)
 		return controlplane.CloudCredentials{}, fmt.Errorf("the cluster role %s: %w", roleARN, err)
 	}
 	if !d.iam.TrustsServiceFor(role, clusterService, cluster) {
-		return controlplane.CloudCredentials{}, fmt.Errorf("the trust policy of the cluster role %s does not let %s assume it", role.ARN, clusterService)
+		return controlplane.CloudCredentials{}, fmt.Errorf("the cluster role %s: %w", role.ARN, errRoleTrust)
 	}
 	creds, err := d.sts.IssueRoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, time.Now().UnixNano()), cloudSession, sts.SessionOptions{})
 	if err != nil {

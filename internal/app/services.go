@@ -54,29 +54,31 @@ type daemon struct {
 	timing  clock.Timing
 	started time.Time
 
-	store    *store.Store
-	faults   *faults
-	journal  *journal.Journal
-	iam      *iam.Service
-	sts      *sts.Service
-	ec2      *ec2.Service
-	scaling  *autoscaling.Service
-	elb      *elb.Service
-	elbv2    *elbv2.Service
-	kms      *kms.Service
-	ssm      *ssm.Service
-	pricing  *pricing.Service
-	quotas   *servicequotas.Service
-	trail    *cloudtrail.Service
-	stacks   *cloudformation.Service
-	eks      *eks.Service
-	eksAuth  *eksauth.Service
-	planes   *controlplane.Manager
-	machines *machines
-	guests   *guests
-	fargates *fargates
-	origins  origins
-	server   *server.Server
+	store   *store.Store
+	faults  *faults
+	journal *journal.Journal
+	iam     *iam.Service
+	sts     *sts.Service
+	ec2     *ec2.Service
+	scaling *autoscaling.Service
+	elb     *elb.Service
+	elbv2   *elbv2.Service
+	kms     *kms.Service
+	// clusterKeys let EKS and control planes use KMS.
+	clusterKeys *clusterKeys
+	ssm         *ssm.Service
+	pricing     *pricing.Service
+	quotas      *servicequotas.Service
+	trail       *cloudtrail.Service
+	stacks      *cloudformation.Service
+	eks         *eks.Service
+	eksAuth     *eksauth.Service
+	planes      *controlplane.Manager
+	machines    *machines
+	guests      *guests
+	fargates    *fargates
+	origins     origins
+	server      *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
 	// authorizer decides about every call of the AWS API.
@@ -114,6 +116,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		}
 	}
 	identities := identities{d.iam}
+	d.clusterKeys = newClusterKeys(d)
 
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
 		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
@@ -125,6 +128,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Authorize:     d.authorize,
 		MutatePod:     d.webhook((*eks.Service).MutatePod),
 		Cloud:         d.cloud,
+		KMS:           d.clusterKeys,
 		Log:           d.log,
 
 		MutateFargatePod: d.webhook((*eks.Service).MutateFargatePod),
@@ -208,6 +212,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Network:          d.ec2,
 		Instances:        d.ec2,
 		AutoScaling:      d.scaling,
+		Keys:             d.clusterKeys,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
 		EndpointURL:      d.info.URL,

@@ -220,6 +220,7 @@ func (d *daemon) explainNodes(ctx context.Context, account, region, cluster, nod
 	if h := c.Cluster.Health; h != nil {
 		for _, i := range h.Issues {
 			out.Issues = append(out.Issues, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)))
+			out.Fixes = append(out.Fixes, keyFixes(&i, region, aws.ToString(c.Cluster.RoleArn))...)
 		}
 	}
 	if nodegroup != "" {
@@ -227,7 +228,7 @@ func (d *daemon) explainNodes(ctx context.Context, account, region, cluster, nod
 		if err != nil {
 			return out, err
 		}
-		out.Status, out.Issues = string(g.Nodegroup.Status), nil
+		out.Status, out.Issues, out.Fixes = string(g.Nodegroup.Status), nil, nil
 		if h := g.Nodegroup.Health; h != nil {
 			for _, i := range h.Issues {
 				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))

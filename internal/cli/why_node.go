@@ -146,6 +146,8 @@ type NodesExplanation struct {
 	Status    string `json:"status"`
 	// Issues are EKS's own, of the node group or the cluster.
 	Issues []string `json:"issues,omitempty"`
+	// Fixes are commands that would end issues of the cluster.
+	Fixes []string `json:"fixes,omitempty"`
 	// Notes are what may be behind them: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
@@ -172,6 +174,9 @@ func (e *NodesExplanation) Text() string {
 	fmt.Fprintf(&b, "%s is %s: %d of %d nodes Ready\n", what, e.Status, e.Ready(), len(e.Nodes))
 	for _, i := range e.Issues {
 		b.WriteString("  ✘ " + i + "\n")
+	}
+	for _, f := range e.Fixes {
+		b.WriteString("    fix: " + f + "\n")
 	}
 	for _, n := range e.Notes {
 		b.WriteString("  ! " + n + "\n")

@@ -34,7 +34,7 @@ type Keys interface {
 	CreateGrant(context.Context, *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error)
 	RevokeGrant(context.Context, *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error)
 	// Try uses a key as the role of a cluster, as its control plane does. The error
-	// is KMS's, or ErrNoIdentity without the role.
+	// is KMS's, or ErrNoIdentity if the role cannot be assumed.
 	Try(ctx context.Context, clusterARN, roleARN, keyARN string) error
 }
 
@@ -262,4 +262,15 @@ func (s *Service) encryptPlane(ctx context.Context, rec clusterRecord, planeID, 
 		return s.keyTrouble(ctx, rec, keyARN, fmt.Errorf("encrypting the cluster: %w", err))
 	}
 	return nil
+}
+
+// ClusterRole returns the ARNs of a cluster and of its role.
+func (s *Service) ClusterRole(account, region, name string) (cluster, role string, err error) {
+	rec, err := clusters.Get(s.store, store.Key{Account: account, Region: region, ID: name})
+	if errors.Is(err, store.ErrNotFound) {
+		return "", "", errNoCluster(name)
+	} else if err != nil {
+		return "", "", err
+	}
+	return *rec.Cluster.Arn, *rec.Cluster.RoleArn, nil
 }

@@ -70,7 +70,9 @@ func (s *Service) keyIssue(ctx context.Context, rec *clusterRecord, keyARN strin
 	case used == nil:
 		return nil, nil
 	case errors.Is(used, ErrNoIdentity):
-		return keyIssueOf(ekstypes.ClusterIssueCodeIamRoleNotFound, *rec.Cluster.RoleArn, "The cluster role %s does not exist", *rec.Cluster.RoleArn), nil
+		// [seen] aws/containers-roadmap#1533, for a role that a key does not let in
+		return keyIssueOf(ekstypes.ClusterIssueCodeIamRoleNotFound, *rec.Cluster.RoleArn,
+			"Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", *rec.Cluster.RoleArn), nil
 	case c == "":
 		return nil, used
 	}
