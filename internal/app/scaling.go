@@ -9,10 +9,10 @@ import (
 // newAutoScaling makes the Auto Scaling service and connects it to EC2 and IAM.
 func (d *daemon) newAutoScaling() *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
-		Store:        d.store,
-		EC2:          d.ec2,
-		Instances:    d.ec2,
-		TargetGroups: d.elbv2,
+		Store:     d.store,
+		EC2:       d.ec2,
+		Instances: d.ec2,
+		Sources:   map[string]autoscaling.Sources{"elb": d.elb, "elbv2": d.elbv2},
 		EnsureServiceRole: func(ctx context.Context, account string) (string, error) {
 			role, err := d.iam.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
 			return role.ARN, err

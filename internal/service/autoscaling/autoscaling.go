@@ -55,8 +55,9 @@ type Config struct {
 	Store     *store.Store
 	EC2       EC2
 	Instances Instances
-	// TargetGroups are load balancers'. Nil: they are records without an effect.
-	TargetGroups TargetGroups
+	// Sources are load balancers, by the type of traffic source: elb, elbv2. Those of a
+	// type that is not there are records without an effect.
+	Sources map[string]Sources
 	// EnsureServiceRole makes the account's AWSServiceRoleForAutoScaling unless it
 	// is there, and returns its ARN.
 	EnsureServiceRole func(ctx context.Context, account string) (string, error)

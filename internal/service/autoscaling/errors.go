@@ -71,6 +71,26 @@ func errDeletionProtected(name string) error { // from memory
 	return errValidation("You cannot delete AutoScalingGroup %s because its deletion protection prevents it.", name)
 }
 
+// errNoSource: both texts are quoted in public issues, the first by the logs of kops.
+func errNoSource(kind string) error {
+	if kind == classicSource {
+		return errValidation("Provided Load Balancers may not be valid. Please ensure they exist and try again.")
+	}
+	return errValidation("Provided Target Groups may not be valid. Please ensure they exist and try again.")
+}
+
+// errSourceNotAttached: Spinnaker, Harness and others look for both texts.
+func errSourceNotAttached(kind string) error {
+	if kind == classicSource {
+		return errValidation("Trying to remove Load Balancers that are not part of the group")
+	}
+	return errValidation("Trying to remove Target Groups that are not part of the group")
+}
+
+func errSourceType(kind string) error {
+	return errValidation("Invalid traffic source type %s. Valid values are elb, elbv2 and vpc-lattice", kind) // from memory
+}
+
 func errMissing(member string) error {
 	return errValidation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
 }

@@ -50,17 +50,21 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		DefaultCooldown: orInt(in.DefaultCooldown, 300), HealthCheckGracePeriod: orInt(in.HealthCheckGracePeriod, 0),
 		HealthCheckType: aws.String("EC2"), TerminationPolicies: []string{"Default"},
 		NewInstancesProtectedFromScaleIn: aws.Bool(aws.ToBool(in.NewInstancesProtectedFromScaleIn)),
-		LoadBalancerNames:                []string{}, TargetGroupARNs: slices.Clone(in.TargetGroupARNs),
-		CapacityRebalance: in.CapacityRebalance, DefaultInstanceWarmup: in.DefaultInstanceWarmup, DeletionProtection: in.DeletionProtection,
+		CapacityRebalance:                in.CapacityRebalance, DefaultInstanceWarmup: in.DefaultInstanceWarmup, DeletionProtection: in.DeletionProtection,
 		Context: in.Context, DesiredCapacityType: in.DesiredCapacityType,
 	}}
 	if g.Group.DeletionProtection == "" {
 		g.Group.DeletionProtection = autoscalingtypes.DeletionProtectionNone
 	}
-	if err := s.checkTargetGroups(sc, in.TargetGroupARNs); err != nil {
+	sources, err := readSources(in.TrafficSources)
+	if err != nil {
 		return nil, err
 	}
-	setTargetGroups(&g.Group, g.Group.TargetGroupARNs)
+	sources = slices.Concat(sourcesOf(classicSource, in.LoadBalancerNames), sourcesOf(groupSource, in.TargetGroupARNs), sources)
+	if err := s.checkSources(sc, sources); err != nil {
+		return nil, err
+	}
+	setSources(&g.Group, sources)
 	if err := checkSizes(&g.Group); err != nil {
 		return nil, err
 	}

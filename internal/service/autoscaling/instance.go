@@ -190,7 +190,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 			return nil
 		}
 		return members.Update(tx, below(key, m.ID), func(m *memberRecord) error {
-			m.Unhealthy, m.ByUser = status == "Unhealthy", status == "Unhealthy"
+			m.Unhealthy, m.ByUser, m.ByBalancer = status == "Unhealthy", status == "Unhealthy", false
 			return nil
 		})
 	})

@@ -81,6 +81,10 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	if err := w.targets(ctx); err != nil {
 		return 0, err
 	}
+	checkup, err := w.checkup(ctx)
+	if err != nil {
+		return 0, err
+	}
 	again, err := w.balance(ctx)
 	if err != nil {
 		return 0, err
@@ -88,7 +92,7 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	if err := w.launch(ctx); err != nil {
 		return 0, err
 	}
-	return earlier(due, again), s.prune(ctx, key)
+	return earlier(earlier(due, checkup), again), s.prune(ctx, key)
 }
 
 // earlier is the lesser of two waits, of which zero is none.
@@ -231,12 +235,14 @@ func contains(all []memberRecord, id string) bool {
 }
 
 const (
-	refreshCause   = "an instance refresh"
-	unhealthyOwed  = "an instance was launched in response to an unhealthy instance needing to be replaced."
-	refreshOwed    = "an instance was launched in response to an instance refresh."
-	replaceOwed    = "an instance was started in response to a difference between desired and actual capacity."
-	rebalanceOwed  = "an instance was launched to aid in balancing the group's zones." // from memory
-	healthEC2      = "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped."
+	refreshCause  = "an instance refresh"
+	unhealthyOwed = "an instance was launched in response to an unhealthy instance needing to be replaced."
+	refreshOwed   = "an instance was launched in response to an instance refresh."
+	replaceOwed   = "an instance was started in response to a difference between desired and actual capacity."
+	rebalanceOwed = "an instance was launched to aid in balancing the group's zones." // from memory
+	healthEC2     = "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped."
+	// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-healthchecks.html
+	healthELB      = "an instance was taken out of service in response to an ELB system health check failure."
 	healthUser     = "an instance was taken out of service in response to a user health-check."
 	abandonedCause = "an instance was taken out of service in response to an abandoned lifecycle action." // from memory
 )

@@ -239,8 +239,11 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 		m.Unhealthy = true
 	case replace:
 		cause := healthEC2
-		if m.ByUser {
+		switch {
+		case m.ByUser:
 			cause = healthUser
+		case m.ByBalancer:
+			cause = healthELB
 		}
 		m.Unhealthy = true
 		if g.Owed == nil {

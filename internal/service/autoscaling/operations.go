@@ -2,8 +2,7 @@ package autoscaling
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// The members of groups that are honoured. Load balancers and traffic sources
-// other than target groups are refused; overrides have no weights and no attributes.
+// The members of groups that are honoured. Overrides have no weights and no attributes.
 const (
 	mixedMembers = ` MixedInstancesPolicy.InstancesDistribution.OnDemandAllocationStrategy MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity
 		MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity MixedInstancesPolicy.InstancesDistribution.SpotAllocationStrategy
@@ -19,8 +18,8 @@ const (
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "autoscaling", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
-		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList Tags TargetGroupARNs" + groupMembers,
-			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
+		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList LoadBalancerNames Tags TargetGroupARNs TrafficSources" + groupMembers,
+			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions, VPC Lattice"},
 		{Name: "UpdateAutoScalingGroup", Members: groupMembers,
 			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
 		{Name: "DeleteAutoScalingGroup", Members: "AutoScalingGroupName ForceDelete"},
@@ -77,6 +76,12 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "EnableMetricsCollection", Members: "AutoScalingGroupName Granularity Metrics"},
 		{Name: "DisableMetricsCollection", Members: "AutoScalingGroupName Metrics"},
 		{Name: "DescribeMetricCollectionTypes"},
+		// Load balancers.
+		{Name: "AttachTrafficSources", Members: "AutoScalingGroupName TrafficSources", Except: "VPC Lattice"},
+		{Name: "DetachTrafficSources", Members: "AutoScalingGroupName TrafficSources", Except: "VPC Lattice"},
+		{Name: "DescribeTrafficSources", Members: "AutoScalingGroupName TrafficSourceType" + paged},
+		{Name: "AttachLoadBalancers", Members: "AutoScalingGroupName LoadBalancerNames"},
+		{Name: "DetachLoadBalancers", Members: "AutoScalingGroupName LoadBalancerNames"},
 		{Name: "AttachLoadBalancerTargetGroups", Members: "AutoScalingGroupName TargetGroupARNs"},
 		{Name: "DetachLoadBalancerTargetGroups", Members: "AutoScalingGroupName TargetGroupARNs"},
 		{Name: "DescribeLoadBalancerTargetGroups", Members: "AutoScalingGroupName" + paged},
@@ -90,6 +95,5 @@ func refusals() []awsapi.Refusal {
 			Why: "nothing waits for a time of day"},
 		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "instances boot in less than a second"},
 		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "policies are records: there are no metrics and alarms to execute them"},
-		{Operations: "AttachTrafficSources DetachTrafficSources DescribeTrafficSources AttachLoadBalancers DetachLoadBalancers", Why: "target groups are attached by AttachLoadBalancerTargetGroups; groups know no Classic Load Balancers and no VPC Lattice"},
 	}
 }

@@ -16,7 +16,7 @@ import (
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 func processes() []string {
 	return []string{
-		"AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh",
+		"AZRebalance", processAddToLoadBalancer, "AlarmNotification", "HealthCheck", "InstanceRefresh",
 		"Launch", "ReplaceUnhealthy", "ScheduledActions", "Terminate",
 	}
 }

@@ -43,7 +43,8 @@ type groupRecord struct {
 	// Failures counts launches that failed in a row; RetryAt is when to try again.
 	Failures int       `json:",omitempty"`
 	RetryAt  time.Time `json:",omitzero"`
-	// Registered are the instances that were registered with target groups, by ARN.
+	// Registered are the instances that were registered with traffic sources, by their
+	// identifiers.
 	Registered map[string][]string `json:",omitempty"`
 	// Cooldown is when the last scaling activity began.
 	LastActivity time.Time `json:",omitzero"`
@@ -86,7 +87,12 @@ type memberRecord struct {
 	InService time.Time `json:",omitzero"`
 	Unhealthy bool      `json:",omitempty"`
 	// ByUser says that SetInstanceHealth called it unhealthy.
-	ByUser    bool `json:",omitempty"`
+	ByUser bool `json:",omitempty"`
+	// FailsSince is since when it fails the health checks of a load balancer;
+	// ByBalancer says that it is unhealthy for that.
+	FailsSince time.Time `json:",omitzero"`
+	ByBalancer bool      `json:",omitempty"`
+
 	Protected bool `json:",omitempty"`
 	// Surplus is launched beyond the desired capacity; somebody leaves once it is in
 	// service, and nobody before.

@@ -5,36 +5,53 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/smithy-go"
 )
 
-// TargetGroups are those of load balancers, with which a group registers its
-// instances. It is called as EC2 is.
-type TargetGroups interface {
-	// TargetGroupExists reports whether there is a target group.
-	TargetGroupExists(account, region, arn string) bool
-	RegisterInstances(ctx context.Context, arn string, ids []string) error
-	DeregisterInstances(ctx context.Context, arn string, ids []string) error
+// Sources are the traffic sources of one type, with which a group registers its
+// instances. They are called as EC2 is.
+type Sources interface {
+	// SourceExists reports whether there is one of that identifier.
+	SourceExists(account, region, id string) bool
+	RegisterInstances(ctx context.Context, id string, instances []string) error
+	DeregisterInstances(ctx context.Context, id string, instances []string) error
+	// UnhealthyInstances returns those that fail the health checks now.
+	UnhealthyInstances(ctx context.Context, id string, instances []string) ([]string, error)
 }
 
-// checkTargetGroups refuses target groups that are not there.
-func (s *Service) checkTargetGroups(sc scope, arns []string) error {
-	for _, a := range arns {
-		if s.cfg.TargetGroups != nil && !s.cfg.TargetGroups.TargetGroupExists(sc.account, sc.region, a) {
-			return errValidation("Provided Target Groups may not be valid. Please ensure they exist and try again.")
+const processAddToLoadBalancer = "AddToLoadBalancer"
+
+// checkSources refuses traffic sources that are not there.
+func (s *Service) checkSources(sc scope, sources []trafficSource) error {
+	for _, src := range sources {
+		to := s.cfg.Sources[*src.Type]
+		if *src.Type == groupSource && !strings.HasPrefix(*src.Identifier, "arn:") || to != nil && !to.SourceExists(sc.account, sc.region, *src.Identifier) {
+			return errNoSource(*src.Type)
 		}
 	}
 	return nil
 }
 
-// targets registers the instances in service with the group's target groups, and
-// takes those away that it registered and that are in service no more. What is
-// registered is in the group's record: others may register instances too.
+// registeredWith returns the sources that something with which instances were registered
+// belongs to: an identifier tells its type.
+func (s *Service) registeredWith(id string) Sources {
+	if strings.HasPrefix(id, "arn:") {
+		return s.cfg.Sources[groupSource]
+	}
+	return s.cfg.Sources[classicSource]
+}
+
+// targets registers the instances in service with the group's traffic sources, and takes
+// those away that it registered and that are in service no more. What is registered is in
+// the group's record: others may register instances too.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-load-balancer-asg.html
 func (w *work) targets(ctx context.Context) error {
-	if w.s.cfg.TargetGroups == nil || len(w.g.Group.TargetGroupARNs)+len(w.g.Registered) == 0 {
+	if len(w.s.cfg.Sources) == 0 || len(w.g.Group.TrafficSources)+len(w.g.Registered) == 0 {
 		return nil
 	}
 	all, err := w.members()
@@ -47,27 +64,31 @@ func (w *work) targets(ctx context.Context) error {
 			serving = append(serving, m.ID)
 		}
 	}
+	attached := func(id string) bool {
+		return slices.ContainsFunc(w.g.Group.TrafficSources, func(src trafficSource) bool { return *src.Identifier == id })
+	}
 	now := map[string][]string{}
-	for a, have := range w.g.Registered {
-		gone := slices.DeleteFunc(slices.Clone(have), func(id string) bool {
-			return slices.Contains(serving, id) && slices.Contains(w.g.Group.TargetGroupARNs, a)
-		})
-		if len(gone) > 0 {
-			if err := w.passing(w.s.cfg.TargetGroups.DeregisterInstances(w.svc, a, gone)); err != nil {
+	for id, have := range w.g.Registered {
+		gone := slices.DeleteFunc(slices.Clone(have), func(i string) bool { return slices.Contains(serving, i) && attached(id) })
+		if to := w.s.registeredWith(id); to != nil && len(gone) > 0 {
+			if err := w.passing(to.DeregisterInstances(w.svc, id, gone)); err != nil {
 				return err
 			}
+		}
+		if left := slices.DeleteFunc(slices.Clone(have), func(i string) bool { return slices.Contains(gone, i) }); len(left) > 0 {
+			now[id] = left
 		}
 	}
-	for _, a := range w.g.Group.TargetGroupARNs {
-		fresh := slices.DeleteFunc(slices.Clone(serving), func(id string) bool { return slices.Contains(w.g.Registered[a], id) })
-		if len(fresh) > 0 {
-			if err := w.passing(w.s.cfg.TargetGroups.RegisterInstances(w.svc, a, fresh)); err != nil {
-				return err
-			}
+	for _, src := range w.g.Group.TrafficSources {
+		id, to := *src.Identifier, w.s.cfg.Sources[*src.Type]
+		fresh := slices.DeleteFunc(slices.Clone(serving), func(i string) bool { return slices.Contains(w.g.Registered[id], i) })
+		if to == nil || len(fresh) == 0 || !w.g.runs(processAddToLoadBalancer) {
+			continue
 		}
-		if len(serving) > 0 {
-			now[a] = slices.Sorted(slices.Values(serving))
+		if err := w.passing(to.RegisterInstances(w.svc, id, fresh)); err != nil {
+			return err
 		}
+		now[id] = slices.Sorted(slices.Values(append(now[id], fresh...)))
 	}
 	if maps.EqualFunc(now, w.g.Registered, slices.Equal) {
 		return nil
@@ -78,7 +99,7 @@ func (w *work) targets(ctx context.Context) error {
 	}))
 }
 
-// passing drops refusals: a target group that was deleted, an instance that ended
+// passing drops refusals: a load balancer that was deleted, an instance that ended
 // meanwhile.
 func (w *work) passing(err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
@@ -86,4 +107,73 @@ func (w *work) passing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// balancerStep is how often a group asks for the health of its instances that load
+// balancers find.
+const balancerStep = 2 * time.Second
+
+// mindsBalancers reports whether the health checks of load balancers count.
+func (g *groupRecord) mindsBalancers() bool {
+	return slices.Contains(strings.Split(aws.ToString(g.Group.HealthCheckType), ","), "ELB") && len(g.Group.TrafficSources) > 0
+}
+
+// checkup has the instances replaced that fail the health checks of one of the group's
+// load balancers, twice in a row, once their grace period is over.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-checks-overview.html#elastic-load-balancing-health-checks
+//
+// AWS deviation: a health check's own interval and threshold are not waited for.
+func (w *work) checkup(ctx context.Context) (time.Duration, error) {
+	if !w.g.mindsBalancers() || !w.g.runs("HealthCheck") || w.g.Deleting {
+		return 0, nil
+	}
+	all, err := w.members()
+	if err != nil {
+		return 0, err
+	}
+	grace := time.Duration(aws.ToInt32(w.g.Group.HealthCheckGracePeriod)) * time.Second
+	now := w.s.now()
+	asked := map[string]memberRecord{}
+	for _, m := range all {
+		if m.State == autoscalingtypes.LifecycleStateInService && !m.Unhealthy && now.Sub(m.InService) >= grace {
+			asked[m.ID] = m
+		}
+	}
+	failing := map[string]bool{}
+	for _, src := range w.g.Group.TrafficSources {
+		id, to := *src.Identifier, w.s.cfg.Sources[*src.Type]
+		registered := slices.DeleteFunc(slices.Clone(w.g.Registered[id]), func(i string) bool { _, ok := asked[i]; return !ok })
+		if to == nil || len(registered) == 0 {
+			continue
+		}
+		ids, err := to.UnhealthyInstances(w.svc, id, registered)
+		if err := w.passing(err); err != nil {
+			return 0, err
+		}
+		for _, i := range ids {
+			failing[i] = true
+		}
+	}
+	for _, id := range sortedKeys(asked) {
+		m := asked[id]
+		if failing[id] == !m.FailsSince.IsZero() && (!failing[id] || now.Sub(m.FailsSince) < balancerStep) {
+			continue
+		}
+		err := ignoreNotFound(members.UpdateOne(ctx, w.s.store, below(w.key, id), func(m *memberRecord) error {
+			switch {
+			case m.State != autoscalingtypes.LifecycleStateInService:
+			case !failing[id]:
+				m.FailsSince = time.Time{}
+			case m.FailsSince.IsZero():
+				m.FailsSince = now
+			default:
+				m.Unhealthy, m.ByBalancer = true, true
+			}
+			return nil
+		}))
+		if err != nil {
+			return 0, err
+		}
+	}
+	return balancerStep, nil
 }

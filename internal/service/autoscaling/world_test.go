@@ -39,14 +39,16 @@ type world struct {
 	account string
 	clock   *clocktesting.FakeClock
 	faults  *faultyEC2
-	subnets []ec2types.Subnet // default ones, by zone
-	image   string
-	stop    func()
+	// balancers are the load balancers that there are.
+	balancers *balancers
+	subnets   []ec2types.Subnet // default ones, by zone
+	image     string
+	stop      func()
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, clock: clocktesting.NewFakeClock(time.Now()), faults: &faultyEC2{}}
+	w := &world{TB: t, clock: clocktesting.NewFakeClock(time.Now()), faults: &faultyEC2{}, balancers: &balancers{}}
 	var svc *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		w.faults.Service = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
@@ -75,6 +77,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) newService(st *store.Store) *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
 		Store: st, EC2: w.faults, Instances: w.faults, Clock: w.clock, Log: slog.New(slog.DiscardHandler),
+		Sources: map[string]autoscaling.Sources{"elb": w.balancers, "elbv2": w.balancers},
 		EnsureServiceRole: func(_ context.Context, account string) (string, error) {
 			return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
 		},

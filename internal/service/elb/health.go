@@ -227,3 +227,52 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	}
 	return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
 }
+
+// SourceExists reports whether there is a load balancer, for Auto Scaling.
+func (s *Service) SourceExists(account, region, name string) bool {
+	_, err := loadBalancer(s.store, scope{account, region}, &name)
+	return err == nil
+}
+
+// RegisterInstances registers instances, for Auto Scaling. One that is refused keeps no
+// other out; the error is of the last.
+func (s *Service) RegisterInstances(ctx context.Context, name string, ids []string) error {
+	var last error
+	for _, id := range ids {
+		if _, err := s.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: sdkInstances([]string{id})}); err != nil {
+			last = err
+		}
+	}
+	return last
+}
+
+// DeregisterInstances takes instances away, for Auto Scaling: those that are gone as well.
+func (s *Service) DeregisterInstances(ctx context.Context, name string, ids []string) error {
+	_, err := s.change(ctx, &name, func(r *loadBalancerRecord) error {
+		r.Instances = slices.DeleteFunc(slices.Clone(r.Instances), func(id string) bool { return slices.Contains(ids, id) })
+		return nil
+	})
+	return err
+}
+
+// UnhealthyInstances returns the instances that fail the health checks, for Auto Scaling.
+func (s *Service) UnhealthyInstances(ctx context.Context, name string, ids []string) ([]string, error) {
+	r, err := loadBalancer(s.store, scopeOf(ctx), &name)
+	if err != nil {
+		return nil, err
+	}
+	var failing []string
+	for _, id := range ids {
+		if !slices.Contains(r.Instances, id) {
+			continue
+		}
+		h, err := s.health(ctx, scopeOf(ctx), &r, id)
+		if err != nil {
+			return nil, err
+		}
+		if *h.State == outOfService && *h.ReasonCode == "Instance" {
+			failing = append(failing, id)
+		}
+	}
+	return failing, nil
+}

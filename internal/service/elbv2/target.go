@@ -184,8 +184,8 @@ func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.Deregister
 	return &awselbv2.DeregisterTargetsOutput{}, err
 }
 
-// TargetGroupExists reports whether there is a target group, for Auto Scaling.
-func (s *Service) TargetGroupExists(account, region, a string) bool {
+// SourceExists reports whether there is a target group, for Auto Scaling.
+func (s *Service) SourceExists(account, region, a string) bool {
 	_, err := targetGroup(s.store, scope{account, region}, &a)
 	return err == nil
 }
@@ -210,4 +210,20 @@ func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []s
 	}
 	_, err := s.DeregisterTargets(ctx, in)
 	return err
+}
+
+// UnhealthyInstances returns the instances that fail the health checks of a target group,
+// for Auto Scaling.
+func (s *Service) UnhealthyInstances(ctx context.Context, group string, ids []string) ([]string, error) {
+	out, err := s.DescribeTargetHealth(ctx, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group})
+	if err != nil {
+		return nil, err
+	}
+	var failing []string
+	for _, d := range out.TargetHealthDescriptions {
+		if d.TargetHealth.State == elbv2types.TargetHealthStateEnumUnhealthy && slices.Contains(ids, text(d.Target.Id)) {
+			failing = append(failing, text(d.Target.Id))
+		}
+	}
+	return failing, nil
 }

@@ -78,7 +78,7 @@ func newWorld(t testing.TB) *world {
 			},
 		})
 		scaling = autoscaling.New(autoscaling.Config{
-			Store: st, EC2: network, Instances: network, TargetGroups: svc, Log: slog.New(slog.DiscardHandler),
+			Store: st, EC2: network, Instances: network, Sources: map[string]autoscaling.Sources{"elbv2": svc}, Log: slog.New(slog.DiscardHandler),
 			EnsureServiceRole: func(_ context.Context, account string) (string, error) {
 				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
 			},

@@ -1,0 +1,261 @@
+package autoscaling
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The types of traffic sources: classic load balancers by name, target groups by ARN.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TrafficSourceIdentifier.html
+const (
+	classicSource = "elb"
+	groupSource   = "elbv2"
+	latticeSource = "vpc-lattice"
+)
+
+// maxSources is how many a call attaches or detaches.
+const maxSources = 10
+
+type trafficSource = autoscalingtypes.TrafficSourceIdentifier
+
+func sourcesOf(kind string, ids []string) []trafficSource {
+	out := make([]trafficSource, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, trafficSource{Identifier: &id, Type: &kind})
+	}
+	return out
+}
+
+func sameSource(a trafficSource) func(trafficSource) bool {
+	return func(b trafficSource) bool { return *a.Identifier == *b.Identifier && *a.Type == *b.Type }
+}
+
+// setSources records what a group's instances are registered with, in all the forms in
+// which it is described.
+func setSources(g *autoscalingtypes.AutoScalingGroup, sources []trafficSource) {
+	g.LoadBalancerNames, g.TargetGroupARNs, g.TrafficSources = []string{}, []string{}, []trafficSource{}
+	for _, src := range sources {
+		if slices.ContainsFunc(g.TrafficSources, sameSource(src)) {
+			continue
+		}
+		g.TrafficSources = append(g.TrafficSources, src)
+		if *src.Type == classicSource {
+			g.LoadBalancerNames = append(g.LoadBalancerNames, *src.Identifier)
+		} else {
+			g.TargetGroupARNs = append(g.TargetGroupARNs, *src.Identifier)
+		}
+	}
+}
+
+// readSources completes and checks the traffic sources of a request. The type may be left
+// out where the identifier tells it.
+func readSources(in []trafficSource) ([]trafficSource, error) {
+	out := make([]trafficSource, 0, len(in))
+	for _, src := range in {
+		id := aws.ToString(src.Identifier)
+		if id == "" {
+			return nil, errMissing("trafficSources.1.member.identifier")
+		}
+		kind := aws.ToString(src.Type)
+		if kind == "" {
+			switch {
+			case strings.Contains(id, ":vpc-lattice:"):
+				kind = latticeSource
+			case strings.HasPrefix(id, "arn:"):
+				kind = groupSource
+			default:
+				kind = classicSource
+			}
+		}
+		switch kind {
+		case classicSource, groupSource:
+		case latticeSource:
+			return nil, awserr.NotImplemented("VPC Lattice target groups as traffic sources")
+		default:
+			return nil, errSourceType(kind)
+		}
+		out = append(out, trafficSource{Identifier: &id, Type: &kind})
+	}
+	return out, nil
+}
+
+// attachSources attaches traffic sources to the caller's group, with which instances in
+// service are registered.
+func (s *Service) attachSources(ctx context.Context, group *string, sources []trafficSource) error {
+	if err := s.checkSources(scopeOf(ctx), sources); err != nil {
+		return err
+	}
+	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
+		setSources(&g.Group, slices.Concat(g.Group.TrafficSources, sources))
+		return nil
+	})
+}
+
+// detachSources detaches traffic sources; instances are deregistered.
+func (s *Service) detachSources(ctx context.Context, group *string, sources []trafficSource) error {
+	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
+		for _, src := range sources {
+			if !slices.ContainsFunc(g.Group.TrafficSources, sameSource(src)) {
+				return errSourceNotAttached(*src.Type)
+			}
+		}
+		setSources(&g.Group, slices.DeleteFunc(slices.Clone(g.Group.TrafficSources), func(have trafficSource) bool {
+			return slices.ContainsFunc(sources, sameSource(have))
+		}))
+		return nil
+	})
+}
+
+// describeSources lists one page of a group's traffic sources of a type, or of all, with
+// their states.
+func (s *Service) describeSources(ctx context.Context, group *string, kind string, most int32, maxRecords *int32, token *string) ([]autoscalingtypes.TrafficSourceState, *string, error) {
+	sc := scopeOf(ctx)
+	g, err := s.group(s.store, sc, group)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := slices.DeleteFunc(slices.Clone(g.Group.TrafficSources), func(src trafficSource) bool { return kind != "" && *src.Type != kind })
+	slices.SortFunc(all, func(a, b trafficSource) int { return cmp.Compare(*a.Identifier, *b.Identifier) })
+	all, next, err := pageBy(all, func(src trafficSource) string { return *src.Identifier }, maxRecords, int(most), int(most), token)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := []autoscalingtypes.TrafficSourceState{}
+	for _, src := range all {
+		state, err := s.sourceState(ctx, sc, &g, src)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, autoscalingtypes.TrafficSourceState{Identifier: src.Identifier, TrafficSource: src.Identifier, Type: src.Type, State: &state})
+	}
+	return out, next, nil
+}
+
+// sourceState is Added once all instances in service are registered and, where the group
+// minds the health checks of load balancers, InService once one of them passes.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TrafficSourceState.html
+func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src trafficSource) (string, error) {
+	all, err := members.List(s.store, allBelow(sc.group(g.name())))
+	if err != nil {
+		return "", err
+	}
+	registered := g.Registered[*src.Identifier]
+	for _, m := range all {
+		if m.Value.State == autoscalingtypes.LifecycleStateInService && g.runs(processAddToLoadBalancer) && !slices.Contains(registered, m.Value.ID) {
+			return "Adding", nil
+		}
+	}
+	if to := s.cfg.Sources[*src.Type]; to != nil && g.mindsBalancers() && len(registered) > 0 {
+		failing, err := to.UnhealthyInstances(s.asService(ctx, sc.account, sc.region), *src.Identifier, registered)
+		if err == nil && len(failing) < len(registered) {
+			return "InService", nil
+		}
+	}
+	return "Added", nil
+}
+
+func checkSourceCount(member string, n int) error {
+	switch {
+	case n == 0:
+		return errMissing(member)
+	case n > maxSources:
+		return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", member, maxSources) // from memory
+	}
+	return nil
+}
+
+// AttachTrafficSources attaches load balancers of any kind.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_AttachTrafficSources.html
+func (s *Service) AttachTrafficSources(ctx context.Context, in *awsautoscaling.AttachTrafficSourcesInput) (*awsautoscaling.AttachTrafficSourcesOutput, error) {
+	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
+		return nil, err
+	}
+	sources, err := readSources(in.TrafficSources)
+	if err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.AttachTrafficSourcesOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sources)
+}
+
+// DetachTrafficSources detaches them.
+func (s *Service) DetachTrafficSources(ctx context.Context, in *awsautoscaling.DetachTrafficSourcesInput) (*awsautoscaling.DetachTrafficSourcesOutput, error) {
+	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
+		return nil, err
+	}
+	sources, err := readSources(in.TrafficSources)
+	if err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.DetachTrafficSourcesOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sources)
+}
+
+// DescribeTrafficSources lists the traffic sources of a group.
+func (s *Service) DescribeTrafficSources(ctx context.Context, in *awsautoscaling.DescribeTrafficSourcesInput) (*awsautoscaling.DescribeTrafficSourcesOutput, error) {
+	kind := aws.ToString(in.TrafficSourceType)
+	if kind != "" && kind != classicSource && kind != groupSource && kind != latticeSource {
+		return nil, errSourceType(kind)
+	}
+	found, next, err := s.describeSources(ctx, in.AutoScalingGroupName, kind, 50, in.MaxRecords, in.NextToken)
+	return &awsautoscaling.DescribeTrafficSourcesOutput{TrafficSources: found, NextToken: next}, err
+}
+
+// AttachLoadBalancerTargetGroups attaches target groups.
+func (s *Service) AttachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.AttachLoadBalancerTargetGroupsInput) (*awsautoscaling.AttachLoadBalancerTargetGroupsOutput, error) {
+	if err := checkSourceCount("targetGroupARNs", len(in.TargetGroupARNs)); err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.AttachLoadBalancerTargetGroupsOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sourcesOf(groupSource, in.TargetGroupARNs))
+}
+
+// DetachLoadBalancerTargetGroups detaches target groups.
+func (s *Service) DetachLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.DetachLoadBalancerTargetGroupsInput) (*awsautoscaling.DetachLoadBalancerTargetGroupsOutput, error) {
+	if err := checkSourceCount("targetGroupARNs", len(in.TargetGroupARNs)); err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.DetachLoadBalancerTargetGroupsOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(groupSource, in.TargetGroupARNs))
+}
+
+// DescribeLoadBalancerTargetGroups lists the target groups of a group.
+func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.DescribeLoadBalancerTargetGroupsInput) (*awsautoscaling.DescribeLoadBalancerTargetGroupsOutput, error) {
+	found, next, err := s.describeSources(ctx, in.AutoScalingGroupName, groupSource, 100, in.MaxRecords, in.NextToken)
+	out := &awsautoscaling.DescribeLoadBalancerTargetGroupsOutput{LoadBalancerTargetGroups: []autoscalingtypes.LoadBalancerTargetGroupState{}, NextToken: next}
+	for _, f := range found {
+		out.LoadBalancerTargetGroups = append(out.LoadBalancerTargetGroups, autoscalingtypes.LoadBalancerTargetGroupState{LoadBalancerTargetGroupARN: f.Identifier, State: f.State})
+	}
+	return out, err
+}
+
+// AttachLoadBalancers attaches classic load balancers.
+func (s *Service) AttachLoadBalancers(ctx context.Context, in *awsautoscaling.AttachLoadBalancersInput) (*awsautoscaling.AttachLoadBalancersOutput, error) {
+	if err := checkSourceCount("loadBalancerNames", len(in.LoadBalancerNames)); err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.AttachLoadBalancersOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sourcesOf(classicSource, in.LoadBalancerNames))
+}
+
+// DetachLoadBalancers detaches classic load balancers.
+func (s *Service) DetachLoadBalancers(ctx context.Context, in *awsautoscaling.DetachLoadBalancersInput) (*awsautoscaling.DetachLoadBalancersOutput, error) {
+	if err := checkSourceCount("loadBalancerNames", len(in.LoadBalancerNames)); err != nil {
+		return nil, err
+	}
+	return &awsautoscaling.DetachLoadBalancersOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(classicSource, in.LoadBalancerNames))
+}
+
+// DescribeLoadBalancers lists the classic load balancers of a group.
+func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awsautoscaling.DescribeLoadBalancersInput) (*awsautoscaling.DescribeLoadBalancersOutput, error) {
+	found, next, err := s.describeSources(ctx, in.AutoScalingGroupName, classicSource, 100, in.MaxRecords, in.NextToken)
+	out := &awsautoscaling.DescribeLoadBalancersOutput{LoadBalancers: []autoscalingtypes.LoadBalancerState{}, NextToken: next}
+	for _, f := range found {
+		out.LoadBalancers = append(out.LoadBalancers, autoscalingtypes.LoadBalancerState{LoadBalancerName: f.Identifier, State: f.State})
+	}
+	return out, err
+}

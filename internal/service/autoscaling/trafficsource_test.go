@@ -1,0 +1,183 @@
+package autoscaling_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// balancers are load balancers of which all exist but nobody.
+type balancers struct {
+	mu         sync.Mutex
+	registered map[string][]string
+	sick       map[string]bool // instances
+}
+
+func (b *balancers) SourceExists(_, _, id string) bool { return !strings.HasSuffix(id, "nobody") }
+
+func (b *balancers) RegisterInstances(_ context.Context, id string, instances []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.registered == nil {
+		b.registered = map[string][]string{}
+	}
+	b.registered[id] = append(b.registered[id], instances...)
+	return nil
+}
+
+func (b *balancers) DeregisterInstances(_ context.Context, id string, instances []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.registered[id] = slices.DeleteFunc(b.registered[id], func(i string) bool { return slices.Contains(instances, i) })
+	return nil
+}
+
+func (b *balancers) UnhealthyInstances(_ context.Context, _ string, instances []string) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(instances), func(i string) bool { return !b.sick[i] }), nil
+}
+
+func (b *balancers) sicken(instance string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sick = map[string]bool{instance: true}
+}
+
+// has waits until exactly n instances are registered.
+func (b *balancers) has(t testing.TB, id string, n int) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.registered[id]) != n {
+			return fmt.Errorf("%s has %v, want %d", id, b.registered[id], n)
+		}
+		return nil
+	})
+}
+
+const targetGroup = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/0123456789abcdef"
+
+// Classic load balancers and target groups are traffic sources, however they are attached.
+func TestTrafficSources(t *testing.T) {
+	w := newWorld(t)
+	ctx, name := t.Context(), aws.String("web")
+	in := w.input("web", 0, 5, 2)
+	in.LaunchTemplate, in.LoadBalancerNames = w.template("lt-web"), []string{"nobody"}
+	_, err := w.CreateAutoScalingGroup(ctx, in)
+	wantError(t, err, "ValidationError", "Provided Load Balancers may not be valid. Please ensure they exist and try again.")
+	in.LoadBalancerNames = []string{"classic"}
+	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	w.balancers.has(t, "classic", 2)
+
+	attach := func(sources ...autoscalingtypes.TrafficSourceIdentifier) error {
+		_, err := w.AttachTrafficSources(ctx, &awsautoscaling.AttachTrafficSourcesInput{AutoScalingGroupName: name, TrafficSources: sources})
+		return err
+	}
+	source := func(id string) autoscalingtypes.TrafficSourceIdentifier {
+		return autoscalingtypes.TrafficSourceIdentifier{Identifier: &id}
+	}
+	wantError(t, attach(source(targetGroup+"nobody")), "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again.")
+	if err := attach(source(targetGroup), source("second"), source("second")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"classic", "second", targetGroup} {
+		w.balancers.has(t, id, 2)
+	}
+	g, _ := w.describe("web")
+	if !slices.Equal(g.LoadBalancerNames, []string{"classic", "second"}) || !slices.Equal(g.TargetGroupARNs, []string{targetGroup}) || len(g.TrafficSources) != 3 {
+		t.Errorf("%v %v %v", g.LoadBalancerNames, g.TargetGroupARNs, g.TrafficSources)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		var got []string
+		for _, s := range must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name}))(t).TrafficSources {
+			got = append(got, *s.Type+" "+*s.State)
+		}
+		if want := []string{"elbv2 Added", "elb Added", "elb Added"}; !slices.Equal(got, want) {
+			return fmt.Errorf("%v, want %v", got, want)
+		}
+		return nil
+	})
+	only := must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name, TrafficSourceType: aws.String("elbv2")}))(t).TrafficSources
+	if len(only) != 1 || *only[0].Identifier != targetGroup {
+		t.Errorf("%+v", only)
+	}
+
+	_, err = w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"third"}})
+	wantError(t, err, "ValidationError", "Trying to remove Load Balancers that are not part of the group")
+	_, err = w.DetachLoadBalancerTargetGroups(ctx, &awsautoscaling.DetachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{targetGroup + "0"}})
+	wantError(t, err, "ValidationError", "Trying to remove Target Groups that are not part of the group")
+	must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"classic"}}))(t)
+	must(w.DetachTrafficSources(ctx, &awsautoscaling.DetachTrafficSourcesInput{AutoScalingGroupName: name, TrafficSources: []autoscalingtypes.TrafficSourceIdentifier{source(targetGroup)}}))(t)
+	w.balancers.has(t, "classic", 0)
+	w.balancers.has(t, targetGroup, 0)
+	if left := must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; len(left) != 1 || *left[0].LoadBalancerName != "second" {
+		t.Errorf("%+v", left)
+	}
+
+	// While instances are not to be added, they are not; those that go are taken away.
+	must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
+	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
+	w.await("web", serving(3))
+	w.balancers.has(t, "second", 2)
+	must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
+	w.balancers.has(t, "second", 3)
+	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
+	w.balancers.has(t, "second", 0)
+}
+
+// An instance that a load balancer finds unhealthy is replaced where the group minds, after
+// its grace period.
+func TestLoadBalancersHealthChecks(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	minds := func(kind string) func(*awsautoscaling.CreateAutoScalingGroupInput) {
+		return func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.HealthCheckType, in.HealthCheckGracePeriod, in.LoadBalancerNames = &kind, aws.Int32(60), []string{"lb-" + *in.AutoScalingGroupName}
+		}
+	}
+	blind, seeing := w.group("blind", 1, minds("EC2")), w.group("seeing", 2, minds("ELB"))
+	w.balancers.has(t, "lb-blind", 1)
+	w.balancers.has(t, "lb-seeing", 2)
+	state := func(group string) string {
+		return *must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: &group}))(t).LoadBalancers[0].State
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if a, b := state("blind"), state("seeing"); a != "Added" || b != "InService" {
+			return fmt.Errorf("%s, %s", a, b)
+		}
+		return nil
+	})
+	sick := *seeing.Instances[0].InstanceId
+	w.balancers.sicken(sick)
+	began := w.clock.Now()
+	w.later(5*time.Second, func() error {
+		g, _ := w.describe("seeing")
+		if slices.Contains(instanceIDs(g), sick) {
+			return fmt.Errorf("%s is still there", sick)
+		}
+		return serving(2)(g)
+	})
+	if took := w.clock.Since(began); took < time.Minute {
+		t.Errorf("replaced after %s, within the grace period", took)
+	}
+	w.balancers.has(t, "lb-seeing", 2)
+	i := slices.IndexFunc(w.activities("seeing"), func(a autoscalingtypes.Activity) bool { return *a.Description == "Terminating EC2 instance: "+sick })
+	wantCause(t, w.activities("seeing")[i], `At … an instance was taken out of service in response to an ELB system health check failure\.`)
+	w.balancers.sicken(*blind.Instances[0].InstanceId)
+	w.clock.Step(time.Minute)
+	if g, _ := w.describe("blind"); *g.Instances[0].HealthStatus != "Healthy" {
+		t.Errorf("%+v", g.Instances)
+	}
+}
