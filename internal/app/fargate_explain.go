@@ -148,3 +148,17 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	}
 	return true
 }
+
+// logging says where the logs of a pod of Fargate are not.
+func (c *podChain) logging() {
+	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
+		return
+	}
+	switch says := c.pod.Annotations[fargate.AnnotationLogging]; {
+	case says == "":
+	case strings.HasPrefix(says, "LoggingDisabled"):
+		c.Notes = append(c.Notes, says+": the router of Fargate's logs is configured by the ConfigMap aws-observability/aws-logging, for pods made after it")
+	default:
+		c.Notes = append(c.Notes, says+", and nothing is sent: containers of simulated machines write no logs")
+	}
+}

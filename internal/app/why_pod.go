@@ -155,6 +155,7 @@ func (d *daemon) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate 
 		made = "made by " + c.pod.OwnerReferences[0].Kind + " " + c.pod.OwnerReferences[0].Name
 	}
 	c.ok(podAdmission, made)
+	c.logging()
 	if c.pod.Spec.NodeName == "" {
 		if !c.fargate(ofFargate) {
 			c.unscheduled()

@@ -514,14 +514,60 @@ func TestRecordsKeep(t *testing.T) {
 }
 
 func TestLogging(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.client.CoreV1().ConfigMaps("aws-observability").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-logging", Namespace: "aws-observability"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	const output = "[OUTPUT]\n    Name %s\n    Match *\n"
+	for _, tt := range []struct{ name, plugin, event, annotation string }{
+		{"enabled", "cloudwatch_logs", "Normal LoggingEnabled: Successfully enabled logging for pod", "LoggingEnabled"},
+		{
+			"invalid", "amazon_data_firehose",
+			"Warning LoggingDisabled: Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap",
+			"LoggingDisabled: LOGGING_CONFIGMAP_INVALID",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-logging", Namespace: "aws-observability"}, Data: map[string]string{"output.conf": fmt.Sprintf(output, tt.plugin)}}
+			if _, err := w.client.CoreV1().ConfigMaps("aws-observability").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.start()
+			w.create("web", nil)
+			w.eventually("web", tt.event)
+			if got := w.get("web").Annotations["Logging"]; got != tt.annotation {
+				t.Errorf("annotation %q", got)
+			}
+		})
 	}
-	w.start()
-	w.create("web", nil)
-	w.eventually("web", "Normal LoggingEnabled: Successfully enabled logging for pod")
-	if got := w.get("web").Annotations["Logging"]; got != "LoggingEnabled" {
-		t.Errorf("annotation %q", got)
+}
+
+func TestLoggingFault(t *testing.T) {
+	const good = "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n    region us-east-1\n"
+	for _, tt := range []struct {
+		name string
+		data map[string]string
+		want string
+	}{
+		{"an output", map[string]string{"output.conf": good}, ""},
+		{"two, in other letters", map[string]string{"output.conf": good + "\n# and\n[output]\n    NAME es\n    match *\n"}, ""},
+		{"all", map[string]string{
+			"output.conf": good, "filters.conf": "[FILTER]\n  Name parser\n  Match *\n", "parsers.conf": "[PARSER]\n  Name own\n  Format json\n", "flb_log_cw": "true",
+		}, ""},
+		{"nothing", nil, "output.conf has no output plugin"},
+		{"another key", map[string]string{"output.conf": good, "input.conf": ""}, "input.conf is not supported"},
+		{"too long", map[string]string{"output.conf": good + "#" + strings.Repeat("x", 5300)}, "it has more than 5300 characters"},
+		{"another plugin", map[string]string{"output.conf": "[OUTPUT]\n    Name s3\n    Match *\n"}, "s3 is not a supported output plugin"},
+		{"another filter", map[string]string{"output.conf": good, "filters.conf": "[FILTER]\n  Name lua\n  Match *\n"}, "lua is not a supported filter plugin"},
+		{"no match", map[string]string{"output.conf": "[OUTPUT]\n    Name es\n"}, "match is required for each [OUTPUT]"},
+		{"the second has none", map[string]string{"output.conf": good + "[OUTPUT]\n    Match *\n"}, "name is required for each [OUTPUT]"},
+		{"no format", map[string]string{"output.conf": good, "parsers.conf": "[PARSER]\n    Name own\n"}, "format is required for each [PARSER]"},
+		{"another section", map[string]string{"output.conf": "[SERVICE]\n    Flush 1\n"}, "[SERVICE] is not allowed in output.conf"},
+		{"a variable", map[string]string{"output.conf": good + "    log_group_name ${GROUP}\n"}, "environment variables are not allowed in output.conf"},
+		{"not indented", map[string]string{"output.conf": "[OUTPUT]\nName es\nMatch *\n"}, "the keys of output.conf are not indented alike, and more than their directives"},
+		{"indented otherwise", map[string]string{"output.conf": good + "      log_group_name x\n"}, "the keys of output.conf are not indented alike, and more than their directives"},
+		{"directives otherwise", map[string]string{"output.conf": good + "  [OUTPUT]\n    Name es\n"}, "the directives of output.conf are not indented alike"},
+		{"no directive", map[string]string{"output.conf": "Name es\n"}, "output.conf does not begin with [OUTPUT]"},
+	} {
+		if got := loggingFault(&corev1.ConfigMap{Data: tt.data}); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
