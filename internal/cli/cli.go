@@ -14,9 +14,11 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Streams are the process's standard streams.
@@ -79,6 +81,10 @@ type Version struct {
 	Go         string `json:"go"`
 }
 
+func (v Version) String() string {
+	return fmt.Sprintf("drydock %s (Kubernetes %s, %s)", v.Drydock, v.Kubernetes, v.Go)
+}
+
 // An ExitError ends the process with Code after its message, if any, is printed.
 type ExitError struct {
 	Code int
@@ -106,6 +112,43 @@ func (h *hint) Unwrap() error { return h.err }
 
 func withHint(err error, try string) error { return &hint{err, try} }
 
+// strict makes a command and those below it answer wrong arguments as they answer
+// wrong flags: with exit code 2 and what to try. For a command that only groups others
+// cobra would print the help, and report success, whatever word comes after it.
+func strict(cmd *cobra.Command) {
+	check := cmd.Args
+	switch {
+	case !cmd.Runnable():
+		cmd.DisableFlagsInUseLine = true
+		cmd.SuggestionsMinimumDistance = 2
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			try := "--help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				try = near[0]
+			}
+			return &ExitError{2, withHint(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), cmd.CommandPath()+" "+try)}
+		}
+	case check != nil:
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &ExitError{2, withHint(fmt.Errorf("%w; the usage is %s", err, cmd.UseLine()), cmd.CommandPath()+" --help")}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+}
+
+// noForeignFlags empties the set of flags that cobra gives to every command: what
+// Kubernetes' packages put there for programs of their own, as is --version.
+var noForeignFlags = sync.OnceFunc(func() { pflag.CommandLine = pflag.NewFlagSet("drydock", pflag.ContinueOnError) })
+
 // Run runs the command line (without the program's name) and returns the exit code:
 // 0 done, 1 failed, 2 wrong usage.
 func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
@@ -130,10 +173,12 @@ func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
 }
 
 func newRoot(cfg Config, streams Streams) *cobra.Command {
+	noForeignFlags()
 	o := &globalOptions{streams: streams}
 	root := &cobra.Command{
-		Use:   "drydock",
-		Short: "Amazon EKS on your own machine",
+		Use:     "drydock",
+		Version: cfg.Version.String(),
+		Short:   "Amazon EKS on your own machine",
 		Long: `Drydock is Amazon EKS on your own machine: it answers the AWS API, runs a real
 Kubernetes control plane per cluster, and lets nodes, pods and people in only
 when AWS would.
@@ -164,6 +209,8 @@ when AWS would.
 		newSupport(o),
 		newVersion(cfg, o),
 	)
+	root.SetVersionTemplate("{{.Version}}\n")
+	strict(root)
 	return root
 }
 

@@ -43,6 +43,15 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"a fault without a daemon", "Try: drydock up -d", []string{"fault", "set", "capacity", "--type", "m5.large"}, 1},
 		{"bad output of faults", "neither text nor json", []string{"fault", "list", "--output", "yaml"}, 2},
 		{"bad output", "neither text nor json", []string{"status", "--output", "yaml"}, 2},
+		{"unknown command", "Try: drydock status", []string{"statsu"}, 2},
+		{"nothing like a command", "Try: drydock --help", []string{"nonsense"}, 2},
+		{"unknown command of a group", "Try: drydock why --help", []string{"why", "nonsense"}, 2},
+		{"kind of fault without set", `unknown command "terminate" for "drydock fault"`, []string{"fault", "terminate", "i-1"}, 2},
+		{"misspelt command of a group", "Try: drydock fault set terminate", []string{"fault", "set", "terminat"}, 2},
+		{"missing argument", "accepts 1 arg(s), received 0; the usage is drydock why node", []string{"why", "node"}, 2},
+		{"argument too many", "Try: drydock token --help", []string{"token", "dev"}, 2},
+		{"nothing to run", "Try: drydock run --help", []string{"run"}, 2},
+		{"flag of Kubernetes' programs", "unknown flag: --version", []string{"status", "--version"}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, _, stderr := run(t, dir, tt.args...)
@@ -50,6 +59,26 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q in it", code, tt.code, stderr, tt.want)
 			}
 		})
+	}
+}
+
+// A group alone shows its commands, as --help does.
+func TestGroupsShowTheirCommands(t *testing.T) {
+	dir := t.TempDir()
+	for _, group := range [][]string{nil, {"why"}, {"fault"}, {"fault", "set"}, {"ami"}, {"support"}} {
+		code, stdout, stderr := run(t, dir, group...)
+		_, help, _ := run(t, dir, append(group, "--help")...)
+		if code != 0 || stderr != "" || stdout != help || !strings.Contains(stdout, "Available Commands:") {
+			t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", group, code, stderr, stdout)
+		}
+	}
+}
+
+func TestVersionFlagIsDrydocksOwn(t *testing.T) {
+	dir := t.TempDir()
+	code, flag, stderr := run(t, dir, "--version")
+	if _, command, _ := run(t, dir, "version"); code != 0 || stderr != "" || flag != command || flag != "drydock v1 (Kubernetes v1.36.3, go1.26)\n" {
+		t.Errorf("exit code %d, stderr %q: --version prints %q, version %q", code, stderr, flag, command)
 	}
 }
 

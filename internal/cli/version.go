@@ -17,8 +17,8 @@ func newVersion(cfg Config, o *globalOptions) *cobra.Command {
 			if output == "json" {
 				return o.printJSON(v)
 			}
-			fmt.Fprintf(o.streams.Out, "drydock %s (Kubernetes %s, %s)\n", v.Drydock, v.Kubernetes, v.Go)
-			return nil
+			_, err := fmt.Fprintln(o.streams.Out, v)
+			return err
 		},
 	}
 	outputFlag(cmd, &output)
