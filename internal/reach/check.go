@@ -11,10 +11,10 @@ var outside6 = netip.MustParseAddr("2001:db8::10")
 
 // Check decides a flow. It always answers: a flow from or to something that is not
 // there is not reachable, and the verdict says so.
-func (s *Snapshot) Check(f Flow) *Verdict { return s.check(f, nil) }
+func (s *Snapshot) Check(f Flow) *Verdict { return s.check(f, nil, nil) }
 
-func (s *Snapshot) check(f Flow, established *Verdict) *Verdict {
-	v := &Verdict{Flow: f, Forward: make([]Hop, 0, 12)}
+func (s *Snapshot) check(f Flow, established *Verdict, r *Resolution) *Verdict {
+	v := &Verdict{Flow: f, Forward: make([]Hop, 0, 12), Resolution: r}
 	w := &walk{s: s, v: v, established: established, passed: map[passage]bool{}}
 	w.both(f)
 	v.Reachable = len(v.Explanations) == 0

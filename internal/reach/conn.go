@@ -26,7 +26,7 @@ func (s *Snapshot) Continues(c Conn) *Verdict {
 	if len(c.Made.ReplyPorts) > 0 {
 		f.SourcePorts = c.Made.ReplyPorts
 	}
-	v := s.check(f, c.Made)
+	v := s.check(f, c.Made, nil)
 	v.Flow = c.Made.Flow
 	return v
 }

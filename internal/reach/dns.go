@@ -369,8 +369,7 @@ func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
 	var first *Verdict
 	for _, a := range r.Addresses {
 		f.To = Addr(a)
-		v := s.Check(f)
-		v.Resolution = &r
+		v := s.check(f, nil, &r)
 		if v.Reachable {
 			return v
 		}

@@ -3,6 +3,7 @@ package reach
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -30,14 +31,14 @@ func (s *Snapshot) fix(v *Verdict, x *Explanation) string {
 		if x.Direction == Egress {
 			verb = "authorize-security-group-egress"
 		}
-		return fmt.Sprintf("aws ec2 %s --group-id %s --ip-permissions '%s'", verb, x.Groups[0], permission(x))
+		return fmt.Sprintf("aws ec2 %s --group-id %s --ip-permissions '%s'", verb, x.Groups[0], permission(v, x))
 	case CodeFault:
 		if f, ok := get[*Fault](s, x.Component); ok {
 			return f.Fix
 		}
 		return ""
 	case CodeACL:
-		return s.fixACL(x)
+		return s.fixACL(v, x)
 	case CodeNoRoute:
 		return s.fixRoute(v, x)
 	case CodeBadStateRoute:
@@ -89,10 +90,27 @@ func afterLast(s, sep string) string { return s[strings.LastIndex(s, sep)+1:] }
 func host(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
 // permission is the rule that would let exactly this in or out.
-func permission(x *Explanation) string {
-	peer := fmt.Sprintf("IpRanges=[{CidrIp=%s}]", host(x.Address))
+// peer is the block that a rule must name to let the other end through: its address
+// or, of a public name, any, since the addresses behind such a name change.
+func peer(v *Verdict, x *Explanation) string {
+	if r := v.Resolution; r == nil || r.Private || !public(x.Address) || !slices.Contains(r.Addresses, x.Address) {
+		return host(x.Address)
+	}
+	return everything(x.Address).String()
+}
+
+// everything is the block of all addresses of a's family.
+func everything(a netip.Addr) netip.Prefix {
+	if a.Is6() {
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+}
+
+func permission(v *Verdict, x *Explanation) string {
+	ranges := fmt.Sprintf("IpRanges=[{CidrIp=%s}]", peer(v, x))
 	if x.Address.Is6() {
-		peer = fmt.Sprintf("Ipv6Ranges=[{CidrIpv6=%s}]", host(x.Address))
+		ranges = fmt.Sprintf("Ipv6Ranges=[{CidrIpv6=%s}]", peer(v, x))
 	}
 	ports := ""
 	switch {
@@ -101,11 +119,11 @@ func permission(x *Explanation) string {
 	case x.Protocol.icmp():
 		ports = ",FromPort=-1,ToPort=-1"
 	}
-	return fmt.Sprintf("IpProtocol=%s%s,%s", x.Protocol, ports, peer)
+	return fmt.Sprintf("IpProtocol=%s%s,%s", x.Protocol, ports, ranges)
 }
 
 // fixACL is an entry with a number just before the one that denies.
-func (s *Snapshot) fixACL(x *Explanation) string {
+func (s *Snapshot) fixACL(v *Verdict, x *Explanation) string {
 	a, ok := get[*ACL](s, x.Component)
 	if !ok {
 		return ""
@@ -131,9 +149,9 @@ func (s *Snapshot) fixACL(x *Explanation) string {
 	if n < 1 || taken[n] {
 		return fmt.Sprintf("aws ec2 delete-network-acl-entry --network-acl-id %s --%s --rule-number %d", a.ID, x.Direction, limit)
 	}
-	block := "--cidr-block " + host(x.Address)
+	block := "--cidr-block " + peer(v, x)
 	if x.Address.Is6() {
-		block = "--ipv6-cidr-block " + host(x.Address)
+		block = "--ipv6-cidr-block " + peer(v, x)
 	}
 	ports := ""
 	switch {
@@ -180,14 +198,10 @@ func (s *Snapshot) fixRoute(v *Verdict, x *Explanation) string {
 			}
 		}
 	}
-	everything := netip.MustParsePrefix("0.0.0.0/0")
-	if x.Address.Is6() {
-		everything = netip.MustParsePrefix("::/0")
-	}
 	if !public(x.Address) {
 		return ""
 	}
-	return fmt.Sprintf("aws ec2 create-route --route-table-id %s %s %s", x.Component, routeDestination(Route{Destination: everything}), s.target(x, v))
+	return fmt.Sprintf("aws ec2 create-route --route-table-id %s %s %s", x.Component, routeDestination(Route{Destination: everything(x.Address)}), s.target(x, v))
 }
 
 // fixName is the way to a service of AWS's that is called by its public address:
