@@ -50,6 +50,7 @@ func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
 		Architecture:       in.Image.Architecture,
 		VCPU:               in.Type.VCPU,
 		MemoryMiB:          in.Type.MemoryMiB,
+		RootVolumeGiB:      int(in.DiskGiB),
 		MaxENI:             in.Type.ENIs,
 		IPv4PerENI:         in.Type.IPv4PerENI,
 		GPUs:               in.Type.GPUs,

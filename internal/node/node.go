@@ -70,7 +70,8 @@ type Instance struct {
 	Architecture string // x86_64 or arm64, as EC2 says it
 	VCPU         int
 	MemoryMiB    int64
-	// RootVolumeGiB sizes the node's ephemeral storage; 0 means 20.
+	// RootVolumeGiB sizes the node's ephemeral storage; 0 means 20. On Bottlerocket it
+	// is the data volume's size.
 	RootVolumeGiB int
 	// MaxENI and IPv4PerENI are the type's limits. They bound max pods.
 	MaxENI     int

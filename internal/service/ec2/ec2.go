@@ -88,6 +88,10 @@ type Machine struct {
 	PublicIP         netip.Addr // the zero Addr if there is none
 	PublicDNSName    string
 
+	// DiskGiB is the size of the volume that the operating system keeps its data on:
+	// the root volume or, on Bottlerocket, the data volume.
+	DiskGiB int32
+
 	UserData   []byte // decoded; nil if there is none
 	ProfileARN string
 	RoleARN    string

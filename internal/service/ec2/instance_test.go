@@ -17,6 +17,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -436,5 +437,37 @@ func TestInstanceTypes(t *testing.T) {
 	zones := must(w.DescribeAvailabilityZones(ctx, &awsec2.DescribeAvailabilityZonesInput{}))(t).AvailabilityZones
 	if len(zones) != 6 || *zones[0].ZoneId != "use1-az1" {
 		t.Errorf("zones: %+v", zones)
+	}
+}
+
+// A machine's disk is as large as the volume that the operating system keeps its data
+// on, whatever the launch made it.
+func TestMachinesKnowTheSizeOfTheirDisk(t *testing.T) {
+	w := newWorld(t)
+	sized := func(device string, size int32) []ec2types.BlockDeviceMapping {
+		return []ec2types.BlockDeviceMapping{{DeviceName: aws.String(device), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(size)}}}
+	}
+	for _, tt := range []struct {
+		name   string
+		family images.Family
+		disks  []ec2types.BlockDeviceMapping
+		want   int32
+	}{
+		{"the image's", images.AL2023, nil, 20},
+		{"a larger root volume", images.AL2023, sized("/dev/xvda", 100), 100},
+		{"another volume", images.AL2023, sized("/dev/xvdz", 500), 20},
+		{"Bottlerocket's root volume holds no data", images.Bottlerocket, sized("/dev/xvda", 100), 20},
+		{"Bottlerocket's data volume", images.Bottlerocket, sized("/dev/xvdb", 100), 100},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			img, ok := images.EKS(testkit.Region, tt.family, "1.36", "x86_64", "")
+			if !ok {
+				t.Fatal("no image")
+			}
+			got := w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.ImageId, in.BlockDeviceMappings = aws.String(img.ID), tt.disks })[0]
+			if m, ok := w.machines.get(*got.InstanceId); !ok || m.DiskGiB != tt.want {
+				t.Errorf("%d GiB (started: %v), want %d", m.DiskGiB, ok, tt.want)
+			}
+		})
 	}
 }

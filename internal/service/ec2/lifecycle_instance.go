@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -299,6 +300,7 @@ func (s *Service) machine(sc scope, i instanceRecord) (Machine, error) {
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.vcpus()
 	m.Image, _ = s.ResolveImage(sc.region, i.ImageID)
+	m.DiskGiB = s.diskSize(sc, i, m.Image)
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {
 		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
@@ -308,3 +310,25 @@ func (s *Service) machine(sc scope, i instanceRecord) (Machine, error) {
 	}
 	return m, nil
 }
+
+// diskSize is the size of the volume that holds the operating system's data, 0 if it is
+// not there. Bottlerocket keeps images, containers and logs apart from its root volume.
+// https://github.com/bottlerocket-os/bottlerocket#default-volumes
+func (s *Service) diskSize(sc scope, i instanceRecord, img images.Image) int32 {
+	device := i.RootDevice
+	if img.Family == images.Bottlerocket {
+		device = bottlerocketData
+	}
+	for _, d := range i.Devices {
+		if d.Name != device {
+			continue
+		}
+		if v, err := volumes.Get(s.store, sc.key(d.VolumeID)); err == nil {
+			return v.SizeGiB
+		}
+	}
+	return 0
+}
+
+// bottlerocketData is the device of Bottlerocket's data volume.
+const bottlerocketData = "/dev/xvdb"
