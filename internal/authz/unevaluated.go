@@ -49,7 +49,7 @@ var storedKeys = map[string]string{
 	"iam": "passedtoservice permissionsboundary",
 	"kms": `bypasspolicylockoutsafetycheck calleraccount customermasterkeyspec customermasterkeyusage datakeypairspec
 		encryptionalgorithm encryptioncontext:${encryptioncontextkey} encryptioncontextkeys grantconstraintsourcearn grantconstrainttype
-		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyorigin keyspec keyusage macalgorithm
+		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyagreementalgorithm keyorigin keyspec keyusage macalgorithm
 		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
 		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
 }

@@ -257,7 +257,7 @@ func secret(member string) string {
 	case name == "userdata":
 		return hiddenData
 	case name == "keymaterial", name == "plaintext", name == "webidentitytoken", name == "sessiontoken",
-		name == "secretbinary", name == "authorizationtoken", name == "token", name == "encodedmessage", name == "decodedmessage",
+		name == "secretbinary", name == "authorizationtoken", name == "token", name == "granttoken", name == "encodedmessage", name == "decodedmessage",
 		strings.Contains(name, "password"), strings.Contains(name, "privatekey"),
 		strings.Contains(name, "secretaccesskey"), strings.Contains(name, "secretstring"):
 		return hiddenValue

@@ -110,6 +110,36 @@ func ed25519Hash(algorithm kmstypes.SigningAlgorithmSpec) crypto.Hash {
 	return 0
 }
 
+// agree derives the secret that the key shares with the owner of a public key of the
+// same curve, which is in SubjectPublicKeyInfo.
+func (k *keyRecord) agree(raw []byte) ([]byte, error) {
+	own, err := k.private()
+	if err != nil {
+		return nil, err
+	}
+	private, err := own.(*ecdsa.PrivateKey).ECDH()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(raw)
+	if err != nil {
+		return nil, errPublicKey()
+	}
+	other, ok := parsed.(*ecdsa.PublicKey)
+	if !ok {
+		return nil, errPublicKey()
+	}
+	public, err := other.ECDH()
+	if err != nil {
+		return nil, errPublicKey()
+	}
+	secret, err := private.ECDH(public)
+	if err != nil {
+		return nil, errPublicKey()
+	}
+	return secret, nil
+}
+
 func (k *keyRecord) sign(algorithm kmstypes.SigningAlgorithmSpec, digest []byte) ([]byte, error) {
 	private, err := k.private()
 	if err != nil {

@@ -92,6 +92,8 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		return key(in.KeyId, values{"kms:macalgorithm": one(string(in.MacAlgorithm))}), true
 	case *awskms.VerifyMacInput:
 		return key(in.KeyId, values{"kms:macalgorithm": one(string(in.MacAlgorithm))}), true
+	case *awskms.DeriveSharedSecretInput:
+		return key(in.KeyId, values{"kms:keyagreementalgorithm": one(string(in.KeyAgreementAlgorithm))}), true
 	case *awskms.CreateGrantInput:
 		return key(in.KeyId, granting(call, in)), true
 	case *awskms.ListGrantsInput:

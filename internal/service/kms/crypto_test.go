@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
@@ -232,4 +233,43 @@ func TestReEncryption(t *testing.T) {
 	whole := w.user(t, account, "whole", "kms:ReEncrypt*")
 	_, err = whole.ReEncrypt(ctx, &awskms.ReEncryptInput{CiphertextBlob: sealed.CiphertextBlob, DestinationKeyId: &to})
 	check(t, err)
+}
+
+func TestKeyAgreement(t *testing.T) {
+	w := newWorld(t, nil, nil)
+	ctx := t.Context()
+	c, _ := w.root(t)
+	for spec, curve := range map[kmstypes.KeySpec]elliptic.Curve{"ECC_NIST_P256": elliptic.P256(), "ECC_NIST_P521": elliptic.P521()} {
+		id, arn := newKey(t, c, func(in *awskms.CreateKeyInput) { in.KeySpec, in.KeyUsage = spec, "KEY_AGREEMENT" })
+		mine, err := ecdsa.GenerateKey(curve, rand.Reader)
+		check(t, err)
+		raw, err := x509.MarshalPKIXPublicKey(&mine.PublicKey)
+		check(t, err)
+		out, err := c.DeriveSharedSecret(ctx, &awskms.DeriveSharedSecretInput{KeyId: &id, KeyAgreementAlgorithm: "ECDH", PublicKey: raw})
+		check(t, err)
+		theirs, err := c.GetPublicKey(ctx, &awskms.GetPublicKeyInput{KeyId: &id})
+		check(t, err)
+		parsed, err := x509.ParsePKIXPublicKey(theirs.PublicKey)
+		check(t, err)
+		private, err := mine.ECDH()
+		check(t, err)
+		public, err := parsed.(*ecdsa.PublicKey).ECDH()
+		check(t, err)
+		if want, err := private.ECDH(public); err != nil || !bytes.Equal(want, out.SharedSecret) || len(theirs.KeyAgreementAlgorithms) != 1 {
+			t.Errorf("%s: the secrets differ (%v)", spec, err)
+		}
+		other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+		check(t, err)
+		if raw, err = x509.MarshalPKIXPublicKey(&other.PublicKey); err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range [][]byte{raw, []byte("no key")} {
+			_, err = c.DeriveSharedSecret(ctx, &awskms.DeriveSharedSecretInput{KeyId: &id, KeyAgreementAlgorithm: "ECDH", PublicKey: bad})
+			wantError(t, err, "ValidationException: …")
+		}
+		_, err = c.Sign(ctx, &awskms.SignInput{KeyId: &id, Message: []byte("m"), SigningAlgorithm: "ECDSA_SHA_256"})
+		wantError(t, err, "InvalidKeyUsageException: "+arn+" key usage is KEY_AGREEMENT which is not valid for Sign.")
+	}
+	_, err := c.CreateKey(ctx, &awskms.CreateKeyInput{KeySpec: "RSA_2048", KeyUsage: "KEY_AGREEMENT"})
+	wantError(t, err, "ValidationException: KeyUsage KEY_AGREEMENT is not compatible with KeySpec RSA_2048")
 }

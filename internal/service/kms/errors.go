@@ -202,3 +202,6 @@ func errGrantOperation(op kmstypes.GrantOperation, k *keyRecord) error {
 }
 
 func errConstraints(text string) error { return errValidation("%s", text) } // from memory
+
+// AWS says nothing more of a public key that is none of the key's curve.
+func errPublicKey() error { return errValidation("%s", "") }

@@ -78,6 +78,8 @@ func grantable(k *keyRecord) []kmstypes.GrantOperation {
 			kmstypes.GrantOperationReEncryptFrom, kmstypes.GrantOperationReEncryptTo)
 	case k.Usage == kmstypes.KeyUsageTypeSignVerify:
 		return append(out, kmstypes.GrantOperationGetPublicKey, kmstypes.GrantOperationSign, kmstypes.GrantOperationVerify)
+	case k.Usage == kmstypes.KeyUsageTypeKeyAgreement:
+		return append(out, kmstypes.GrantOperationGetPublicKey, kmstypes.GrantOperationDeriveSharedSecret)
 	}
 	return append(out, kmstypes.GrantOperationGenerateMac, kmstypes.GrantOperationVerifyMac)
 }

@@ -118,6 +118,8 @@ func (k *keyRecord) metadata() *kmstypes.KeyMetadata {
 		out.SigningAlgorithms = def.signing
 	case kmstypes.KeyUsageTypeGenerateVerifyMac:
 		out.MacAlgorithms = def.mac
+	case kmstypes.KeyUsageTypeKeyAgreement:
+		out.KeyAgreementAlgorithms = def.agreement
 	}
 	if k.symmetric() {
 		out.CurrentKeyMaterialId = aws.String(k.current().ID)

@@ -85,8 +85,38 @@ func (s *Service) GetPublicKey(ctx context.Context, in *awskms.GetPublicKeyInput
 	return &awskms.GetPublicKeyOutput{
 		KeyId: &rec.ARN, KeySpec: rec.Spec, CustomerMasterKeySpec: m.CustomerMasterKeySpec, KeyUsage: rec.Usage, PublicKey: public,
 		EncryptionAlgorithms: m.EncryptionAlgorithms, SigningAlgorithms: m.SigningAlgorithms,
+		KeyAgreementAlgorithms: m.KeyAgreementAlgorithms,
 	}, nil
 }
+
+// DeriveSharedSecret agrees with the owner of a public key on a secret.
+func (s *Service) DeriveSharedSecret(ctx context.Context, in *awskms.DeriveSharedSecretInput) (*awskms.DeriveSharedSecretOutput, error) {
+	if err := checkTokens(in.GrantTokens); err != nil {
+		return nil, err
+	}
+	if err := checkEnum("keyAgreementAlgorithm", in.KeyAgreementAlgorithm); err != nil {
+		return nil, err
+	}
+	if err := checkSize("publicKey", len(in.PublicKey), maxPublicKey); err != nil {
+		return nil, err
+	}
+	rec, _, err := s.findFor(ctx, s.store, in.KeyId, kmstypes.KeyUsageTypeKeyAgreement, "DeriveSharedSecret")
+	if err != nil {
+		return nil, err
+	}
+	if aws.ToBool(in.DryRun) {
+		return nil, errDryRun()
+	}
+	secret, err := rec.agree(in.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	return &awskms.DeriveSharedSecretOutput{KeyId: &rec.ARN, KeyAgreementAlgorithm: in.KeyAgreementAlgorithm, KeyOrigin: kmstypes.OriginTypeAwsKms, SharedSecret: secret}, nil
+}
+
+// maxPublicKey is how long a public key may be.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_DeriveSharedSecret.html
+const maxPublicKey = 8192
 
 // GenerateMac computes the message authentication code of a message.
 func (s *Service) GenerateMac(ctx context.Context, in *awskms.GenerateMacInput) (*awskms.GenerateMacOutput, error) {

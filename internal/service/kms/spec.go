@@ -21,6 +21,7 @@ type keySpec struct {
 	encryption []kmstypes.EncryptionAlgorithmSpec
 	signing    []kmstypes.SigningAlgorithmSpec
 	mac        []kmstypes.MacAlgorithmSpec
+	agreement  []kmstypes.KeyAgreementAlgorithmSpec
 	make       func() ([]byte, error)
 }
 
@@ -85,8 +86,9 @@ func rsaSpec(bits int) keySpec {
 
 func eccSpec(curve elliptic.Curve, algorithm kmstypes.SigningAlgorithmSpec) keySpec {
 	return keySpec{
-		usages:  []kmstypes.KeyUsageType{kmstypes.KeyUsageTypeSignVerify},
-		signing: []kmstypes.SigningAlgorithmSpec{algorithm},
+		usages:    []kmstypes.KeyUsageType{kmstypes.KeyUsageTypeSignVerify, kmstypes.KeyUsageTypeKeyAgreement},
+		signing:   []kmstypes.SigningAlgorithmSpec{algorithm},
+		agreement: []kmstypes.KeyAgreementAlgorithmSpec{kmstypes.KeyAgreementAlgorithmSpecEcdh},
 		make: func() ([]byte, error) {
 			private, err := ecdsa.GenerateKey(curve, rand.Reader)
 			if err != nil {
@@ -115,7 +117,7 @@ func specOf(spec kmstypes.KeySpec, usage kmstypes.KeyUsageType) (keySpec, kmstyp
 		}
 	}
 	def, ok := keySpecs[spec]
-	if !ok || usage == kmstypes.KeyUsageTypeKeyAgreement {
+	if !ok {
 		return keySpec{}, "", "", awserr.NotImplemented("KMS keys of the spec " + string(spec) + " for " + string(usage))
 	}
 	switch {

@@ -1,0 +1,88 @@
+package kms_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// TestServicesUseKeysForTheirCallers: what is asked of KMS on behalf of a caller is
+// asked as that caller, through the service.
+func TestServicesUseKeysForTheirCallers(t *testing.T) {
+	w := newWorld(t, nil, nil)
+	owner, account := w.root(t)
+	w.user(t, account, "plain")
+	principal := awsapi.Principal{Type: awsapi.IAMUser, Account: account, Name: "plain", ARN: "arn:aws:iam::" + account + ":user/plain"}
+	through := func(service string) context.Context {
+		return awsapi.WithCall(t.Context(), &awsapi.Call{Service: service, Operation: "Any", Account: account, Region: testkit.Region, Principal: principal, RequestID: "r-" + service})
+	}
+	encrypt := func(service string, key string) error {
+		return w.authorizer.AuthorizeAs(through(service), "kms", "Encrypt", &awskms.EncryptInput{KeyId: &key})
+	}
+	check(t, encrypt("ssm", "alias/aws/ssm"))
+	if encrypt("eks", "alias/aws/ssm") == nil || encrypt("kms", "alias/aws/ssm") == nil {
+		t.Error("the key of Systems Manager is used by others")
+	}
+	check(t, encrypt("ec2", "alias/aws/ebs"))
+
+	_, arn := newKey(t, owner, func(in *awskms.CreateKeyInput) {
+		in.Policy = aws.String(`{"Version":"2012-10-17","Statement":[
+			{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:root"},"Action":"kms:*","Resource":"*"},
+			{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/plain"},"Action":"kms:CreateGrant","Resource":"*",
+			 "Condition":{"Bool":{"kms:GrantIsForAWSResource":"true"},"ForAllValues:StringEquals":{"kms:GrantOperations":["Encrypt","Decrypt"]}}},
+			{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/plain"},"Action":"kms:Encrypt","Resource":"*",
+			 "Condition":{"StringEquals":{"kms:RequestAlias":"alias/ours"},"ForAnyValue:StringEquals":{"kms:ResourceAliases":"alias/ours"}}}]}`)
+	})
+	_, err := owner.CreateAlias(t.Context(), &awskms.CreateAliasInput{AliasName: aws.String("alias/ours"), TargetKeyId: &arn})
+	check(t, err)
+	grant := func(service string, ops ...kmstypes.GrantOperation) error {
+		in := &awskms.CreateGrantInput{KeyId: &arn, GranteePrincipal: aws.String("arn:aws:iam::" + account + ":root"), Operations: ops}
+		return w.authorizer.AuthorizeAs(through(service), "kms", "CreateGrant", in)
+	}
+	check(t, grant("eks", "Encrypt", "Decrypt"))
+	if grant("kms", "Encrypt") == nil || grant("eks", "Encrypt", "GenerateDataKey") == nil {
+		t.Error("a grant that the key policy does not allow")
+	}
+	check(t, encrypt("kms", "alias/ours"))
+	wantError(t, encrypt("kms", arn), "AccessDeniedException: User: arn:aws:iam::"+account+":user/plain is not authorized to perform: kms:Encrypt on resource: "+arn+" because no identity-based policy allows the kms:Encrypt action")
+
+	// The journal has what `drydock why request` shows: the key policy, and what of it
+	// did not hold.
+	why := w.denied(t, "r-kms")
+	if text := why.Explanation.String(); !strings.Contains(text, "key policy of "+arn) || !strings.Contains(text, `kms:RequestAlias is "alias/ours"; the request has no kms:RequestAlias`) {
+		t.Errorf("%s", text)
+	}
+	if now := w.authorizer.Reconsider(t.Context(), why); now.Allowed {
+		t.Error("allowed meanwhile, by nothing")
+	}
+	g, err := owner.CreateGrant(t.Context(), &awskms.CreateGrantInput{KeyId: &arn, GranteePrincipal: &principal.ARN, Operations: []kmstypes.GrantOperation{"Encrypt"}})
+	check(t, err)
+	if now := w.authorizer.Reconsider(t.Context(), why); !now.Allowed || !strings.Contains(now.Matched[len(now.Matched)-1].String(), *g.GrantId) {
+		t.Errorf("a grant has been made meanwhile: %+v", now)
+	}
+}
+
+// denied is the last refusal of a request in the journal.
+func (w *world) denied(t *testing.T, requestID string) authz.Explanation {
+	t.Helper()
+	for e, err := range w.journal.Query(journal.Filter{Kind: journal.KindDecision, Fields: map[string]string{"requestId": requestID}}) {
+		check(t, err)
+		b, err := json.Marshal(e.Fields["why"])
+		check(t, err)
+		var out authz.Explanation
+		check(t, json.Unmarshal(b, &out))
+		return out
+	}
+	t.Fatalf("no refusal of %s", requestID)
+	return authz.Explanation{}
+}
