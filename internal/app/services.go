@@ -209,6 +209,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		ControlPlanes:    planes{d.planes},
 		Identity:         identities.identity,
 		InstanceProfiles: d.iam,
+		RoleDenies:       d.roleDenies,
 		Network:          d.ec2,
 		Instances:        d.ec2,
 		AutoScaling:      d.scaling,

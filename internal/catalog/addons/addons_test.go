@@ -271,7 +271,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// Two configurations of every add-on, as they are applied.
+// Every add-on as it is applied, and of another configuration and version what differs.
 func TestRendered(t *testing.T) {
 	const pods = `affinity: {podAntiAffinity: {}}, nodeSelector: {disk: ssd}, podAnnotations: {note: a}, tolerations: [{operator: Exists}]`
 	for _, tc := range []struct{ addon, name, version, namespace, configuration string }{
@@ -295,8 +295,7 @@ defaultStorageClass: {enabled: true}
 		{"aws-ebs-csi-driver", "older", "v1.53.0-eksbuild.1", "", ""},
 		{"coredns", "default", "", "", ""},
 		{"coredns", "configured", "", "", `{autoScaling: {enabled: true, minReplicas: 4}, computeType: fargate, corefile: ".:53 {}", podDisruptionBudget: {minAvailable: 50%}, podLabels: {team: a}, resources: {limits: {memory: 300Mi}}, topologySpreadConstraints: [], ` + pods + `}`},
-		{"coredns", "bare", "", "", `{podDisruptionBudget: {enabled: false}, replicaCount: 1, affinity: null}`},
-		{"eks-node-monitoring-agent", "default", "", "", ""},
+				{"eks-node-monitoring-agent", "default", "", "", ""},
 		{"eks-node-monitoring-agent", "configured", "", "monitoring", `{global: {podLabels: {team: a, tier: x}}, nodeAgent: {additionalArgs: [--verbosity=2], monitors: {nvidia: {enabled: false}}, podLabels: {tier: z}, probePort: 9002, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}], resources: {limits: {memory: 1Gi}}, ` + pods + `}}`},
 		{"eks-node-monitoring-agent", "older", "v1.4.0-eksbuild.2", "", ""},
 		{"eks-pod-identity-agent", "default", "", "", ""},
@@ -333,8 +332,12 @@ podLabels: {team: a}
 			if tc.namespace != "" {
 				all = addons.Move(all, tc.namespace)
 			}
-			// Kinds are the same whatever is configured, and long.
-			all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
+			// Kinds are the same whatever is configured, and long; of other configurations
+			// and versions, what is not as in the default.
+			usual := asYAML(t, objects(t, a, &a.Versions[0], ""))
+			all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
+				return o.GetKind() == "CustomResourceDefinition" || tc.name != "default" && strings.Contains(usual, asYAML(t, []*unstructured.Unstructured{o}))
+			})
 			got := asYAML(t, all)
 			file := filepath.Join("testdata", tc.addon+"-"+tc.name+".yaml")
 			if *rewrite {

@@ -9,6 +9,9 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // The health of an add-on. Codes are of
@@ -29,6 +32,8 @@ func applyIssue(err error) *ekstypes.AddonIssue {
 	switch {
 	case errors.As(err, &conflict):
 		return addonIssue(ekstypes.AddonIssueCodeConfigurationConflict, conflict.Error())
+	case apierrors.IsUnauthorized(err):
+		return addonIssue(ekstypes.AddonIssueCodeAccessDenied, reason(err))
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		// EKS may do everything: what is forbidden, admission forbids. The text is the API server's.
 		return addonIssue(ekstypes.AddonIssueCodeAdmissionRequestDenied, reason(err))
@@ -45,12 +50,46 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// addonPermission returns what is wrong with the rights of an add-on's pods, nil if
+// nothing is: a role that it was given lacks what its pods need. Pods without a role of
+// their own have the node's, which is not the add-on's.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html
+func (s *Service) addonPermission(ctx context.Context, cluster store.Key, a *addons.AddOn, p addonSpec) (*ekstypes.AddonIssue, error) {
+	if s.cfg.RoleDenies == nil {
+		return nil, nil
+	}
+	for _, sa := range a.ServiceAccounts {
+		role := p.Role
+		if rec, err := podIdentities.Get(s.store, podIdentityKey(cluster, p.namespace(), sa.Name)); err == nil {
+			role = *rec.Association.RoleArn
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if role == "" {
+			continue
+		}
+		denied, err := s.cfg.RoleDenies(ctx, role, sa.Needs)
+		if err != nil {
+			return nil, fmt.Errorf("asking what %s may do: %w", role, err)
+		}
+		if len(denied) > 0 {
+			issue := addonIssue(ekstypes.AddonIssueCodeAddonPermissionFailure, // the text is from memory
+				fmt.Sprintf("The add-on is unhealthy because the IAM role of its service account %s does not have the required permissions: %s", sa.Name, strings.Join(denied, ", ")))
+			issue.ResourceIds = []string{role}
+			return issue, nil
+		}
+	}
+	return nil, nil
+}
+
 // updateErrorOf is an issue as the error of an update.
 func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds}
 	switch i.Code {
 	case ekstypes.AddonIssueCodeInternalFailure:
 		d.ErrorCode = ekstypes.ErrorCodeUnknown
+	case ekstypes.AddonIssueCodeAddonPermissionFailure: // an update has no such code
+		d.ErrorCode = ekstypes.ErrorCodeAccessDenied
 	}
 	return d
 }

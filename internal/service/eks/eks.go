@@ -175,9 +175,13 @@ type Config struct {
 	// Identity returns the IAM identity with an ARN, or ErrNoIdentity.
 	Identity         func(ctx context.Context, arn string) (Identity, error)
 	InstanceProfiles InstanceProfiles
-	Network          Network
-	Instances        Instances
-	AutoScaling      AutoScaling
+	// RoleDenies returns those of some actions that a role may not do whatever the
+	// resource and the conditions, and all of them if there is no such role; nil: every
+	// role may.
+	RoleDenies  func(ctx context.Context, roleARN string, actions []string) ([]string, error)
+	Network     Network
+	Instances   Instances
+	AutoScaling AutoScaling
 	// Keys are those that clusters can be encrypted with; nil: encryption is refused.
 	Keys Keys
 	// VerifyPresigned verifies a presigned request (method, URL, headers) and says

@@ -223,6 +223,8 @@ type fakeIAM struct {
 	profiles map[string]string
 	// asked is called, if it is not nil, before an identity is told.
 	asked func()
+	// lacks are actions that roles may not do.
+	lacks map[string][]string
 }
 
 func newIAM(f *faults) *fakeIAM {
@@ -233,6 +235,22 @@ func (i *fakeIAM) add(arn, id string, trusted ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.known[arn] = eks.Identity{ARN: arn, ID: id, TrustedServices: trusted}
+}
+
+// forbid says what a role may not do.
+func (i *fakeIAM) forbid(role string, actions ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.lacks == nil {
+		i.lacks = map[string][]string{}
+	}
+	i.lacks[role] = actions
+}
+
+func (i *fakeIAM) denies(_ context.Context, role string, actions []string) ([]string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return !slices.Contains(i.lacks[role], a) }), nil
 }
 
 func (i *fakeIAM) identity(_ context.Context, arn string) (eks.Identity, error) {

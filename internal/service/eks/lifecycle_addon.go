@@ -110,7 +110,7 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 			r.Next, r.Applied, r.Had = nil, true, true
 		}, nil)
 	}
-	issue, err := addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
+	issue, err := w.health(ctx)
 	age := w.s.clock.Since(w.rec.Since)
 	if err != nil {
 		if ctx.Err() != nil || age <= addonTimeout {
@@ -128,6 +128,15 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 		return w.pace(w.rec.Since), nil
 	}
 	return addonStep, w.finish(ctx, issue)
+}
+
+// health returns what is wrong with the add-on, nil if nothing is.
+func (w *addonWork) health(ctx context.Context) (*ekstypes.AddonIssue, error) {
+	issue, err := w.s.addonPermission(ctx, clusterOf(w.key), w.a, w.rec.spec())
+	if err != nil || issue != nil {
+		return issue, err
+	}
+	return addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
 }
 
 // prune removes the objects that an update leaves out.
@@ -207,7 +216,7 @@ func (w *addonWork) fail(ctx context.Context, issue *ekstypes.AddonIssue) error 
 
 // look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
 func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
-	issue, err := addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
+	issue, err := w.health(ctx)
 	if err != nil {
 		w.s.log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
 		return addonLook, nil // the cluster's trouble, not the add-on's

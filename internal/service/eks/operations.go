@@ -118,8 +118,8 @@ const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-moni
 	"additionalDaemonSets, controller.enableMetrics, controller.volumeModificationFeature, node.enableLinux, node.enableMetrics, node.enableWindows, " +
 	"node.kubeletPath and node.selinux, of eks-node-monitoring-agent dcgmAgent and extraObjects, of eks-pod-identity-agent daemonsets, " +
 	"fullnameOverride and nameOverride. All add-ons are objects without a running program on simulated nodes. " +
-	"Versions differ in the tags of images and in what the projects' own manifests of them differ; CoreDNS, kube-proxy, snapshot-controller and " +
-	"eks-pod-identity-agent have one manifest for all versions"
+	"Their versions differ as the projects' manifests of them do; of kube-proxy, for which there is none, only in the image. " +
+	"The issues AddonSubscriptionNeeded and UnsupportedAddonModification do not arise"
 
 // asService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.

@@ -122,7 +122,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		keys = nil
 	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureFargateRole: w.fargateRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: slog.New(slog.DiscardHandler),
