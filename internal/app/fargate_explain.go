@@ -82,10 +82,13 @@ func (d *daemon) fargateRefusal(ctx context.Context, account, region, cluster st
 	profile := pod.Labels[fargate.LabelProfile]
 	why := &cli.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
 	switch code {
-	case fargate.ReasonUnsupported, fargate.ReasonTooLarge:
+	case fargate.ReasonUnsupported, fargate.ReasonTooLarge, fargate.ReasonStorage:
 		why.Component = "pod " + pod.Namespace + "/" + pod.Name
 		why.Fixes = []string{"annotate the pod's template with eks.amazonaws.com/compute-type=ec2, and it runs on a node group"}
-		if code == fargate.ReasonTooLarge {
+		switch code {
+		case fargate.ReasonStorage:
+			why.Fixes = append([]string{"request no more than 175 GiB of ephemeral-storage for all containers together"}, why.Fixes...)
+		case fargate.ReasonTooLarge:
 			why.Fixes = append([]string{"request no more than 16 vCPU and 119.75 GiB for all containers together"}, why.Fixes...)
 		}
 	case fargate.ReasonBlocked:

@@ -81,6 +81,26 @@ func For(spec *corev1.PodSpec) (Size, bool) {
 	return Size{}, false
 }
 
+// Ephemeral storage, in GiB: what every pod gets, and the most that one may request.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html#fargate-storage
+const (
+	leastDisk   = 20
+	mostStorage = 175
+)
+
+// DiskGiB is the disk for a pod: what its containers request, a tenth of that, and 5 GiB.
+// False: it requests more than there is.
+// https://aws.amazon.com/blogs/containers/amazon-eks-fargate-adds-support-for-larger-ephemeral-volumes/
+func DiskGiB(spec *corev1.PodSpec) (int, bool) {
+	const gib = 1 << 30
+	want := requests(spec, corev1.ResourceEphemeralStorage)
+	if want.CmpInt64(mostStorage*gib) > 0 {
+		return 0, false
+	}
+	asked := int((want.Value() + gib - 1) / gib)
+	return max(leastDisk, asked+(asked+9)/10+5), true
+}
+
 func requests(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
 	var running, sidecars, most resource.Quantity
 	for i := range spec.Containers {

@@ -91,3 +91,29 @@ func TestAll(t *testing.T) {
 		}
 	}
 }
+
+func TestDiskGiB(t *testing.T) {
+	for _, tc := range []struct {
+		requests []string
+		want     int
+		ok       bool
+	}{
+		{nil, 20, true},
+		{[]string{"1Gi"}, 20, true},
+		{[]string{"50Gi", "50Gi"}, 115, true}, // AWS's own example
+		{[]string{"20500Mi"}, 29, true},
+		{[]string{"175Gi"}, 198, true},
+		{[]string{"175Gi", "1"}, 0, false},
+		{[]string{"9Ei"}, 0, false},
+	} {
+		var spec corev1.PodSpec
+		for _, r := range tc.requests {
+			spec.Containers = append(spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(r)},
+			}})
+		}
+		if got, ok := fargatesizes.DiskGiB(&spec); got != tc.want || ok != tc.ok {
+			t.Errorf("%v: %d, %t", tc.requests, got, ok)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type machine struct {
 	Subnet         string
 	Groups         []string
 	Size           fargatesizes.Size
+	DiskGiB        int
 	KubeletVersion string
 	Since          time.Time
 	// What the interface has; empty until it is made.
@@ -101,7 +102,7 @@ func (s *Scheduler) instance(m *machine, c Cluster) node.Instance {
 	vcpu, memory := Capacity(m.Size)
 	return node.Instance{
 		Account: s.cfg.Account, Region: s.cfg.Region, ID: m.Interface, BootID: m.UID,
-		Architecture: "x86_64", VCPU: vcpu, MemoryMiB: memory,
+		Architecture: "x86_64", VCPU: vcpu, MemoryMiB: memory, RootVolumeGiB: m.DiskGiB,
 		KubeletVersion: m.KubeletVersion, AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
 		PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since,
 		Fargate: &node.Fargate{

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -69,6 +70,10 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if !ok {
 		return 0, s.refuse(ctx, pod, ReasonTooLarge, textTooLarge)
 	}
+	disk, ok := fargatesizes.DiskGiB(&pod.Spec)
+	if !ok {
+		return 0, s.refuse(ctx, pod, ReasonStorage, textStorage)
+	}
 	name := pod.Labels[LabelProfile]
 	profile, err := s.cfg.Profile(ctx, name, pod)
 	var blocked *BlockedError
@@ -90,7 +95,7 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	}
 	m := machine{
 		UID: ids.UUID(), PodUID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Profile: name, RoleARN: profile.RoleARN,
-		Size: size, KubeletVersion: cluster.KubeletVersion, Groups: groups, Since: s.clock.Now().UTC(),
+		Size: size, DiskGiB: disk, KubeletVersion: cluster.KubeletVersion, Groups: groups, Since: s.clock.Now().UTC(),
 	}
 	for i, subnet := range s.order(profile.Subnets) {
 		s.occupy(m.Subnet, subnet)

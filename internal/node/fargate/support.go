@@ -18,6 +18,8 @@ const (
 	ReasonTooLarge    = "POD_CPU_MEM_EXCEEDS_MAX_FARGATE_SIZE"
 	textTooLarge      = "Your pod's cpu/memory requirements exceed the max Fargate configuration"
 	// The others are from memory.
+	ReasonStorage   = "POD_EPHEMERAL_STORAGE_EXCEEDS_MAX_FARGATE_SIZE"
+	textStorage     = "Your pod's ephemeral storage requirements exceed the max Fargate configuration"
 	ReasonGroups    = "INVALID_SECURITY_GROUPS"
 	ReasonBlocked   = "FARGATE_PROFILE_BLOCKED"
 	ReasonNoAddress = "INSUFFICIENT_FREE_ADDRESSES"

@@ -29,3 +29,20 @@ func TestFargateMachinesHoldTheirPod(t *testing.T) {
 		}
 	}
 }
+
+// So does its disk what the pod requests of ephemeral storage.
+func TestFargateDisksHoldWhatIsRequested(t *testing.T) {
+	for gib := int64(0); gib <= 175; gib++ {
+		spec := corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: *resource.NewQuantity(gib<<30, resource.BinarySI)},
+		}}}}
+		disk, _ := fargatesizes.DiskGiB(&spec)
+		got, err := measure(node.Instance{Fargate: &node.Fargate{}, VCPU: 2, MemoryMiB: 4096, RootVolumeGiB: disk}, fargateConfig(&node.Fargate{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := got.allocatable[corev1.ResourceEphemeralStorage]; left.CmpInt64(gib<<30) < 0 {
+			t.Fatalf("%d GiB requested, a disk of %d: allocatable %s", gib, disk, left.String())
+		}
+	}
+}
