@@ -18,6 +18,17 @@ type podSteps interface {
 	PodSteps(instanceID, namespace, name string) []node.Step
 }
 
+// podSteps are what the machine with an ID says of a pod: an instance, or one of Fargate.
+func (d *daemon) podSteps(id, namespace, name string) []node.Step {
+	if _, ok := d.fargates.machine(id); ok {
+		return d.fargates.runtime.PodSteps(id, namespace, name)
+	}
+	if known, ok := d.machines.runtime.(podSteps); ok {
+		return known.PodSteps(id, namespace, name)
+	}
+	return nil
+}
+
 // onNode judges the node that the pod is bound to, by its own steps if it is an
 // instance of here.
 func (c *podChain) onNode() error {
@@ -28,8 +39,8 @@ func (c *podChain) onNode() error {
 		return nil
 	}
 	id, ok := c.d.findNode(c.facts.Account, c.facts.Region, name)
-	if known, is := c.d.machines.runtime.(podSteps); ok && is {
-		c.onHost = known.PodSteps(id, c.pod.Namespace, c.pod.Name)
+	if ok {
+		c.onHost = c.d.podSteps(id, c.pod.Namespace, c.pod.Name)
 	}
 	ready := conditionOf(n, corev1.NodeReady)
 	if ready != nil && ready.Status == corev1.ConditionTrue {
