@@ -30,7 +30,7 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		args       []string
 		code       int
 	}{
-		{"status without a daemon", "Try: drydock up -d", []string{"status"}, 1},
+		{"status without a daemon", "Try: drydock up -d --data-dir " + dir + "\n", []string{"status"}, 1},
 		{"env without a daemon", "Try: drydock up -d", []string{"env"}, 1},
 		{"run without a daemon", "Try: drydock up -d", []string{"run", "--", "true"}, 1},
 		{"reset without a daemon", "Try: drydock up -d", []string{"reset"}, 1},
@@ -59,6 +59,14 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q in it", code, tt.code, stderr, tt.want)
 			}
 		})
+	}
+}
+
+func TestHintsNameOnlyAnUnusualDataFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("DRYDOCK_DATA_DIR", dir)
+	if _, _, stderr := run(t, dir, "status"); !strings.HasSuffix(stderr, "\nTry: drydock up -d\n") {
+		t.Errorf("stderr %q", stderr)
 	}
 }
 

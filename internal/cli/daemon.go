@@ -75,7 +75,7 @@ func own(info DaemonInfo) bool {
 }
 
 func (o *globalOptions) notRunning() error {
-	return withHint(fmt.Errorf("%w on %s", errNotRunning, o.dataDir), "drydock up -d")
+	return withHint(fmt.Errorf("%w on %s", errNotRunning, o.dataDir), "drydock up -d"+dataDirFlag(o.dataDir))
 }
 
 func alive(pid int) bool {
@@ -105,7 +105,7 @@ func call(ctx context.Context, info DaemonInfo, method, path string, query url.V
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return withHint(fmt.Errorf("the daemon (process %d) does not answer: %w", info.PID, err), "drydock down && drydock up -d")
+		return withHint(fmt.Errorf("the daemon (process %d) does not answer: %w", info.PID, err), fmt.Sprintf("drydock down%[1]s && drydock up -d%[1]s", dataDirFlag(info.DataDir)))
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))

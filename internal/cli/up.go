@@ -141,7 +141,7 @@ func dataDirFlag(dir string) string {
 	if d, err := filepath.Abs(defaultDataDir()); err == nil && d == dir {
 		return ""
 	}
-	return " --data-dir " + dir
+	return " --data-dir " + shellQuote(dir)
 }
 
 // runDetached starts this program again in a session of its own and waits until
