@@ -47,7 +47,7 @@ func serveKMSPlugin(ctx context.Context, path, planeID, keyARN string, kms KMS, 
 		l.Close()
 		return nil, err
 	}
-	k := &kmsPlugin{path: path, planeID: planeID, keyARN: keyARN, kms: kms, server: grpc.NewServer(), done: make(chan struct{}), heard: heard}
+	k := &kmsPlugin{path: path, planeID: planeID, keyARN: keyARN, kms: kms, server: grpc.NewServer(grpc.WaitForHandlers(true)), done: make(chan struct{}), heard: heard}
 	kmsapi.RegisterKeyManagementServiceServer(k.server, k)
 	go func() {
 		defer close(k.done)

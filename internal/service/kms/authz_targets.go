@@ -243,12 +243,19 @@ func withPair(spec kmstypes.DataKeyPairSpec, context map[string]string) values {
 	return own
 }
 
+// forAWSResource reports whether a service integrated with KMS makes a grant for a
+// resource of its own. EKS does not make the grants of clusters so.
+// https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+func forAWSResource(call *awsapi.Call) bool {
+	return call.ViaService != "" && !strings.HasPrefix(call.ViaService, "eks.")
+}
+
 // granting are the condition keys of CreateGrant.
 func granting(call *awsapi.Call, in *awskms.CreateGrantInput) values {
 	own := values{
 		"kms:granteeprincipal": one(aws.ToString(in.GranteePrincipal)), "kms:retiringprincipal": one(aws.ToString(in.RetiringPrincipal)),
 		"kms:granteeserviceprincipal": nil, "kms:retiringserviceprincipal": nil, "kms:grantconstraintsourcearn": nil,
-		"kms:grantisforawsresource": boolean(call.ViaService != ""), "kms:grantconstrainttype": nil, "kms:grantoperations": nil,
+		"kms:grantisforawsresource": boolean(forAWSResource(call)), "kms:grantconstrainttype": nil, "kms:grantoperations": nil,
 	}
 	for _, op := range in.Operations {
 		own["kms:grantoperations"] = append(own["kms:grantoperations"], string(op))

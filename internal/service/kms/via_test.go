@@ -49,8 +49,10 @@ func TestServicesUseKeysForTheirCallers(t *testing.T) {
 		in := &awskms.CreateGrantInput{KeyId: &arn, GranteePrincipal: aws.String("arn:aws:iam::" + account + ":root"), Operations: ops}
 		return w.authorizer.AuthorizeAs(through(service), "kms", "CreateGrant", in)
 	}
-	check(t, grant("eks", "Encrypt", "Decrypt"))
-	if grant("kms", "Encrypt") == nil || grant("eks", "Encrypt", "GenerateDataKey") == nil {
+	check(t, grant("ec2", "Encrypt", "Decrypt"))
+	// EKS makes the grants of clusters for no AWS resource:
+	// https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+	if grant("kms", "Encrypt") == nil || grant("ec2", "Encrypt", "GenerateDataKey") == nil || grant("eks", "Encrypt") == nil {
 		t.Error("a grant that the key policy does not allow")
 	}
 	check(t, encrypt("kms", "alias/ours"))
