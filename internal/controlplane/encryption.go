@@ -28,6 +28,9 @@ const (
 	encryptedPrefix = "k8s:enc:kms:v2:"
 	// encryptionTick is how often is looked whether a plane encrypts.
 	encryptionTick = 100 * time.Millisecond
+	// keyTick is how often a plane without a process tries its key, and keyTimeout
+	// how long KMS may take to answer.
+	keyTick, keyTimeout = time.Second, 10 * time.Second
 	// rewritePage is how many objects are listed at a time, and rewriters how many
 	// are written.
 	rewritePage, rewriters = 500, 8
@@ -83,6 +86,33 @@ func (p *plane) serveKMS(ctx context.Context) error {
 		return fmt.Errorf("KMS plugin of control plane %s: %w", p.id, err)
 	}
 	return nil
+}
+
+// awaitKey waits until a plane's key works, if it has one: an API server that
+// cannot decrypt what it stored would not come up.
+func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
+	if keyARN == "" {
+		return nil
+	}
+	tick := time.NewTicker(keyTick)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		try, cancel := context.WithTimeout(ctx, keyTimeout)
+		_, err := p.m.cfg.KMS.Encrypt(try, p.id, keyARN, kmsProbe)
+		cancel()
+		p.heardKMS(err)
+		if err == nil {
+			return nil
+		}
+		if !told {
+			p.setStatus(Failed, "it waits for its key")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // Encrypt has a plane's data encrypted with a key of AWS KMS, once and for all.

@@ -182,17 +182,27 @@ func TestEncryption(t *testing.T) {
 	t.Run("needs its key to start, and starts when it has it again", func(t *testing.T) {
 		kms.disable(errors.New("DisabledException: " + kmsKey + " is disabled."))
 		w.reopen()
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-		defer cancel()
-		if err := w.WaitReady(ctx, p.ID); err == nil {
-			t.Fatal("ready without its key")
-		} else if !strings.Contains(err.Error(), "is disabled") {
-			t.Errorf("not ready, for no reason of KMS: %v", err)
+		eventually(t, func() error {
+			if s := w.status(p.ID); !strings.Contains(s.Reason, "is disabled") {
+				return fmt.Errorf("not for a reason of KMS: %+v", s)
+			}
+			return nil
+		})
+		if s := w.status(p.ID); s.State != controlplane.Failed || s.PID != 0 {
+			t.Errorf("status %+v", s)
 		}
 		kms.disable(nil)
 		w.ready(p.ID)
 		if err := w.secret(p.ID, "later"); err != nil {
 			t.Error(err)
+		}
+	})
+
+	t.Run("can be released without its key", func(t *testing.T) {
+		kms.disable(errors.New("DisabledException: " + kmsKey + " is disabled."))
+		w.reopen()
+		if err := w.Release(t.Context(), p.ID); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

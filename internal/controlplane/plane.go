@@ -34,6 +34,7 @@ type plane struct {
 	egress    *egress
 	kms       *kmsPlugin
 	child     *childproc.Supervisor
+	unboot    context.CancelFunc // ends what a boot waits for
 
 	mu      sync.Mutex
 	rec     record
@@ -146,13 +147,15 @@ func (p *plane) boot(ctx context.Context) error {
 		return err
 	}
 	p.setStatus(Starting, "its process is starting")
+	var booting context.Context
+	booting, p.unboot = context.WithCancel(context.WithoutCancel(ctx))
 	p.child = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
 		Mode:       launch.Mode,
 		Executable: p.m.cfg.Executable,
 		Args:       p.m.cfg.ChildArgs,
 		Env:        childEnv(),
 		Dir:        string(dir),
-		Config:     p.prepare,
+		Config:     func() ([]byte, error) { return p.prepare(booting) },
 		OnStart:    p.onStart,
 		OnReport:   p.onReport,
 		OnExit:     p.onExit,
@@ -175,8 +178,11 @@ func childEnv() []string {
 }
 
 // prepare writes the files of the next run and returns its configuration.
-func (p *plane) prepare() ([]byte, error) {
+func (p *plane) prepare(ctx context.Context) ([]byte, error) {
 	rec := p.snapshot()
+	if err := p.awaitKey(ctx, rec.KMSKey); err != nil {
+		return nil, err
+	}
 	err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now())
 	if err == nil {
 		err = p.writeEncryption(rec)
@@ -250,6 +256,7 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 		p.endpoint = nil
 	}
 	if p.child != nil {
+		p.unboot()
 		stop(p.child)
 		p.child = nil
 	}
