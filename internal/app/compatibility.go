@@ -36,8 +36,24 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+assumed())
+	_, err = io.WriteString(w, unevaluated()+assumed()+ofPods())
 	return err
+}
+
+// ofPods is the page's part on programs that run as pods.
+func ofPods() string {
+	return `
+## Programs of pods
+
+Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a program of this machine as one of them, otherwise than on AWS in this:
+
+- The EKS Pod Identity Agent of the pod's node answers it at 169.254.170.23 and fd00:ec2::23 if the program uses a proxy for that, and by
+  AWS_CONTAINER_CREDENTIALS_FULL_URI, which names an address of this machine, in any case. Where the add-on's pod does not run, a connection
+  is not refused: it ends with status 502.
+- A connection that would time out ends at once with status 504.
+- Its connections leave the node's primary network interface: security groups of pods and custom networking do not count.
+- Names of Services do not resolve, and other volumes than those with projected tokens are not there.
+`
 }
 
 // assumed is the page's part on the steps of a join that no source tells of.

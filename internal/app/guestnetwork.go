@@ -338,13 +338,25 @@ func (o *origins) has(remote string) bool {
 
 // add remembers a connection until it is closed.
 func (o *origins) add(c net.Conn, g guestOrigin) net.Conn {
+	o.set(c.LocalAddr().String(), g)
+	return &originConn{Conn: c, o: o}
+}
+
+// set says where the calls on a connection come from, by its remote address as the
+// front door sees it, until it is forgotten.
+func (o *origins) set(remote string, g guestOrigin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
 		o.all = map[string]guestOrigin{}
 	}
-	o.all[c.LocalAddr().String()] = g
-	return &originConn{Conn: c, o: o}
+	o.all[remote] = g
+}
+
+func (o *origins) forget(remote string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.all, remote)
 }
 
 type originConn struct {
@@ -353,8 +365,6 @@ type originConn struct {
 }
 
 func (c *originConn) Close() error {
-	c.o.mu.Lock()
-	delete(c.o.all, c.Conn.LocalAddr().String())
-	c.o.mu.Unlock()
+	c.o.forget(c.Conn.LocalAddr().String())
 	return c.Conn.Close()
 }

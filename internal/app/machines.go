@@ -41,7 +41,12 @@ func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
 	m.mu.Lock()
 	m.running[in.InstanceID] = in
 	m.mu.Unlock()
-	return m.runtime.Start(ctx, node.Instance{
+	return m.runtime.Start(ctx, nodeInstance(in))
+}
+
+// nodeInstance is an instance as runtimes know it.
+func nodeInstance(in ec2.Machine) node.Instance {
+	return node.Instance{
 		Account:            in.Account,
 		Region:             in.Region,
 		ID:                 in.InstanceID,
@@ -71,7 +76,7 @@ func (m *machines) Start(ctx context.Context, in ec2.Machine) error {
 		RoleARN:            in.RoleARN,
 		LaunchTime:         in.LaunchTime,
 		Spot:               in.Spot,
-	})
+	}
 }
 
 func (m *machines) Stop(ctx context.Context, account, region, instanceID string) error {

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
@@ -45,7 +47,7 @@ func TestProxyIsNotForGuests(t *testing.T) {
 	defer other.Close()
 	d := daemon{planes: new(controlplane.Manager)}
 	conn := d.origins.add(guestAt{guest, "127.0.0.1:50001"}, guestOrigin{})
-	h := d.handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	h := d.handler(server.NewProxy(nil, slog.New(slog.DiscardHandler)))
 	ask := func() int {
 		r := httptest.NewRequest(http.MethodConnect, "http://db.internal:5432", nil)
 		r.RemoteAddr = "127.0.0.1:50001"
@@ -57,7 +59,7 @@ func TestProxyIsNotForGuests(t *testing.T) {
 		t.Errorf("a guest's CONNECT: %d", got)
 	}
 	_ = conn.Close()
-	if got := ask(); got != http.StatusTeapot {
+	if got := ask(); got != http.StatusBadRequest { // the proxy's answer: this connection cannot be taken over
 		t.Errorf("when its port is another program's: %d", got)
 	}
 }

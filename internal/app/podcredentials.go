@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -128,13 +126,4 @@ func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.
 		AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken,
 		Expiration: aws.ToTime(out.Credentials.Expiration), ARN: *out.AssumedRoleUser.Arn, ID: *out.AssumedRoleUser.AssumedRoleId, Account: user.Account,
 	}, nil
-}
-
-// podIdentityAgent answers on this machine as 169.254.170.23 does on nodes, below
-// /_drydock/pod-identity/ACCOUNT/REGION/CLUSTER: for programs that run here with a
-// pod's token.
-func (d *daemon) podIdentityAgent(w http.ResponseWriter, r *http.Request) {
-	account, region, cluster := r.PathValue("account"), r.PathValue("region"), r.PathValue("cluster")
-	prefix := strings.Join([]string{"/_drydock/pod-identity", account, region, cluster}, "/")
-	http.StripPrefix(prefix, d.eksAuth.Agent(account, region, cluster)).ServeHTTP(w, r)
 }

@@ -78,6 +78,7 @@ type daemon struct {
 	guests      *guests
 	fargates    *fargates
 	origins     origins
+	podRuns     podRuns
 	server      *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
@@ -342,7 +343,7 @@ func (d *daemon) ownHost(host string) bool {
 		return false
 	}
 	name, port, err := net.SplitHostPort(host)
-	if err != nil || port != own {
+	if err != nil || port != own && !d.podRuns.listens(host) {
 		return false
 	}
 	_, err = netip.ParseAddr(name)
@@ -350,11 +351,19 @@ func (d *daemon) ownHost(host string) bool {
 }
 
 // handler serves the AWS API and, by their host names, the OIDC issuers of the
-// clusters, whose documents anybody may read.
-func (d *daemon) handler(proxy http.Handler) http.Handler {
+// clusters, whose documents anybody may read. What comes from programs of pods goes
+// the way of these.
+func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 	oidc := d.planes.OIDCHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := d.podRuns.of(r.RemoteAddr); ok {
+			d.servePod(w, r, c, proxy)
+			return
+		}
 		if r.Method == http.MethodConnect {
+			if d.enterPodRun(w, r, proxy) {
+				return
+			}
 			if d.origins.has(r.RemoteAddr) { // the proxy would be a way around its network
 				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
 				return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -180,7 +181,24 @@ func (d *daemon) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate 
 	c.identity(ctx)
 	c.containers()
 	c.settle()
-	return c.PodExplanation, nil
+	return c.PodExplanation, c.programs()
+}
+
+// programs tells what programs that ran as the pod (drydock run --pod) did not reach
+// last.
+func (c *podChain) programs() error {
+	for e, err := range c.d.journal.Query(journal.Filter{
+		Account: c.Account, Kind: journal.KindDecision, Fields: map[string]string{"pod": c.Namespace + "/" + c.pod.Name, "cluster": c.Cluster},
+	}) {
+		if err != nil {
+			return err
+		}
+		if why, ok := networkRefusal(e); ok && e.Region == c.Region && e.Time.After(c.pod.CreationTimestamp.Time) {
+			c.Notes = append(c.Notes, fmt.Sprintf("a program run as it did not reach %s at %s: %s", text(e, "target"), e.Time.UTC().Format("15:04:05"), why.Text))
+		}
+		break
+	}
+	return nil
 }
 
 // settle puts the steps in order, once each, and adds those that were not reached.

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
 // getWhyRequest answers why a request was refused: that with ?id=, or the last one,
@@ -49,6 +50,11 @@ func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.Re
 			}
 			return out, true, nil
 		}
+		if why, ok := networkRefusal(e); ok {
+			out := requestOf(e)
+			out.Refused, out.Network = true, &cli.RequestNetwork{Cluster: text(e, "cluster"), Pod: text(e, "pod"), Target: text(e, "target"), Reason: *reason(why)}
+			return out, true, nil
+		}
 		if why, ok := kept(e); ok {
 			now := d.authorizer.Reconsider(ctx, why)
 			return cli.RequestExplanation{
@@ -82,6 +88,20 @@ func requestOf(e journal.Entry) cli.RequestExplanation {
 func text(e journal.Entry, field string) string {
 	s, _ := e.Fields[field].(string)
 	return s
+}
+
+// networkRefusal is why a program of a pod did not reach something.
+func networkRefusal(e journal.Entry) (*node.Decision, bool) {
+	raw, ok := e.Fields["decision"]
+	if !ok {
+		return nil, false
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return nil, false
+	}
+	var why node.Decision
+	return &why, json.Unmarshal(b, &why) == nil && why.Text != ""
 }
 
 // kept is the explanation in a decision of the journal.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +14,9 @@ import (
 )
 
 func newRun(o *globalOptions) *cobra.Command {
-	return &cobra.Command{
-		Use:   "run -- COMMAND [ARG...]",
+	var pod runPodFlags
+	cmd := &cobra.Command{
+		Use:   "run [--pod NAMESPACE/NAME] -- COMMAND [ARG...]",
 		Short: "Run a command whose AWS calls go to Drydock",
 		Long: `Run a command whose AWS calls go to Drydock.
 
@@ -22,11 +24,30 @@ Besides the variables of drydock env, the command gets an HTTPS proxy that answe
 AWS's own host names (*.amazonaws.com, *.api.aws) and passes on everything else, and a
 bundle of CA certificates with Drydock's among them. So programs that know no endpoint
 but AWS's, or that look at a cluster's OIDC issuer, find Drydock too. On macOS, programs
-in Go trust only the system's certificates.`,
+in Go trust only the system's certificates.
+
+With --pod the command runs here, and as a container of a running pod: it has the
+container's variables, fresh tokens of the pod's service account, which are renewed
+as the kubelet does, and nothing of your own identity. Its AWS calls come from the
+pod: by IAM roles for service accounts, EKS Pod Identity (if the agent runs on the
+pod's node) or what the node's metadata service gives pods; the pod's network and
+VPC endpoints decide what it reaches. "drydock why pod|serviceaccount|request" tell why
+something is refused.
+
+The pod's files are in a folder that is removed at the end. Nothing can be at
+/var/run/secrets/kubernetes.io/serviceaccount here: KUBECONFIG has the pod's token
+instead, which kubectl and client-go's default loading rules take. A program that insists
+on client-go's rest.InClusterConfig finds no token. Other volumes are not there. HOME is
+a folder with links to what is in yours, without .aws, .kube and .boto.`,
 		Example: `  drydock run -- terraform apply
+  drydock run --pod default/web -- aws sts get-caller-identity
+  drydock run --pod kube-system/my-controller-7c5ddbdf54-9x2lq --cluster dev -- bin/controller
   drydock run -- eksctl utils associate-iam-oidc-provider --cluster dev --approve`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if pod.pod == "" && (pod.cluster != "" || pod.container != "") {
+				return &ExitError{2, withHint(errors.New("--cluster and --container are of a pod"), "drydock run --pod default/web -- COMMAND")}
+			}
 			info, err := o.readInfo()
 			if err != nil {
 				return err
@@ -35,6 +56,9 @@ in Go trust only the system's certificates.`,
 			if err != nil {
 				return &ExitError{127, err}
 			}
+			if pod.pod != "" {
+				return o.runAsPod(cmd.Context(), info, &pod, path, args)
+			}
 			bundle, err := writeBundle(info)
 			if err != nil {
 				return err
@@ -42,6 +66,8 @@ in Go trust only the system's certificates.`,
 			return syscall.Exec(path, args, childEnv(os.Environ(), info, bundle))
 		},
 	}
+	pod.add(cmd, o)
+	return cmd
 }
 
 // childEnv is base with the daemon's variables, its proxy and a CA bundle in place

@@ -25,6 +25,9 @@ type RequestExplanation struct {
 	Refused bool `json:"refused"`
 	// Fault is what it failed by, if it was on purpose. There is no Explanation then.
 	Fault *RequestFault `json:"fault,omitempty"`
+	// Network is what a program of a pod did not reach: there was no request then, and
+	// there is no Explanation.
+	Network *RequestNetwork `json:"network,omitempty"`
 	// Explanation is the reasoning about the policies of then, but for
 	// OmittedStatements that were too many to keep.
 	Explanation       policy.Explanation `json:"explanation"`
@@ -47,8 +50,30 @@ type RequestFault struct {
 	Message string `json:"message"`
 }
 
+// A RequestNetwork is a connection that drydock run --pod did not make.
+type RequestNetwork struct {
+	Cluster string `json:"cluster"`
+	Pod     string `json:"pod"`    // NAMESPACE/NAME
+	Target  string `json:"target"` // HOST:PORT
+	Reason  Reason `json:"reason"`
+}
+
+func (n *RequestNetwork) text(e *RequestExplanation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "connection to %s, %s\nrequest   %s\nprincipal %s\npod       %s in cluster %s of %s\n\n",
+		n.Target, e.Time.UTC().Format(time.RFC3339), e.RequestID, e.Principal, n.Pod, n.Cluster, e.Region)
+	fmt.Fprintf(&b, "It was not made: %s.\nby        %s %s %s\n", strings.TrimSuffix(n.Reason.Text, "."), n.Reason.By, n.Reason.Code, n.Reason.Component)
+	for _, f := range n.Reason.Fixes {
+		b.WriteString("fix: " + f + "\n")
+	}
+	return b.String()
+}
+
 // Text says it for people.
 func (e RequestExplanation) Text() string {
+	if e.Network != nil {
+		return e.Network.text(&e)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s in %s, %s\n", e.Operation, e.Service, e.Region, e.Time.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "request   %s\nprincipal %s\n", e.RequestID, e.Principal)

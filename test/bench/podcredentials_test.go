@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/drydock-dev/drydock/test/podenv"
 )
 
 // TestBenchPodCredentials measures the time from a pod's creation until the AWS
@@ -57,7 +55,7 @@ func TestBenchPodCredentials(t *testing.T) {
 		if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		env, err := podenv.Of(ctx, client, "default", pod.Name, t.TempDir(), d.URL)
+		env, err := podEnvironment(ctx, client, "default", pod.Name, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

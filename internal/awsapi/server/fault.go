@@ -44,7 +44,7 @@ func (x *exchange) wait(ctx context.Context, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C():
-	case <-draining(ctx):
+	case <-Draining(ctx):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -43,7 +43,7 @@ func (x *exchange) answer(ctx context.Context) (any, error) {
 			case <-deadline.C():
 				pause.Stop()
 				return out, nil
-			case <-draining(ctx):
+			case <-Draining(ctx):
 				pause.Stop()
 				return out, nil
 			case <-ctx.Done():
@@ -89,7 +89,8 @@ func withDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
 
-func draining(ctx context.Context) <-chan struct{} {
+// Draining is closed when serving ends: an answer that would go on has to end.
+func Draining(ctx context.Context) <-chan struct{} {
 	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return done
 }

@@ -61,35 +61,56 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
 		return
 	}
-	var far net.Conn
-	if !AWSHost(host) {
-		if far, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(r.Context(), "tcp", r.Host); err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
+	if AWSHost(host) {
+		p.Answer(w, hijacker, nil)
+		return
 	}
+	far, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(r.Context(), "tcp", r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	p.Tunnel(w, hijacker, far)
+}
+
+// Answer takes the connection of a CONNECT request over, and answers what comes on it
+// as if it had come to the listener. wrap, unless nil, is around the connection.
+func (p *Proxy) Answer(w http.ResponseWriter, hijacker http.Hijacker, wrap func(net.Conn) net.Conn) {
+	near := takeOver(w, hijacker)
+	if near == nil {
+		return
+	}
+	if wrap != nil {
+		near = wrap(near)
+	}
+	p.listener.feed(near)
+}
+
+// Tunnel joins the connection of a CONNECT request with another, which is the
+// proxy's from now on.
+func (p *Proxy) Tunnel(w http.ResponseWriter, hijacker http.Hijacker, far net.Conn) {
+	near := takeOver(w, hijacker)
+	if near == nil {
+		_ = far.Close() // nothing was said on it
+		return
+	}
+	p.tunnel(near, far)
+}
+
+// takeOver accepts a CONNECT request. It is nil if the client is not there any more.
+func takeOver(w http.ResponseWriter, hijacker http.Hijacker) net.Conn {
 	near, buffered, err := hijacker.Hijack()
 	if err != nil {
-		if far != nil {
-			_ = far.Close() // nothing was said on it
-		}
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return nil
 	}
 	_ = near.SetDeadline(time.Time{}) // a dead connection fails in Write
 	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil || buffered.Reader.Buffered() > 0 {
 		// The client left, or talked before it was told to.
 		_ = near.Close()
-		if far != nil {
-			_ = far.Close()
-		}
-		return
+		return nil
 	}
-	if far == nil {
-		p.listener.feed(near)
-		return
-	}
-	p.tunnel(near, far)
+	return near
 }
 
 // tunnel copies in both directions until both have ended, or one has failed.

@@ -1,6 +1,7 @@
 package eksauth
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +16,16 @@ import (
 
 // Agent is what the EKS Pod Identity Agent of a cluster's nodes answers below
 // http://169.254.170.23: GET /v1/credentials with the pod's token as Authorization,
-// and nothing before it.
+// and nothing before it. call decides whether the agent's node may call EKS Auth now.
 // https://github.com/aws/eks-pod-identity-agent
-func (s *Service) Agent(account, region, cluster string) http.Handler {
+func (s *Service) Agent(account, region, cluster string, call func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/credentials", func(w http.ResponseWriter, r *http.Request) {
 		ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
+		if err := call(ctx); err != nil {
+			refuse(w, err)
+			return
+		}
 		_, c, err := s.credentials(ctx, cluster, r.Header.Get("Authorization"))
 		if err != nil {
 			refuse(w, err)
@@ -38,10 +43,25 @@ func (s *Service) Agent(account, region, cluster string) http.Handler {
 	return mux
 }
 
-// refuse answers as the agent does: in plain text.
+// An UnsentError is why the agent could not call EKS Auth, in the words of its SDK.
+type UnsentError struct{ Err error }
+
+func (e *UnsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the SDK's error.
+func (e *UnsentError) Unwrap() error { return e.Err }
+
+// refuse answers as the agent does: in plain text, with the status of EKS Auth or, where
+// that has said nothing, 500.
 // https://github.com/boto/botocore/issues/3117
+// https://github.com/aws/eks-pod-identity-agent/blob/main/pkg/errors/errors.go
 func refuse(w http.ResponseWriter, err error) {
 	var e smithy.APIError
+	var unsent *UnsentError
+	if errors.As(err, &unsent) {
+		http.Error(w, unsent.Error(), http.StatusInternalServerError)
+		return
+	}
 	if !errors.As(err, &e) {
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return

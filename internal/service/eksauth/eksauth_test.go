@@ -18,6 +18,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
@@ -106,7 +107,7 @@ func TestAssumeRoleForPodIdentity(t *testing.T) {
 
 func TestAgent(t *testing.T) {
 	var session eksauth.Session
-	agent := httptest.NewServer(newService(&session).Agent("1", "us-east-1", "dev"))
+	agent := httptest.NewServer(newService(&session).Agent("1", "us-east-1", "dev", func(context.Context) error { return nil }))
 	defer agent.Close()
 	for _, tt := range []struct {
 		token  string
@@ -144,5 +145,27 @@ func TestAgent(t *testing.T) {
 	}
 	if session.Pod.Cluster != "dev" || session.Pod.RoleARN != "role of 1" {
 		t.Errorf("asked for %+v", session.Pod)
+	}
+}
+
+// What keeps the agent itself from calling EKS Auth it says in its SDK's words.
+func TestAgentThatMayNotCall(t *testing.T) {
+	var session eksauth.Session
+	for _, tt := range []struct {
+		err    error
+		status int
+		body   string
+	}{
+		{awserr.New("AccessDeniedException", "User: x is not authorized"), 400, "(AccessDeniedException): User: x is not authorized, fault: client\n"},
+		{&eksauth.UnsentError{Err: errors.New("dial tcp: i/o timeout")}, 500, "dial tcp: i/o timeout\n"},
+		{errors.New("secrets of the machine"), 500, "internal error\n"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/credentials", nil)
+		r.Header.Set("Authorization", "good")
+		w := httptest.NewRecorder()
+		newService(&session).Agent("1", "us-east-1", "dev", func(context.Context) error { return tt.err }).ServeHTTP(w, r)
+		if w.Code != tt.status || !strings.HasSuffix(w.Body.String(), tt.body) {
+			t.Errorf("%v: %d %q, want %d %q", tt.err, w.Code, w.Body, tt.status, tt.body)
+		}
 	}
 }

@@ -1,7 +1,4 @@
-// Package podenv stands in for what a container runtime and a kubelet do before a
-// program of a pod starts: pods of simulated nodes run nothing, so tests run the
-// program themselves, with the pod's environment and its tokens.
-package podenv
+package bench
 
 import (
 	"context"
@@ -18,14 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// agentURL is where the EKS Pod Identity agent answers on nodes.
-const agentURL = "http://169.254.170.23"
-
-// Of waits until a pod is Running and returns the environment of its first
-// container. Its service account tokens are written below dir, and paths of theirs
-// in the environment point there; agent is the address of this machine's Pod
-// Identity agent.
-func Of(ctx context.Context, client kubernetes.Interface, namespace, name, dir, agent string) (map[string]string, error) {
+// podEnvironment waits until a pod is Running and returns the environment of its first
+// container, as a kubelet would make it: drydock run does that in another process,
+// whose start is not to be measured. Its service account tokens are written below dir,
+// and paths of theirs in the environment point there.
+func podEnvironment(ctx context.Context, client kubernetes.Interface, namespace, name, dir string) (map[string]string, error) {
 	var pod *corev1.Pod
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -38,7 +32,7 @@ func Of(ctx context.Context, client kubernetes.Interface, namespace, name, dir, 
 	container := pod.Spec.Containers[0]
 	env := map[string]string{}
 	for _, e := range container.Env {
-		env[e.Name] = strings.Replace(e.Value, agentURL, agent, 1)
+		env[e.Name] = e.Value
 	}
 	for _, v := range pod.Spec.Volumes {
 		if v.Projected == nil {

@@ -1,0 +1,369 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/smithy-go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// maxPodRuns bounds the commands that run as pods at a time.
+const maxPodRuns = 256
+
+// podRuns are the commands of this machine that run as pods, for as long as `drydock
+// run --pod` of each listens. Their connections come through that process, which shows
+// the run's secret.
+type podRuns struct {
+	mu       sync.Mutex
+	bySecret map[string]*podRun
+	conns    map[string]podConn // by remote address
+}
+
+// A podRun is one such command.
+type podRun struct {
+	program  eks.PodProgram
+	listener string // of the CLI
+	// notices are told to the user, each once.
+	notices chan string
+	mu      sync.Mutex
+	told    map[string]bool
+}
+
+// A podConn is a connection of a run to a host, or to the run's own listener.
+type podConn struct {
+	run  *podRun
+	host string // "": the listener's
+	port int
+}
+
+const (
+	maxNotices = 100 // of a run
+	maxPodName = 253
+)
+
+// notice tells the user, unless it did before.
+func (r *podRun) notice(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told[text] || len(r.told) >= maxNotices {
+		return
+	}
+	select {
+	case r.notices <- text:
+		r.told[text] = true
+	default: // more than anybody reads
+	}
+}
+
+// name is NAMESPACE/NAME.
+func (r *podRun) name() string { return r.program.Pod.Namespace + "/" + r.program.Pod.Name }
+
+func (p *podRuns) add(r *podRun) (secret string, err error) {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	secret = hex.EncodeToString(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.bySecret) >= maxPodRuns {
+		return "", fmt.Errorf("%d commands run as pods already", maxPodRuns)
+	}
+	if p.bySecret == nil {
+		p.bySecret, p.conns = map[string]*podRun{}, map[string]podConn{}
+	}
+	p.bySecret[secret] = r
+	return secret, nil
+}
+
+func (p *podRuns) remove(secret string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.bySecret, secret)
+}
+
+func (p *podRuns) find(secret string) (*podRun, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.bySecret[secret]
+	return r, ok
+}
+
+// of returns what is known of a connection by its remote address.
+func (p *podRuns) of(remote string) (podConn, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.conns[remote]
+	return c, ok
+}
+
+// listens reports whether an address is that of a run's listener, whose name AWS's
+// tokens are then signed for.
+func (p *podRuns) listens(address string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.bySecret {
+		if r.listener == address {
+			return true
+		}
+	}
+	return false
+}
+
+// keep remembers a connection until it is closed.
+func (p *podRuns) keep(conn net.Conn, c podConn, o *origins) net.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn.RemoteAddr().String()] = c
+	return &podRunConn{conn, p, o}
+}
+
+type podRunConn struct {
+	net.Conn
+	runs    *podRuns
+	origins *origins
+}
+
+func (c *podRunConn) Close() error {
+	remote := c.RemoteAddr().String()
+	c.runs.mu.Lock()
+	delete(c.runs.conns, remote)
+	c.runs.mu.Unlock()
+	c.origins.forget(remote)
+	return c.Conn.Close()
+}
+
+// CloseWrite lets tunnels half-close.
+func (c *podRunConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// postPodRun begins a run. Its answer goes on for as long as the run: new tokens and
+// notices, a line each.
+func (d *daemon) postPodRun(w http.ResponseWriter, r *http.Request) {
+	var in cli.PodRunRequest
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := checkPodRun(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: in.Account, Region: in.Region, Service: "eks"})
+	program, err := d.podProgram(ctx, &in)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	run := &podRun{program: program, listener: in.Listener, notices: make(chan string, maxNotices), told: map[string]bool{}}
+	tokens := podTokens{tokens: program.Tokens, issue: func(ctx context.Context, t eks.PodToken) (string, time.Time, error) {
+		return d.eks.IssuePodToken(ctx, &program, t)
+	}}
+	files, err := tokens.renew(ctx, time.Now())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	for name, data := range program.Files {
+		files[name] = data
+	}
+	secret, err := d.podRuns.add(run)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer d.podRuns.remove(secret)
+	out := http.NewResponseController(w)
+	if err := out.SetReadDeadline(time.Time{}); err != nil { // or the run would end with it
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	send := func(e cli.PodRunEvent) error {
+		if err := json.NewEncoder(w).Encode(e); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	err = send(cli.PodRunEvent{Run: &cli.PodRun{
+		Secret: secret, Cluster: program.Cluster, Container: program.Container, Containers: program.Containers,
+		ServiceAccount: cmp.Or(program.Pod.Spec.ServiceAccountName, "default"), Env: program.Env, Files: files, Mounts: program.Mounts,
+	}})
+	if err == nil {
+		_ = run.follow(ctx, &tokens, send) // the client is gone
+	}
+}
+
+// follow tells the client what happens, until it is gone or the daemon ends.
+func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.PodRunEvent) error) error {
+	for {
+		due := time.NewTimer(time.Until(tokens.due()))
+		select {
+		case <-ctx.Done():
+			due.Stop()
+			return nil
+		case <-server.Draining(ctx):
+			due.Stop()
+			return nil
+		case text := <-r.notices:
+			due.Stop()
+			if err := send(cli.PodRunEvent{Notice: text}); err != nil {
+				return err
+			}
+		case <-due.C:
+			files, err := tokens.renew(ctx, time.Now())
+			switch {
+			case apierrors.IsNotFound(err):
+				r.notice("the pod " + r.name() + " is gone, and its tokens are not renewed any more")
+			case err != nil:
+				r.notice("not renewed: " + err.Error())
+			}
+			if len(files) == 0 {
+				continue
+			}
+			if err := send(cli.PodRunEvent{Files: files}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// checkPodRun bounds what is asked for.
+func checkPodRun(in *cli.PodRunRequest) error {
+	listener, err := netip.ParseAddrPort(in.Listener)
+	switch {
+	case !accountNumber.MatchString(in.Account):
+		return errors.New("account must be 12 digits")
+	case in.Region == "" || len(in.Region) > 32:
+		return errors.New("region is missing")
+	case in.Namespace == "" || in.Pod == "" || len(in.Namespace)+len(in.Pod) > 2*maxPodName || strings.Contains(in.Namespace+in.Pod, "/"):
+		return errors.New("name a pod: NAMESPACE/NAME")
+	case err != nil || !listener.Addr().IsLoopback():
+		return errors.New("listener must be an address of this machine's loopback")
+	}
+	return nil
+}
+
+// podProgram looks the pod up. Its errors say what to do next.
+func (d *daemon) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodProgram, error) {
+	cluster, err := d.onlyCluster(ctx, in.Account, in.Region, in.Cluster)
+	if err != nil {
+		return eks.PodProgram{}, fmt.Errorf("%w\nTry: drydock status", err)
+	}
+	name := in.Namespace + "/" + in.Pod
+	p, err := d.eks.PodProgram(ctx, cluster, in.Namespace, in.Pod, in.Container)
+	var refused smithy.APIError
+	var idle *eks.PodNotRunningError
+	var none *eks.NoContainerError
+	whyPod := "drydock why pod " + name + " --cluster " + cluster
+	switch {
+	case errors.As(err, &refused):
+		return p, fmt.Errorf("%s\nTry: drydock status", refused.ErrorMessage())
+	case errors.Is(err, eks.ErrNoPod):
+		return p, d.noPod(ctx, cluster, in)
+	case errors.As(err, &idle):
+		return p, fmt.Errorf("nothing runs in pod %s: %w%s\nTry: %s", name, idle, d.whyNotRunning(ctx, cluster, in), whyPod)
+	case errors.As(err, &none):
+		return p, fmt.Errorf("pod %s: %w\nTry: drydock run --pod %s --container %s -- COMMAND", name, none, name, none.Have[0])
+	case err != nil:
+		return p, fmt.Errorf("pod %s: %w\nTry: %s", name, err, whyPod)
+	}
+	if _, ok := d.podHost(&p); !ok {
+		return p, fmt.Errorf("pod %s is on node %s, which is no running instance of Drydock's: what it may reach is not known\nTry: %s", name, p.Pod.Spec.NodeName, whyPod)
+	}
+	return p, nil
+}
+
+// noPod names a pod of the Deployment that was meant, if it was one.
+func (d *daemon) noPod(ctx context.Context, cluster string, in *cli.PodRunRequest) error {
+	err := fmt.Errorf("there is no pod %s/%s in cluster %s", in.Namespace, in.Pod, cluster)
+	facts, e := d.eks.PodFacts(ctx, cluster, in.Namespace, in.Pod)
+	switch {
+	case e == nil && facts.Pod != nil:
+		return fmt.Errorf("%w, but %s\nTry: drydock run --pod %s/%s -- COMMAND", err, facts.Pod.Name, in.Namespace, facts.Pod.Name)
+	case e == nil && len(facts.Events) > 0:
+		return fmt.Errorf("%w\nTry: drydock why pod %s/%s --cluster %s", err, in.Namespace, in.Pod, cluster)
+	}
+	return fmt.Errorf("%w\nTry: kubectl get pods --namespace %s", err, in.Namespace)
+}
+
+// whyNotRunning is the first step at which the pod fails, as `why pod` shows it.
+func (d *daemon) whyNotRunning(ctx context.Context, cluster string, in *cli.PodRunRequest) string {
+	facts, err := d.eks.PodFacts(ctx, cluster, in.Namespace, in.Pod)
+	if err != nil || facts.Pod == nil {
+		return ""
+	}
+	var onFargate fargateExplanation
+	if facts.Pod.Spec.NodeName == "" {
+		if onFargate, err = d.fargateExplain(ctx, in.Account, in.Region, cluster, facts.Pod); err != nil {
+			return ""
+		}
+	}
+	e, err := d.explainPod(ctx, &facts, &onFargate, in.Namespace, in.Pod)
+	if err != nil {
+		return ""
+	}
+	s := e.FirstFailed()
+	switch {
+	case s == nil:
+		return ""
+	case s.Reason != nil:
+		return "; " + s.Name + " fails: " + s.Reason.Text
+	}
+	return "; " + s.Name + " fails: " + s.Evidence
+}
+
+// podHost is the machine that a pod is on. It is gone once that is.
+func (d *daemon) podHost(p *eks.PodProgram) (node.Instance, bool) {
+	id, ok := d.findNode(p.Account, p.Region, p.Pod.Spec.NodeName)
+	if !ok {
+		return node.Instance{}, false
+	}
+	if in, ok := d.fargates.machine(id); ok {
+		return in, true
+	}
+	m, err := d.machines.get(id)
+	return nodeInstance(m), err == nil
+}
+
+// getPods lists running pods for shells that complete arguments.
+func (d *daemon) getPods(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	cluster, err := d.onlyCluster(ctx, account, region, r.URL.Query().Get("cluster"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	const most = 500 // a shell shows no more
+	names, err := d.eks.PodNames(ctx, cluster, most)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	answer(w, names)
+}

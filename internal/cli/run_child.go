@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// passedOn are the signals that a child gets from its parent.
+var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// runChild runs a program in the place of this process as far as that goes: with its
+// streams, signals and exit code. On Linux the program is killed when this process
+// dies.
+func (o *globalOptions) runChild(path string, args, env []string) error {
+	cmd := exec.Command(path) //nolint:noctx // it ends when it wants to, or by a signal
+	cmd.Args, cmd.Env = args, env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.streams.In, o.streams.Out, o.streams.Err
+	cmd.SysProcAttr = withParent()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	// The kernel takes the end of the thread for that of the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return &ExitError{126, err}
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && inForeground() {
+				continue // from the keyboard: the terminal has told the child, too
+			}
+			_ = cmd.Process.Signal(s) // it may have ended
+		case err := <-done:
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				return err
+			}
+			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+				return &ExitError{Code: 128 + int(ws.Signal())}
+			}
+			return &ExitError{Code: exit.ExitCode()}
+		}
+	}
+}
+
+// inForeground reports whether this process gets its terminal's signals.
+func inForeground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false // there is none
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

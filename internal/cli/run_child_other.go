@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cli
+
+import "syscall"
+
+// withParent: a child outlives a parent that is killed.
+func withParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// runPodFlags are those of drydock run for pods.
+type runPodFlags struct {
+	pod, cluster, container, account, region string
+}
+
+func (f *runPodFlags) add(cmd *cobra.Command, o *globalOptions) {
+	cmd.Flags().StringVar(&f.pod, "pod", "", "run the command as this pod: [NAMESPACE/]NAME")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "the pod's cluster (not needed where there is only one)")
+	cmd.Flags().StringVar(&f.container, "container", "", "the pod's container (the first if not given)")
+	cmd.Flags().StringVar(&f.account, "account", "000000000000", "the cluster's account")
+	cmd.Flags().StringVar(&f.region, "region", defaultRegion(), "the cluster's region")
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("pod", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return f.pods(cmd.Context(), o, begun), cobra.ShellCompDirectiveNoFileComp
+	}))
+}
+
+// pods proposes running pods.
+func (f *runPodFlags) pods(ctx context.Context, o *globalOptions, begun string) []string {
+	info, err := o.readInfo()
+	if err != nil {
+		return nil
+	}
+	var names, out []string
+	q := url.Values{"account": {f.account}, "region": {f.region}, "cluster": {f.cluster}}
+	if err := call(ctx, info, http.MethodGet, "pods", q, nil, &names); err != nil {
+		return nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, begun) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (f *runPodFlags) check() (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(f.pod, "/")
+	if !ok {
+		namespace, name = "default", f.pod
+	}
+	switch {
+	case namespace == "" || name == "" || strings.Contains(name, "/"):
+		err = withHint(fmt.Errorf("--pod %q is not [NAMESPACE/]NAME", f.pod), "drydock run --pod default/web -- aws sts get-caller-identity")
+	case !accountID.MatchString(f.account):
+		err = fmt.Errorf("--account %q is not a 12-digit account ID", f.account)
+	}
+	return namespace, name, err
+}
+
+// runAsPod runs a program as a container of a pod, and returns its exit code as an error.
+func (o *globalOptions) runAsPod(ctx context.Context, info DaemonInfo, f *runPodFlags, path string, args []string) (err error) {
+	namespace, name, err := f.check()
+	if err != nil {
+		return &ExitError{2, err}
+	}
+	bundle, err := writeBundle(info)
+	if err != nil {
+		return err
+	}
+	// Two ways into the daemon, both this process's own: one for all that is HTTP, one
+	// for the cluster's API.
+	var lns [2]net.Listener
+	for i := range lns {
+		if lns[i], err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+			return err
+		}
+		defer lns[i].Close() // the forwarder's, unless it was not begun
+	}
+	// A signal is the command's business: this goes on until that has ended.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	events, run, err := beginPodRun(ctx, info, PodRunRequest{
+		Account: f.account, Region: f.region, Cluster: f.cluster, Namespace: namespace, Pod: name, Container: f.container,
+		Listener: lns[0].Addr().String(),
+	})
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	if f.container == "" && len(run.Containers) > 1 {
+		o.progress("Defaulted container %q out of: %s", run.Container, strings.Join(run.Containers, ", "))
+	}
+	dir, err := os.MkdirTemp("", "drydock-pod-") // 0700
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	p := podFiles{dir}
+	if err := errors.Join(p.write(run.Files), p.writeKubeconfig(run, namespace, lns[1].Addr().String()), p.makeHome(os.Getenv("HOME"))); err != nil {
+		return err
+	}
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer events.Close() // first of the two: follow returns
+	wg.Go(func() { o.follow(events, p) })
+	for i, target := range []string{PodRunTarget, PodRunKubernetes} {
+		fw := &forwarder{daemon: strings.TrimPrefix(info.URL, "http://"), secret: run.Secret, target: target}
+		wg.Go(func() { fw.serve(ctx, lns[i]) })
+	}
+	defer cancel()
+	e := podEnv{run: run, dir: dir, pod: name, listener: lns[0].Addr().String(), kubernetes: lns[1].Addr().String(), bundle: bundle, ca: info.CAFile}
+	return o.runChild(path, args, e.environ(os.Environ()))
+}
+
+// podEvents are what the daemon tells during a run.
+type podEvents struct {
+	io.Closer
+	dec *json.Decoder
+}
+
+// beginPodRun asks the daemon for a run, which lasts until the events are closed.
+func beginPodRun(ctx context.Context, info DaemonInfo, in PodRunRequest) (*podEvents, *PodRun, error) {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, info.URL+"/_drydock/pod-runs", bytes.NewReader(b))
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, nil, withHint(fmt.Errorf("the daemon (process %d) does not answer: %w", info.PID, err), "drydock down && drydock up -d")
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it
+		return nil, nil, errors.New(string(bytes.TrimSpace(text)))
+	}
+	events := &podEvents{resp.Body, json.NewDecoder(resp.Body)}
+	var first PodRunEvent
+	if err := events.dec.Decode(&first); err != nil || first.Run == nil {
+		_ = resp.Body.Close() // nothing more is expected
+		return nil, nil, fmt.Errorf("the daemon's answer: %w", errors.Join(err, errNoRun))
+	}
+	return events, first.Run, nil
+}
+
+var errNoRun = errors.New("it begins no run")
+
+// follow writes new tokens and shows notices until the events end.
+func (o *globalOptions) follow(events *podEvents, p podFiles) {
+	for {
+		var e PodRunEvent
+		if err := events.dec.Decode(&e); err != nil {
+			return // the command has ended, or the daemon: then its tokens last as long as they do
+		}
+		if e.Notice != "" {
+			o.progress("drydock: %s", e.Notice)
+		}
+		if err := p.write(e.Files); err != nil {
+			o.progress("drydock: writing the pod's new tokens: %v", err)
+		}
+	}
+}
+
+// podFiles is the folder of a run: what is in the pod's volumes with tokens, below the
+// paths they have there.
+type podFiles struct{ dir string }
+
+// file is where a path of the container is. It is never outside of the folder.
+func (p podFiles) file(name string) string {
+	return filepath.Join(p.dir, filepath.Clean("/"+name))
+}
+
+// write replaces files, each at once: programs may be reading them.
+func (p podFiles) write(files map[string][]byte) error {
+	for name, data := range files {
+		file := p.file(name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return err
+		}
+		f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // 0600
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(f.Name(), file)
+		}
+		if err != nil {
+			return errors.Join(err, os.Remove(f.Name()))
+		}
+	}
+	return nil
+}
+
+// serviceAccountDir is where pods find their cluster's API.
+// https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
+const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// home is the command's home folder.
+func (p podFiles) home() string { return filepath.Join(p.dir, "home") }
+
+// makeHome links to all that is in the caller's home folder but his identities: the AWS
+// CLI keeps credentials of roles below ~/.aws, by the role and not by who assumed it.
+func (p podFiles) makeHome(of string) error {
+	if err := os.Mkdir(p.home(), 0o700); err != nil || of == "" {
+		return err
+	}
+	entries, err := os.ReadDir(of)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case ".aws", ".kube", ".boto":
+			continue
+		}
+		target, err := filepath.Abs(filepath.Join(of, e.Name()))
+		if err == nil {
+			err = os.Symlink(target, filepath.Join(p.home(), e.Name()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p podFiles) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+
+// writeKubeconfig stands in for the in-cluster configuration, whose files have a fixed
+// path. A pod without the token has an empty one.
+func (p podFiles) writeKubeconfig(run *PodRun, namespace, address string) error {
+	kc := clientcmdapi.NewConfig()
+	if run.Files[serviceAccountDir+"/token"] != nil {
+		const name = "in-cluster"
+		kc.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthority: p.file(serviceAccountDir + "/ca.crt")}
+		kc.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: p.file(serviceAccountDir + "/token")}
+		kc.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: namespace}
+		kc.CurrentContext = name
+	}
+	return clientcmd.WriteToFile(*kc, p.kubeconfig())
+}
