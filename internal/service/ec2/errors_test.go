@@ -88,6 +88,12 @@ func TestErrors(t *testing.T) {
 			return err
 		}},
 		{"InvalidFleetConfig", func() error {
+			in := fleetInput(ec2types.FleetTypeInstant, override, override)
+			in.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(1)
+			_, err := w.CreateFleet(ctx, in)
+			return err
+		}},
+		{"InvalidFleetConfig", func() error {
 			overrides := make([]ec2types.FleetLaunchTemplateOverridesRequest, 301)
 			for i := range overrides {
 				overrides[i] = override

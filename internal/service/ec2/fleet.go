@@ -366,6 +366,27 @@ func (f *fleetRecord) takeTarget(t *ec2types.TargetCapacitySpecificationRequest)
 	return nil
 }
 
+// duplicatePools reports whether overrides name a pool twice: an instance type in an
+// Availability Zone.
+func (s *Service) duplicatePools(sc scope, overrides []ec2types.FleetLaunchTemplateOverridesRequest) bool {
+	type pool struct {
+		typ  ec2types.InstanceType
+		zone string
+	}
+	seen := map[pool]bool{}
+	for _, o := range overrides {
+		p := pool{o.InstanceType, aws.ToString(o.AvailabilityZone) + aws.ToString(o.AvailabilityZoneId)}
+		if sn, err := subnets.Get(s.store, sc.key(aws.ToString(o.SubnetId))); err == nil {
+			p.zone = sn.Zone
+		}
+		if p.typ != "" && seen[p] {
+			return true
+		}
+		seen[p] = true
+	}
+	return false
+}
+
 // takeConfigs checks the launch templates and overrides.
 func (s *Service) takeConfigs(sc scope, f *fleetRecord, configs []ec2types.FleetLaunchTemplateConfigRequest) error {
 	if len(configs) == 0 {
@@ -391,6 +412,12 @@ func (s *Service) takeConfigs(sc scope, f *fleetRecord, configs []ec2types.Fleet
 	}
 	if overrides > 300 { // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/fleet-quotas.html
 		return errf("InvalidFleetConfig", "The fleet configuration contains %d overrides; the maximum is 300.", overrides) // from memory
+	}
+	for _, c := range configs {
+		if s.duplicatePools(sc, c.Overrides) {
+			// [seen] in the notes of users of instant fleets
+			return errf("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools")
+		}
 	}
 	raw, err := compactJSON(configs)
 	f.Configs = raw

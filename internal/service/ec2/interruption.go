@@ -40,7 +40,7 @@ func (s *Service) Interrupt(ctx context.Context, account, region, id string, sto
 			i.ReasonMessage = reasonScheduledStop + ": The instance was stopped due to a scheduled retirement"
 			err = changeSpot(tx, sc, &i, func(r *spotRequestRecord) {
 				if r.State == spotActive {
-					r.set(s.now(), spotDisabled, "instance-stopped-no-capacity", "Your instance was stopped because there was not enough Spot capacity.") // from memory
+					r.set(s.now(), spotDisabled, "instance-stopped-no-capacity", spotReclaimed("stopped"))
 				}
 			})
 		default:

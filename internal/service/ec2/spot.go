@@ -134,11 +134,16 @@ func changeSpot(tx *store.Tx, sc scope, i *instanceRecord, fn func(*spotRequestR
 	return err
 }
 
+// [seen] for terminated instances, in the status messages of Spot requests
+func spotReclaimed(how string) string {
+	return "Your Spot instance was " + how + " because there is no Spot capacity available that matches your request."
+}
+
 // endSpot closes the request of a terminated instance; a persistent one is open again.
 func (s *Service) endSpot(tx *store.Tx, sc scope, i *instanceRecord) error {
 	code, status := "instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination."
 	if i.ReasonCode == reasonSpotTermination {
-		code, status = "instance-terminated-no-capacity", "Your instance was terminated because there was not enough Spot capacity." // from memory
+		code, status = "instance-terminated-no-capacity", spotReclaimed("terminated")
 	}
 	return changeSpot(tx, sc, i, func(r *spotRequestRecord) {
 		switch {

@@ -23,8 +23,11 @@ func checkAddon(cluster store.Key, c clusterRecord, a *addons.AddOn, p addonSpec
 		return invalidAddon(cluster.ID, a.Name, "Invalid resolveConflicts: %s", resolve) // from memory
 	}
 	if p.Role != "" {
-		if _, ok := parseRoleARN(p.Role); !ok {
+		switch role, ok := parseRoleARN(p.Role); {
+		case !ok:
 			return errAddonRole(cluster.ID, a.Name, p.Role)
+		case role.Account != cluster.Account:
+			return errCrossAccountRole()
 		}
 		objects, err := a.Objects(v, addons.Cluster{})
 		if err != nil {

@@ -39,8 +39,11 @@ func (s *Service) validateClusterRole(ctx context.Context, call *awsapi.Call, cl
 		return errMissing("roleArn")
 	}
 	a, err := arn.Parse(*role)
-	if err != nil || a.Service != "iam" || a.Account != call.Account || !strings.HasPrefix(a.Resource, "role/") {
+	switch {
+	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
 		return errRoleARN(cluster, *role)
+	case a.Account != call.Account:
+		return errCrossAccountRole()
 	}
 	id, err := s.cfg.Identity(ctx, *role)
 	if errors.Is(err, ErrNoIdentity) || err == nil && !slices.Contains(id.TrustedServices, "eks.amazonaws.com") {

@@ -414,9 +414,9 @@ func errPodIdentityRoleARN(cluster, parameter, role string) error {
 	return invalidParameter(cluster, "The %s %s is not a valid IAM role ARN", parameter, role) // from memory
 }
 
-// The text of iam:PassRole for roles of other accounts.
-func errCrossAccountRole(cluster string) error {
-	return invalidParameter(cluster, "Cross-account pass role is not allowed.") // from memory
+// [seen] hashicorp/terraform-provider-aws#30645, of an add-on's role
+func errCrossAccountRole() error {
+	return &ekstypes.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
 }
 
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html

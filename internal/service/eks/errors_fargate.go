@@ -35,9 +35,9 @@ func errFargateProfilesAttached(cluster string) error {
 	return inUse(cluster, "Cluster has Fargate Profiles in ACTIVE/CREATING state")
 }
 
-// from memory
-func errFargateProfileLimit(cluster string, limit int) error {
-	return &ekstypes.ResourceLimitExceededException{Message: new(fmt.Sprintf("Fargate Profiles limit exceeded for cluster: at most %d Fargate Profiles are allowed.", limit)), ClusterName: &cluster}
+// [seen] in Terraform's output of a cluster with ten profiles
+func errFargateProfileLimit(cluster string) error {
+	return &ekstypes.ResourceLimitExceededException{Message: new("Fargate Profile limit exceeded for cluster."), ClusterName: &cluster}
 }
 
 // [seen]

@@ -86,8 +86,9 @@ func errKeyPair(cluster, ng, name string) error {
 	return invalidNodegroup(cluster, ng, "The key pair '%s' does not exist (Service: Ec2, Status Code: 400)", name) // from memory
 }
 
+// [seen] in Terraform's output of node groups without a key
 func errRemoteAccessKey(cluster, ng string) error {
-	return invalidNodegroup(cluster, ng, "ec2SshKey in remoteAccess can't be empty") // from memory
+	return invalidNodegroup(cluster, ng, "ec2SshKey in remote-access can't be empty")
 }
 
 func errNodegroupSecurityGroup(cluster, ng, id string) error {

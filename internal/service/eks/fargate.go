@@ -83,7 +83,7 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 			return err
 		}
 		if len(all) >= quotas.FargateProfilesPerCluster {
-			return errFargateProfileLimit(key.ID, quotas.FargateProfilesPerCluster)
+			return errFargateProfileLimit(key.ID)
 		}
 		if now.usesAPI() {
 			if rec.AccessEntryMade, err = ensureEntry(tx, key, s.accessEntry(key, rec.Role, typeFargateLinux)); err != nil {

@@ -283,7 +283,7 @@ func TestCreateFargateProfileRefusesWhatAWSRefuses(t *testing.T) {
 		{"no such role", func(in *awseks.CreateFargateProfileInput) { in.PodExecutionRoleArn = aws.String(w.arn("role/none")) }, "InvalidParameterException", "The PodExecutionRole " + w.arn("role/none") + " could not be found."},
 		{"role of another account", func(in *awseks.CreateFargateProfileInput) {
 			in.PodExecutionRoleArn = aws.String("arn:aws:iam::999999999999:role/pods")
-		}, "InvalidParameterException", "podExecutionRoleArn, arn:aws:iam::999999999999:role/pods, is not a valid role ARN of this account"},
+		}, "AccessDeniedException", "Cross-account pass role is not allowed."},
 		{"no selector", func(in *awseks.CreateFargateProfileInput) { in.Selectors = nil }, "InvalidParameterException", "Fargate Profile requires at least one selector."},
 		{"no namespace", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Namespace = nil }, "InvalidParameterException", "Fargate Profile must have at least one selector with at least one namespace value."},
 		{"six label pairs", func(in *awseks.CreateFargateProfileInput) { in.Selectors[0].Labels = labels }, "InvalidParameterException", "Request contains Selector with more than 5 Label pairs"},
@@ -311,7 +311,7 @@ func TestCreateFargateProfileRefusesWhatAWSRefuses(t *testing.T) {
 		t.Errorf("default subnets = %v, want the cluster's private ones", p.Subnets)
 	}
 	_, err := w.client.CreateFargateProfile(t.Context(), w.profileInput("more", "shop"))
-	wantError(t, err, "ResourceLimitExceededException", "Fargate Profiles limit exceeded for cluster: at most 1 Fargate Profiles are allowed.")
+	wantError(t, err, "ResourceLimitExceededException", "Fargate Profile limit exceeded for cluster.")
 }
 
 func TestFargateChoice(t *testing.T) {

@@ -87,8 +87,11 @@ func (s *Service) checkPodExecutionRole(ctx context.Context, cluster store.Key, 
 		return identityRef{}, errMissing("podExecutionRoleArn")
 	}
 	a, err := arn.Parse(*role)
-	if err != nil || a.Service != "iam" || a.Account != cluster.Account || !strings.HasPrefix(a.Resource, "role/") {
+	switch {
+	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
 		return identityRef{}, errFargateRoleARN(cluster.ID, profile, *role)
+	case a.Account != cluster.Account:
+		return identityRef{}, errCrossAccountRole()
 	}
 	id, err := s.cfg.Identity(ctx, *role)
 	if errors.Is(err, ErrNoIdentity) {

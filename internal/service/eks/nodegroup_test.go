@@ -385,7 +385,7 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateNodegroupInput) {
 				in.RemoteAccess = &ekstypes.RemoteAccessConfig{SourceSecurityGroups: []string{"sg-1"}}
 			},
-			"InvalidParameterException", "ec2SshKey in remoteAccess can't be empty",
+			"InvalidParameterException", "ec2SshKey in remote-access can't be empty",
 		},
 		"remote access from a group that does not exist": {
 			func(in *awseks.CreateNodegroupInput) {

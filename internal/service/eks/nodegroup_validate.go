@@ -137,8 +137,11 @@ func (s *Service) checkNodeRole(ctx context.Context, cluster store.Key, ng strin
 		return identityRef{}, errMissing("nodeRole")
 	}
 	a, err := arn.Parse(*role)
-	if err != nil || a.Service != "iam" || a.Account != cluster.Account || !strings.HasPrefix(a.Resource, "role/") {
+	switch {
+	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
 		return identityRef{}, invalidNodegroup(cluster.ID, ng, "nodeRole, %s, is not a valid role ARN of this account", *role)
+	case a.Account != cluster.Account:
+		return identityRef{}, errCrossAccountRole()
 	}
 	id, err := s.cfg.Identity(ctx, *role)
 	switch {

@@ -124,7 +124,7 @@ func (s *Service) checkPodIdentity(ctx context.Context, cluster store.Key, a *ek
 	case !ok:
 		return errPodIdentityRoleARN(cluster.ID, "roleArn", *a.RoleArn)
 	case role.Account != cluster.Account:
-		return errCrossAccountRole(cluster.ID)
+		return errCrossAccountRole()
 	}
 	id, err := s.cfg.Identity(ctx, *a.RoleArn)
 	switch {

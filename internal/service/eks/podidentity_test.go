@@ -156,7 +156,7 @@ func TestPodIdentityAssociationRefusals(t *testing.T) {
 		{"another account's role", func(in *awseks.CreatePodIdentityAssociationInput) {
 			in.RoleArn = aws.String("arn:aws:iam::999999999999:role/pod")
 		},
-			"InvalidParameterException", "Cross-account pass role is not allowed."},
+			"AccessDeniedException", "Cross-account pass role is not allowed."},
 		{"a user", func(in *awseks.CreatePodIdentityAssociationInput) { in.RoleArn = aws.String(w.arn("user/jane")) },
 			"InvalidParameterException", "The roleArn " + w.arn("user/jane") + " is not a valid IAM role ARN"},
 		{"a target that is none", func(in *awseks.CreatePodIdentityAssociationInput) { in.TargetRoleArn = aws.String("far") },
