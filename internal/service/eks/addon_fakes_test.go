@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,8 @@ type fakeObjects struct {
 	finalized map[string]int
 	// read counts the reads.
 	read int
+	// pods are those of workloads.
+	pods map[string][]corev1.Pod
 	// silent is what reading answers while it is not nil.
 	silent error
 }
@@ -155,6 +158,19 @@ func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) er
 	}
 	delete(f.byID, id)
 	return nil
+}
+
+// pending makes the pods of a workload wait.
+func (f *fakeObjects) pending(id string, pods ...corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short[id], f.pods = true, map[string][]corev1.Pod{id: pods}
+}
+
+func (f *fakeObjects) Pods(_ context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.pods[objectID(o)]), nil
 }
 
 func (f *fakeObjects) ids() []string {

@@ -21,11 +21,6 @@ func addonIssue(code ekstypes.AddonIssueCode, message string) *ekstypes.AddonIss
 	return &ekstypes.AddonIssue{Code: code, Message: &message, ResourceIds: []string{}}
 }
 
-// [seen] terraform-aws-modules/terraform-aws-eks#3003
-func insufficientReplicas() *ekstypes.AddonIssue {
-	return addonIssue(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The add-on is unhealthy because it doesn't have the desired number of replicas.")
-}
-
 // applyIssue returns the issue of an apply that will not succeed, nil for others.
 func applyIssue(err error) *ekstypes.AddonIssue {
 	var conflict *conflictError
@@ -97,7 +92,8 @@ func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 // addonHealth returns what is wrong with workloads, nil if nothing is.
 func addonHealth(ctx context.Context, in Objects, workloads []*unstructured.Unstructured) (*ekstypes.AddonIssue, error) {
 	var missing []string
-	short := false
+	var short []*unstructured.Unstructured
+	deployments := 0
 	for _, o := range workloads {
 		got, err := in.Get(ctx, o)
 		switch {
@@ -105,15 +101,18 @@ func addonHealth(ctx context.Context, in Objects, workloads []*unstructured.Unst
 			missing = append(missing, strings.ToLower(o.GetKind())+"/"+o.GetName())
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", describeObject(o), err)
-		default:
-			short = short || !rolledOut(got)
+		case !rolledOut(got):
+			short = append(short, got)
+		}
+		if o.GetKind() == "Deployment" {
+			deployments++
 		}
 	}
 	switch {
 	case len(missing) > 0: // the text is from memory
 		return addonIssue(ekstypes.AddonIssueCodeK8sResourceNotFound, "The add-on is unhealthy because these resources are not found: "+strings.Join(missing, ", ")), nil
-	case short:
-		return insufficientReplicas(), nil
+	case len(short) > 0:
+		return insufficientReplicas(ctx, in, short, deployments)
 	}
 	return nil, nil
 }

@@ -13,6 +13,7 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -159,7 +160,21 @@ func TestAddOnStates(t *testing.T) {
 		"with OVERWRITE it does not":                       {update: true, before: edit(coreDNS, "spec.replicas", int64(5)), resolve: ekstypes.ResolveConflictsOverwrite, want: ekstypes.AddonStatusActive, replicas: 2},
 		"what others added is nobody's conflict":           {before: edit(coreDNS, "spec.paused", true), want: ekstypes.AddonStatusActive, replicas: 2},
 		"pods that do not start degrade a new add-on":      {before: func(w *world) { w.objects().stop(coreDNS, true) }, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because it doesn't have the desired number of replicas.", replicas: 2},
-		"and one that is changed":                          {update: true, before: func(w *world) { w.objects().stop(coreDNS, true) }, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because it doesn't have the desired number of replicas.", replicas: 2},
+		"pods without a node": {before: func(w *world) {
+			free := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no nodes available to schedule pods"}}}}
+			w.objects().pending(coreDNS, free, free)
+		}, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because all deployments have all pods unscheduled no nodes available to schedule pods", replicas: 2},
+		"one pod without a node": {before: func(w *world) {
+			free := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: 1 Too many pods."}}}}
+			w.objects().pending(coreDNS, corev1.Pod{}, free)
+		}, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because one or more pods is not scheduled 0/1 nodes are available: 1 Too many pods.", replicas: 2},
+		"a container that fails": {before: func(w *world) {
+			w.objects().pending(coreDNS, corev1.Pod{}, corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error"}},
+			}}}})
+		}, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because one or more pods have waiting containers CrashLoopBackOff: Error", replicas: 2},
+		"and one that is changed": {update: true, before: func(w *world) { w.objects().stop(coreDNS, true) }, want: ekstypes.AddonStatusDegraded, code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, message: "The add-on is unhealthy because it doesn't have the desired number of replicas.", replicas: 2},
 		"what admission refuses cannot be created": {before: func(w *world) {
 			w.objects().refuse(coreDNS, forbidden(`admission webhook "no" denied the request: no`))
 		}, want: ekstypes.AddonStatusCreateFailed, code: ekstypes.AddonIssueCodeAdmissionRequestDenied, message: `admission webhook "no" denied the request: no`, replicas: 2},

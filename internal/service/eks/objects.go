@@ -6,10 +6,12 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -31,7 +33,13 @@ type Objects interface {
 	// Delete removes an object and what belongs to it. It is not an error if
 	// there is none.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
+	// Pods returns some of the pods that o, a workload as it is, selects, but those
+	// that are being deleted.
+	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
+
+// podsListed bounds what [Objects.Pods] returns.
+const podsListed = 500
 
 // ApplyOptions say how to apply.
 type ApplyOptions struct {
@@ -78,6 +86,29 @@ func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured
 		return nil
 	}
 	return err
+}
+
+func (d dynamicObjects) Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
+	labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	if err != nil || len(labels) == 0 {
+		return nil, err
+	}
+	pods := d.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(o.GetNamespace())
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels}), Limit: podsListed})
+	if err != nil {
+		return nil, err
+	}
+	var out []corev1.Pod
+	for _, item := range list.Items {
+		var p corev1.Pod
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &p); err != nil {
+			return nil, err
+		}
+		if p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out, nil
 }
 
 // stage says after which others an object is applied: what others are in, or are of;
