@@ -100,7 +100,7 @@ func (d *Denial) deniedLaunch() *awserr.Error {
 		}
 		return awserr.New("InvalidRequestException", text)
 	case "autoscaling":
-		// https://github.com/eksctl-io/eksctl/issues/834; the code is from memory
+		// https://github.com/eksctl-io/eksctl/issues/834; [seen] with the code in Terraform's output
 		return awserr.New("AccessDenied", "You are not authorized to use launch template: "+d.check.target.launch).WithStatus(http.StatusForbidden)
 	}
 	return nil

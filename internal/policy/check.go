@@ -97,7 +97,7 @@ func checkTrust(s *Statement) error {
 		return malformed("Has prohibited field NotResource")
 	case s.NotPrincipals != nil:
 		// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_notprincipal.html
-		return malformed("Has prohibited field NotPrincipal") // from memory
+		return malformed("Has prohibited field NotPrincipal") // from memory, in the form of Resource
 	case s.Principals == nil:
 		return malformed("Missing required field Principal")
 	case len(s.Principals.names()) == 0:

@@ -22,7 +22,7 @@ func errNoAssociation() error {
 	return awserr.New("ResourceNotFoundException", "No pod identity association found for the service account of the token.")
 }
 
-// from memory
+// [seen] aws-samples/eks-workshop-v2, of a role whose trust policy lacks EKS's or its tags
 func errNotAssumable(why error) error {
 	return awserr.New("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.").WithCause(why)
 }

@@ -167,8 +167,8 @@ func errGrantID(id string) error {
 }
 
 // errPrincipal is the answer to a grantee or retiring principal that is not there.
-// https://github.com/hashicorp/terraform-provider-aws, internal/service/kms/grant.go retries the code; the words
-// are from memory
+// https://github.com/hashicorp/terraform-provider-aws, internal/service/kms/grant.go retries the code;
+// [seen] aws/chalice, where Lambda hands KMS's answer through
 func errPrincipal(arn string) error {
 	return &kmstypes.InvalidArnException{Message: new("ARN does not refer to a valid principal: " + arn)}
 }
