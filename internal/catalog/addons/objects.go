@@ -43,7 +43,7 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 	for image, tag := range v.Tags {
 		values = append(values, "${tag."+image+"}", tag)
 	}
-	out := objectsOf(strings.NewReplacer(values...), a.Manifests...)
+	out := slices.DeleteFunc(objectsOf(strings.NewReplacer(values...), a.Manifests...), unanswered)
 	for _, c := range slices.Concat(a.Changes, v.Changes) {
 		i := indexObject(out, c.Object)
 		if i < 0 {
@@ -55,6 +55,14 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 	}
 	return out, nil
 }
+
+// unanswered reports whether an object promises that a pod answers for a part of the
+// Kubernetes API. Where none does, discovery fails, and with it the deletion of every
+// namespace.
+//
+// AWS deviation: metrics-server is without v1beta1.metrics.k8s.io, since it runs nothing
+// on simulated nodes: "Metrics API not available", as on a cluster that lacks the add-on.
+func unanswered(o *unstructured.Unstructured) bool { return o.GetKind() == "APIService" }
 
 func (c Change) change(old any) (any, error) {
 	list, _ := old.([]any)
@@ -112,10 +120,6 @@ func Move(objects []*unstructured.Unstructured, namespace string) []*unstructure
 		}
 		if len(subjects) > 0 {
 			o.Object["subjects"] = subjects
-		}
-		if service, ok, _ := unstructured.NestedMap(o.Object, "spec", "service"); ok && o.GetKind() == "APIService" {
-			service["namespace"] = namespace
-			o.Object["spec"].(map[string]any)["service"] = service
 		}
 	}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
