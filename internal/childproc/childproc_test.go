@@ -100,7 +100,7 @@ func next[T any](t *testing.T, what string, ch chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited too long for %s", what)
 		panic("unreachable")
 	}
@@ -110,7 +110,7 @@ func next[T any](t *testing.T, what string, ch chan T) T {
 // yet how it ended: an orphan's new parent may take its time.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -188,7 +188,7 @@ func TestRestartNowEndsTheBackoff(t *testing.T) {
 	next(t, "start", r.starts)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for range 1000 {
+	for range 10_000 {
 		r.RestartNow() // the supervisor may not have begun to wait
 		select {
 		case <-r.starts:
@@ -236,6 +236,26 @@ func TestTheLogIsBounded(t *testing.T) {
 	}
 	if tail := childproc.LogTail(r.logFile); !strings.Contains(tail, "line 1999 ") || strings.HasPrefix(tail, "x") {
 		t.Errorf("log tail does not end with the last whole lines: %q", tail)
+	}
+}
+
+// The last write may have filled the file, and the new one is empty then.
+func TestTheLogTailReachesIntoTheFileBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "child.log")
+	for _, tc := range []struct{ before, now, want string }{
+		{"one\ntwo\n", "", "one\ntwo"},
+		{"one\ntwo\n", "three\n", "one\ntwo\nthree"},
+		{strings.Repeat("x", 5000) + "\ntwo\n", "three\n", "two\nthree"},
+		{"one\n", strings.Repeat("x", 5000) + "\nthree\n", "three"},
+	} {
+		for name, text := range map[string]string{path + ".1": tc.before, path: tc.now} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := childproc.LogTail(path); got != tc.want {
+			t.Errorf("after %.10q and %.10q: %.20q, want %q", tc.before, tc.now, got, tc.want)
+		}
 	}
 }
 

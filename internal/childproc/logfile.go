@@ -69,28 +69,41 @@ func (l *logFile) Close() error {
 	return err
 }
 
-// tail returns about the last max bytes of the file at path, in whole lines.
+// tail returns about the last max bytes of the log at path, in whole lines. What a
+// file that was just started anew lacks is taken from the one before it.
 func tail(path string, max int64) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
+	b, cut := end(path, max)
+	if left := max - int64(len(b)); !cut && left > 0 {
+		var before []byte
+		before, cut = end(path+".1", left)
+		b = append(before, b...)
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	from := st.Size() - max
-	if from > 0 {
-		if _, err := f.Seek(from, io.SeekStart); err != nil {
-			return ""
-		}
-	}
-	b, _ := io.ReadAll(io.LimitReader(f, max))
-	if from > 0 {
+	if cut {
 		if _, rest, ok := bytes.Cut(b, []byte("\n")); ok {
 			b = rest
 		}
 	}
 	return string(bytes.TrimRight(b, "\n"))
+}
+
+// end returns the last max bytes of a file, and whether there is more before them.
+// A file that cannot be read has none.
+func end(path string, max int64) (b []byte, cut bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, false
+	}
+	from := st.Size() - max
+	if from > 0 {
+		if _, err := f.Seek(from, io.SeekStart); err != nil {
+			return nil, false
+		}
+	}
+	b, _ = io.ReadAll(io.LimitReader(f, max))
+	return b, from > 0
 }
