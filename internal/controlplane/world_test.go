@@ -180,7 +180,7 @@ func viaEndpoint(ctx context.Context, p controlplane.Plane, path string) (string
 // eventually calls fn until it returns nil.
 func eventually(t *testing.T, fn func() error) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -192,7 +192,7 @@ func eventually(t *testing.T, fn func() error) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("still after 30 seconds: %v", err)
+			t.Fatalf("still after a minute: %v", err)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func run(t *testing.T, s *store.Store, c clock.WithTicker, log *slog.Logger, rec
 
 func eventually(t *testing.T, fn func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

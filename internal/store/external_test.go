@@ -185,7 +185,7 @@ func TestLostWatch(t *testing.T) {
 	}
 	line.heal()
 	told := map[string]bool{}
-	wctx, wcancel := context.WithTimeout(t.Context(), 20*time.Second)
+	wctx, wcancel := context.WithTimeout(t.Context(), time.Minute)
 	defer wcancel()
 	for !told["changed"] || !told["deleted"] || !told["new"] {
 		keys, err := w.Next(wctx)

@@ -411,7 +411,7 @@ func TestCloseEndsEverything(t *testing.T) {
 // eventually polls until fn returns nil.
 func eventually(t testing.TB, fn func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

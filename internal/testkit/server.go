@@ -218,10 +218,15 @@ func (t plainBody) CloseIdleConnections() {
 // Client is the HTTP client of AWSConfig.
 func (s *Server) Client() *http.Client { return s.client }
 
+// patience is what Eventually waits at least: a deadline is there to end what hangs,
+// and no test may fail because its machine is busy.
+const patience = time.Minute
+
 // Eventually calls check until it returns nil, and fails the test with its last
-// error when timeout has passed.
+// error when timeout, or a minute if that is longer, has passed.
 func Eventually(t testing.TB, timeout time.Duration, check func() error) {
 	t.Helper()
+	timeout = max(timeout, patience)
 	deadline := time.Now().Add(timeout)
 	pause := time.Millisecond
 	for {

@@ -79,7 +79,7 @@ func newWorld(t *testing.T, family node.AMIFamily, change ...func(*world)) *worl
 func (w *world) run(script string) (string, int) {
 	w.t.Helper()
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	res, err := shell.Run(ctx, shell.Job{FS: w.FS, Script: []byte(script), Name: "s", Stdout: &out, Stderr: &out, Outside: w.Outside, Host: "ip-10-0-0-7.ec2.internal"})
 	if err != nil {
@@ -306,7 +306,7 @@ func FuzzPrograms(f *testing.F) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		late := time.AfterFunc(10*time.Second, func() { panic("a program that does not end: " + line) })
+		late := time.AfterFunc(time.Minute, func() { panic("a program that does not end: " + line) })
 		defer late.Stop()
 		_, _ = shell.Run(ctx, shell.Job{FS: w.FS, Script: []byte(line), Name: "s", Stdout: io.Discard, Stderr: io.Discard, Outside: w.Outside, MaxCommands: 50})
 	})

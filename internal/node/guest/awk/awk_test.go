@@ -78,7 +78,7 @@ func run(t testing.TB, program, input string, assign [][2]string, operands ...st
 	if err != nil {
 		return "", 2, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	status, err := p.Run(ctx, awk.Config{
@@ -186,7 +186,7 @@ func FuzzRun(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		late := time.AfterFunc(10*time.Second, func() { panic("a program that does not end: " + program) })
+		late := time.AfterFunc(time.Minute, func() { panic("a program that does not end: " + program) })
 		defer late.Stop()
 		_, _ = p.Run(ctx, awk.Config{
 			Stdout: io.Discard, Stderr: io.Discard, Read: func(string) ([]byte, error) { return []byte(input), nil },
