@@ -252,7 +252,7 @@ func TestAnInstanceThatEndsIsReplaced(t *testing.T) {
 }
 
 func TestNodesThatDoNotJoinFailTheGroup(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 300 * time.Millisecond })
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // in which both are launched
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.ec2.mu.Lock()
 	w.ec2.launched = nil
@@ -269,7 +269,7 @@ func TestNodesThatDoNotJoinFailTheGroup(t *testing.T) {
 }
 
 func TestLaunchesThatFailAreShown(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 300 * time.Millisecond })
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // in which the launch fails
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.ec2.mu.Lock()
 	w.ec2.launchErr = awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient t3.medium capacity.")
