@@ -104,7 +104,7 @@ func TestManyProgramsAtOnce(t *testing.T) {
 
 // Whatever a script does to its interpreter, the next one runs.
 func TestRunawaysAreKilled(t *testing.T) {
-	p := newPool(t, sandbox.Config{Timeout: 30 * time.Second})
+	p := newPool(t, sandbox.Config{Timeout: 2 * time.Minute})
 	for name, tc := range map[string]struct {
 		script string
 		want   error
@@ -171,7 +171,7 @@ func TestAProgramThatPanics(t *testing.T) {
 
 // What a script has written before it was ended is on the disk.
 func TestALateScriptKeepsItsFiles(t *testing.T) {
-	p, f := newPool(t, sandbox.Config{Timeout: 500 * time.Millisecond}), newFS(t)
+	p, f := newPool(t, sandbox.Config{Timeout: 3 * time.Second}), newFS(t)
 	if _, _, err := run(t, p, f, "echo early > /tmp/f; sleep 100; echo late > /tmp/f", nil); !errors.Is(err, sandbox.ErrTimeout) {
 		t.Error(err)
 	}
