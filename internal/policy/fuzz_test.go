@@ -100,7 +100,7 @@ func TestWildcardBombsEnd(t *testing.T) {
 				t.Error("allowed by a pattern that does not match")
 			}
 			// 6·10⁷ steps at the very most: generous on a busy machine.
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

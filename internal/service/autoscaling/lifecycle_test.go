@@ -302,7 +302,7 @@ func TestAThousandInstances(t *testing.T) {
 	w.desire("big", 0)
 	w.await("big", serving(0))
 	t.Logf("1,000 instances in service after %v, gone after another %v", launched, time.Since(begin)-launched)
-	if launched > 15*time.Second {
+	if launched > time.Minute {
 		t.Errorf("launching took %v", launched)
 	}
 }

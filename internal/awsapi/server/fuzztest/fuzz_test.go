@@ -117,7 +117,7 @@ func FuzzPipeline(f *testing.F) {
 		w := httptest.NewRecorder()
 		began := time.Now()
 		s.ServeHTTP(w, req)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("took %v", took)
 		}
 		if w.Code == http.StatusInternalServerError {
