@@ -168,7 +168,7 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	pid := readInfo(ts).PID
 	families.alive(ts.Getenv("DRYDOCK_DATA_DIR")) // remember its children
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for syscall.Kill(pid, 0) == nil {
 		if time.Now().After(deadline) {
 			ts.Fatalf("process %d survives SIGKILL", pid)
@@ -194,6 +194,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	re, err := regexp.Compile("(?s)" + args[1])
 	ts.Check(err)
+	timeout = max(timeout, patience) // the scripts' own are of a machine that has nothing else to do
 	deadline := time.Now().Add(timeout)
 	for {
 		err := ts.Exec(args[2], args[3:]...)
@@ -243,7 +244,7 @@ func jq(ts *testscript.TestScript, neg bool, args []string) {
 func processes(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		found := families.alive(ts.Getenv("DRYDOCK_DATA_DIR"))
 		if len(found) == want {

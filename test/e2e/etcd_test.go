@@ -43,7 +43,7 @@ func startEtcd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(server.Close)
 	select {
 	case <-server.Server.ReadyNotify():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		ts.Fatalf("etcd is not ready")
 	}
 	endpoint := "https://" + server.Clients[0].Addr().String()
@@ -68,7 +68,7 @@ func etcdKeys(ts *testscript.TestScript, neg bool, args []string) {
 	if !ok {
 		ts.Fatalf("no etcd is running: startetcd")
 	}
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		got, err := v.(externalEtcd).client.Get(ctx, args[0], clientv3.WithPrefix(), clientv3.WithCountOnly())

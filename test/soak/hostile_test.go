@@ -160,7 +160,7 @@ func TestHostileUserData(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			out, err := w.ec2.GetConsoleOutput(ctx, &awsec2.GetConsoleOutputInput{InstanceId: &id})
 			if err == nil {
@@ -219,7 +219,7 @@ func TestHostileUserData(t *testing.T) {
 	}
 	t.Logf("still at it: %s", strings.Join(still, ", "))
 	t.Logf("%d hostile instances; before: %v; with them: %v; slowest answer %v", len(ids), before, during, slowest.Round(time.Millisecond))
-	if slowest > 5*time.Second {
+	if slowest > 20*time.Second {
 		t.Errorf("an answer took %v", slowest)
 	}
 	if during.rss > before.rss+600 {
@@ -253,7 +253,7 @@ func (d *daemon) booted(id string) bool {
 
 // healthy asks the daemon whether it is there.
 func (d *daemon) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL+"/_drydock/ping", nil)
 	if err != nil {
