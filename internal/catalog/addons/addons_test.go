@@ -295,7 +295,7 @@ defaultStorageClass: {enabled: true}
 		{"aws-ebs-csi-driver", "older", "v1.53.0-eksbuild.1", "", ""},
 		{"coredns", "default", "", "", ""},
 		{"coredns", "configured", "", "", `{autoScaling: {enabled: true, minReplicas: 4}, computeType: fargate, corefile: ".:53 {}", podDisruptionBudget: {minAvailable: 50%}, podLabels: {team: a}, resources: {limits: {memory: 300Mi}}, topologySpreadConstraints: [], ` + pods + `}`},
-				{"eks-node-monitoring-agent", "default", "", "", ""},
+		{"eks-node-monitoring-agent", "default", "", "", ""},
 		{"eks-node-monitoring-agent", "configured", "", "monitoring", `{global: {podLabels: {team: a, tier: x}}, nodeAgent: {additionalArgs: [--verbosity=2], monitors: {nvidia: {enabled: false}}, podLabels: {tier: z}, probePort: 9002, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}], resources: {limits: {memory: 1Gi}}, ` + pods + `}}`},
 		{"eks-node-monitoring-agent", "older", "v1.4.0-eksbuild.2", "", ""},
 		{"eks-pod-identity-agent", "default", "", "", ""},
