@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -46,6 +47,11 @@ func (d *daemon) pages() http.Handler {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
 	mux.HandleFunc("GET /_drydock/profile", getProfile)
+	// What go tool pprof reads, of everything that is held.
+	mux.HandleFunc("GET /_drydock/heap", func(w http.ResponseWriter, _ *http.Request) {
+		runtime.GC() // what is alive, not what was
+		_ = pprof.Lookup("heap").WriteTo(w, 0)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := d.foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"net/http"
@@ -72,4 +73,16 @@ type guestAt struct {
 
 func (c guestAt) LocalAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address))
+}
+
+// What is alive in the daemon can be asked for, as go tool pprof reads it: gzip.
+func TestHeapPage(t *testing.T) {
+	var d daemon
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4566/_drydock/heap", nil)
+	r.RemoteAddr = "127.0.0.1:50000"
+	w := httptest.NewRecorder()
+	d.pages().ServeHTTP(w, r)
+	if got := w.Body.Bytes(); w.Code != http.StatusOK || !bytes.HasPrefix(got, []byte{0x1f, 0x8b}) {
+		t.Errorf("%d, %.20q", w.Code, got)
+	}
 }
