@@ -44,6 +44,14 @@ func TestGrants(t *testing.T) {
 		{"a boundary of a role's session binds", user + "/s", policy.Policies{Grants: grant(user), Boundary: &other[0]}, policy.PermissionsBoundary},
 		{"session policies bind it too", user + "/s", policy.Policies{Grants: grant(user), Sessioned: true, Session: other}, policy.SessionPolicy},
 		{"a session policy that allows", user + "/s", policy.Policies{Grants: grant(user), Sessioned: true, Session: all}, ""},
+		{"a boundary of a user binds", user, policy.Policies{Grants: grant(user), Boundary: &other[0]}, policy.PermissionsBoundary},
+		{"a boundary of a user that allows", user, policy.Policies{Grants: grant(user), Boundary: &all[0]}, ""},
+		{"session policies bind a session that is named", user + "/s", policy.Policies{Grants: grant(user + "/s"), Sessioned: true, Session: other}, policy.SessionPolicy},
+		{"session policies of a session that is named allow", user + "/s", policy.Policies{Grants: grant(user + "/s"), Sessioned: true, Session: all}, ""},
+		{"a boundary of a session that is named", user + "/s", policy.Policies{Grants: grant(user + "/s"), Boundary: &other[0]}, policy.PermissionsBoundary},
+		{"a boundary across accounts", far, policy.Policies{Grants: grant(far), Boundary: &other[0]}, policy.PermissionsBoundary},
+		{"session policies across accounts", far, policy.Policies{Grants: grant(far), Sessioned: true, Session: other}, policy.SessionPolicy},
+		{"a boundary across accounts that allows", far, policy.Policies{Grants: grant(far), Boundary: &all[0]}, ""},
 		{"deny wins", user, policy.Policies{Grants: grant(user), Identity: deny}, policy.IdentityBased},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,9 @@ type standing struct {
 // grantTo is what the resource's policies grant, the role's trust policy included.
 // Across accounts they stand in for nothing: that would let one account speak for
 // another. Grants of KMS keys do stand in: Auto Scaling's service-linked role, which no
-// policy lets use any key, launches from keys of other accounts by a grant alone.
+// policy lets use any key, launches from keys of other accounts by a grant alone. They
+// stand in for identity-based policies, whoever they name: boundaries and session
+// policies must allow too.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
 func grantTo(req *Request, layers []layer) standing {
 	var out standing
@@ -33,7 +35,7 @@ func grantTo(req *Request, layers []layer) standing {
 		case ResourceBased, RoleTrust:
 			out.Grant = max(out.Grant, layers[i].grant)
 		case KMSGrant:
-			byGrant = layers[i].grant
+			byGrant = min(layers[i].grant, RoleGrant)
 		}
 	}
 	if req.crossAccount() {
