@@ -97,9 +97,9 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	case *awskms.CreateGrantInput:
 		return key(in.KeyId, granting(call, in)), true
 	case *awskms.ListGrantsInput:
-		return key(in.KeyId, values{"kms:grantisforawsresource": boolean(call.ViaService != "")}), true
+		return key(in.KeyId, values{"kms:grantisforawsresource": boolean(forAWSResource(call))}), true
 	case *awskms.RevokeGrantInput:
-		return key(in.KeyId, values{"kms:grantisforawsresource": boolean(call.ViaService != "")}), true
+		return key(in.KeyId, values{"kms:grantisforawsresource": boolean(forAWSResource(call))}), true
 	case *awskms.RetireGrantInput:
 		return r.retirement(call, in), true
 	case *awskms.PutKeyPolicyInput:
@@ -243,8 +243,8 @@ func withPair(spec kmstypes.DataKeyPairSpec, context map[string]string) values {
 	return own
 }
 
-// forAWSResource reports whether a service integrated with KMS makes a grant for a
-// resource of its own. EKS does not make the grants of clusters so.
+// forAWSResource reports whether a service integrated with KMS makes, lists or revokes
+// a grant for a resource of its own. EKS does not make the grants of clusters so.
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
 func forAWSResource(call *awsapi.Call) bool {
 	return call.ViaService != "" && !strings.HasPrefix(call.ViaService, "eks.")

@@ -47,6 +47,12 @@ func errARN(arn string) error {
 	return &kmstypes.InvalidArnException{Message: new("Invalid arn " + arn)}
 }
 
+// errAliasARN is the answer to an alias ARN where only keys are taken.
+// https://github.com/hashicorp/terraform/issues/20813
+func errAliasARN() error {
+	return &kmstypes.InvalidArnException{Message: new("Key Aliases are not supported for this operation")}
+}
+
 func errDisabled(arn string) error {
 	return &kmstypes.DisabledException{Message: new(arn + " is disabled.")}
 }

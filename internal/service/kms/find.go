@@ -41,6 +41,9 @@ func parseRef(sc scope, name string) (ref, error) {
 			return ref{}, errARN(name)
 		}
 		out.account, resource = a.Account, id
+		if isKey && !keyIDForm.MatchString(id) {
+			return ref{}, errKeyID(id)
+		}
 		if !isKey {
 			resource = a.Resource
 		}
@@ -87,14 +90,26 @@ func (s *Service) find(r store.Reader, sc scope, name *string) (keyRecord, scope
 	return s.lookup(r, k)
 }
 
-// findOwn is find for operations that have no effect on keys of other accounts, and
-// that take no aliases.
+// findKey is find for operations that take no aliases, neither their names nor their
+// ARNs.
+func (s *Service) findKey(r store.Reader, sc scope, name *string) (keyRecord, scope, error) {
+	if name != nil {
+		k, err := parseRef(sc, *name)
+		switch {
+		case err != nil || k.alias == "":
+		case k.alias == *name:
+			return keyRecord{}, sc, errKeyID(*name)
+		default:
+			return keyRecord{}, sc, errAliasARN()
+		}
+	}
+	return s.find(r, sc, name)
+}
+
+// findOwn is findKey for operations that have no effect on keys of other accounts.
 func (s *Service) findOwn(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
 	sc := scopeOf(ctx)
-	if name != nil && strings.HasPrefix(*name, aliasPrefix) {
-		return keyRecord{}, sc, errKeyID(*name)
-	}
-	rec, of, err := s.find(r, sc, name)
+	rec, of, err := s.findKey(r, sc, name)
 	if err == nil && of.account != sc.account {
 		call := awsapi.CallFrom(ctx)
 		return keyRecord{}, sc, errOtherAccount(call.Principal.ARN, call.Operation, rec.ARN)

@@ -140,7 +140,7 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 	}
 	out := &awskms.CreateGrantOutput{}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		rec, sc, err := s.findForGrant(ctx, tx, in.KeyId)
+		rec, sc, err := s.findKey(tx, scopeOf(ctx), in.KeyId)
 		if err != nil {
 			return err
 		}
@@ -196,14 +196,6 @@ func (o *grantRecord) same(g *grantRecord) bool {
 		slices.Equal(sorted(o.Operations), sorted(g.Operations)) && maps.Equal(o.Equals, g.Equals) && maps.Equal(o.Subset, g.Subset)
 }
 
-// findForGrant finds the key of the operations on grants, which take no aliases.
-func (s *Service) findForGrant(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
-	if name != nil && strings.HasPrefix(*name, aliasPrefix) {
-		return keyRecord{}, scope{}, errKeyID(*name)
-	}
-	return s.find(r, scopeOf(ctx), name)
-}
-
 // entry is the grant as lists show it.
 func (o *grantRecord) entry() kmstypes.GrantListEntry {
 	e := kmstypes.GrantListEntry{
@@ -225,7 +217,7 @@ func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*
 	if err != nil {
 		return nil, err
 	}
-	rec, sc, err := s.findForGrant(ctx, s.store, in.KeyId)
+	rec, sc, err := s.findKey(s.store, scopeOf(ctx), in.KeyId)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +261,7 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetira
 // RevokeGrant ends a grant. What it let somebody do, it lets nobody do any more.
 func (s *Service) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
 	return &awskms.RevokeGrantOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-		rec, sc, err := s.findForGrant(ctx, tx, in.KeyId)
+		rec, sc, err := s.findKey(tx, scopeOf(ctx), in.KeyId)
 		if err != nil {
 			return err
 		}
@@ -314,6 +306,6 @@ func (s *Service) retired(ctx context.Context, in *awskms.RetireGrantInput) (sc 
 	if in.KeyId == nil || in.GrantId == nil {
 		return scope{}, "", "", errValidation("Grant token OR (grant ID, key ID) must be specified") // from memory
 	}
-	rec, sc, err := s.findForGrant(ctx, s.store, in.KeyId)
+	rec, sc, err := s.findKey(s.store, scopeOf(ctx), in.KeyId)
 	return sc, rec.ID, *in.GrantId, err
 }

@@ -31,7 +31,8 @@ func rotatable(k *keyRecord) error {
 	return nil
 }
 
-// EnableKeyRotation has a key rotate by itself. The period begins anew.
+// EnableKeyRotation has a key rotate by itself. Of one that does already, another
+// period begins anew; the same, or none, changes nothing.
 func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRotationInput) (*awskms.EnableKeyRotationOutput, error) {
 	period := int32(defaultPeriod)
 	if in.RotationPeriodInDays != nil {
@@ -68,7 +69,7 @@ func (s *Service) DisableKeyRotation(ctx context.Context, in *awskms.DisableKeyR
 // GetKeyRotationStatus tells whether and when a key rotates by itself. One that waits
 // for its end does not.
 func (s *Service) GetKeyRotationStatus(ctx context.Context, in *awskms.GetKeyRotationStatusInput) (*awskms.GetKeyRotationStatusOutput, error) {
-	rec, _, err := s.find(s.store, scopeOf(ctx), in.KeyId)
+	rec, _, err := s.findKey(s.store, scopeOf(ctx), in.KeyId)
 	if err != nil {
 		return nil, err
 	}
