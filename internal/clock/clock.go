@@ -31,6 +31,9 @@ type Timing struct {
 	// AddonApplying is the least time an add-on stays CREATING or UPDATING, and
 	// AddonUnhealthy how long its pods may be missing before it is DEGRADED.
 	AddonApplying, AddonUnhealthy time.Duration
+	// AddonRollout is how long the rollout of an add-on's update may take before the
+	// update has failed, and AddonStuck the same of pods that cannot start as they are.
+	AddonRollout, AddonStuck time.Duration
 	// ClusterUpdating is the least time an update of a cluster stays InProgress.
 	ClusterUpdating time.Duration
 	// FargateProfileCreating and FargateProfileDeleting are the least times a Fargate
@@ -84,6 +87,8 @@ func Fast() Timing {
 		NodeDrain:                 time.Minute,
 		NodegroupDrain:            2 * time.Second,
 		AddonUnhealthy:            3 * time.Second,
+		AddonRollout:              3 * time.Minute, // a pod whose node is gone holds a DaemonSet's rollout up for one
+		AddonStuck:                10 * time.Second,
 		FargateProfileTimeout:     time.Minute,
 		GuestPatience:             20,
 		GuestDial:                 500 * time.Millisecond,
@@ -101,6 +106,8 @@ func Fast() Timing {
 //     https://docs.aws.amazon.com/eks/latest/userguide/delete-managed-node-group.html
 //   - NodegroupTimeout: users report 21 to 25 minutes,
 //     https://github.com/hashicorp/terraform-provider-aws/issues/29416
+//   - AddonRollout, AddonStuck: an update whose pods cannot be scheduled is InProgress
+//     after 20 minutes, https://github.com/aws/containers-roadmap/issues/2242
 //   - NodeRepair: https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 //
 // The others are what users see, from memory.
@@ -117,6 +124,8 @@ func AWS() Timing {
 		NodegroupDrain:            5 * time.Minute,
 		AddonApplying:             20 * time.Second,
 		AddonUnhealthy:            5 * time.Minute,
+		AddonRollout:              30 * time.Minute,
+		AddonStuck:                30 * time.Minute,
 		ClusterUpdating:           3 * time.Minute,
 		FargateProfileCreating:    90 * time.Second,
 		FargateProfileDeleting:    2 * time.Minute,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // fakeObjects are the objects of one cluster with, as far as tests need it, the
@@ -38,6 +41,10 @@ type fakeObjects struct {
 	read int
 	// pods are those of workloads.
 	pods map[string][]corev1.Pod
+	// listed counts how often pods were listed.
+	listed int
+	// wanted is how many pods DaemonSets should have that run what their pods say.
+	wanted map[string]int64
 	// silent is what reading answers while it is not nil.
 	silent error
 }
@@ -116,6 +123,14 @@ func (f *fakeObjects) roll(o *unstructured.Unstructured) error {
 	if f.short[objectID(o)] {
 		running = 0
 	}
+	if wanted, ok := f.wanted[objectID(o)]; ok {
+		n, running = wanted, 0
+		for _, p := range f.pods[objectID(o)] {
+			if kube.PodReady(&p) {
+				running++
+			}
+		}
+	}
 	return unstructured.SetNestedMap(o.Object, map[string]any{
 		"desiredNumberScheduled": n, "numberReady": running, "updatedNumberScheduled": n, "readyReplicas": running, "updatedReplicas": n,
 	}, "status")
@@ -167,9 +182,35 @@ func (f *fakeObjects) pending(id string, pods ...corev1.Pod) {
 	f.short[id], f.pods = true, map[string][]corev1.Pod{id: pods}
 }
 
+// spread gives a DaemonSet these pods, as many as it should have.
+func (f *fakeObjects) spread(id string, pods ...corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted, f.pods = map[string]int64{id: int64(len(pods))}, map[string][]corev1.Pod{id: pods}
+}
+
+// lookedAt waits until pods that are missing were looked for n times more.
+func (w *world) lookedAt(n int) {
+	w.Helper()
+	f := w.objects()
+	looks := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.listed
+	}
+	before := looks()
+	testkit.Eventually(w.TB, 20*time.Second, func() error {
+		if got := looks() - before; got < n {
+			return fmt.Errorf("looked at %d times, want %d", got, n)
+		}
+		return nil
+	})
+}
+
 func (f *fakeObjects) Pods(_ context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.listed++
 	return slices.Clone(f.pods[objectID(o)]), nil
 }
 

@@ -89,18 +89,23 @@ func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 	return d
 }
 
-// addonHealth returns what is wrong with workloads, nil if nothing is.
-func addonHealth(ctx context.Context, in Objects, workloads []*unstructured.Unstructured) (*ekstypes.AddonIssue, error) {
+// health returns what is wrong with the add-on, nil if nothing is. Coming says that its
+// pods are missing for no reason that keeps them from coming yet.
+func (w *addonWork) health(ctx context.Context) (issue *ekstypes.AddonIssue, coming bool, err error) {
+	issue, err = w.s.addonPermission(ctx, clusterOf(w.key), w.a, w.rec.spec())
+	if err != nil || issue != nil {
+		return issue, false, err
+	}
 	var missing []string
 	var short []*unstructured.Unstructured
 	deployments := 0
-	for _, o := range workloads {
-		got, err := in.Get(ctx, o)
+	for _, o := range w.a.Workloads(w.rec.spec().namespace()) {
+		got, err := w.objects.Get(ctx, o)
 		switch {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, strings.ToLower(o.GetKind())+"/"+o.GetName())
 		case err != nil:
-			return nil, fmt.Errorf("reading %s: %w", describeObject(o), err)
+			return nil, false, fmt.Errorf("reading %s: %w", describeObject(o), err)
 		case !rolledOut(got):
 			short = append(short, got)
 		}
@@ -110,30 +115,33 @@ func addonHealth(ctx context.Context, in Objects, workloads []*unstructured.Unst
 	}
 	switch {
 	case len(missing) > 0: // the text is from memory
-		return addonIssue(ekstypes.AddonIssueCodeK8sResourceNotFound, "The add-on is unhealthy because these resources are not found: "+strings.Join(missing, ", ")), nil
+		return addonIssue(ekstypes.AddonIssueCodeK8sResourceNotFound, "The add-on is unhealthy because these resources are not found: "+strings.Join(missing, ", ")), false, nil
 	case len(short) > 0:
-		return insufficientReplicas(ctx, in, short, deployments)
+		return w.shortOfPods(ctx, short, deployments)
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // rolledOut reports whether a workload has all the pods it should have. A
 // DaemonSet of a cluster without nodes should have none.
 func rolledOut(o *unstructured.Unstructured) bool {
-	number := func(fields ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(o.Object, fields...) // 0 if it is not there
-		return n
-	}
-	if number("status", "observedGeneration") < o.GetGeneration() {
+	number := func(field string) int64 { return statusNumber(o, field) }
+	if number("observedGeneration") < o.GetGeneration() {
 		return false
 	}
 	if o.GetKind() == "DaemonSet" {
-		want := number("status", "desiredNumberScheduled")
-		return number("status", "numberReady") >= want && number("status", "updatedNumberScheduled") >= want
+		want := number("desiredNumberScheduled")
+		return number("numberReady") >= want && number("updatedNumberScheduled") >= want
 	}
 	want, ok, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	if !ok {
 		want = 1
 	}
-	return number("status", "readyReplicas") >= want && number("status", "updatedReplicas") >= want
+	return number("readyReplicas") >= want && number("updatedReplicas") >= want
+}
+
+// statusNumber is a number of an object's status, 0 if it is not there.
+func statusNumber(o *unstructured.Unstructured, field string) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)
+	return n
 }

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func (w *world) issue(name string, status ekstypes.AddonStatus, code ekstypes.AddonIssueCode, message string) {
@@ -74,4 +77,90 @@ func TestAddOnHealthSaysWhatIsMissing(t *testing.T) {
 	w.waitAddon("metrics-server", ekstypes.AddonStatusUpdating)
 	objects.refuse("Deployment kube-system/metrics-server", nil)
 	w.waitAddon("metrics-server", ekstypes.AddonStatusActive)
+}
+
+const awsNode = "DaemonSet kube-system/aws-node"
+
+// An update has failed when its rollout does not come to its end, not when pods are
+// missing while it is under way.
+func TestAddOnUpdateWaitsForItsRollout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withClock, func(w *world) {
+		w.timing.AddonUnhealthy, w.timing.AddonStuck, w.timing.AddonRollout = 0, 0, time.Hour
+	})
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
+	update := func() *ekstypes.Update {
+		return w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni")})
+	}
+	w.objects().stop(awsNode, true)
+	up := update()
+	w.lookedAt(3)
+	if now := w.describeUpdate("vpc-cni", *up.Id); now.Status != ekstypes.UpdateStatusInProgress {
+		t.Errorf("while it is rolled out, the update is %s", asJSON(now))
+	}
+	w.objects().stop(awsNode, false)
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
+	if done := w.describeUpdate("vpc-cni", *up.Id); done.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("update = %s", asJSON(done))
+	}
+
+	failed := func(up *ekstypes.Update, message string) {
+		t.Helper()
+		w.issue("vpc-cni", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The add-on is unhealthy because "+message)
+		if done := w.describeUpdate("vpc-cni", *up.Id); done.Status != ekstypes.UpdateStatusFailed || done.Errors[0].ErrorCode != ekstypes.ErrorCodeInsufficientNumberOfReplicas {
+			t.Errorf("update = %s", asJSON(done))
+		}
+	}
+	w.objects().stop(awsNode, true)
+	up = update()
+	w.lookedAt(2)
+	w.fake.Step(time.Hour)
+	failed(up, "it doesn't have the desired number of replicas.")
+	// What keeps pods from starting is said sooner.
+	w.objects().pending(awsNode, corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available."},
+	}}})
+	failed(update(), "one or more pods is not scheduled 0/1 nodes are available.")
+}
+
+// What a DaemonSet lacks on a node whose instance has ended is no fault of the add-on.
+func TestAddOnOfANodeThatLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.timing.AddonUnhealthy, w.timing.AddonStuck, w.timing.AddonRollout = 0, 0, 0 })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	for _, id := range []string{"i-stays", "i-leaves"} {
+		i := instance(id, "node-"+id)
+		w.ec2.mu.Lock()
+		w.ec2.instances[id] = i
+		w.ec2.mu.Unlock()
+		if err := join(w.kubernetes(), i, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := func(instance string, ready corev1.ConditionStatus) corev1.Pod {
+		return corev1.Pod{
+			Spec:   corev1.PodSpec{NodeName: "node-" + instance},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	const short = "The add-on is unhealthy because it doesn't have the desired number of replicas."
+	stays, leaves := pod("i-stays", corev1.ConditionTrue), pod("i-leaves", corev1.ConditionFalse)
+	w.objects().spread(awsNode, stays, leaves)
+	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
+	w.issue("vpc-cni", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, short)
+
+	w.ec2.end("i-leaves")
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
+	up := w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni")})
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
+	if done := w.describeUpdate("vpc-cni", *up.Id); done.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("update = %s", asJSON(done))
+	}
+
+	// A pod of another template on a node that stays is one.
+	stays.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{"pod-template-generation": "1"}}
+	w.objects().spread(awsNode, stays, leaves)
+	w.issue("vpc-cni", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, short)
 }

@@ -22,7 +22,7 @@ const coreDNS = "Deployment kube-system/coredns"
 
 // addOnWorld has the ACTIVE cluster dev and little patience.
 func addOnWorld(t testing.TB) *world {
-	w := newWorld(t, func(w *world) { w.timing.AddonUnhealthy = 0 })
+	w := newWorld(t, func(w *world) { w.timing.AddonUnhealthy, w.timing.AddonStuck, w.timing.AddonRollout = 0, 0, 0 })
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.iam.add(w.arn("role/pods"), "AROAPODS", "pods.eks.amazonaws.com")
 	w.iam.add(w.arn("role/other"), "AROAOTHER", "pods.eks.amazonaws.com")

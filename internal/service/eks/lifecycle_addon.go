@@ -110,7 +110,7 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 			r.Next, r.Applied, r.Had = nil, true, true
 		}, nil)
 	}
-	issue, err := w.health(ctx)
+	issue, coming, err := w.health(ctx)
 	age := w.s.clock.Since(w.rec.Since)
 	if err != nil {
 		if ctx.Err() != nil || age <= addonTimeout {
@@ -124,19 +124,24 @@ func (w *addonWork) apply(ctx context.Context) (time.Duration, error) {
 		return w.s.cfg.Timing.AddonApplying - age, nil
 	case issue == nil:
 		return addonLook, w.finish(ctx, nil)
-	case age < w.s.cfg.Timing.AddonUnhealthy:
+	case age < w.patience(coming):
 		return w.pace(w.rec.Since), nil
 	}
 	return addonStep, w.finish(ctx, issue)
 }
 
-// health returns what is wrong with the add-on, nil if nothing is.
-func (w *addonWork) health(ctx context.Context) (*ekstypes.AddonIssue, error) {
-	issue, err := w.s.addonPermission(ctx, clusterOf(w.key), w.a, w.rec.spec())
-	if err != nil || issue != nil {
-		return issue, err
+// patience is how long the pods of a new or changed add-on are awaited. A new one is
+// DEGRADED soon; an update fails when its rollout does not come to its end.
+// https://github.com/aws/containers-roadmap/issues/2242
+func (w *addonWork) patience(coming bool) time.Duration {
+	switch t := w.s.cfg.Timing; {
+	case w.rec.Addon.Status == ekstypes.AddonStatusCreating:
+		return t.AddonUnhealthy
+	case coming:
+		return t.AddonRollout
+	default:
+		return t.AddonStuck
 	}
-	return addonHealth(ctx, w.objects, w.a.Workloads(w.rec.spec().namespace()))
 }
 
 // prune removes the objects that an update leaves out.
@@ -216,7 +221,7 @@ func (w *addonWork) fail(ctx context.Context, issue *ekstypes.AddonIssue) error 
 
 // look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
 func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
-	issue, err := w.health(ctx)
+	issue, _, err := w.health(ctx)
 	if err != nil {
 		w.s.log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
 		return addonLook, nil // the cluster's trouble, not the add-on's

@@ -115,7 +115,7 @@ func (w *groupWork) adopt(ctx context.Context, ses *session, asg *scalingGroup) 
 			gone = append(gone, id)
 		}
 	}
-	gone, err := w.ended(gone)
+	gone, err := w.s.ended(w.svc, gone)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (w *groupWork) adopt(ctx context.Context, ses *session, asg *scalingGroup) 
 
 // ended returns those instances that EC2 has ended: a node may join before its
 // instance is known to be the group's.
-func (w *groupWork) ended(instanceIDs []string) ([]string, error) {
+func (s *Service) ended(ctx context.Context, instanceIDs []string) ([]string, error) {
 	for chunk := range slices.Chunk(slices.Clone(instanceIDs), 100) {
-		out, err := w.s.cfg.Instances.DescribeInstances(w.svc, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+		out, err := s.cfg.Instances.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 			filter("instance-id", chunk...), filter("instance-state-name", "pending", "running", "stopping", "stopped"),
 		}})
 		if err != nil {
