@@ -13,7 +13,7 @@ import (
 
 // AWS returns the service's table of operations for the front door.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "eks", Handler: s, Refused: refused, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			// The EKS Auto Mode switches are answered by the handler: off is what
@@ -110,6 +110,10 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "UntagResource", Members: "*"},
 		{Name: "ListTagsForResource", Members: "*"},
 	}}
+}
+
+var refused = []awsapi.Refusal{
+	{Operations: "UpdateClusterVersion", Why: "the control plane of a cluster keeps its version"},
 }
 
 // addonNote says what of an add-on there is, and what is refused of it.
