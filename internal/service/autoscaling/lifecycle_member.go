@@ -216,6 +216,7 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 		return progress(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 40)
 	case serve:
 		m.State, m.InService, m.Waits, m.Surplus = autoscalingtypes.LifecycleStateInService, now, nil, false
+		m.Unadded = g.withheld()
 		activity := m.Activity
 		m.Activity = ""
 		return end(tx, w.key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now)

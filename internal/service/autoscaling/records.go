@@ -92,6 +92,9 @@ type memberRecord struct {
 	// ByBalancer says that it is unhealthy for that.
 	FailsSince time.Time `json:",omitzero"`
 	ByBalancer bool      `json:",omitempty"`
+	// Unadded are the traffic sources it is not registered with because it came into
+	// service while AddToLoadBalancer was suspended.
+	Unadded []string `json:",omitempty"`
 
 	Protected bool `json:",omitempty"`
 	// Surplus is launched beyond the desired capacity; somebody leaves once it is in

@@ -26,6 +26,20 @@ type Sources interface {
 
 const processAddToLoadBalancer = "AddToLoadBalancer"
 
+// withheld are the traffic sources that an instance which comes into service now is not
+// registered with, also not once AddToLoadBalancer is resumed.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/understand-how-suspending-processes-affects-other-processes.html
+func (g *groupRecord) withheld() []string {
+	if g.runs(processAddToLoadBalancer) {
+		return nil
+	}
+	var out []string
+	for _, src := range g.Group.TrafficSources {
+		out = append(out, *src.Identifier)
+	}
+	return out
+}
+
 // checkSources refuses traffic sources that are not there.
 func (s *Service) checkSources(sc scope, sources []trafficSource) error {
 	for _, src := range sources {
@@ -59,9 +73,10 @@ func (w *work) targets(ctx context.Context) error {
 		return err
 	}
 	var serving []string
+	unadded := map[string][]string{}
 	for _, m := range all {
 		if m.State == autoscalingtypes.LifecycleStateInService {
-			serving = append(serving, m.ID)
+			serving, unadded[m.ID] = append(serving, m.ID), m.Unadded
 		}
 	}
 	attached := func(id string) bool {
@@ -81,7 +96,9 @@ func (w *work) targets(ctx context.Context) error {
 	}
 	for _, src := range w.g.Group.TrafficSources {
 		id, to := *src.Identifier, w.s.cfg.Sources[*src.Type]
-		fresh := slices.DeleteFunc(slices.Clone(serving), func(i string) bool { return slices.Contains(w.g.Registered[id], i) })
+		fresh := slices.DeleteFunc(slices.Clone(serving), func(i string) bool {
+			return slices.Contains(w.g.Registered[id], i) || slices.Contains(unadded[i], id)
+		})
 		if to == nil || len(fresh) == 0 || !w.g.runs(processAddToLoadBalancer) {
 			continue
 		}

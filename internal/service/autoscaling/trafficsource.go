@@ -94,10 +94,36 @@ func (s *Service) attachSources(ctx context.Context, group *string, sources []tr
 	if err := s.checkSources(scopeOf(ctx), sources); err != nil {
 		return err
 	}
-	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
+	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
+		if err := addAll(tx, scopeOf(ctx), g, sources); err != nil {
+			return err
+		}
 		setSources(&g.Group, slices.Concat(g.Group.TrafficSources, sources))
 		return nil
 	})
+}
+
+// addAll has all instances of a group registered with sources that are attached anew, also
+// those that had been withheld from them before.
+func addAll(tx *store.Tx, sc scope, g *groupRecord, sources []trafficSource) error {
+	fresh := func(id string) bool {
+		named := func(src trafficSource) bool { return *src.Identifier == id }
+		return slices.ContainsFunc(sources, named) && !slices.ContainsFunc(g.Group.TrafficSources, named)
+	}
+	all, err := members.List(tx, allBelow(sc.group(g.name())))
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if !slices.ContainsFunc(m.Value.Unadded, fresh) {
+			continue
+		}
+		m.Value.Unadded = slices.DeleteFunc(slices.Clone(m.Value.Unadded), fresh)
+		if err := members.Put(tx, m.Key, m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // detachSources detaches traffic sources; instances are deregistered.
@@ -150,7 +176,8 @@ func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src
 	}
 	registered := g.Registered[*src.Identifier]
 	for _, m := range all {
-		if m.Value.State == autoscalingtypes.LifecycleStateInService && g.runs(processAddToLoadBalancer) && !slices.Contains(registered, m.Value.ID) {
+		if m.Value.State == autoscalingtypes.LifecycleStateInService && g.runs(processAddToLoadBalancer) &&
+			!slices.Contains(registered, m.Value.ID) && !slices.Contains(m.Value.Unadded, *src.Identifier) {
 			return "Adding", nil
 		}
 	}

@@ -67,6 +67,12 @@ func (b *balancers) has(t testing.TB, id string, n int) {
 	})
 }
 
+func (b *balancers) hasInstance(id, instance string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Contains(b.registered[id], instance)
+}
+
 const targetGroup = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/0123456789abcdef"
 
 // Classic load balancers and target groups are traffic sources, however they are attached.
@@ -131,8 +137,27 @@ func TestTrafficSources(t *testing.T) {
 	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
 	w.await("web", serving(3))
 	w.balancers.has(t, "second", 2)
+	g, _ = w.describe("web")
+	late := slices.DeleteFunc(instanceIDs(g), func(i string) bool { return w.balancers.hasInstance("second", i) })
 	must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
+	// Those that came meanwhile are not added now, but those that come from now on are.
+	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(4)}))(t)
+	w.await("web", serving(4))
 	w.balancers.has(t, "second", 3)
+	g, _ = w.describe("web")
+	for _, i := range instanceIDs(g) {
+		if added := w.balancers.hasInstance("second", i); added == slices.Contains(late, i) {
+			t.Errorf("%s is registered: %t; %v came while none was to be", i, added, late)
+		}
+	}
+	if s := must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
+		t.Errorf("the load balancer is %s", *s[0].State)
+	}
+	// Who attaches it again has all added.
+	must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
+	w.balancers.has(t, "second", 0)
+	must(w.AttachLoadBalancers(ctx, &awsautoscaling.AttachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
+	w.balancers.has(t, "second", 4)
 	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
 	w.balancers.has(t, "second", 0)
 }
