@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -536,6 +537,25 @@ func TestLogging(t *testing.T) {
 				t.Errorf("annotation %q", got)
 			}
 		})
+	}
+}
+
+// A ConfigMap that cannot be read is not one that is missing: the pod is looked at again.
+func TestLoggingThatCannotBeAsked(t *testing.T) {
+	w := newWorld(t)
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-logging", Namespace: "aws-observability"}, Data: map[string]string{"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n"}}
+	if _, err := w.client.CoreV1().ConfigMaps("aws-observability").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	w.client.PrependReactor("get", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return asked.Add(1) == 1, nil, apierrors.NewTimeoutError("busy", 1)
+	})
+	w.start()
+	w.create("web", nil)
+	w.eventually("web", "Normal LoggingEnabled: Successfully enabled logging for pod")
+	if got := w.get("web").Annotations["Logging"]; got != "LoggingEnabled" || asked.Load() != 2 {
+		t.Errorf("annotation %q, asked %d times", got, asked.Load())
 	}
 }
 

@@ -3,10 +3,12 @@ package fargate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -32,9 +34,12 @@ const (
 type loggingState struct {
 	mu    sync.Mutex
 	asked time.Time
-	// reason and text say why they do not; both are empty if they do.
-	reason, text string
+	last  loggingAnswer
 }
+
+// A loggingAnswer is why pods do not log, as an annotation and in a sentence; both are
+// empty if they do.
+type loggingAnswer struct{ reason, text string }
 
 // noteLogging says of a pod whether it logs, as Fargate does: a pod is admitted with
 // the annotation that there is no ConfigMap. What the pod execution role may not do shows
@@ -42,15 +47,14 @@ type loggingState struct {
 //
 // AWS deviation: pods of simulated machines write no logs, so that none are sent where
 // the ConfigMap says.
-func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod) {
-	reason, text := s.logs(ctx)
-	if reason == loggingNotFound {
-		s.event(ctx, pod, corev1.EventTypeWarning, loggingDisabled, text)
+func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingAnswer) {
+	if l.reason == loggingNotFound {
+		s.event(ctx, pod, corev1.EventTypeWarning, loggingDisabled, l.text)
 		return
 	}
-	kind, event, annotation := corev1.EventTypeNormal, loggingEnabled, loggingEnabled
-	if reason != "" {
-		kind, event, annotation = corev1.EventTypeWarning, loggingDisabled, loggingDisabled+": "+reason
+	kind, event, annotation, text := corev1.EventTypeNormal, loggingEnabled, loggingEnabled, "Successfully enabled logging for pod"
+	if l.reason != "" {
+		kind, event, annotation, text = corev1.EventTypeWarning, loggingDisabled, loggingDisabled+": "+l.reason, l.text
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{AnnotationLogging: annotation}}})
 	if err == nil {
@@ -60,25 +64,30 @@ func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod) {
 		s.log.Debug("fargate: noting whether a pod logs", "pod", pod.Name, "err", err)
 		return
 	}
-	if text == "" {
-		text = "Successfully enabled logging for pod"
-	}
 	s.event(ctx, pod, kind, event, text)
 }
 
-// logs says why pods do not log, as an annotation and in a sentence; empty if they do.
-func (s *Scheduler) logs(ctx context.Context) (reason, text string) {
+// logs says whether pods log. That it cannot be asked is no answer, and not kept.
+func (s *Scheduler) logs(ctx context.Context) (loggingAnswer, error) {
 	l := &s.logging
 	l.mu.Lock() // those who ask meanwhile wait for the answer
 	defer l.mu.Unlock()
-	if now := s.clock.Now(); now.Sub(l.asked) > loggingFresh {
-		l.asked, l.reason, l.text = now, "", ""
-		m, err := s.cfg.Client.CoreV1().ConfigMaps(loggingNamespace).Get(ctx, loggingName, metav1.GetOptions{})
-		if err != nil {
-			l.reason, l.text = loggingNotFound, `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`
-		} else if why := loggingFault(m); why != "" {
-			l.reason, l.text = loggingInvalid, "Disabled logging for pod due to invalid configmap. "+why+". Please fix the logging configmap"
+	now := s.clock.Now()
+	if now.Sub(l.asked) <= loggingFresh {
+		return l.last, nil
+	}
+	m, err := s.cfg.Client.CoreV1().ConfigMaps(loggingNamespace).Get(ctx, loggingName, metav1.GetOptions{})
+	var a loggingAnswer
+	switch {
+	case apierrors.IsNotFound(err):
+		a = loggingAnswer{loggingNotFound, `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`}
+	case err != nil:
+		return a, fmt.Errorf("reading the ConfigMap %s/%s: %w", loggingNamespace, loggingName, err)
+	default:
+		if why := loggingFault(m); why != "" {
+			a = loggingAnswer{loggingInvalid, "Disabled logging for pod due to invalid configmap. " + why + ". Please fix the logging configmap"}
 		}
 	}
-	return l.reason, l.text
+	l.asked, l.last = now, a
+	return a, nil
 }

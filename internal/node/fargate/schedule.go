@@ -93,6 +93,10 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
+	logging, err := s.logs(ctx)
+	if err != nil {
+		return 0, err
+	}
 	m := machine{
 		UID: ids.UUID(), PodUID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Profile: name, RoleARN: profile.RoleARN,
 		Size: size, DiskGiB: disk, KubeletVersion: cluster.KubeletVersion, Groups: groups, Since: s.clock.Now().UTC(),
@@ -105,7 +109,7 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 		}
 		err := s.attach(ctx, &m)
 		if err == nil {
-			s.noteLogging(ctx, pod)
+			s.noteLogging(ctx, pod, logging)
 			return s.launch(ctx, pod, &m)
 		}
 		if !errors.Is(err, ErrNoAddress) {
