@@ -64,14 +64,13 @@ var errWebhookUnnoticed = errors.New("the API server does not call Fargate's web
 // server calls it: a profile that is ACTIVE gets all pods that match. A pod that is
 // made for no longer than the request asks the API server for a call.
 func (s *Service) ensureFargateWebhook(ctx context.Context, ses *session) error {
-	_, err := ses.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.cfg.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making Fargate's webhook: %w", err)
+	if err := s.putFargateWebhook(ctx, ses); err != nil {
+		return err
 	}
 	if ses.fargateCalled.Load() {
 		return nil
 	}
-	_, err = ses.client.CoreV1().Pods(authNamespace).Create(ctx, &corev1.Pod{
+	_, err := ses.client.CoreV1().Pods(authNamespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "fargate-webhook-"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
 	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -82,6 +81,20 @@ func (s *Service) ensureFargateWebhook(ctx context.Context, ses *session) error 
 		return fmt.Errorf("%w: %w", errWebhookUnnoticed, err)
 	}
 	return errWebhookUnnoticed
+}
+
+// putFargateWebhook puts Fargate's webhook into a cluster, if it is not there. What the
+// API server called before was another one, then.
+func (s *Service) putFargateWebhook(ctx context.Context, ses *session) error {
+	_, err := ses.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.cfg.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		ses.fargateCalled.Store(false)
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("making Fargate's webhook: %w", err)
+	}
+	ses.fargatePut.Store(true)
+	return nil
 }
 
 // setText sets an entry of a map of texts, which may be nil.

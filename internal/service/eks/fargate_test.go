@@ -446,6 +446,49 @@ func TestAProfileWaitsForItsWebhook(t *testing.T) {
 	})
 }
 
+// A profile that is ACTIVE in a cluster without the webhook gets it back when Drydock
+// starts; what the API server called before counts no more for the next profile.
+func TestAnActiveProfileGetsItsWebhook(t *testing.T) {
+	w := fargateWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.profile(w.profileInput("fp", "shop"))
+	webhooks := w.kubernetes().AdmissionregistrationV1().MutatingWebhookConfigurations()
+	remove := func() {
+		t.Helper()
+		if err := webhooks.Delete(t.Context(), "fargate", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	w.restart()
+	w.eventually(func() error {
+		_, err := webhooks.Get(t.Context(), "fargate", metav1.GetOptions{})
+		return err
+	})
+
+	w.profile(w.profileInput("second", "shop"))
+	remove()
+	asked := make(chan string, 1)
+	w.planes.setAdmit(func(plane string) {
+		select {
+		case asked <- plane:
+		default:
+		}
+	})
+	if _, err := w.client.CreateFargateProfile(t.Context(), w.profileInput("third", "shop")); err != nil {
+		t.Fatal(err)
+	}
+	<-asked // before it is called, it is not known to be
+	w.planes.setAdmit(w.admit)
+	w.eventually(func() error {
+		got, err := w.client.DescribeFargateProfile(t.Context(), &awseks.DescribeFargateProfileInput{ClusterName: aws.String("dev"), FargateProfileName: aws.String("third")})
+		if err == nil && got.FargateProfile.Status != ekstypes.FargateProfileStatusActive {
+			err = fmt.Errorf("it is %s", got.FargateProfile.Status)
+		}
+		return err
+	})
+}
+
 func TestDeletingAProfileDeletesItsPods(t *testing.T) {
 	w := fargateWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -49,6 +49,8 @@ func (s *Service) reconcileFargateProfile(ctx context.Context, key store.Key) (t
 			return s.fargateTrouble(ctx, key, &p, err)
 		}
 		return s.createFargateProfile(ctx, key, &p)
+	case ekstypes.FargateProfileStatusActive:
+		return s.keepFargateWebhook(ctx, key, &cluster)
 	case ekstypes.FargateProfileStatusDeleting:
 		return s.removeFargateProfile(ctx, key, &p, &cluster)
 	}
@@ -70,6 +72,21 @@ func (s *Service) letFargateIn(ctx context.Context, key store.Key, p *fargatePro
 	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
 		return withFargateRole(data, arnWithoutPath(p.Role.ARN))
 	})
+}
+
+// keepFargateWebhook puts Fargate's webhook into the cluster of an ACTIVE profile, once in
+// a session: where the profile was made by a Drydock that put it elsewhere, it has none.
+func (s *Service) keepFargateWebhook(ctx context.Context, key store.Key, cluster *clusterRecord) (time.Duration, error) {
+	if usable(*cluster) != nil {
+		return 0, nil // what a cluster has goes with it
+	}
+	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
+	if err != nil || ses.fargatePut.Load() || ses.fargateCalled.Load() {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fargatePlaneWait)
+	defer cancel()
+	return 0, s.putFargateWebhook(ctx, ses)
 }
 
 // An unreadableAuthError says that what is in aws-auth is not what belongs there.

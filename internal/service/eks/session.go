@@ -57,8 +57,9 @@ type session struct {
 	auth    func() *authWatch
 	// accounts reads service accounts for the pod identity webhook.
 	accounts accountReads
-	// fargateCalled says that the API server has called Fargate's webhook.
-	fargateCalled atomic.Bool
+	// fargatePut says that Fargate's webhook is in the cluster, fargateCalled that the API
+	// server has called it.
+	fargatePut, fargateCalled atomic.Bool
 }
 
 func (ss *sessions) init(cfg Config) {
