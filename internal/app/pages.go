@@ -39,6 +39,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", d.getWhyServiceAccount)
 	mux.HandleFunc("POST /_drydock/pod-runs", d.postPodRun)
 	mux.HandleFunc("GET /_drydock/pods", d.getPods)
+	mux.HandleFunc("GET /_drydock/nodes", d.getNodes)
 	mux.HandleFunc("GET /_drydock/why/node", d.getWhyNode)
 	mux.HandleFunc("GET /_drydock/why/nodes", d.getWhyNodes)
 	mux.HandleFunc("GET /_drydock/why/pod", d.getWhyPod)

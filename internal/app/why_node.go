@@ -63,6 +63,24 @@ func (d *daemon) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	answer(w, e)
 }
 
+// getNodes answers what GET why/node can be asked for: the instances of ?account= in
+// ?region= that are not terminated, and their nodes.
+func (d *daemon) getNodes(w http.ResponseWriter, r *http.Request) {
+	account, region, err := whyPlace(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := []string{}
+	for _, m := range d.machines.list(account, region) {
+		out = append(out, m.InstanceID)
+		if info, ok := d.machines.runtime.Info(m.InstanceID); ok && info.NodeName != "" {
+			out = append(out, info.NodeName)
+		}
+	}
+	answer(w, out)
+}
+
 // findNode returns the instance of an ID, a node's name or a private DNS name.
 func (d *daemon) findNode(account, region, name string) (string, bool) {
 	if strings.HasPrefix(name, "i-") && !strings.Contains(name, ".") {
@@ -127,10 +145,25 @@ func (d *daemon) explainNode(account, region, id string) (cli.NodeExplanation, e
 		}
 		e.Steps = append(e.Steps, ns)
 	}
+	if runs && !e.Ready {
+		outOfTouch(&e)
+	}
 	if runs && (failed || !e.Ready) {
 		e.Steps = withPending(e.Steps)
 	}
 	return e, nil
+}
+
+// outOfTouch marks a node that was Ready before a step failed that it had taken: only
+// Kubernetes knows for how long it goes on to believe so.
+func outOfTouch(e *cli.NodeExplanation) {
+	i := slices.IndexFunc(e.Steps, func(s cli.Step) bool { return s.Name == node.StepReady && s.State == cli.StepOK })
+	if i < 0 || !slices.ContainsFunc(e.Steps, func(s cli.Step) bool { return s.State == cli.StepFailed && s.Time.After(e.Steps[i].Time) }) {
+		return
+	}
+	e.OutOfTouch = true
+	e.Steps[i].State = cli.StepWarning
+	e.Steps[i].Evidence += ", before it was out of touch"
 }
 
 // withPending adds the steps that were not reached, but for those that not every

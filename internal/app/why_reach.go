@@ -90,7 +90,28 @@ func (d *daemon) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	if err := d.clusterForHost(r.Context(), q, v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	answer(w, v)
+}
+
+// clusterForHost adds the endpoint's name where a cluster's was given for a host's.
+func (d *daemon) clusterForHost(ctx context.Context, q reachQuery, v *reach.Verdict) error {
+	if q.name == "" || len(v.Explanations) == 0 || v.Explanations[0].Code != reach.CodeName {
+		return nil
+	}
+	endpoints, err := d.eks.APIEndpoints(ctx, q.account, q.region)
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		if strings.HasSuffix(e.ARN, ":cluster/"+q.name) {
+			v.Explanations[0].Text += "; the endpoint of cluster " + q.name + " is " + e.Host
+		}
+	}
+	return nil
 }
 
 // A reachQuery is what `drydock why reach` asks.

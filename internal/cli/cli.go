@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -112,6 +113,9 @@ func (h *hint) Unwrap() error { return h.err }
 
 func withHint(err error, try string) error { return &hint{err, try} }
 
+// goParsing is what Go's parsers of numbers put before their reason.
+var goParsing = regexp.MustCompile(`strconv\.\w+: parsing "(?:[^"\\]|\\.)*": `)
+
 // strict makes a command and those below it answer wrong arguments as they answer
 // wrong flags: with exit code 2 and what to try. For a command that only groups others
 // cobra would print the help, and report success, whatever word comes after it.
@@ -190,7 +194,8 @@ when AWS would.
 	}
 	root.PersistentFlags().StringVar(&o.dataDir, "data-dir", defaultDataDir(), "folder that holds everything Drydock remembers ($DRYDOCK_DATA_DIR)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &ExitError{2, withHint(err, cmd.CommandPath()+" --help")}
+		plain := goParsing.ReplaceAllString(err.Error(), "")
+		return &ExitError{2, withHint(errors.New(plain), cmd.CommandPath()+" --help")}
 	})
 	root.AddCommand(
 		newUp(o, cfg),

@@ -35,6 +35,8 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"run without a daemon", "Try: drydock up -d", []string{"run", "--", "true"}, 1},
 		{"reset without a daemon", "Try: drydock up -d", []string{"reset"}, 1},
 		{"unknown flag", "Try: drydock up --help", []string{"up", "--nonsense"}, 2},
+		{"a port that is none", "invalid argument \"99999\" for \"--port\" flag: value out of range\nTry: drydock up --help", []string{"up", "--port", "99999"}, 2},
+		{"a number that is none", "flag: invalid syntax\n", []string{"up", "--port", `a"b`}, 2},
 		{"bad address", "not an IP address", []string{"up", "--listen", "nowhere"}, 2},
 		{"bad client address", "not an IP address", []string{"up", "--client-address", "x"}, 2},
 		{"bad timing", "neither fast nor aws", []string{"up", "--timing", "slow"}, 2},

@@ -113,7 +113,10 @@ func call(ctx context.Context, info DaemonInfo, method, path string, query url.V
 		return fmt.Errorf("reading the daemon's answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the daemon refused %s %s: %s", method, path, bytes.TrimSpace(b))
+		if said := string(bytes.TrimSpace(b)); said != "" {
+			return errors.New(said)
+		}
+		return withHint(fmt.Errorf("the daemon (process %d) answers %s", info.PID, resp.Status), "drydock status"+dataDirFlag(info.DataDir))
 	}
 	if raw, ok := out.(*[]byte); ok {
 		*raw = b

@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -32,6 +35,7 @@ current one, as "aws eks update-kubeconfig" does, for machines without the aws C
 			o.progress("Cluster %s is the current one in %s.", args[0], file)
 			return nil
 		},
+		ValidArgsFunction: completeOne(func(ctx context.Context) []string { return o.clusterNames(ctx, "", defaultRegion()) }),
 	}
 	return cmd
 }
@@ -40,8 +44,15 @@ current one, as "aws eks update-kubeconfig" does, for machines without the aws C
 // and returns the file's name.
 func (o *globalOptions) writeKubeconfig(ctx context.Context, cfg aws.Config, cluster, file string) (string, error) {
 	out, err := awseks.NewFromConfig(cfg).DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: aws.String(cluster)})
+	if ae, ok := errors.AsType[smithy.APIError](err); ok {
+		text := ae.ErrorCode() + ": " + ae.ErrorMessage()
+		if _, ok := errors.AsType[*ekstypes.ResourceNotFoundException](err); ok {
+			text = "there is no cluster " + cluster + " in " + cfg.Region + " of this account"
+		}
+		return "", withHint(errors.New(text), "drydock status"+dataDirFlag(o.dataDir))
+	}
 	if err != nil {
-		return "", err
+		return "", withHint(fmt.Errorf("describing cluster %s: %w", cluster, err), "drydock status"+dataDirFlag(o.dataDir))
 	}
 	c := out.Cluster
 	if c.Endpoint == nil || c.CertificateAuthority == nil {

@@ -214,7 +214,7 @@ func TestForwarder(t *testing.T) {
 		}
 		c, idle := dial(), dial()
 		_, err = io.WriteString(c, "hello")
-		if err = errors.Join(err, c.(*net.TCPConn).CloseWrite()); err != nil {
+		if err = errors.Join(err, c.(*net.TCPConn).CloseWrite()); err != nil && want != "" { // a refused one may be over
 			t.Fatal(err)
 		}
 		if got, _ := io.ReadAll(c); string(got) != want {

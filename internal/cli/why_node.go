@@ -22,6 +22,9 @@ type NodeExplanation struct {
 	Node     string `json:"node,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Ready    bool   `json:"ready"`
+	// OutOfTouch says that the node was Ready and reaches its cluster no more, which
+	// Kubernetes finds out later.
+	OutOfTouch bool `json:"outOfTouch,omitempty"`
 	// Problem says what keeps a node from being Ready, or from working, in the words
 	// of its last attempt.
 	Problem string `json:"problem,omitempty"`
@@ -74,6 +77,8 @@ func (e *NodeExplanation) verdict() string {
 		return "The instance is " + e.State + "."
 	case failed != nil && e.Ready:
 		return "Ready, but " + failed.Name + " has failed."
+	case failed != nil && e.OutOfTouch:
+		return "Out of touch: " + failed.Name + " fails. Kubernetes calls the node Ready until some 40 seconds after its last sign of life, NotReady then."
 	case failed != nil:
 		return "Not Ready: " + failed.Name + " fails."
 	case e.Ready:
@@ -135,6 +140,7 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
 		},
 	}
 	f.add(cmd)
+	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.nodeNames(ctx, f.account, f.region) })
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the node is Ready")
 	return cmd
 }
@@ -258,6 +264,7 @@ func newWhyCluster(o *globalOptions) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.clusterNames(ctx, f.account, f.region) })
 	return cmd
 }
 

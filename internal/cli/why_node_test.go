@@ -54,10 +54,14 @@ func TestWhyNodeScreens(t *testing.T) {
 	gone := readyNode("i-3")
 	gone.State, gone.Ready = "terminated", false
 	broken, ready := brokenNode("i-1"), readyNode("i-2")
+	isolated := readyNode("i-2")
+	isolated.Ready, isolated.OutOfTouch = false, true
+	isolated.Steps = []Step{{Name: "endpoint", State: StepFailed, Evidence: "dial tcp 99.77.1.2:443: i/o timeout"}, {Name: "ready", State: StepWarning, Evidence: "node n1, before it was out of touch"}}
 	for name, text := range map[string]string{
 		"node_refused":    broken.Text(),
 		"node_ready":      ready.Text(),
 		"node_terminated": gone.Text(),
+		"node_isolated":   isolated.Text(),
 		"nodegroup": (&NodesExplanation{
 			Cluster: "dev", Nodegroup: "ng", Status: "DEGRADED", Issues: []string{"NodeCreationFailure: Unhealthy nodes in the kubernetes cluster (i-1)"},
 			Nodes: []NodeExplanation{brokenNode("i-1"), brokenNode("i-4"), brokenNode("i-5"), brokenNode("i-6"), readyNode("i-2")},
@@ -140,7 +144,7 @@ func TestWhyNode(t *testing.T) {
 		{"refused", []string{"node", "i-1"}, 1, "✘ endpoint", "account=&name=i-1&region=us-east-1"},
 		{"ready", []string{"node", "i-2"}, 0, "Ready.", "account=&name=i-2&region=us-east-1"},
 		{"watched until it is Ready", []string{"node", "i-2", "--watch"}, 0, "Ready.", "account=&name=i-2&region=us-east-1"},
-		{"not known", []string{"node", "i-3"}, 2, "no instance or node i-3 is known", "account=&name=i-3&region=us-east-1"},
+		{"not known", []string{"node", "i-3"}, 2, "drydock: no instance or node i-3 is known", "account=&name=i-3&region=us-east-1"},
 		{"json", []string{"node", "i-1", "-o", "json"}, 1, `"code": "SG_HAS_NO_RULES"`, "account=&name=i-1&region=us-east-1"},
 		{"no account", []string{"node", "i-1", "--account", "1"}, 2, "12-digit", ""},
 		{"no output", []string{"node", "i-1", "-o", "dot"}, 2, "neither text nor json", ""},

@@ -55,6 +55,7 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	if err != nil {
 		return nil, err
 	}
+	speakPlainly(&config.KubeAPIs.Extra.KubeletClientConfig.Lookup, config.KubeAPIs.ControlPlane.ProxyTransport)
 	version := eksVersion{config.Aggregator.GenericConfig.EffectiveVersion, cfg.GitVersion}
 	config.KubeAPIs.ControlPlane.Generic.EffectiveVersion = version
 	config.ApiExtensions.GenericConfig.EffectiveVersion = version

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// completeOne lets shells complete a command's only argument by names.
+func completeOne(names func(context.Context) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		out := slices.DeleteFunc(names(cmd.Context()), func(name string) bool { return !strings.HasPrefix(name, begun) })
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// nodeNames are the instances and nodes of an account and region, or none where they
+// cannot be asked for.
+func (o *globalOptions) nodeNames(ctx context.Context, account, region string) []string {
+	info, err := o.readInfo()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	if err := call(ctx, info, http.MethodGet, "nodes", url.Values{"account": {account}, "region": {region}}, nil, &out); err != nil {
+		return nil
+	}
+	return out
+}
+
+// clusterNames are the clusters of a region and an account, or of all accounts.
+func (o *globalOptions) clusterNames(ctx context.Context, account, region string) []string {
+	s, err := o.status(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		if c.Region == region && (account == "" || c.Account == account) && !slices.Contains(out, c.Name) {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
