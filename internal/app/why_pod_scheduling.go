@@ -24,6 +24,9 @@ func (c *podChain) unscheduled() {
 			message = e.Message
 		}
 	}
+	if c.unbound(message) {
+		return
+	}
 	if message == "" {
 		if len(c.pod.Spec.SchedulingGates) > 0 {
 			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &cli.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "whoever set the gate has to take it away"})

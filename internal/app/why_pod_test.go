@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -119,6 +120,21 @@ func TestWhyPod(t *testing.T) {
 	explain("its selector, and a taint", podScheduling, unscheduled("1", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."), readyNode, func(f *eks.PodFacts) {
 		f.Nodes = append(f.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}})
 	})
+	claim := func(class string, provisioner *storagev1.StorageClass, selected bool) func(*eks.PodFacts) {
+		return func(f *eks.PodFacts) {
+			f.Unbound = []eks.UnboundClaim{{Claim: read[corev1.PersistentVolumeClaim](t, `
+metadata: {name: data, namespace: shop}
+spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "`+class+`", resources: {requests: {storage: 10Gi}}}
+`), Class: provisioner, Selected: selected}}
+		}
+	}
+	gp2 := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gp2"}, Provisioner: "kubernetes.io/aws-ebs"}
+	explain("a claim that is bound at once, and is not", podScheduling, unscheduled("1", "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."), readyNode, claim("gp2", gp2, false))
+	explain("a claim of no class", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."), readyNode, claim("", nil, false))
+	explain("a claim whose provisioner has its turn", podScheduling, unscheduled("1", ""), readyNode, claim("gp2", gp2, true))
+	explain("a claim of a class that is not there", podScheduling, unscheduled("1", `running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded`), readyNode, claim("gp9", nil, false))
+	explain("a claim that waits for room for its pod", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu."), readyNode, claim("gp2", gp2, false))
+	explain("a claim that nobody has looked at", "", unscheduled("1", ""), readyNode, claim("gp2", gp2, false))
 	ofFargate = fargateExplanation{Notes: []string{`not of Fargate profile fp: its namespace is "bank"`}}
 	explain("no node, and no profile", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
 	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &cli.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}

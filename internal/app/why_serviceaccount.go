@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -185,13 +186,58 @@ type trustStatement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
+// withStatement is the trust policy with a statement more, quoted for a shell. What it
+// allows others stays allowed: a condition that is wrong here may be theirs.
+func withStatement(trust string, more trustStatement) string {
+	var doc struct {
+		Version   string          `json:",omitempty"`
+		ID        string          `json:"Id,omitempty"`
+		Statement json.RawMessage // one, or a list
+	}
+	var all []json.RawMessage
+	if json.Unmarshal([]byte(trust), &doc) != nil { // none yet: IAM keeps no other
+		doc.Version = "2012-10-17"
+	} else if json.Unmarshal(doc.Statement, &all) != nil {
+		all = []json.RawMessage{doc.Statement}
+	}
+	statement, err := json.Marshal(more)
+	if err == nil {
+		doc.Statement, err = json.Marshal(append(all, statement))
+	}
+	var out []byte
+	if err == nil {
+		out, err = json.Marshal(doc)
+	}
+	if err != nil { // strings, and what was JSON before
+		panic(err)
+	}
+	// An apostrophe is within a string, and would end the shell's.
+	return "'" + strings.ReplaceAll(string(out), "'", `\u0027`) + "'"
+}
+
+// createRole is a command that makes the role of an ARN, or "" if IAM takes no such name.
+func createRole(role string, trust trustStatement) string {
+	_, path, _ := strings.Cut(role, ":role/")
+	if !roleNames.MatchString(path) {
+		return ""
+	}
+	command := "aws iam create-role --role-name " + roleName(role)
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		command += " --path /" + path[:i+1]
+	}
+	return command + " --assume-role-policy-document " + withStatement("", trust)
+}
+
+// roleNames are names after paths, of https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
+// and such that a shell takes as they are.
+var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
+
 // role judges the role's trust policy by values of the request, and tells what the
 // role may do.
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
 	r, err := c.d.iam.RoleByARN(ctx, role)
 	if err != nil {
-		c.add(cli.IdentityLink{Name: "role", State: cli.LinkBroken, Says: "there is no " + role, Error: refusal,
-			Fix: "aws iam create-role --role-name " + role[strings.LastIndexByte(role, '/')+1:] + " --assume-role-policy-document …"})
+		c.add(cli.IdentityLink{Name: "role", State: cli.LinkBroken, Says: "there is no " + role, Error: refusal, Fix: createRole(role, wanted)})
 		return
 	}
 	trust, err := policy.Parse(policy.Trust, r.Trust)
@@ -213,8 +259,8 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 			l.State, l.Says = cli.LinkUnknown, "may or may not allow "+action+": it asks for "+strings.Join(why.Decision.UnknownKeys, ", ")
 		}
 		l.Details = append(l.Details, why.String())
-		if b, err := json.Marshal(wanted); err == nil && !why.Decision.ExplicitDeny {
-			l.Fix = "add to the trust policy of " + role + " (aws iam update-assume-role-policy):\n" + string(b)
+		if !why.Decision.ExplicitDeny {
+			l.Fix = "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, wanted)
 		}
 		break
 	}

@@ -93,6 +93,10 @@ func TestWhyServiceAccount(t *testing.T) {
 	})
 	explain("another audience", "provider", func(sa *eks.ServiceAccountIdentity) { sa.Audience = "mine" })
 	explain("no role", "role", func(sa *eks.ServiceAccountIdentity) { sa.RoleARN += "s" })
+	explain("no role of a path", "role", func(sa *eks.ServiceAccountIdentity) {
+		sa.RoleARN = strings.Replace(right, "right", "team/shop/right", 1)
+	})
+	explain("no role that there could be", "role", func(sa *eks.ServiceAccountIdentity) { sa.RoleARN += ";reboot" })
 	explain("another subject", "trust policy", func(sa *eks.ServiceAccountIdentity) { sa.RoleARN = otherSubject })
 	explain("another region's issuer", "trust policy", func(sa *eks.ServiceAccountIdentity) { sa.RoleARN = otherRegion })
 	associated := func(role string) func(*eks.ServiceAccountIdentity) {
@@ -110,4 +114,30 @@ func TestWhyServiceAccount(t *testing.T) {
 	explain("an association for another namespace", "trust policy", associated(otherNamespace))
 	explain("an association for some pods", "", associated(onePod))
 	testkit.Golden(t, "why_serviceaccount.golden", b.String())
+
+	// What mends a trust policy is a command that does.
+	oldest := role("oldest", strings.ReplaceAll(strings.ReplaceAll(service(`"sts:AssumeRole"`, `,"Condition":{"StringNotEquals":{"aws:SourceAccount":"nobody's"}}`), "[{", "{"), "}]", "}"))
+	for name, change := range map[string]func(*eks.ServiceAccountIdentity){
+		"other-subject": func(sa *eks.ServiceAccountIdentity) { sa.RoleARN = otherSubject },
+		"no-tags":       associated(noTags),
+		"oldest":        associated(oldest),
+	} {
+		sa := eks.ServiceAccountIdentity{
+			Cluster: "dev", ClusterARN: "arn:aws:eks:us-east-1:" + account + ":cluster/dev", Account: account, Region: "us-east-1",
+			Namespace: "shop", ServiceAccount: "cart", Issuer: "https://" + host, Subject: cart, Exists: true, Audience: "sts.amazonaws.com",
+		}
+		change(&sa)
+		e := d.explainServiceAccount(ctx, &sa)
+		document, ok := strings.CutPrefix(e.Broken().Fix, "aws iam update-assume-role-policy --role-name "+name+" --policy-document '")
+		document = strings.TrimSuffix(document, "'")
+		if !ok || strings.Contains(document, "'") {
+			t.Fatalf("%s: %s", name, e.Broken().Fix)
+		}
+		if _, err := client.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: &name, PolicyDocument: &document}); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, document)
+		}
+		if e = d.explainServiceAccount(ctx, &sa); e.Broken() != nil || strings.Count(document, `"Effect"`) != 2 {
+			t.Errorf("%s: %s\n%s", name, document, e.Text())
+		}
+	}
 }

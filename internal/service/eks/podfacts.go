@@ -30,6 +30,8 @@ type PodFacts struct {
 	Nodes []corev1.Node
 	// Missing are the objects that its containers cannot start without.
 	Missing []MissingObject
+	// Unbound are the claims for volumes that a pod without a node waits for.
+	Unbound []UnboundClaim
 	// Identity is its service account's.
 	Identity ServiceAccountIdentity
 }
@@ -90,6 +92,9 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 		return f, err
 	}
 	if err := f.findMissing(ctx, ses.client); err != nil {
+		return f, err
+	}
+	if err := f.findUnbound(ctx, ses.client); err != nil {
 		return f, err
 	}
 	f.Identity, err = s.ServiceAccountIdentity(ctx, cluster, namespace, cmp.Or(f.Pod.Spec.ServiceAccountName, "default"))

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// unbound reports whether the scheduler waits for volumes of the pod's claims, and says
+// so: it speaks of claims in general, and not at all while a provisioner has its turn.
+func (c *podChain) unbound(message string) bool {
+	about := strings.Contains(message, "PersistentVolumeClaim") || strings.Contains(message, "persistent volumes to bind") || strings.Contains(message, "binding volumes")
+	var claims, lines, fixes []string
+	for i := range c.facts.Unbound {
+		u := &c.facts.Unbound[i]
+		if !about && (message != "" || !u.Selected) {
+			continue
+		}
+		claims = append(claims, c.pod.Namespace+"/"+u.Claim.Name)
+		lines = append(lines, claimText(u))
+		fixes = append(fixes, volumeFor(u.Claim))
+	}
+	if len(claims) == 0 {
+		return false
+	}
+	lines = append(lines,
+		"Nothing provisions volumes for claims here: nodes are simulated, and the pods of CSI drivers run nothing.",
+		"A PersistentVolume that you make is bound; so is a pod without the claim (an emptyDir in its place).")
+	c.fail(podScheduling, cmp.Or(message, "the scheduler waits for a volume"), &cli.Reason{
+		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: fixes,
+	})
+	return true
+}
+
+func claimText(u *eks.UnboundClaim) string {
+	class := ""
+	if u.Claim.Spec.StorageClassName != nil {
+		class = *u.Claim.Spec.StorageClassName
+	}
+	switch {
+	case class == "":
+		return "claim " + u.Claim.Name + " is not bound: it has no storage class"
+	case u.Class == nil:
+		return fmt.Sprintf("claim %s is not bound: there is no storage class %s", u.Claim.Name, class)
+	}
+	return fmt.Sprintf("claim %s is not bound: its storage class %s leaves it to provisioner %s", u.Claim.Name, class, u.Class.Provisioner)
+}
+
+// volumeFor is a command that makes a volume for the claim and no other.
+func volumeFor(claim *corev1.PersistentVolumeClaim) string {
+	class := ""
+	if claim.Spec.StorageClassName != nil {
+		class = *claim.Spec.StorageClassName
+	}
+	type spec struct {
+		Capacity         corev1.ResourceList                 `json:"capacity"`
+		AccessModes      []corev1.PersistentVolumeAccessMode `json:"accessModes"`
+		VolumeMode       *corev1.PersistentVolumeMode        `json:"volumeMode,omitempty"`
+		StorageClassName string                              `json:"storageClassName"`
+		ClaimRef         map[string]string                   `json:"claimRef"`
+		HostPath         map[string]string                   `json:"hostPath"`
+	}
+	b, err := json.Marshal(struct {
+		metav1.TypeMeta
+		Metadata map[string]string `json:"metadata"`
+		Spec     spec              `json:"spec"`
+	}{
+		metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		map[string]string{"name": claim.Namespace + "-" + claim.Name},
+		spec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]}, AccessModes: claim.Spec.AccessModes,
+			VolumeMode: claim.Spec.VolumeMode, StorageClassName: class,
+			ClaimRef: map[string]string{"namespace": claim.Namespace, "name": claim.Name}, HostPath: map[string]string{"path": "/mnt/" + claim.Name},
+		},
+	})
+	if err != nil { // names and quantities
+		panic(err)
+	}
+	return "echo '" + string(b) + "' | kubectl create -f -"
+}
