@@ -2,6 +2,7 @@ package kms
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,18 +50,48 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 		Policy: &policy.Source{Name: sourceName(&rec), Document: r.s.docs.get(rec.Policy)},
 	}
 	who := awsapi.CallFrom(ctx).Principal
-	_ = grants.Scan(r.s.store, of.below(rec.ID), "", func(_ store.Key, g grantRecord) bool {
-		if g.concerns(&who) {
-			out.Grants = append(out.Grants, g.source(retired == g.ID))
-		}
-		return len(out.Grants) < maxConsidered
-	})
+	out.Grants = r.s.grantsTo(&who, of, rec.ID, retired)
 	return out, true
 }
 
-// maxConsidered bounds the grants that a decision looks at: those that name the
-// caller.
-const maxConsidered = 1000
+// grantsTo are the grants of a key that let a principal use it, by its own name or by
+// that of its role or account, and the one that is to be retired, if any. All grants
+// concern nobody in particular.
+func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string) []policy.Source {
+	var out []policy.Source
+	if p.Account == "" {
+		_ = grants.Scan(s.store, sc.below(keyID), "", func(_ store.Key, g grantRecord) bool {
+			out = append(out, g.source(g.ID == retired))
+			return true
+		})
+		return out
+	}
+	add := func(grantID string) {
+		// One that is not there has ended meanwhile.
+		if g, err := grants.Get(s.store, sc.grantKey(keyID, grantID)); err == nil {
+			out = append(out, g.source(g.ID == retired))
+		}
+	}
+	if retired != "" {
+		add(retired)
+	}
+	names := []string{p.ARN, p.RoleARN, arn.IAM(p.Account, "root")}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == "" {
+			continue
+		}
+		below := sc.granteeKey(keyID, name, "").ID
+		in := store.Scope{Account: sc.account, Region: sc.region, Prefix: below}
+		_ = grantees.Scan(s.store, in, "", func(k store.Key, _ granteeRecord) bool {
+			if id := strings.TrimPrefix(k.ID, below); id != retired {
+				add(id)
+			}
+			return true
+		})
+	}
+	return out
+}
 
 // absent is a key that is not there.
 func (r resolver) absent(k ref, account string) authz.Resource {
@@ -103,21 +134,6 @@ func one(value string) []string {
 }
 
 func boolean(b bool) []string { return one(strconv.FormatBool(b)) }
-
-// concerns reports whether a grant names a principal, or the account or role behind
-// it. Nobody in particular is named by all.
-func (o *grantRecord) concerns(p *awsapi.Principal) bool {
-	if p.Account == "" {
-		return true
-	}
-	root := arn.IAM(p.Account, "root")
-	for _, name := range []string{o.Grantee, o.Retiring} {
-		if name != "" && (name == p.ARN || name == p.RoleARN || name == root) {
-			return true
-		}
-	}
-	return o.Issuer == p.Account && p.Type == awsapi.Root
-}
 
 // source is the grant as a policy: who may do what with the key, under its
 // constraints. DescribeKey and RetireGrant are not constrained; what is granted on by

@@ -34,6 +34,12 @@ const (
 // grantKey is where a grant of a key is.
 func (sc scope) grantKey(keyID, grantID string) store.Key { return sc.key(keyID + "/" + grantID) }
 
+// granteeKey is where a grant is found by its grantee, beside its like: ARNs of
+// principals have no spaces.
+func (sc scope) granteeKey(keyID, grantee, grantID string) store.Key {
+	return sc.key(keyID + "/" + grantee + " " + grantID)
+}
+
 // A grant token is ACCOUNT:REGION:KEY:GRANT and something that makes it unique, in
 // base 64. Grants are in force at once here, so nobody needs one but RetireGrant.
 func grantToken(sc scope, g *grantRecord) string {
@@ -174,6 +180,9 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 			if err := grants.Create(tx, sc.grantKey(rec.ID, g.ID), g); err != nil {
 				return err
 			}
+			if err := grantees.Put(tx, sc.granteeKey(rec.ID, g.Grantee, g.ID), granteeRecord{}); err != nil {
+				return err
+			}
 		}
 		if aws.ToBool(in.DryRun) {
 			return errDryRun()
@@ -273,15 +282,23 @@ func (s *Service) endGrant(tx *store.Tx, sc scope, keyID, grantID string, dryRun
 	if !grantIDForm.MatchString(grantID) {
 		return &kmstypes.InvalidGrantIdException{Message: aws.String("")} // from memory
 	}
-	at := sc.grantKey(keyID, grantID)
-	if _, err := grants.Get(tx, at); notFound(err) {
+	g, err := grants.Get(tx, sc.grantKey(keyID, grantID))
+	if notFound(err) {
 		return errGrantID(grantID)
+	}
+	if err != nil {
+		return err
 	}
 	if aws.ToBool(dryRun) {
 		return errDryRun()
 	}
-	grants.Delete(tx, at)
+	sc.deleteGrant(tx, &g)
 	return nil
+}
+
+func (sc scope) deleteGrant(tx *store.Tx, g *grantRecord) {
+	grants.Delete(tx, sc.grantKey(g.KeyID, g.ID))
+	grantees.Delete(tx, sc.granteeKey(g.KeyID, g.Grantee, g.ID))
 }
 
 // RetireGrant ends a grant too, by those whom the grant lets do so.

@@ -1,6 +1,7 @@
 package kms_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // TestGrantsAllowWhatTheyName: operations and constraints of the encryption context.
@@ -247,4 +251,48 @@ func TestGrantsAreChecked(t *testing.T) {
 	check(t, err)
 	_, err = owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"}})
 	wantError(t, err, "DisabledException: "+arn+" is disabled.")
+}
+
+// TestEveryGrantCounts: however many name the caller, none is overlooked, and those of
+// others are not looked at.
+func TestEveryGrantCounts(t *testing.T) {
+	w := newWorld(t, nil, nil)
+	owner, account := w.root(t)
+	w.user(t, account, "app")
+	id, _ := newKey(t, owner, nil)
+	const many = 1010
+	who, root := "arn:aws:iam::"+account+":user/app", "arn:aws:iam::"+account+":root"
+	as := func(arn string) context.Context {
+		return awsapi.WithCall(t.Context(), &awsapi.Call{Account: account, Region: testkit.Region, Principal: awsapi.Principal{Type: awsapi.IAMUser, Account: account, ARN: arn}})
+	}
+	var last string
+	grant := func(to string) {
+		t.Helper()
+		out, err := w.kms.CreateGrant(as(root), &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &to, Operations: []kmstypes.GrantOperation{"Encrypt"}})
+		check(t, err)
+		last = *out.GrantId
+	}
+	grants := func(arn string) int {
+		t.Helper()
+		key, ok := w.kms.Authz().Resource(as(arn), account, testkit.Region, "key", id)
+		if !ok {
+			t.Fatal("no key")
+		}
+		return len(key.Grants)
+	}
+	for range many {
+		grant(who)
+	}
+	grant(root)
+	if n := grants(who); n != many+1 {
+		t.Errorf("%d grants of %d count", n, many+1)
+	}
+	if n := grants(who + "2"); n != 1 {
+		t.Errorf("%d grants for somebody else, want the account's", n)
+	}
+	_, err := owner.RevokeGrant(t.Context(), &awskms.RevokeGrantInput{KeyId: &id, GrantId: &last})
+	check(t, err)
+	if n := grants(who + "2"); n != 0 {
+		t.Errorf("%d grants after the revocation", n)
+	}
 }

@@ -61,8 +61,8 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 				return err
 			}
 			left = len(own)
-			for _, g := range own[:min(left, removedAtOnce)] {
-				grants.Delete(tx, g.Key)
+			for i := range own[:min(left, removedAtOnce)] {
+				sc.deleteGrant(tx, &own[i].Value)
 				left--
 			}
 			if left > 0 {
@@ -84,5 +84,6 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 	}
 }
 
-// removedAtOnce leaves room for the key's aliases in a transaction.
-const removedAtOnce = store.MaxWrites - maxAliases - 1
+// removedAtOnce grants, of two records each, leave room for the key's aliases in a
+// transaction.
+const removedAtOnce = (store.MaxWrites - maxAliases - 1) / 2

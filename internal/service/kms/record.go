@@ -15,6 +15,8 @@ var (
 	aliases = store.NewCollection[aliasRecord]("kms", "alias")
 	// grants are called KEY/GRANT.
 	grants = store.NewCollection[grantRecord]("kms", "grant")
+	// grantees finds the grants of a key by whom they let use it (granteeKey).
+	grantees = store.NewCollection[granteeRecord]("kms", "grantee")
 )
 
 // A keyRecord is a key with its material.
@@ -79,3 +81,6 @@ type grantRecord struct {
 	// Subset and Equals are the constraints of the encryption context; nil: none.
 	Subset, Equals map[string]string
 }
+
+// A granteeRecord says by its key alone that there is a grant.
+type granteeRecord struct{}
