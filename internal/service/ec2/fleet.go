@@ -47,7 +47,7 @@ const fleetMembers = fleetConfigMembers + ` ClientToken Context DryRun ExcessCap
 	ReplaceUnhealthyInstances SpotOptions.AllocationStrategy SpotOptions.InstanceInterruptionBehavior SpotOptions.InstancePoolsToUseCount
 	TagSpecifications TerminateInstancesWithExpiration Type ValidFrom ValidUntil`
 
-const fleetExcept = "interruption behaviors other than terminate, " + requirementsExcept
+const fleetExcept = "interruption behaviors other than terminate, " + volumeKeyExcept + ", " + requirementsExcept
 
 // A fleetRecord is an EC2 Fleet. What it has launched is found by its instances,
 // which name it.

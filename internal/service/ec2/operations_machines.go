@@ -15,8 +15,8 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeKeyPairs", Members: "DryRun Filters IncludePublicKey KeyNames KeyPairIds"},
 		{Name: "DeleteKeyPair", Members: "DryRun KeyName KeyPairId"},
 		// Launch templates.
-		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription"},
-		{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription"},
+		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription", Except: volumeKeyExcept},
+		{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription", Except: volumeKeyExcept},
 		{Name: "DescribeLaunchTemplates", Members: "LaunchTemplateIds LaunchTemplateNames" + paged},
 		{Name: "DescribeLaunchTemplateVersions", Members: "LaunchTemplateId LaunchTemplateName MaxVersion MinVersion ResolveAlias Versions" + paged},
 		{Name: "ModifyLaunchTemplate", Members: "ClientToken DefaultVersion DryRun LaunchTemplateId LaunchTemplateName"},
@@ -48,7 +48,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
 		// Volumes. Snapshots are refused: there is no data to keep.
-		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true"},
+		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + volumeKeyExcept},
 		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},
 		{Name: "DetachVolume", Members: "Device DryRun Force InstanceId VolumeId"},

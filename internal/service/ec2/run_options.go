@@ -18,7 +18,7 @@ import (
 
 // runExcept says which values of honoured members RunInstances refuses.
 const runExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes of other snapshots than the image's, " +
-	"instances with more than 82 interfaces, volumes and IPv6 addresses together"
+	"instances with more than 82 interfaces, volumes and IPv6 addresses together, " + volumeKeyExcept
 
 func planTags(ctx context.Context, l *launch) error {
 	kinds := map[ec2types.ResourceType]*Tags{

@@ -17,6 +17,13 @@ type volumeSpec struct {
 	SnapshotID string `json:",omitempty"`
 }
 
+// volumeKeyExcept says what is not done with the keys of volumes.
+//
+// AWS deviation: EBS asks KMS for the key, with a grant, and a launch whose key cannot
+// be used ends as terminated.
+// https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
+const volumeKeyExcept = "KmsKeyId is recorded, but KMS is not asked for the key"
+
 // volumeLimits are the bounds of a volume type.
 type volumeLimits struct {
 	minSize, maxSize int32 // GiB
