@@ -41,6 +41,11 @@ type AutoScaling struct {
 // The limits of both counts.
 const minScaled, maxScaled = 2, 1000
 
+// Scales reports whether EKS scales the add-on with some values.
+func (a *AddOn) Scales() bool {
+	return slices.ContainsFunc(a.Settings, func(s Setting) bool { return s.As == "autoScaling" })
+}
+
 // AutoScaling returns how EKS scales the add-on with these values; false: not at all.
 func (a *AddOn) AutoScaling(values map[string]any) (AutoScaling, bool) {
 	for _, s := range a.Settings {

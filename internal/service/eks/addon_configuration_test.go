@@ -164,10 +164,13 @@ func TestCoreDNSIsScaled(t *testing.T) {
 	w.addNodes(0, 33)
 	w.waitReplicas(3)
 	// Whoever scales it, EKS scales it again; what else others set stays theirs.
-	for path, value := range map[string]any{"spec.replicas": int64(1), "spec.revisionHistoryLimit": int64(3)} {
-		if err := w.objects().edit(coreDNS, path, value); err != nil {
-			t.Fatal(err)
+	for _, n := range []int64{0, 7} {
+		for path, value := range map[string]any{"spec.revisionHistoryLimit": int64(3), "spec.replicas": n} {
+			if err := w.objects().edit(coreDNS, path, value); err != nil {
+				t.Fatal(err)
+			}
 		}
+		w.waitReplicas(3)
 	}
 	w.addNodes(33, 100)
 	w.waitReplicas(4)

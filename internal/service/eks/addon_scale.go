@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
@@ -80,9 +81,12 @@ func (s *addonScaling) next(limits addons.AutoScaling, asked int, now time.Time)
 	return next, changed
 }
 
-// scale scales an add-on that EKS is to scale. It reports whether its record was
-// changed.
+// scale notes how far EKS is to scale the add-on, and does, whoever scaled it last. It
+// reports whether it did.
 func (w *addonWork) scale(ctx context.Context) (bool, error) {
+	if !w.a.Scales() {
+		return false, nil
+	}
 	spec := w.rec.spec()
 	v := w.a.Version(spec.Version)
 	if v == nil {
@@ -97,7 +101,7 @@ func (w *addonWork) scale(ctx context.Context) (bool, error) {
 		if w.rec.Scaling == nil {
 			return false, nil
 		}
-		return true, w.change(ctx, func(r *addonRecord) { r.Scaling = nil }, nil)
+		return false, w.change(ctx, func(r *addonRecord) { r.Scaling = nil }, nil)
 	}
 	nodes := w.nodes()
 	select {
@@ -106,37 +110,54 @@ func (w *addonWork) scale(ctx context.Context) (bool, error) {
 		return false, nil // at the next look
 	}
 	next, changed := w.rec.Scaling.next(limits, scalingDemand(nodes.all()), w.s.clock.Now())
-	if !changed {
-		return false, nil
-	}
-	if spec.Replicas = next.Replicas; w.rec.Scaling == nil || w.rec.Scaling.Replicas != next.Replicas {
-		if err := w.applyReplicas(ctx, spec, limits); err != nil {
-			return false, fmt.Errorf("scaling %s: %w", w.a.Name, err)
+	if changed {
+		if err := w.change(ctx, func(r *addonRecord) { r.Scaling = &next }, nil); err != nil {
+			return false, err
 		}
 	}
-	return true, w.change(ctx, func(r *addonRecord) { r.Scaling = &next }, nil)
+	spec.Replicas = next.Replicas
+	scaled, err := w.applyReplicas(ctx, spec, limits)
+	if err != nil {
+		return false, fmt.Errorf("scaling %s: %w", w.a.Name, err)
+	}
+	return scaled, nil
 }
 
 // applyReplicas applies the number of replicas, whoever set it last, and leaves what
-// others set otherwise.
-func (w *addonWork) applyReplicas(ctx context.Context, spec addonSpec, limits addons.AutoScaling) error {
+// others set otherwise. It reports whether it was another number; what is not there is
+// not scaled.
+func (w *addonWork) applyReplicas(ctx context.Context, spec addonSpec, limits addons.AutoScaling) (bool, error) {
 	objects, err := addonObjects(w.a, spec, w.cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
-	only := slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() != limits.Object })
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == limits.Object })
+	if i < 0 {
+		return false, fmt.Errorf("there is no %s to scale", limits.Object)
+	}
+	now, err := w.objects.Get(ctx, objects[i])
+	if apierrors.IsNotFound(err) {
+		return false, nil // which is the add-on's issue
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", describeObject(objects[i]), err)
+	}
+	if n, _, _ := unstructured.NestedInt64(now.Object, "spec", "replicas"); n == int64(spec.Replicas) {
+		return false, nil
+	}
+	only := objects[i : i+1]
 	conflicts, err := findConflicts(ctx, w.objects, only)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for o, fields := range conflicts {
 		for _, f := range fields {
 			if !strings.HasPrefix(f, ".spec.replicas") && !removeField(o.Object, f) {
-				return fmt.Errorf("%s: cannot leave %s as it is", describeObject(o), f)
+				return false, fmt.Errorf("%s: cannot leave %s as it is", describeObject(o), f)
 			}
 		}
 	}
-	return applyObjects(ctx, w.objects, only, ApplyOptions{Force: true})
+	return true, applyObjects(ctx, w.objects, only, ApplyOptions{Force: true})
 }
 
 // setReplicas sets the number of replicas of what is scaled.
