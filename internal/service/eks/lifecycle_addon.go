@@ -1,6 +1,7 @@
 package eks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,9 +227,24 @@ func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
 		w.s.log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
 		return addonLook, nil // the cluster's trouble, not the add-on's
 	}
-	if scaled, err := w.scale(ctx); err != nil || scaled {
-		return addonStep, err
+	scaled, err := w.scale(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		w.s.log.Warn("an add-on is not scaled", "addon", w.key.String(), "err", err)
+		issue = cmp.Or(issue, applyIssue(err))
 	}
+	again, err := w.judge(ctx, issue)
+	if scaled {
+		again = addonStep // its pods are to come
+	}
+	return again, err
+}
+
+// judge records what is wrong with an ACTIVE or DEGRADED add-on, and says when to look
+// again.
+func (w *addonWork) judge(ctx context.Context, issue *ekstypes.AddonIssue) (time.Duration, error) {
 	active := w.rec.Addon.Status == ekstypes.AddonStatusActive
 	switch {
 	case issue == nil && active:
@@ -239,13 +255,28 @@ func (w *addonWork) look(ctx context.Context) (time.Duration, error) {
 	case issue == nil:
 		return addonLook, w.change(ctx, func(r *addonRecord) { r.enter(ekstypes.AddonStatusActive, w.s.clock.Now()) }, nil)
 	case !active:
-		return w.pace(w.rec.Since), nil
+		return w.pace(w.rec.Since), w.restate(ctx, issue)
 	case w.rec.Ailing.IsZero():
 		return addonStep, w.change(ctx, func(r *addonRecord) { r.Ailing = w.s.clock.Now() }, nil)
 	case w.s.clock.Since(w.rec.Ailing) < w.s.cfg.Timing.AddonUnhealthy:
 		return w.pace(w.rec.Ailing), nil
 	}
 	return addonStep, w.change(ctx, func(r *addonRecord) { r.enter(ekstypes.AddonStatusDegraded, w.s.clock.Now(), *issue) }, nil)
+}
+
+// restate records another issue of a DEGRADED add-on, though not at every look: its text
+// may count pods and nodes.
+func (w *addonWork) restate(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	same := func(a, b ekstypes.AddonIssue) bool {
+		return a.Code == b.Code && text(a.Message) == text(b.Message) && slices.Equal(a.ResourceIds, b.ResourceIds)
+	}
+	if h := w.rec.Addon.Health; h != nil && slices.EqualFunc(h.Issues, []ekstypes.AddonIssue{*issue}, same) || w.s.clock.Since(*w.rec.Addon.ModifiedAt) < addonLook {
+		return nil
+	}
+	return w.change(ctx, func(r *addonRecord) {
+		r.Addon.ModifiedAt = new(w.s.clock.Now().UTC().Truncate(time.Millisecond))
+		r.Addon.Health = &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{*issue}}
+	}, nil)
 }
 
 // remove removes what a DELETING add-on has and then its record. With preserve its
