@@ -73,15 +73,6 @@ func gone(before, now []*unstructured.Unstructured) []*unstructured.Unstructured
 
 func isNamespace(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }
 
-func deleteObjects(ctx context.Context, in Objects, objects []*unstructured.Unstructured) error {
-	return each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
-		if err := in.Delete(ctx, o); err != nil {
-			return fmt.Errorf("removing %s: %w", describeObject(o), err)
-		}
-		return nil
-	})
-}
-
 // A conflictError says which fields of an add-on's objects others have set.
 type conflictError struct{ fields []string }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/kube"
@@ -47,6 +48,11 @@ type fakeObjects struct {
 	wanted map[string]int64
 	// silent is what reading answers while it is not nil.
 	silent error
+	// users are objects that EKS applied nothing of; replaced, those that a user makes
+	// anew just before they are deleted.
+	users, replaced map[string]bool
+	// made counts the objects that were made.
+	made int
 }
 
 // objects returns the objects of the only control plane.
@@ -105,9 +111,50 @@ func (f *fakeObjects) Apply(_ context.Context, o *unstructured.Unstructured, how
 		return apierrors.NewApplyConflict(causes, fmt.Sprintf("Apply failed with %d conflict: %s", len(causes), causes[0].Message))
 	}
 	if !how.DryRun {
-		f.byID[id] = o
+		delete(f.users, id)
+		f.put(o)
 	}
 	return nil
+}
+
+// put makes an object, or changes it.
+func (f *fakeObjects) put(o *unstructured.Unstructured) {
+	if old, ok := f.byID[objectID(o)]; ok {
+		o.SetUID(old.GetUID())
+	} else {
+		f.made++
+		o.SetUID(types.UID(fmt.Sprint(f.made)))
+	}
+	f.byID[objectID(o)] = o
+}
+
+// remake makes an object anew, as it is, as a user does.
+func (f *fakeObjects) remake(id string) {
+	o := f.byID[id]
+	delete(f.byID, id)
+	delete(f.replaced, id)
+	f.put(o.DeepCopy())
+	if f.users == nil {
+		f.users = map[string]bool{}
+	}
+	f.users[id] = true
+}
+
+// managed is who set what of an object.
+func (f *fakeObjects) managed(id string) []metav1.ManagedFieldsEntry {
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const all = `{"f:metadata":{},"f:spec":{}}`
+	if f.users[id] {
+		return []metav1.ManagedFieldsEntry{entry("kubectl", all)}
+	}
+	out := []metav1.ManagedFieldsEntry{entry("eks", all), entry("controller", `{"f:metadata":{},"f:status":{}}`)}
+	for path := range f.foreign[id] {
+		first, _, _ := strings.Cut(path, ".")
+		out = append(out, entry("kubectl-edit", fmt.Sprintf(`{"f:%s":{}}`, first)))
+	}
+	return out
 }
 
 // roll gives a workload the status of one whose pods run, or do not.
@@ -158,6 +205,7 @@ func (f *fakeObjects) Get(_ context.Context, o *unstructured.Unstructured) (*uns
 	}
 	if got, ok := f.byID[objectID(o)]; ok {
 		got = got.DeepCopy()
+		got.SetManagedFields(f.managed(objectID(o)))
 		return got, f.roll(got)
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: o.GetKind()}, o.GetName())
@@ -170,6 +218,12 @@ func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) er
 	if _, stays := f.finalized[id]; stays {
 		f.finalized[id]++
 		return nil
+	}
+	if f.replaced[id] {
+		f.remake(id)
+	}
+	if now, ok := f.byID[id]; ok && o.GetUID() != "" && o.GetUID() != now.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: o.GetKind()}, o.GetName(), errors.New("the UID in the precondition does not match"))
 	}
 	delete(f.byID, id)
 	return nil

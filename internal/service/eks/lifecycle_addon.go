@@ -145,19 +145,6 @@ func (w *addonWork) patience(coming bool) time.Duration {
 	}
 }
 
-// prune removes the objects that an update leaves out.
-func (w *addonWork) prune(ctx context.Context, now []*unstructured.Unstructured) error {
-	if w.rec.Next == nil || !w.rec.Had {
-		return nil
-	}
-	before, err := addonObjects(w.a, w.rec.spec(), w.cluster)
-	if err != nil {
-		w.s.log.Warn("what an add-on was is not known", "addon", w.key.String(), "err", err) // another Drydock's version
-		return nil
-	}
-	return deleteObjects(ctx, w.objects, gone(before, now))
-}
-
 // touch notes, before anything is applied, that from now on what there is is the
 // add-on's.
 func (w *addonWork) touch(ctx context.Context) error {

@@ -31,7 +31,7 @@ type Objects interface {
 	// Get returns an object as it is, by the kind, namespace and name of o.
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Delete removes an object and what belongs to it. It is not an error if
-	// there is none.
+	// there is none. If o has a UID, and the object has another, that is a conflict.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
 	// Pods returns some of the pods that o, a workload as it is, selects, but those
 	// that are being deleted.
@@ -81,7 +81,11 @@ func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (
 }
 
 func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured) error {
-	err := d.resource(o).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	if uid := o.GetUID(); uid != "" {
+		opts.Preconditions = metav1.NewUIDPreconditions(string(uid))
+	}
+	err := d.resource(o).Delete(ctx, o.GetName(), opts)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
