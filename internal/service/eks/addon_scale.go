@@ -23,6 +23,10 @@ const (
 	scalingWindow   = 10 * time.Minute
 	scalingDown     = 3 * time.Minute
 	scalingPercent  = 33
+	// Of each bucket of the window the highest demand counts, and is kept if it is not
+	// that of the bucket before: no more than maxDemands.
+	scalingBucket = 30 * time.Second
+	maxDemands    = int(scalingWindow/scalingBucket) + 2
 )
 
 // addonScaling is how far an add-on is scaled.
@@ -30,7 +34,8 @@ type addonScaling struct {
 	// Replicas were set At.
 	Replicas int
 	At       time.Time
-	// Demands are those of the window, oldest first; each held until the next came.
+	// Demands are those of the window, oldest first, one a bucket at most; each held
+	// until the next came.
 	Demands []demand
 }
 
@@ -50,18 +55,24 @@ func scalingDemand(nodes []*corev1.Node) int {
 }
 
 // next returns what becomes of a scaling when this many replicas are asked for; changed
-// says that it is another one.
+// says that it is another one, worth keeping.
 func (s *addonScaling) next(limits addons.AutoScaling, asked int, now time.Time) (next addonScaling, changed bool) {
 	asked = limits.Clamp(asked)
 	if s == nil {
 		return addonScaling{Replicas: asked, At: now, Demands: []demand{{asked, now}}}, true
 	}
 	next = addonScaling{Replicas: s.Replicas, At: s.At, Demands: slices.Clone(s.Demands)}
-	if n := len(next.Demands); n == 0 || next.Demands[n-1].Replicas != asked {
+	switch last := len(next.Demands) - 1; {
+	case last >= 0 && next.Demands[last].Replicas == asked:
+	case last >= 0 && next.Demands[last].Since.Truncate(scalingBucket).Equal(now.Truncate(scalingBucket)):
+		if asked > next.Demands[last].Replicas {
+			next.Demands[last].Replicas, changed = asked, true
+		}
+	default:
 		next.Demands, changed = append(next.Demands, demand{asked, now}), true
 	}
-	for len(next.Demands) > 1 && now.Sub(next.Demands[1].Since) >= scalingWindow {
-		next.Demands, changed = next.Demands[1:], true
+	for len(next.Demands) > 1 && (len(next.Demands) > maxDemands || now.Sub(next.Demands[1].Since) >= scalingWindow) {
+		next.Demands = next.Demands[1:]
 	}
 	peak := 0
 	for _, d := range next.Demands {

@@ -65,3 +65,32 @@ func TestScaling(t *testing.T) {
 		})
 	}
 }
+
+// A demand that goes up and down all the time is neither kept nor written each time, and
+// counts as its highest; also of a clock that goes back.
+func TestScalingOfADemandThatFlaps(t *testing.T) {
+	limits := addons.AutoScaling{Min: 2, Max: 1000}
+	for name, step := range map[string]time.Duration{"a second at a time": time.Second, "and back": -time.Second} {
+		t.Run(name, func(t *testing.T) {
+			s := &addonScaling{}
+			now := time.Unix(1e9, 0)
+			writes, most := 0, 0
+			const looks = 3600
+			for i := range looks {
+				next, changed := s.next(limits, 2+8*(i%2), now)
+				if changed {
+					s = &next
+					writes++
+				}
+				most = max(most, len(s.Demands))
+				if i > 0 && s.Replicas != 10 {
+					t.Fatalf("look %d: %d replicas", i, s.Replicas)
+				}
+				now = now.Add(step)
+			}
+			if buckets := looks/30 + 1; most > maxDemands || writes > 2*buckets {
+				t.Errorf("%d writes, %d demands at most", writes, most)
+			}
+		})
+	}
+}
