@@ -12,7 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
 // types returns the schemas of settings.
@@ -142,7 +143,7 @@ func addProperty(at map[string]any, value string, t map[string]any) {
 
 // Parse reads configuration values, JSON or YAML.
 func Parse(values string) (any, error) {
-	raw, err := yaml.YAMLToJSONStrict([]byte(values))
+	raw, err := yamlsafe.ToJSONStrict([]byte(values))
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,9 @@ const (
 	// maxDecompressed bounds what compressed user data may become. AWS names no
 	// limit; a NodeConfig of this size says nothing a small one cannot.
 	maxDecompressed = 256 << 10
+	// maxMerged bounds what all NodeConfigs together become with YAML's aliases
+	// written out.
+	maxMerged = 2 << 20
 	// maxParts bounds the parts of a multipart message.
 	maxParts = 64
 )

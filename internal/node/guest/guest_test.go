@@ -108,6 +108,9 @@ func TestUserDataThatDoesNot(t *testing.T) {
 	for c := 'b'; c <= 'j'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
 	}
+	long := fmt.Sprintf("a: &a %q\nb: [%s*a]\n", strings.Repeat("x", 4<<10), strings.Repeat("*a,", 3_000))
+	half := fmt.Sprintf("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\na: &a %q\nb: [%s*a]\n", strings.Repeat("x", 9_000), strings.Repeat("*a,", 100))
+	halves := "Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat("--B\nContent-Type: application/node.eks.aws\n\n"+half, 3) + "--B--\n"
 	parts := "Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat("--B\nContent-Type: text/plain\n\n\n", 100) + "--B--\n"
 	for _, tc := range []struct {
 		name   string
@@ -149,6 +152,8 @@ func TestUserDataThatDoesNot(t *testing.T) {
 		{"a gzip bomb", node.AL2023, compress(t, make([]byte, 8<<20)), "decompresses to more than", true},
 		{"half a gzip", node.AL2023, compress(t, read(t, "nodeconfig.yaml"))[:40], "decompressing user data", true},
 		{"a YAML bomb", node.AL2023, []byte(bomb), "excessive aliasing", true},
+		{"a bomb of one text", node.AL2023, []byte(long), "failed to decode node config, yaml: document contains excessive aliasing", true},
+		{"many halves of a bomb", node.AL2023, compress(t, []byte(halves)), "failed to decode node config, all parts together", true},
 		{"deep YAML", node.AL2023, bytes.Repeat([]byte("["), 16<<10), "failed to decode", true},
 		{"deep TOML", node.Bottlerocket, append([]byte("a="), bytes.Repeat([]byte("["), 16<<10-2)...), "not Bottlerocket TOML", true},
 		{"very many parts", node.AL2023, []byte(parts), "more than 64 parts", true},
@@ -191,7 +196,7 @@ func FuzzParse(f *testing.F) {
 func FuzzNodeConfig(f *testing.F) {
 	for _, s := range []string{
 		"{cluster: {name: c, apiServerEndpoint: 'https://x', certificateAuthority: Q0E=, cidr: 10.100.0.0/16}, kubelet: {flags: ['--node-labels=a=b,c=d'], config: {maxPods: 5, registerWithTaints: [{key: a, effect: NoSchedule}]}}}",
-		"{cluster: {cidr: '::/0', certificateAuthority: 7}, featureGates: {InstanceIdNodeName: true}}", "{kubelet: {maxPodsExpression: '(max_enis - 1) * 2', config: {a: {b: {c: [1]}}, evictionHard: {x: 1}}}}", "[]", "null", "&a {x: *a}",
+		"{cluster: {cidr: '::/0', certificateAuthority: 7}, featureGates: {InstanceIdNodeName: true}}", "{kubelet: {maxPodsExpression: '(max_enis - 1) * 2', config: {a: {b: {c: [1]}}, evictionHard: {x: 1}}}}", "[]", "null", "&a {x: *a}", "{a: &a '" + strings.Repeat("x", 1_000) + "', b: [" + strings.Repeat("*a,", 2_000) + "]}",
 	} {
 		f.Add(s)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
 // Files of a kubelet that a script configured, as /etc/eks/bootstrap.sh writes them.
@@ -48,7 +48,7 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: stat %s: no such file or directory", KubeconfigFile)
 	}
 	var kc kubeconfig
-	if err := yaml.Unmarshal(text, &kc); err != nil {
+	if err := yamlsafe.Unmarshal(text, &kc); err != nil {
 		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: %w", err)
 	}
 	if len(kc.Clusters) == 0 || len(kc.Users) == 0 {

@@ -15,7 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
 // nodeConfig is nodeadm's NodeConfig as far as it decides anything here.
@@ -72,8 +73,16 @@ func parseNodeadm(cfg *Config, data []byte, budget *budget) error {
 		return fmt.Errorf("could not find NodeConfig within UserData: %w", ErrNoBootstrap)
 	}
 	var merged *nodeConfig
+	left := maxMerged
 	for _, doc := range docs {
-		nc, err := decodeNodeConfig(doc)
+		js, err := yamlsafe.ToJSON(doc)
+		if left -= len(js); left < 0 {
+			err = fmt.Errorf("all parts together become more than %d bytes", maxMerged)
+		}
+		if err != nil {
+			return fmt.Errorf("failed to decode node config, %w", err)
+		}
+		nc, err := decodeNodeConfig(js)
 		if err != nil {
 			return err
 		}
@@ -144,13 +153,8 @@ func multipartReader(data []byte) (*multipart.Reader, bool) {
 	return multipart.NewReader(msg.Body, params["boundary"]), true
 }
 
-// decodeNodeConfig decodes as nodeadm does: JSON or YAML, by case, unknown fields
-// left aside.
-func decodeNodeConfig(doc []byte) (*nodeConfig, error) {
-	js, err := yaml.YAMLToJSON(doc) // bounds aliases
-	if err != nil {
-		return nil, fmt.Errorf("failed to decode node config, %w", err)
-	}
+// decodeNodeConfig decodes as nodeadm does, by case, unknown fields left aside.
+func decodeNodeConfig(js []byte) (*nodeConfig, error) {
 	var nc nodeConfig
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(js, &nc); err != nil {
 		return nil, fmt.Errorf("failed to decode node config, %w", err)

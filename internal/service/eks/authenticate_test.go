@@ -260,6 +260,7 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 		"the same ARN twice":            {map[string]string{"mapUsers": item("userarn", w.arn("user/jane"), "first") + item("userarn", w.arn("user/jane"), "last")}, "jane", "last"},
 		"the same key twice":            {map[string]string{"mapUsers": "- userarn: " + w.arn("user/john") + "\n  userarn: " + w.arn("user/jane") + "\n  username: jane\n"}, "jane", "jane"},
 		"a billion laughs":              {map[string]string{"mapUsers": laughs()}, "jane", ""},
+		"aliases of a long text":        {map[string]string{"mapUsers": fmt.Sprintf("- {userarn: %q, username: jane}\n- &a %q\n- [%s*a]\n", w.arn("user/jane"), strings.Repeat("x", 40<<10), strings.Repeat("*a,", 9_999))}, "jane", ""},
 		"ten thousand items":            {map[string]string{"mapUsers": strings.Repeat(item("userarn", w.arn("user/x"), "x"), 10_000) + item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
 		"deep nesting":                  {map[string]string{"mapUsers": strings.Repeat("[", 20_000)}, "jane", ""},
 	} {

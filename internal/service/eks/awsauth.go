@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
 // An authMap is a parsed aws-auth ConfigMap. Keys are lower-case ARNs.
@@ -75,7 +77,7 @@ func parseAuthMap(data map[string]string) (*authMap, error) {
 }
 
 func parseYAML(data map[string]string, key string, into any) error {
-	raw, err := yaml.YAMLToJSON([]byte(data[key]))
+	raw, err := yamlsafe.ToJSON([]byte(data[key]))
 	if err == nil {
 		err = json.Unmarshal(raw, into) // keeps the items before a bad one
 	}

@@ -116,7 +116,7 @@ func FuzzParse(f *testing.F) {
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{
 		"write_files: [{path: /a, content: x, encoding: gz+b64, permissions: 0644, owner: ec2-user, append: true, defer: true}]", "runcmd: [[a, 1, true], b, null]\nbootcmd: c",
-		"users: [default, {name: x, ssh_authorized_keys: [k]}, {name: 'a:b'}]\nssh_authorized_keys: [k]\nhostname: h", "a: &a [*a]", "runcmd: {a: b}", "x: &x [1,2]\ny: [*x, *x]\nruncmd: *x", "write_files: 7", "? [a]\n: b", "fqdn: {}",
+		"users: [default, {name: x, ssh_authorized_keys: [k]}, {name: 'a:b'}]\nssh_authorized_keys: [k]\nhostname: h", "a: &a [*a]", "runcmd: {a: b}", "x: &x [1,2]\ny: [*x, *x]\nruncmd: *x", "a: &a " + strings.Repeat("x", 1_000) + "\nruncmd: [" + strings.Repeat("*a,", 2_000) + "]", "write_files: 7", "? [a]\n: b", "fqdn: {}",
 	} {
 		f.Add(s)
 	}
@@ -273,14 +273,17 @@ func TestManyUsers(t *testing.T) {
 }
 
 func TestBrokenConfig(t *testing.T) {
-	for name, data := range map[string]string{
-		"YAML":      "#cloud-config\nruncmd: [",
-		"a type":    "#cloud-config\nwrite_files: 7",
-		"a command": "#cloud-config\nruncmd: [{a: b}]",
+	half := fmt.Sprintf("--B\nContent-Type: text/cloud-config\n\na: &a %q\nruncmd: [%s*a]\n", strings.Repeat("x", 9_000), strings.Repeat("*a,", 100))
+	for name, tc := range map[string]struct{ data, want string }{
+		"a bomb":    {"#cloud-config\n" + fmt.Sprintf("a: &a %q\nruncmd: [%s*a]\n", strings.Repeat("x", 40<<10), strings.Repeat("*a,", 9_999)), "Failed loading yaml blob. yaml: document contains excessive aliasing"},
+		"halves":    {"Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat(half, 3) + "--B--\n", "Failed loading yaml blob. all parts together become more than"},
+		"YAML":      {"#cloud-config\nruncmd: [", "Failed loading yaml blob."},
+		"a type":    {"#cloud-config\nwrite_files: 7", "Invalid cloud-config provided"},
+		"a command": {"#cloud-config\nruncmd: [{a: b}]", "Unable to shellify type"},
 	} {
 		host, console := newHost(t)
-		res, err := cloudinit.Boot(t.Context(), host, []byte(data), true)
-		if err != nil || len(res.Failures) != 1 || !strings.Contains(console.String(), "[WARNING]") || !strings.Contains(console.String(), "finished at") {
+		res, err := cloudinit.Boot(t.Context(), host, []byte(tc.data), true)
+		if err != nil || len(res.Failures) != 1 || !strings.Contains(console.String(), "[WARNING]") || !strings.Contains(fmt.Sprint(res.Failures), tc.want) || !strings.Contains(console.String(), "finished at") {
 			t.Errorf("%s: %+v, %v\n%s", name, res, err, console)
 		}
 	}

@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/node/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
 // A cloudConfig is the modules of cloud-config that leave something a user can see
@@ -51,12 +53,20 @@ var known = []string{"bootcmd", "runcmd", "write_files", "users", "ssh_authorize
 // https://cloudinit.readthedocs.io/en/latest/reference/merging.html
 func readConfigs(parts []Part) (*cloudConfig, error) {
 	merged := map[string]any{}
+	left := maxMerged
 	for _, p := range parts {
 		if p.Type != typeConfig {
 			continue
 		}
 		var doc map[string]any
-		if err := yaml.Unmarshal(p.Body, &doc); err != nil { // bounds aliases
+		raw, err := yamlsafe.ToJSON(p.Body)
+		if left -= len(raw); left < 0 {
+			err = fmt.Errorf("all parts together become more than %d bytes", maxMerged)
+		}
+		if err == nil {
+			err = json.Unmarshal(raw, &doc)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("Failed loading yaml blob. %w", err) //nolint:staticcheck // cloud-init's text
 		}
 		maps.Copy(merged, doc)

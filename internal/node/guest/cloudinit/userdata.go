@@ -23,9 +23,10 @@ import (
 )
 
 // Limits on user data. EC2 allows 16 KiB before base64; the others bound what
-// compression and nesting may make of it.
+// compression, nesting and YAML's aliases may make of it.
 const (
 	maxDecompressed = 1 << 20
+	maxMerged       = 2 << 20 // cloud-config of all parts, as JSON
 	maxParts        = 64
 	maxNesting      = 4
 )
