@@ -3,11 +3,13 @@ package addons_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -231,16 +233,24 @@ func TestSchemas(t *testing.T) {
 		addon, version, values string
 		want                   []string
 	}{
-		"all there is":            {"coredns", "", `{autoScaling: {enabled: true, minReplicas: 2, maxReplicas: 1000}, podDisruptionBudget: {maxUnavailable: 1}, affinity: null}`, nil},
-		"autoscaling's switch":    {"coredns", "", `{autoScaling: {minReplicas: 4}}`, []string{"$.autoScaling.enabled: is missing but it is required"}},
-		"too few":                 {"coredns", "", `{autoScaling: {enabled: true, minReplicas: 1}}`, []string{"$.autoScaling.minReplicas: must have a minimum value of 2"}},
-		"too many":                {"coredns", "", `{autoScaling: {enabled: true, maxReplicas: 1001}}`, []string{"$.autoScaling.maxReplicas: must have a maximum value of 1000"}},
-		"of older names":          {"coredns", "", `{minReplicas: 2}`, []string{"$.minReplicas: is not defined in the schema and the schema does not allow additional properties"}},
-		"neither of two":          {"coredns", "", `{podDisruptionBudget: {minAvailable: "1"}}`, []string{"$.podDisruptionBudget.minAvailable: does not match the regex pattern .*%$", "$.podDisruptionBudget.minAvailable: string found, integer expected"}},
-		"a mode":                  {"kube-proxy", "", `{mode: userspace}`, []string{"$.mode: does not have a value in the enumeration [iptables, ipvs]"}},
-		"a variable":              {"vpc-cni", "", `{env: {NEW_ONE: x}}`, []string{"$.env.NEW_ONE: is not defined in the schema and the schema does not allow additional properties"}},
-		"no text":                 {"vpc-cni", "", `{env: {WARM_ENI_TARGET: 1}}`, []string{"$.env.WARM_ENI_TARGET: integer found, string expected"}},
-		"no subnets":              {"vpc-cni", "", `{eniConfig: {create: true, region: x, subnets: {}}}`, []string{"$.eniConfig.subnets: should have a minimum of 1 properties"}},
+		"all there is":         {"coredns", "", `{autoScaling: {enabled: true, minReplicas: 2, maxReplicas: 1000}, podDisruptionBudget: {maxUnavailable: 1}, affinity: null}`, nil},
+		"autoscaling's switch": {"coredns", "", `{autoScaling: {minReplicas: 4}}`, []string{"$.autoScaling.enabled: is missing but it is required"}},
+		"too few":              {"coredns", "", `{autoScaling: {enabled: true, minReplicas: 1}}`, []string{"$.autoScaling.minReplicas: must have a minimum value of 2"}},
+		"too many":             {"coredns", "", `{autoScaling: {enabled: true, maxReplicas: 1001}}`, []string{"$.autoScaling.maxReplicas: must have a maximum value of 1000"}},
+		"of older names":       {"coredns", "", `{minReplicas: 2}`, []string{"$.minReplicas: is not defined in the schema and the schema does not allow additional properties"}},
+		"neither of two":       {"coredns", "", `{podDisruptionBudget: {minAvailable: "1"}}`, []string{"$.podDisruptionBudget.minAvailable: does not match the regex pattern .*%$", "$.podDisruptionBudget.minAvailable: string found, integer expected"}},
+		"a mode":               {"kube-proxy", "", `{mode: userspace}`, []string{"$.mode: does not have a value in the enumeration [iptables, ipvs]"}},
+		"a variable":           {"vpc-cni", "", `{env: {NEW_ONE: x}}`, []string{"$.env.NEW_ONE: is not defined in the schema and the schema does not allow additional properties"}},
+		"no text":              {"vpc-cni", "", `{env: {WARM_ENI_TARGET: 1}}`, []string{"$.env.WARM_ENI_TARGET: integer found, string expected"}},
+		"no subnets":           {"vpc-cni", "", `{eniConfig: {create: true, region: x, subnets: {}}}`, []string{"$.eniConfig.subnets: should have a minimum of 1 properties"}},
+		"names of subnets":     {"vpc-cni", "", `{eniConfig: {create: true, region: x, subnets: {a-1.b: {id: s}, ` + strings.Repeat("a", 253) + `: {id: s}}}}`, nil},
+		"no name of a subnet": {"vpc-cni", "", `{eniConfig: {create: true, region: x, subnets: {a/b: {id: s}, "": {id: s}, A: {id: s}, "a\n": {id: s}}}}`, []string{
+			"$.eniConfig.subnets.: is not defined in the schema and the schema does not allow additional properties",
+			"$.eniConfig.subnets.A: is not defined in the schema and the schema does not allow additional properties",
+			"$.eniConfig.subnets.a\n: is not defined in the schema and the schema does not allow additional properties",
+			"$.eniConfig.subnets.a/b: is not defined in the schema and the schema does not allow additional properties",
+		}},
+		"a subnet's long name":    {"vpc-cni", "", `{eniConfig: {create: true, region: x, subnets: {` + strings.Repeat("a", 254) + `: {id: s}}}}`, []string{"$.eniConfig.subnets." + strings.Repeat("a", 254) + ": Boolean schema false is not valid"}},
 		"labels since":            {"eks-pod-identity-agent", "v1.3.10-eksbuild.2", `{podLabels: {a: b}}`, nil},
 		"not before":              {"eks-pod-identity-agent", "v1.3.8-eksbuild.2", `{podLabels: {a: b}}`, []string{"$.podLabels: is not defined in the schema and the schema does not allow additional properties"}},
 		"monitors since":          {"eks-node-monitoring-agent", "v1.7.0-eksbuild.1", `{nodeAgent: {monitors: {nvidia: {enabled: false}}}}`, nil},
@@ -268,6 +278,35 @@ func TestSchemas(t *testing.T) {
 	got := a.Unsupported(map[string]any{"node": map[string]any{"enableWindows": true}, "controller": map[string]any{"enableMetrics": true, "logLevel": int64(3)}})
 	if diff := cmp.Diff([]string{"controller.enableMetrics", "node.enableWindows"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// However much is wrong, what is said of it is short, and the same every time.
+func TestViolationsAreBounded(t *testing.T) {
+	a, _ := addons.Lookup("vpc-cni")
+	keys, subnets, long := map[string]any{}, map[string]any{}, map[string]any{}
+	for i := range 5_000 {
+		keys[fmt.Sprintf("k%04d", i)] = int64(1)
+		subnets[fmt.Sprintf("k%04d", i)] = int64(1)
+	}
+	for i := range 50 {
+		long[strings.Repeat("é", 2_000)+fmt.Sprint(i)] = int64(1)
+	}
+	for name, values := range map[string]map[string]any{
+		"keys":   keys,
+		"places": {"eniConfig": map[string]any{"create": true, "region": "x", "subnets": subnets}},
+		"texts":  long,
+	} {
+		first := a.Validate(&a.Versions[0], values)
+		if n := len(strings.Join(first, "")); len(first) != 20 || n > 25<<10 || !utf8.ValidString(first[0]) {
+			t.Errorf("%s: %d violations, %d bytes", name, len(first), n)
+		}
+		if name != "texts" && !strings.Contains(first[19], "k0019: ") {
+			t.Errorf("%s: the last is %s", name, first[19])
+		}
+		if diff := cmp.Diff(first, a.Validate(&a.Versions[0], values)); diff != "" {
+			t.Errorf("%s: again: %s", name, diff)
+		}
 	}
 }
 

@@ -151,8 +151,11 @@ func Parse(values string) (any, error) {
 	return out, utiljson.Unmarshal(raw, &out) // whole numbers are int64, as in objects
 }
 
+// Limits of what Validate says: how many things, and how long each text is.
+const maxViolations, maxViolation = 20, 1 << 10
+
 // Validate returns what is wrong with configuration values, in the words of the
-// validator that EKS uses (networknt/json-schema-validator).
+// validator that EKS uses (networknt/json-schema-validator); of very much, the first.
 func (a *AddOn) Validate(v *Version, values any) []string {
 	err := schemas()[a.Name+" "+v.Version].compiled.Validate(values)
 	var invalid *jsonschema.ValidationError
@@ -160,17 +163,31 @@ func (a *AddOn) Validate(v *Version, values any) []string {
 		return nil
 	}
 	var out []string
-	violations(values, invalid, &out)
+	violations(values, invalid, func(format string, args ...any) bool {
+		text := fmt.Sprintf(format, args...)
+		if len(text) > maxViolation {
+			text = strings.ToValidUTF8(text[:maxViolation], "") + "..."
+		}
+		out = append(out, text)
+		return len(out) < maxViolations
+	})
 	slices.Sort(out)
 	return out
 }
 
-func violations(values any, e *jsonschema.ValidationError, out *[]string) {
-	for _, c := range e.Causes {
-		violations(values, c, out)
+// violations gives each of them to say, until it answers false.
+func violations(values any, e *jsonschema.ValidationError, say func(format string, args ...any) bool) bool {
+	// The validator walks maps, in no order.
+	byPlace := func(a, b *jsonschema.ValidationError) int {
+		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+	}
+	for _, c := range slices.SortedStableFunc(slices.Values(e.Causes), byPlace) {
+		if !violations(values, c, say) {
+			return false
+		}
 	}
 	if len(e.Causes) > 0 {
-		return
+		return true
 	}
 	at, value := "$", values
 	for _, p := range e.InstanceLocation {
@@ -186,12 +203,16 @@ func violations(values any, e *jsonschema.ValidationError, out *[]string) {
 		}
 	}
 	// The first two are quoted in public issues (containers-roadmap#2216,
-	// cookpad/terraform-aws-eks#331), the others are the validator's.
+	// cookpad/terraform-aws-eks#331), the others are the validator's:
+	// https://github.com/networknt/json-schema-validator/blob/master/src/main/resources/jsv-messages.properties
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		for _, p := range k.Properties {
-			*out = append(*out, at+"."+p+": is not defined in the schema and the schema does not allow additional properties")
+		for _, p := range slices.Sorted(slices.Values(k.Properties)) {
+			if !say("%s.%s: is not defined in the schema and the schema does not allow additional properties", at, p) {
+				return false
+			}
 		}
+		return true
 	case *kind.Type:
 		want := strings.Join(k.Want, ", ")
 		if len(k.Want) > 1 {
@@ -201,22 +222,26 @@ func violations(values any, e *jsonschema.ValidationError, out *[]string) {
 		if _, whole := value.(int64); whole {
 			got = "integer"
 		}
-		*out = append(*out, fmt.Sprintf("%s: %s found, %s expected", at, got, want))
+		return say("%s: %s found, %s expected", at, got, want)
 	case *kind.Enum:
-		*out = append(*out, fmt.Sprintf("%s: does not have a value in the enumeration %s", at, strings.Join(strings.Fields(fmt.Sprint(k.Want)), ", ")))
+		return say("%s: does not have a value in the enumeration %s", at, strings.Join(strings.Fields(fmt.Sprint(k.Want)), ", "))
 	case *kind.Minimum:
-		*out = append(*out, fmt.Sprintf("%s: must have a minimum value of %s", at, k.Want.RatString()))
+		return say("%s: must have a minimum value of %s", at, k.Want.RatString())
 	case *kind.Maximum:
-		*out = append(*out, fmt.Sprintf("%s: must have a maximum value of %s", at, k.Want.RatString()))
+		return say("%s: must have a maximum value of %s", at, k.Want.RatString())
 	case *kind.Required:
 		for _, p := range k.Missing {
-			*out = append(*out, at+"."+p+": is missing but it is required")
+			if !say("%s.%s: is missing but it is required", at, p) {
+				return false
+			}
 		}
+		return true
 	case *kind.Pattern:
-		*out = append(*out, fmt.Sprintf("%s: does not match the regex pattern %s", at, k.Want))
+		return say("%s: does not match the regex pattern %s", at, k.Want)
 	case *kind.MinProperties:
-		*out = append(*out, fmt.Sprintf("%s: should have a minimum of %d properties", at, k.Want))
-	default:
-		*out = append(*out, fmt.Sprintf("%s: does not match the schema", at)) // no other kind is in a schema of ours
+		return say("%s: should have a minimum of %d properties", at, k.Want)
+	case *kind.FalseSchema:
+		return say("%s: Boolean schema false is not valid", at)
 	}
+	return say("%s: does not match the schema", at) // no other kind is in a schema of ours
 }
