@@ -104,6 +104,24 @@ eniConfig: {create: true, region: us-east-1, subnets: {us-east-1b: {id: subnet-2
 	w.has(budget, false)
 }
 
+// What may be given may be changed too: the store takes the old values with the new.
+func TestAddOnLongestConfiguration(t *testing.T) {
+	w := addOnWorld(t)
+	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server")})
+	w.waitAddon("metrics-server", ekstypes.AddonStatusActive)
+	for _, values := range []string{
+		"{} #" + strings.Repeat("x", 128<<10-4),
+		"{} #" + strings.Repeat("y", 128<<10-4),
+		"{} #" + strings.Repeat("<", (384<<10-6)/6), // six bytes each, in JSON
+		"{} #" + strings.Repeat(">", (384<<10-6)/6),
+	} {
+		w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("metrics-server"), ConfigurationValues: &values})
+		if got := w.waitAddon("metrics-server", ekstypes.AddonStatusActive); aws.ToString(got.ConfigurationValues) != values {
+			t.Errorf("it has %d bytes of %.10s...", len(aws.ToString(got.ConfigurationValues)), values)
+		}
+	}
+}
+
 // Versions of an add-on differ in more than their images' tags.
 func TestAddOnVersionsDiffer(t *testing.T) {
 	w := addOnWorld(t)

@@ -1,6 +1,7 @@
 package eks
 
 import (
+	"encoding/json"
 	"slices"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -10,8 +11,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxConfiguration bounds configuration values. AWS publishes no limit.
-const maxConfiguration = 1 << 20
+// maxConfiguration bounds configuration values, and maxEncoded what they are in a
+// record: an update writes them three times in one transaction, which etcd bounds
+// to 1.5 MiB. AWS publishes no limit.
+const maxConfiguration, maxEncoded = 128 << 10, 384 << 10
 
 // checkAddon judges what an add-on is to become.
 func checkAddon(cluster store.Key, c clusterRecord, a *addons.AddOn, p addonSpec, resolve ekstypes.ResolveConflicts) error {
@@ -64,6 +67,13 @@ func parseConfiguration(cluster string, a *addons.AddOn, v *addons.Version, conf
 		return nil, nil
 	}
 	if len(configuration) > maxConfiguration {
+		return nil, errAddonConfigurationSize(cluster, a.Name)
+	}
+	encoded, err := json.Marshal(configuration)
+	if err != nil {
+		return nil, err
+	}
+	if len(encoded) > maxEncoded {
 		return nil, errAddonConfigurationSize(cluster, a.Name)
 	}
 	values, err := addons.Parse(configuration)
