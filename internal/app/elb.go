@@ -30,8 +30,11 @@ func (d *daemon) connectLoadBalancing() {
 			}
 			return out, err
 		},
-		Probe: func(ctx context.Context, account, region string, p elb.Probe) elb.Finding {
-			return elb.Finding(probes.check(ctx, account, region, elbv2.Probe{Interface: p.Interface, Instance: p.Instance, Protocol: p.Protocol, Port: p.Port, Path: p.Path}))
+		Probes: func(ctx context.Context, account, region string) func(context.Context, elb.Probe) elb.Finding {
+			check := probes.checks(ctx, account, region)
+			return func(ctx context.Context, p elb.Probe) elb.Finding {
+				return elb.Finding(check(ctx, elbv2.Probe{Interface: p.Interface, Instance: p.Instance, Protocol: p.Protocol, Port: p.Port, Path: p.Path}))
+			}
 		},
 	})
 	d.elbv2 = elbv2.New(elbv2.Config{
@@ -44,7 +47,7 @@ func (d *daemon) connectLoadBalancing() {
 			}
 			return out, err
 		},
-		Probe: probes.check,
+		Probes: probes.checks,
 	})
 }
 

@@ -88,9 +88,18 @@ type nodePort struct {
 	local   bool   // it takes the traffic of its node's endpoints only
 }
 
+// checks returns the health checks of one request: the network is looked at once, when
+// the first is made.
+func (p *healthProbes) checks(ctx context.Context, account, region string) func(context.Context, elbv2.Probe) elbv2.Finding {
+	look := sync.OnceValues(func() (*reach.Snapshot, error) { return p.network(ctx, account, region) })
+	return func(ctx context.Context, probe elbv2.Probe) elbv2.Finding {
+		return p.check(ctx, account, region, look, probe)
+	}
+}
+
 // check is a health check. What cannot be asked is unknown.
-func (p *healthProbes) check(ctx context.Context, account, region string, probe elbv2.Probe) elbv2.Finding {
-	network, err := p.network(ctx, account, region)
+func (p *healthProbes) check(ctx context.Context, account, region string, look func() (*reach.Snapshot, error), probe elbv2.Probe) elbv2.Finding {
+	network, err := look()
 	if err != nil {
 		return elbv2.Unknown
 	}
@@ -106,7 +115,7 @@ func (p *healthProbes) check(ctx context.Context, account, region string, probe 
 	if err != nil {
 		return elbv2.Unknown
 	}
-	finding := elbv2.Refused // an instance without a cluster runs no program that listens
+	finding := elbv2.Unclaimed // what runs outside of clusters is not known
 	for _, plane := range planes {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {

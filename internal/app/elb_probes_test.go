@@ -69,18 +69,39 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 	}{
 		{"the first VPC's", []string{"ready"}, []string{"unready"}, "a", elbv2.Answers},
 		{"the second VPC's", []string{"ready"}, []string{"unready"}, "b", elbv2.Refused},
-		{"none here", []string{"ready"}, nil, "b", elbv2.Refused},
-		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", elbv2.Refused},
+		{"none here", []string{"ready"}, nil, "b", elbv2.Unclaimed},
+		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", elbv2.Unclaimed},
 		{"a broken one before it", []string{"broken", "ready"}, nil, "a", elbv2.Answers},
 		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", elbv2.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newProbes(map[string][]string{"vpc-a": tt.a, "vpc-b": tt.b}, look)
-			got := p.check(t.Context(), "111122223333", "us-east-1", elbv2.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
+			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), elbv2.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
 			if got != tt.want {
 				t.Errorf("found %d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// The checks of one request look at the network once, those of the next one again.
+func TestHealthChecksLookAtTheNetworkOnce(t *testing.T) {
+	p := newProbes(nil, nil)
+	looks, network := 0, p.network
+	p.network = func(ctx context.Context, account, region string) (*reach.Snapshot, error) {
+		looks++
+		return network(ctx, account, region)
+	}
+	for request := range 2 {
+		check := p.checks(t.Context(), "111122223333", "us-east-1")
+		for range 3 {
+			if got := check(t.Context(), elbv2.Probe{Interface: "eni-lb-a", Address: netip.MustParseAddr("10.0.0.10"), Port: 80}); got != elbv2.Unclaimed {
+				t.Errorf("found %d", got)
+			}
+		}
+		if looks != request+1 {
+			t.Errorf("%d looks after %d requests", looks, request+1)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ func (d *daemon) newAutoScaling() *autoscaling.Service {
 			role, err := d.iam.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
 			return role.ARN, err
 		},
-		Log: d.log,
+		Timing: d.timing,
+		Log:    d.log,
 	})
 }

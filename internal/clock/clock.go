@@ -51,6 +51,9 @@ type Timing struct {
 	// GuestPatience divides what the programs of an instance wait between their
 	// attempts, which on AWS take minutes.
 	GuestPatience int
+	// HealthCheckPatience divides for how long a target fails the health checks of a load
+	// balancer, by their interval and threshold, before an Auto Scaling group replaces it.
+	HealthCheckPatience int
 	// GuestDial is how long a program of an instance waits for an answer to its first
 	// packet before it says that it timed out.
 	GuestDial time.Duration
@@ -91,6 +94,7 @@ func Fast() Timing {
 		AddonStuck:                10 * time.Second,
 		FargateProfileTimeout:     time.Minute,
 		GuestPatience:             20,
+		HealthCheckPatience:       5,
 		GuestDial:                 500 * time.Millisecond,
 		InstanceTerminatedVisible: time.Hour,
 		NATGatewayDeletedVisible:  time.Hour,
@@ -134,6 +138,7 @@ func AWS() Timing {
 		InstanceBoot:              20 * time.Second,
 		PodStart:                  4 * time.Second,
 		GuestPatience:             1,
+		HealthCheckPatience:       1,
 		GuestDial:                 5 * time.Second, // programs have 30 s and more, in which they do nothing else
 		InstanceShuttingDown:      30 * time.Second,
 		InstanceTerminatedVisible: time.Hour,

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -61,6 +62,7 @@ type Config struct {
 	// EnsureServiceRole makes the account's AWSServiceRoleForAutoScaling unless it
 	// is there, and returns its ARN.
 	EnsureServiceRole func(ctx context.Context, account string) (string, error)
+	Timing            timing.Timing
 	Clock             clock.WithTicker // nil: the real one
 	Log               *slog.Logger     // nil: slog.Default
 }

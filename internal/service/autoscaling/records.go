@@ -88,10 +88,10 @@ type memberRecord struct {
 	Unhealthy bool      `json:",omitempty"`
 	// ByUser says that SetInstanceHealth called it unhealthy.
 	ByUser bool `json:",omitempty"`
-	// FailsSince is since when it fails the health checks of a load balancer;
-	// ByBalancer says that it is unhealthy for that.
-	FailsSince time.Time `json:",omitzero"`
-	ByBalancer bool      `json:",omitempty"`
+	// Failing is since when it fails the health checks of load balancers, by traffic
+	// source; ByBalancer says that it is unhealthy for that.
+	Failing    map[string]time.Time `json:",omitempty"`
+	ByBalancer bool                 `json:",omitempty"`
 	// Unadded are the traffic sources it is not registered with because it came into
 	// service while AddToLoadBalancer was suspended.
 	Unadded []string `json:",omitempty"`

@@ -20,8 +20,10 @@ type Sources interface {
 	SourceExists(account, region, id string) bool
 	RegisterInstances(ctx context.Context, id string, instances []string) error
 	DeregisterInstances(ctx context.Context, id string, instances []string) error
-	// UnhealthyInstances returns those that fail the health checks now.
-	UnhealthyInstances(ctx context.Context, id string, instances []string) ([]string, error)
+	// InstanceHealth returns those that pass the health checks now and those that fail
+	// them, and for how long one fails until it is unhealthy. An instance of which
+	// nothing is known is neither.
+	InstanceHealth(ctx context.Context, id string, instances []string) (passing, failing []string, after time.Duration, err error)
 }
 
 const processAddToLoadBalancer = "AddToLoadBalancer"
@@ -135,11 +137,13 @@ func (g *groupRecord) mindsBalancers() bool {
 	return slices.Contains(strings.Split(aws.ToString(g.Group.HealthCheckType), ","), "ELB") && len(g.Group.TrafficSources) > 0
 }
 
-// checkup has the instances replaced that fail the health checks of one of the group's
-// load balancers, twice in a row, once their grace period is over.
+// checkup has the instances replaced that have failed the health checks of one of the
+// group's load balancers for as long as that takes to find them unhealthy, once their
+// grace period is over.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-checks-overview.html#elastic-load-balancing-health-checks
 //
-// AWS deviation: a health check's own interval and threshold are not waited for.
+// AWS deviation: an instance that is no cluster's node is not replaced: what it runs is
+// not known, and all that come after it would fail as it does.
 func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 	if !w.g.mindsBalancers() || !w.g.runs("HealthCheck") || w.g.Deleting {
 		return 0, nil
@@ -156,35 +160,37 @@ func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 			asked[m.ID] = m
 		}
 	}
-	failing := map[string]bool{}
+	failing, over := map[string]map[string]time.Time{}, map[string]bool{}
 	for _, src := range w.g.Group.TrafficSources {
 		id, to := *src.Identifier, w.s.cfg.Sources[*src.Type]
 		registered := slices.DeleteFunc(slices.Clone(w.g.Registered[id]), func(i string) bool { _, ok := asked[i]; return !ok })
 		if to == nil || len(registered) == 0 {
 			continue
 		}
-		ids, err := to.UnhealthyInstances(w.svc, id, registered)
+		_, ids, after, err := to.InstanceHealth(w.svc, id, registered)
 		if err := w.passing(err); err != nil {
 			return 0, err
 		}
+		after /= time.Duration(max(1, w.s.cfg.Timing.HealthCheckPatience))
 		for _, i := range ids {
-			failing[i] = true
+			since, before := asked[i].Failing[id]
+			if !before {
+				since = now
+			}
+			if failing[i] == nil {
+				failing[i] = map[string]time.Time{}
+			}
+			failing[i][id] = since
+			over[i] = over[i] || before && now.Sub(since) >= after
 		}
 	}
 	for _, id := range sortedKeys(asked) {
-		m := asked[id]
-		if failing[id] == !m.FailsSince.IsZero() && (!failing[id] || now.Sub(m.FailsSince) < balancerStep) {
+		if maps.EqualFunc(failing[id], asked[id].Failing, time.Time.Equal) && !over[id] {
 			continue
 		}
 		err := ignoreNotFound(members.UpdateOne(ctx, w.s.store, below(w.key, id), func(m *memberRecord) error {
-			switch {
-			case m.State != autoscalingtypes.LifecycleStateInService:
-			case !failing[id]:
-				m.FailsSince = time.Time{}
-			case m.FailsSince.IsZero():
-				m.FailsSince = now
-			default:
-				m.Unhealthy, m.ByBalancer = true, true
+			if m.State == autoscalingtypes.LifecycleStateInService {
+				m.Failing, m.Unhealthy, m.ByBalancer = failing[id], m.Unhealthy || over[id], over[id]
 			}
 			return nil
 		}))

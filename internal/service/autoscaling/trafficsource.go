@@ -182,8 +182,8 @@ func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src
 		}
 	}
 	if to := s.cfg.Sources[*src.Type]; to != nil && g.mindsBalancers() && len(registered) > 0 {
-		failing, err := to.UnhealthyInstances(s.asService(ctx, sc.account, sc.region), *src.Identifier, registered)
-		if err == nil && len(failing) < len(registered) {
+		passing, _, _, err := to.InstanceHealth(s.asService(ctx, sc.account, sc.region), *src.Identifier, registered)
+		if err == nil && len(passing) > 0 {
 			return "InService", nil
 		}
 	}

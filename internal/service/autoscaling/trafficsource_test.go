@@ -42,10 +42,20 @@ func (b *balancers) DeregisterInstances(_ context.Context, id string, instances 
 	return nil
 }
 
-func (b *balancers) UnhealthyInstances(_ context.Context, _ string, instances []string) ([]string, error) {
+// balancerPatience is for how long an instance fails until it is unhealthy.
+const balancerPatience = 30 * time.Second
+
+func (b *balancers) InstanceHealth(_ context.Context, _ string, instances []string) (passing, failing []string, after time.Duration, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(instances), func(i string) bool { return !b.sick[i] }), nil
+	for _, i := range instances {
+		if b.sick[i] {
+			failing = append(failing, i)
+		} else {
+			passing = append(passing, i)
+		}
+	}
+	return passing, failing, balancerPatience, nil
 }
 
 func (b *balancers) sicken(instance string) {
@@ -194,8 +204,8 @@ func TestLoadBalancersHealthChecks(t *testing.T) {
 		}
 		return serving(2)(g)
 	})
-	if took := w.clock.Since(began); took < time.Minute {
-		t.Errorf("replaced after %s, within the grace period", took)
+	if took := w.clock.Since(began); took < time.Minute+balancerPatience {
+		t.Errorf("replaced after %s, within the grace period or before it is unhealthy", took)
 	}
 	w.balancers.has(t, "lb-seeing", 2)
 	i := slices.IndexFunc(w.activities("seeing"), func(a autoscalingtypes.Activity) bool { return *a.Description == "Terminating EC2 instance: "+sick })

@@ -62,11 +62,13 @@ func newWorld(t testing.TB) *world {
 				}
 				return out, err
 			},
-			Probe: func(_ context.Context, _, _ string, p elb.Probe) elb.Finding {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.probe = p
-				return w.finding
+			Probes: func(context.Context, string, string) func(context.Context, elb.Probe) elb.Finding {
+				return func(_ context.Context, p elb.Probe) elb.Finding {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.probe = p
+					return w.finding
+				}
 			},
 		})
 		w.svc = svc
@@ -266,6 +268,20 @@ func TestInstanceHealth(t *testing.T) {
 	if w.probe.Port != 31000 || w.probe.Path != "/healthz" {
 		t.Errorf("probe %+v", w.probe)
 	}
+	auto := awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region})
+	failing := func(want []string, after time.Duration) {
+		t.Helper()
+		passing, got, took, err := w.svc.InstanceHealth(auto, *name, []string{near})
+		if err != nil || len(passing) > 0 || !slices.Equal(got, want) || took != after {
+			t.Errorf("Auto Scaling sees %v pass, %v fail after %s: %v", passing, got, took, err)
+		}
+	}
+	failing([]string{near}, time.Minute)
+	w.find(elb.Unclaimed)
+	if got := state(near); !strings.HasPrefix(got, "OutOfService Instance Instance has failed") {
+		t.Error(got)
+	}
+	failing(nil, time.Minute)
 	w.find(elb.Unknown)
 	if got := state(near); got != "Unknown ELB A transient error occurred. Please try again later." {
 		t.Error(got)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -164,11 +165,12 @@ func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.Describ
 		chosen = idsOf(in.Instances)
 	}
 	out := &awselb.DescribeInstanceHealthOutput{InstanceStates: []elbtypes.InstanceState{}}
+	ask := s.probes(ctx, sc)
 	for _, id := range chosen {
 		if !slices.Contains(r.Instances, id) {
 			return nil, errNotRegistered(id, r.Name)
 		}
-		state, err := s.health(ctx, sc, &r, id)
+		state, err := s.health(ctx, sc, &r, id, ask)
 		if err != nil {
 			return nil, err
 		}
@@ -187,9 +189,17 @@ const (
 	outOfService = "OutOfService"
 )
 
+// probes returns what checks the health of instances for one request.
+func (s *Service) probes(ctx context.Context, sc scope) func(context.Context, Probe) Finding {
+	if s.cfg.Probes == nil {
+		return func(context.Context, Probe) Finding { return Unknown }
+	}
+	return s.cfg.Probes(ctx, sc.account, sc.region)
+}
+
 // health decides the state of one instance. Reasons and descriptions are those of
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_InstanceState.html
-func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string) (elbtypes.InstanceState, error) {
+func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask func(context.Context, Probe) Finding) (elbtypes.InstanceState, error) {
 	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
 		return elbtypes.InstanceState{InstanceId: aws.String(id), State: aws.String(state), ReasonCode: aws.String(reason), Description: aws.String(description)}, nil
 	}
@@ -215,11 +225,7 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	if err != nil {
 		return elbtypes.InstanceState{}, err
 	}
-	finding := Unknown
-	if s.cfg.Probe != nil {
-		finding = s.cfg.Probe(ctx, sc.account, sc.region, Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path})
-	}
-	switch finding {
+	switch ask(ctx, Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path}) {
 	case Answers:
 		return state(inService, "N/A", "N/A")
 	case Unknown:
@@ -255,24 +261,35 @@ func (s *Service) DeregisterInstances(ctx context.Context, name string, ids []st
 	return err
 }
 
-// UnhealthyInstances returns the instances that fail the health checks, for Auto Scaling.
-func (s *Service) UnhealthyInstances(ctx context.Context, name string, ids []string) ([]string, error) {
-	r, err := loadBalancer(s.store, scopeOf(ctx), &name)
+// InstanceHealth returns which instances pass the health checks and which fail them, and
+// for how long one fails until it is unhealthy, for Auto Scaling. An instance of which
+// nothing is known but that it is there does neither.
+func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string) (passing, failing []string, after time.Duration, err error) {
+	sc := scopeOf(ctx)
+	r, err := loadBalancer(s.store, sc, &name)
 	if err != nil {
-		return nil, err
+		return nil, nil, 0, err
 	}
-	var failing []string
+	ask, unclaimed := s.probes(ctx, sc), map[string]bool{}
+	noting := func(ctx context.Context, p Probe) Finding {
+		found := ask(ctx, p)
+		unclaimed[p.Instance] = found == Unclaimed
+		return found
+	}
 	for _, id := range ids {
 		if !slices.Contains(r.Instances, id) {
 			continue
 		}
-		h, err := s.health(ctx, scopeOf(ctx), &r, id)
-		if err != nil {
-			return nil, err
-		}
-		if *h.State == outOfService && *h.ReasonCode == "Instance" {
+		h, err := s.health(ctx, sc, &r, id, noting)
+		switch {
+		case err != nil:
+			return nil, nil, 0, err
+		case *h.State == inService:
+			passing = append(passing, id)
+		case *h.State == outOfService && *h.ReasonCode == "Instance" && !unclaimed[id]:
 			failing = append(failing, id)
 		}
 	}
-	return failing, nil
+	after = time.Duration(aws.ToInt32(r.HealthCheck.Interval)) * time.Duration(aws.ToInt32(r.HealthCheck.UnhealthyThreshold)) * time.Second
+	return passing, failing, after, nil
 }

@@ -60,6 +60,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		return Way{}, err
 	}
 	var w Way
+	ask := s.probes(ctx, sc)
 	for _, l := range r.Listeners {
 		if l.Listener.LoadBalancerPort != int32(port) {
 			continue
@@ -67,7 +68,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		to := uint16(aws.ToInt32(l.Listener.InstancePort)) //nolint:gosec // a port
 		w.Listener = fmt.Sprintf("listener %s:%d, to instance port %d", text(l.Listener.Protocol), port, to)
 		for _, id := range r.Instances {
-			h, err := s.health(ctx, sc, &r, id)
+			h, err := s.health(ctx, sc, &r, id, ask)
 			if err != nil {
 				return Way{}, err
 			}

@@ -74,6 +74,9 @@ const (
 	Answers                 // as a healthy target does
 	TimedOut                // no packet comes back
 	Refused                 // nothing answers at the port, or the wrong thing
+	// Unclaimed: packets get there, but nobody knows what runs there: the target is no
+	// cluster's.
+	Unclaimed
 )
 
 // Config is what the service needs.
@@ -83,8 +86,9 @@ type Config struct {
 	// EnsureInterfaces makes and removes network interfaces until they are as wanted;
 	// alive is asked in the same transaction whether the load balancer is there.
 	EnsureInterfaces func(ctx context.Context, account, region string, want Interfaces, alive func(store.Reader) bool) ([]Interface, error)
-	// Probe checks the health of a target. Nil: nobody can say.
-	Probe func(ctx context.Context, account, region string, p Probe) Finding
+	// Probes returns what checks the health of targets for one request, all in the
+	// network as it is then. Nil: nobody can say.
+	Probes func(ctx context.Context, account, region string) func(context.Context, Probe) Finding
 	// EnsureServiceRole makes the account's AWSServiceRoleForElasticLoadBalancing
 	// unless it is there. Nil: it is not wanted.
 	EnsureServiceRole func(ctx context.Context, account string) error

@@ -16,6 +16,18 @@ import (
 // DescribeTargetHealth tells how targets are, as health checks find them now.
 func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
 	sc := scopeOf(ctx)
+	return s.targetHealth(ctx, sc, in, s.probes(ctx, sc))
+}
+
+// probes returns what checks the health of targets for one request.
+func (s *Service) probes(ctx context.Context, sc scope) func(context.Context, Probe) Finding {
+	if s.cfg.Probes == nil {
+		return func(context.Context, Probe) Finding { return Unknown }
+	}
+	return s.cfg.Probes(ctx, sc.account, sc.region)
+}
+
+func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask func(context.Context, Probe) Finding) (*awselbv2.DescribeTargetHealthOutput, error) {
 	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
 	if err != nil {
 		return nil, err
@@ -28,7 +40,7 @@ func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.Describ
 	if err != nil {
 		return nil, err
 	}
-	c := &check{s: s, sc: sc, group: &g}
+	c := &check{s: s, sc: sc, group: &g, ask: ask}
 	for _, a := range users[g.arn()] {
 		if lb, err := loadBalancer(s.store, sc, &a); err == nil {
 			c.balancers = append(c.balancers, lb)
@@ -82,6 +94,7 @@ type check struct {
 	sc        scope
 	group     *targetGroupRecord
 	balancers []loadBalancerRecord
+	ask       func(context.Context, Probe) Finding
 }
 
 // port is where a target's health is checked.
@@ -187,10 +200,7 @@ func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.Tar
 		}
 		outside = false
 		p.Interface = eni
-		finding := Unknown
-		if c.s.cfg.Probe != nil {
-			finding = c.s.cfg.Probe(ctx, c.sc.account, c.sc.region, p)
-		}
+		finding := c.ask(ctx, p)
 		if finding == Answers {
 			return health(elbv2types.TargetHealthStateEnumHealthy, "", "")
 		}

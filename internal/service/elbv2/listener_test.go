@@ -2,15 +2,19 @@ package elbv2_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestTargetHealth(t *testing.T) {
@@ -46,6 +50,20 @@ func TestTargetHealth(t *testing.T) {
 	expect("unhealthy Target.Timeout")
 	w.find(elbv2.Refused)
 	expect("unhealthy Target.FailedHealthChecks")
+	auto := awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region})
+	scaling := func(wantPassing, wantFailing []string) {
+		t.Helper()
+		passing, failing, after, err := w.svc.InstanceHealth(auto, group, []string{near})
+		if err != nil || !slices.Equal(passing, wantPassing) || !slices.Equal(failing, wantFailing) || after != time.Minute {
+			t.Errorf("Auto Scaling sees %v pass, %v fail after %s: %v", passing, failing, after, err)
+		}
+	}
+	scaling(nil, []string{near})
+	w.find(elbv2.Unclaimed)
+	expect("unhealthy Target.FailedHealthChecks")
+	scaling(nil, nil)
+	w.find(elbv2.Answers)
+	scaling([]string{near}, nil)
 	w.find(elbv2.Unknown)
 	expect("unavailable Elb.InternalError")
 	w.find(elbv2.Answers)

@@ -111,7 +111,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 		if err != nil {
 			return err
 		}
-		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}}
+		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}, ask: s.probes(ctx, sc)}
 		for _, t := range set.Targets {
 			got, err := c.way(ctx, lb, t)
 			if err != nil {

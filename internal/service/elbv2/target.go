@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -212,18 +213,34 @@ func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []s
 	return err
 }
 
-// UnhealthyInstances returns the instances that fail the health checks of a target group,
-// for Auto Scaling.
-func (s *Service) UnhealthyInstances(ctx context.Context, group string, ids []string) ([]string, error) {
-	out, err := s.DescribeTargetHealth(ctx, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group})
+// InstanceHealth returns which instances pass the health checks of a target group and
+// which fail them, and for how long one fails until it is unhealthy, for Auto Scaling.
+// An instance of which nothing is known but that it is there does neither.
+func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string) (passing, failing []string, after time.Duration, err error) {
+	sc := scopeOf(ctx)
+	g, err := targetGroup(s.store, sc, &group)
 	if err != nil {
-		return nil, err
+		return nil, nil, 0, err
 	}
-	var failing []string
+	ask, unclaimed := s.probes(ctx, sc), map[string]bool{}
+	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p Probe) Finding {
+		found := ask(ctx, p)
+		unclaimed[p.Instance] = unclaimed[p.Instance] || found == Unclaimed
+		return found
+	})
+	if err != nil {
+		return nil, nil, 0, err
+	}
 	for _, d := range out.TargetHealthDescriptions {
-		if d.TargetHealth.State == elbv2types.TargetHealthStateEnumUnhealthy && slices.Contains(ids, text(d.Target.Id)) {
-			failing = append(failing, text(d.Target.Id))
+		id := text(d.Target.Id)
+		switch state := d.TargetHealth.State; {
+		case !slices.Contains(ids, id):
+		case state == elbv2types.TargetHealthStateEnumHealthy:
+			passing = append(passing, id)
+		case state == elbv2types.TargetHealthStateEnumUnhealthy && !unclaimed[id]:
+			failing = append(failing, id)
 		}
 	}
-	return failing, nil
+	after = time.Duration(aws.ToInt32(g.Group.HealthCheckIntervalSeconds)) * time.Duration(aws.ToInt32(g.Group.UnhealthyThresholdCount)) * time.Second
+	return passing, failing, after, nil
 }

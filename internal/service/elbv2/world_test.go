@@ -70,11 +70,13 @@ func newWorld(t testing.TB) *world {
 				}
 				return out, err
 			},
-			Probe: func(_ context.Context, _, _ string, p elbv2.Probe) elbv2.Finding {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.probes = append(w.probes, p)
-				return w.finding
+			Probes: func(context.Context, string, string) func(context.Context, elbv2.Probe) elbv2.Finding {
+				return func(_ context.Context, p elbv2.Probe) elbv2.Finding {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.probes = append(w.probes, p)
+					return w.finding
+				}
 			},
 		})
 		scaling = autoscaling.New(autoscaling.Config{
