@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -37,12 +38,16 @@ func (sc scope) context(name string) map[string]string {
 	return map[string]string{"PARAMETER_ARN": sc.arn(name)}
 }
 
-// sealWithKMS seals the value of a request with the customer managed key that it
-// names; nil if it names none, or is for no SecureString. Standard parameters are
-// encrypted by KMS, advanced ones with a data key of it.
+// sealWithKMS seals the value of a request with the key that it names, or with AWS's,
+// which KMS makes when it is first used; nil if it is for no SecureString. Standard
+// parameters are encrypted by KMS, advanced ones with a data key of it.
 func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParameterInput) (*sealedValue, error) {
+	keyID := aws.ToString(in.KeyId)
 	if ownedByAWS(sc, in.KeyId) {
-		return nil, nil
+		if s.kms == nil {
+			return nil, nil
+		}
+		keyID = defaultKey
 	}
 	kind := string(in.Type)
 	if kind == "" {
@@ -56,19 +61,19 @@ func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParam
 		return nil, nil
 	}
 	if s.kms == nil {
-		return nil, errOtherKey(*in.KeyId)
+		return nil, errOtherKey(keyID)
 	}
-	out := &sealedValue{keyID: *in.KeyId}
+	out := &sealedValue{keyID: keyID}
 	requestID := awsapi.CallFrom(ctx).RequestID
 	if out.envelope = in.Tier == ssmtypes.ParameterTierAdvanced || len(*in.Value) > maxDirect; !out.envelope {
-		sealed, err := s.kms.Encrypt(ctx, &awskms.EncryptInput{KeyId: in.KeyId, Plaintext: []byte(*in.Value), EncryptionContext: sc.context(*in.Name)})
+		sealed, err := s.kms.Encrypt(ctx, &awskms.EncryptInput{KeyId: &keyID, Plaintext: []byte(*in.Value), EncryptionContext: sc.context(*in.Name)})
 		if err != nil {
 			return nil, errKMS(requestID, err)
 		}
 		out.value = base64.StdEncoding.EncodeToString(sealed.CiphertextBlob)
 		return out, nil
 	}
-	key, err := s.kms.GenerateDataKey(ctx, &awskms.GenerateDataKeyInput{KeyId: in.KeyId, KeySpec: kmstypes.DataKeySpecAes256, EncryptionContext: sc.context(*in.Name)})
+	key, err := s.kms.GenerateDataKey(ctx, &awskms.GenerateDataKeyInput{KeyId: &keyID, KeySpec: kmstypes.DataKeySpecAes256, EncryptionContext: sc.context(*in.Name)})
 	if err != nil {
 		return nil, errKMS(requestID, err)
 	}

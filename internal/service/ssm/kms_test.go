@@ -77,6 +77,10 @@ func TestSecretsOfCustomerManagedKeys(t *testing.T) {
 			t.Errorf("%s is in the clear: %q %v", name, got, err)
 		}
 	}
+	managed, err := keys.DescribeKey(ctx, &awskms.DescribeKeyInput{KeyId: aws.String("alias/aws/ssm")})
+	if err != nil || managed.KeyMetadata.KeyManager != "AWS" {
+		t.Errorf("AWS's key: %+v %v", managed, err)
+	}
 	if got, err := get("/overwrite:1", true); err != nil || got != "old" {
 		t.Errorf("the version of AWS's key: %q %v", got, err)
 	}

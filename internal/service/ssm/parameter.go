@@ -24,8 +24,9 @@ type parameterRecord struct {
 	Name  string
 	Type  string // String, StringList, SecureString
 	Value string // sealed if it is a SecureString
-	// KeyID is the customer managed key that it is sealed with, as the request called
-	// it; empty is AWS's. Envelope says that it is sealed with a data key of that.
+	// KeyID is the key of KMS that it is sealed with, as the request called it. Empty:
+	// it is sealed without KMS, as all of AWS's key once were. Envelope says that it is
+	// sealed with a data key of that.
 	KeyID       string `json:",omitempty"`
 	Envelope    bool   `json:",omitempty"`
 	Version     int64

@@ -144,7 +144,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 		case rec.Type != string(ssmtypes.ParameterTypeSecureString):
 		case own != nil:
 			value, rec.KeyID, rec.Envelope = own.value, own.keyID, own.envelope
-		case !ownedByAWS(sc, in.KeyId):
+		case s.kms != nil || !ownedByAWS(sc, in.KeyId):
 			return errConcurrent() // it was no SecureString just now
 		default:
 			if value, err = s.seal(tx, sc, name, value); err != nil {

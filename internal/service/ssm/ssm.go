@@ -1,7 +1,7 @@
 // Package ssm answers the Parameter Store of Systems Manager: an account's own
 // parameters and the public ones below /aws/service that name machine images
-// (catalog/images) and regions. SecureString parameters are sealed with one key
-// per account and region, AWS's alias/aws/ssm, or by KMS with customer managed keys.
+// (catalog/images) and regions. SecureString parameters are sealed by KMS, with AWS's
+// alias/aws/ssm or customer managed keys.
 // Only the composition root imports it.
 package ssm
 
@@ -25,7 +25,8 @@ type Config struct {
 	// Image reports whether a region has an image, for parameters of the data type
 	// aws:ec2:image; nil knows the public ones.
 	Image func(region, id string) bool
-	// KMS seals with customer managed keys, as the caller of ctx. Nil: there are none.
+	// KMS seals SecureStrings, as the caller of ctx. Nil: a key of the service's own does,
+	// in the name of alias/aws/ssm, and there are no others.
 	KMS   KMS
 	Clock clock.Clock // nil means the real one
 	Log   *slog.Logger

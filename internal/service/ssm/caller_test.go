@@ -1,0 +1,137 @@
+package ssm_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// callersKeys is KMS as the daemon gives it to services: what the caller may not, is
+// refused.
+type callersKeys struct {
+	*kms.Service
+	authorizer **authz.Authorizer
+}
+
+func (k callersKeys) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms.EncryptOutput, error) {
+	if err := (*k.authorizer).AuthorizeAs(ctx, "kms", "Encrypt", in); err != nil {
+		return nil, err
+	}
+	return k.Service.Encrypt(ctx, in)
+}
+
+func (k callersKeys) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms.DecryptOutput, error) {
+	if err := (*k.authorizer).AuthorizeAs(ctx, "kms", "Decrypt", in); err != nil {
+		return nil, err
+	}
+	return k.Service.Decrypt(ctx, in)
+}
+
+// TestSecretsOfTheManagedKey: whoever may read parameters may have AWS's key open them,
+// unless a policy denies the use of keys.
+// https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+func TestSecretsOfTheManagedKey(t *testing.T) {
+	var users *iam.Service
+	var authorizer *authz.Authorizer
+	srv := testkit.NewServer(t, testkit.Config{
+		Services: func(st *store.Store) []awsapi.Service {
+			users = iam.New(iam.Config{Store: st})
+			keys := kms.New(kms.Config{Store: st})
+			params := ssm.New(ssm.Config{Store: st, KMS: callersKeys{keys, &authorizer}})
+			authorizer = authz.New(authz.Config{
+				Policies: users.PoliciesOf, Store: st,
+				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "ssm": params.Authz()},
+			})
+			return []awsapi.Service{users.AWS(), keys.AWS(), params.AWS()}
+		},
+		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
+			secret, p, err := users.LookupAccessKey(ctx, key)
+			if err != nil {
+				return sigv4.Credential{}, sigv4.ErrUnknownKey
+			}
+			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
+		},
+		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
+	})
+	ctx, account := t.Context(), srv.Account(t)
+	owner := awsiam.NewFromConfig(srv.AWSConfig(account))
+	user := func(name, statements string) *awsssm.Client {
+		t.Helper()
+		if _, err := owner.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &name}); err != nil {
+			t.Fatal(err)
+		}
+		document := `{"Version":"2012-10-17","Statement":[` + statements + `]}`
+		if _, err := owner.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("p"), PolicyDocument: &document}); err != nil {
+			t.Fatal(err)
+		}
+		k, err := owner.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return awsssm.NewFromConfig(srv.AWSConfigWith(credentials.NewStaticCredentialsProvider(*k.AccessKey.AccessKeyId, *k.AccessKey.SecretAccessKey, "")))
+	}
+	const reads = `{"Effect":"Allow","Action":["ssm:GetParameter","ssm:PutParameter"],"Resource":"*"}`
+	put := func(c *awsssm.Client) error {
+		_, err := c.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/p"), Value: aws.String("secret"), Type: "SecureString", Overwrite: aws.Bool(true)})
+		return err
+	}
+	get := func(c *awsssm.Client, decrypt bool) error {
+		_, err := c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/p"), WithDecryption: &decrypt})
+		return err
+	}
+	plain := user("plain", reads)
+	denied := user("denied", reads+`,{"Effect":"Deny","Action":["kms:Decrypt","kms:Encrypt"],"Resource":"*"}`)
+	for _, err := range []error{put(plain), get(plain, true), get(denied, false)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for action, err := range map[string]error{"kms:Decrypt": get(denied, true), "kms:Encrypt": put(denied)} {
+		wantCode(t, err, "AccessDeniedException")
+		if want := "user/denied is not authorized to perform: " + action; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException; Request ID: ") {
+			t.Errorf("%v, want %s…", err, want)
+		}
+	}
+}
+
+// TestSecretsFromBeforeKMS: what was sealed without KMS opens with it, and is sealed by
+// it from then on.
+func TestSecretsFromBeforeKMS(t *testing.T) {
+	var before *ssm.Service
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		before = ssm.New(ssm.Config{Store: st})
+		keys := kms.New(kms.Config{Store: st})
+		return []awsapi.Service{keys.AWS(), ssm.New(ssm.Config{Store: st, KMS: keys}).AWS()}
+	}})
+	account := srv.Account(t)
+	c, ctx := awsssm.NewFromConfig(srv.AWSConfig(account)), t.Context()
+	in := &awsssm.PutParameterInput{Name: aws.String("/p"), Value: aws.String("old"), Type: "SecureString", Overwrite: aws.Bool(true)}
+	if _, err := before.PutParameter(awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: testkit.Region}), in); err != nil {
+		t.Fatal(err)
+	}
+	in.Value = aws.String("new")
+	if _, err := c.PutParameter(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"/p:1": "old", "/p": "new"} {
+		out, err := c.GetParameter(ctx, &awsssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
+		if err != nil || *out.Parameter.Value != want {
+			t.Errorf("%s: %+v %v", name, out, err)
+		}
+	}
+}
