@@ -93,7 +93,10 @@ func (k *clusterKeys) Try(ctx context.Context, clusterARN, roleARN, keyARN strin
 		return err
 	}
 	return k.call(clusterARN, roleARN, key.Region, func(c *awskms.Client) error {
-		_, err := c.Encrypt(ctx, &awskms.EncryptInput{KeyId: &keyARN, Plaintext: []byte("health")})
+		sealed, err := c.Encrypt(ctx, &awskms.EncryptInput{KeyId: &keyARN, Plaintext: []byte("health")})
+		if err == nil {
+			_, err = c.Decrypt(ctx, &awskms.DecryptInput{KeyId: &keyARN, CiphertextBlob: sealed.CiphertextBlob})
+		}
 		return err
 	})
 }

@@ -55,6 +55,8 @@ func (p planes) Encrypt(ctx context.Context, id, keyARN string) error {
 	return p.m.Encrypt(ctx, id, keyARN)
 }
 
+func (p planes) EncryptionKey(id string) string { return p.m.EncryptionKey(id) }
+
 func (p planes) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
 	return p.m.FargateWebhook()
 }

@@ -130,6 +130,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		MutatePod:     d.webhook((*eks.Service).MutatePod),
 		Cloud:         d.cloud,
 		KMS:           d.clusterKeys,
+		KeyPause:      d.timing.ClusterKeyPause,
 		Log:           d.log,
 
 		MutateFargatePod: d.webhook((*eks.Service).MutateFargatePod),

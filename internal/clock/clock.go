@@ -36,6 +36,9 @@ type Timing struct {
 	AddonRollout, AddonStuck time.Duration
 	// ClusterUpdating is the least time an update of a cluster stays InProgress.
 	ClusterUpdating time.Duration
+	// ClusterKeyPause is the longest time until a control plane that waits for its KMS
+	// key tries it again.
+	ClusterKeyPause time.Duration
 	// FargateProfileCreating and FargateProfileDeleting are the least times a Fargate
 	// profile stays CREATING and DELETING.
 	FargateProfileCreating, FargateProfileDeleting time.Duration
@@ -92,6 +95,7 @@ func Fast() Timing {
 		AddonUnhealthy:            3 * time.Second,
 		AddonRollout:              3 * time.Minute, // a pod whose node is gone holds a DaemonSet's rollout up for one
 		AddonStuck:                10 * time.Second,
+		ClusterKeyPause:           5 * time.Second,
 		FargateProfileTimeout:     time.Minute,
 		GuestPatience:             20,
 		HealthCheckPatience:       5,
@@ -131,6 +135,7 @@ func AWS() Timing {
 		AddonRollout:              30 * time.Minute,
 		AddonStuck:                30 * time.Minute,
 		ClusterUpdating:           3 * time.Minute,
+		ClusterKeyPause:           30 * time.Second,
 		FargateProfileCreating:    90 * time.Second,
 		FargateProfileDeleting:    2 * time.Minute,
 		FargateProfileTimeout:     10 * time.Minute,

@@ -53,6 +53,9 @@ type Config struct {
 	Cloud func(ctx context.Context, planeID string) (Cloud, error)
 	// KMS encrypts and decrypts for planes with encryption. nil: no plane can have it.
 	KMS KMS
+	// KeyPause is the longest time until a plane that waits for its key tries it
+	// again; by default 30 seconds.
+	KeyPause time.Duration
 	// DialCluster connects a control plane to a node's or pod's HOST:PORT for
 	// logs, exec, port-forward, webhooks and aggregated APIs. An error's text is
 	// shown to the user. nil refuses everything, saying that pods run nothing.

@@ -7,15 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	k8sdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -28,12 +23,11 @@ const (
 	encryptedPrefix = "k8s:enc:kms:v2:"
 	// encryptionTick is how often is looked whether a plane encrypts.
 	encryptionTick = 100 * time.Millisecond
-	// keyTick is how often a plane without a process tries its key, and keyTimeout
-	// how long KMS may take to answer.
-	keyTick, keyTimeout = time.Second, 10 * time.Second
-	// rewritePage is how many objects are listed at a time, and rewriters how many
-	// are written.
-	rewritePage, rewriters = 500, 8
+	// keyTimeout is how long KMS may take to answer a plane that tries its key.
+	keyTimeout = 10 * time.Second
+	// keyPause is how long a plane without a process waits before it tries its key
+	// again. That doubles up to longestKeyPause: CloudTrail has every try.
+	keyPause, longestKeyPause = time.Second, 30 * time.Second
 )
 
 // Without a key the API server is told that it encrypts nothing, so that it can
@@ -62,13 +56,39 @@ resources:
   - identity: {}
 `
 
-// writeEncryption writes the API server's EncryptionConfiguration.
+// writeEncryption writes the API server's EncryptionConfiguration. The caller holds
+// p.encryption.
 func (p *plane) writeEncryption(rec record) error {
 	config := identityConfig
 	if rec.KMSKey != "" {
 		config = fmt.Sprintf(kmsConfig, "unix://"+p.kmsSocket())
 	}
 	return writeFile(p.dir().Encryption(), []byte(config))
+}
+
+// prepareEncryption writes the EncryptionConfiguration of the next process, waits
+// for its key, and returns the record that it was written by.
+func (p *plane) prepareEncryption(ctx context.Context) (record, error) {
+	for {
+		key := p.snapshot().KMSKey
+		if err := p.awaitKey(ctx, key); err != nil {
+			return record{}, err
+		}
+		rec, done, err := p.writeEncryptionOf(key)
+		if done || err != nil {
+			return rec, err
+		}
+	}
+}
+
+// writeEncryptionOf is writeEncryption if the plane's key is still keyARN.
+func (p *plane) writeEncryptionOf(keyARN string) (rec record, done bool, err error) {
+	p.encryption.Lock()
+	defer p.encryption.Unlock()
+	if rec = p.snapshot(); rec.KMSKey != keyARN {
+		return rec, false, nil
+	}
+	return rec, true, p.writeEncryption(rec)
 }
 
 // serveKMS answers the API server's calls for a key, if there is one. The caller
@@ -94,11 +114,9 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 	if keyARN == "" {
 		return nil
 	}
-	tick := time.NewTicker(keyTick)
-	defer tick.Stop()
-	for told := false; ; told = true {
+	for pause, told := keyPause, false; ; pause, told = min(2*pause, p.m.cfg.KeyPause), true {
 		try, cancel := context.WithTimeout(ctx, keyTimeout)
-		_, err := p.m.cfg.KMS.Encrypt(try, p.id, keyARN, kmsProbe)
+		err := tryKMS(try, p.m.cfg.KMS, p.id, keyARN)
 		cancel()
 		p.heardKMS(err)
 		if err == nil {
@@ -107,10 +125,12 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 		if !told {
 			p.setStatus(Failed, "it waits for its key")
 		}
+		again := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+			again.Stop()
 			return ctx.Err()
-		case <-tick.C:
+		case <-again.C:
 		}
 	}
 }
@@ -126,18 +146,11 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	if keyARN == "" || m.cfg.KMS == nil {
 		return errors.New("encryption needs a key, and controlplane.Config its KMS")
 	}
-	rec := p.snapshot()
-	switch {
-	case rec.KMSKey != "" && rec.KMSKey != keyARN:
-		return fmt.Errorf("control plane %s is encrypted with %s already", id, rec.KMSKey)
-	case rec.Encrypted:
+	if err := p.offerKMS(ctx, keyARN); err != nil {
+		return err
+	}
+	if p.snapshot().Encrypted {
 		return nil
-	}
-	if err := p.update(ctx, func(r *record) error { r.KMSKey = keyARN; return nil }); err != nil {
-		return err
-	}
-	if err := p.offerKMS(ctx); err != nil {
-		return err
 	}
 	if _, err := p.waitReady(ctx); err != nil {
 		return err
@@ -153,18 +166,38 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	return p.update(ctx, func(r *record) error { r.Encrypted = true; return nil })
 }
 
-// offerKMS gives a process that runs, or is about to, its key.
-func (p *plane) offerKMS(ctx context.Context) error {
+// EncryptionKey is the key that a plane has taken, which it then keeps, or "". Its
+// data need not be encrypted yet.
+func (m *Manager) EncryptionKey(id string) string {
+	if p := m.find(id); p != nil {
+		return p.snapshot().KMSKey
+	}
+	return ""
+}
+
+// offerKMS gives a plane its key, and a process that runs, or is about to, what it
+// needs for it.
+func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	rec := p.snapshot()
-	if rec.Releasing {
+	p.encryption.Lock()
+	defer p.encryption.Unlock()
+	switch rec := p.snapshot(); {
+	case rec.Releasing:
 		return ErrNotFound
+	case rec.KMSKey == "":
+		if err := p.update(ctx, func(r *record) error { r.KMSKey = keyARN; return nil }); err != nil {
+			return err
+		}
+	case rec.KMSKey != keyARN:
+		return fmt.Errorf("control plane %s is encrypted with %s already", p.id, rec.KMSKey)
+	case rec.Encrypted:
+		return nil
 	}
 	if p.child == nil {
 		return nil // boot does the rest
 	}
-	return errors.Join(p.serveKMS(ctx), p.writeEncryption(rec))
+	return errors.Join(p.serveKMS(ctx), p.writeEncryption(p.snapshot()))
 }
 
 // waitEncrypting waits until the process encrypts what it writes: it takes up its
@@ -198,8 +231,8 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 	}
 }
 
-// heardKMS remembers how a call of KMS ended, to tell it when the plane is not
-// ready.
+// heardKMS remembers what is wrong with the plane's key, to tell it when the plane
+// is not ready: the error of a call, or nil when the key was tried and works.
 func (p *plane) heardKMS(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,103 +243,4 @@ func (p *plane) kmsTrouble() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.kmsError
-}
-
-// rewrite writes every object again, which encrypts those that are not. EKS's
-// eks:kms-storage-migrator does that. Events are left out: they end within the
-// hour, and writing them would prolong it.
-func (p *plane) rewrite(ctx context.Context, cfg *rest.Config) error {
-	resources, err := storedResources(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	for _, gvr := range resources {
-		objects := client.Resource(gvr)
-		for next := ""; ; {
-			page, err := objects.List(ctx, metav1.ListOptions{Limit: rewritePage, Continue: next})
-			if apierrors.IsNotFound(err) {
-				break // its definition has just been deleted
-			}
-			if err != nil {
-				return fmt.Errorf("listing %s: %w", gvr.Resource, err)
-			}
-			var group errgroup.Group
-			group.SetLimit(rewriters)
-			for i := range page.Items {
-				group.Go(func() error { return p.rewriteObject(ctx, objects, gvr, &page.Items[i]) })
-			}
-			if err := group.Wait(); err != nil {
-				return err
-			}
-			if next = page.Continue; next == "" {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-func (p *plane) rewriteObject(ctx context.Context, objects metadata.Getter, gvr schema.GroupVersionResource, o *metav1.PartialObjectMetadata) error {
-	var in metadata.ResourceInterface = objects
-	if o.Namespace != "" {
-		in = objects.Namespace(o.Namespace)
-	}
-	// Who has changed it since has written it anew, which is all that is wanted.
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, o.UID, o.ResourceVersion)
-	_, err := in.Patch(ctx, o.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil
-	case ctx.Err() == nil && gvr.Group+"/"+gvr.Resource != "/secrets" && !apierrors.IsTooManyRequests(err):
-		// A webhook of the user's may refuse even this.
-		p.m.cfg.Log.Warn("an object stays as it is until it is written again: it is not encrypted with the cluster's key",
-			"plane", p.id, "resource", gvr.Resource, "namespace", o.Namespace, "name", o.Name, "err", err)
-		return nil
-	}
-	return fmt.Errorf("writing %s %s/%s: %w", gvr.Resource, o.Namespace, o.Name, err)
-}
-
-// storedResources lists what a plane's own API server stores: not what it hands
-// on to aggregated API servers.
-func storedResources(ctx context.Context, cfg *rest.Config) ([]schema.GroupVersionResource, error) {
-	services, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	all, err := services.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing API services: %w", err)
-	}
-	elsewhere := sets.New[string]()
-	for _, s := range all.Items {
-		if service, found, _ := unstructured.NestedMap(s.Object, "spec", "service"); found && service != nil {
-			group, _, _ := unstructured.NestedString(s.Object, "spec", "group")
-			elsewhere.Insert(group)
-		}
-	}
-	client, err := k8sdiscovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	lists, err := client.ServerPreferredResources()
-	if err != nil && !k8sdiscovery.IsGroupDiscoveryFailedError(err) { // an aggregated API server that is away
-		return nil, fmt.Errorf("discovering resources: %w", err)
-	}
-	var out []schema.GroupVersionResource
-	for _, list := range k8sdiscovery.FilteredBy(k8sdiscovery.SupportsAllVerbs{Verbs: []string{"list", "patch"}}, lists) {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil || elsewhere.Has(gv.Group) {
-			continue
-		}
-		for _, r := range list.APIResources {
-			if r.Name != "events" {
-				out = append(out, gv.WithResource(r.Name))
-			}
-		}
-	}
-	return out, nil
 }

@@ -5,18 +5,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
@@ -30,7 +39,15 @@ const (
 type fakeKMS struct {
 	mu       sync.Mutex
 	disabled error
-	calls    []string
+	// undecryptable is what Decrypt alone answers.
+	undecryptable error
+	calls         []string
+}
+
+func (k *fakeKMS) denyDecrypt(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.undecryptable = err
 }
 
 func (k *fakeKMS) disable(err error) {
@@ -43,6 +60,9 @@ func (k *fakeKMS) call(what, planeID, keyARN string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calls = append(k.calls, fmt.Sprintf("%s %s %s", what, planeID, keyARN))
+	if what == "Decrypt" && k.undecryptable != nil {
+		return k.undecryptable
+	}
 	return k.disabled
 }
 
@@ -151,6 +171,9 @@ func TestEncryption(t *testing.T) {
 	if err := w.Encrypt(t.Context(), p.ID, kmsKey+"0"); err == nil {
 		t.Error("the key could be changed")
 	}
+	if got := w.EncryptionKey(p.ID); got != kmsKey {
+		t.Errorf("the plane has taken the key %q", got)
+	}
 
 	t.Run("goes on after the process was killed", func(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -183,19 +206,29 @@ func TestEncryption(t *testing.T) {
 		kms.disable(errors.New("DisabledException: " + kmsKey + " is disabled."))
 		w.reopen()
 		eventually(t, func() error {
-			if s := w.status(p.ID); !strings.Contains(s.Reason, "is disabled") {
-				return fmt.Errorf("not for a reason of KMS: %+v", s)
+			if s := w.status(p.ID); s.State != controlplane.Failed || s.PID != 0 || !strings.Contains(s.Reason, "is disabled") {
+				return fmt.Errorf("not failed for a reason of KMS: %+v", s)
 			}
 			return nil
 		})
-		if s := w.status(p.ID); s.State != controlplane.Failed || s.PID != 0 {
-			t.Errorf("status %+v", s)
-		}
 		kms.disable(nil)
 		w.ready(p.ID)
 		if err := w.secret(p.ID, "later"); err != nil {
 			t.Error(err)
 		}
+	})
+
+	t.Run("needs to decrypt with it", func(t *testing.T) {
+		kms.denyDecrypt(errors.New("AccessDeniedException: no kms:Decrypt"))
+		w.reopen()
+		eventually(t, func() error {
+			if s := w.status(p.ID); s.State != controlplane.Failed || s.PID != 0 || !strings.Contains(s.Reason, "no kms:Decrypt") {
+				return fmt.Errorf("not failed for a reason of KMS: %+v", s)
+			}
+			return nil
+		})
+		kms.denyDecrypt(nil)
+		w.ready(p.ID)
 	})
 
 	t.Run("can be released without its key", func(t *testing.T) {
@@ -219,6 +252,142 @@ func TestASpareIsEncryptedWhole(t *testing.T) {
 	}
 	w.encrypt(p.ID)
 	w.wantEncrypted(p.ID)
+}
+
+func TestWhatIsRewritten(t *testing.T) {
+	w := newKubernetes(t)
+	var logged bytes.Buffer
+	w.cfg.KMS, w.cfg.Log = &fakeKMS{}, slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.reopen()
+	p := w.claim("arn", account)
+	cfg, err := w.RESTConfig(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(gvr schema.GroupVersionResource, namespace, manifest string) error {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		_, err := client.Resource(gvr).Namespace(namespace).Create(t.Context(), &o, metav1.CreateOptions{})
+		return err
+	}
+	events := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "events"}
+	// Another API server, which is not there, has another version of the same group.
+	if err := errors.Join(
+		create(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "", `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: events.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: events, singular: event, kind: Event}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`),
+		create(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, "", `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v2.example.com}
+spec: {group: example.com, version: v2, groupPriorityMinimum: 1000, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: default, name: away}}
+`),
+		create(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: stubborn, labels: {stubborn: "yes"}}
+`),
+		create(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: away}
+webhooks:
+- name: away.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  objectSelector: {matchLabels: {stubborn: "yes"}}
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps]}]
+`),
+	); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { // the definition is served a moment later
+		return create(events, "default", `{apiVersion: example.com/v1, kind: Event, metadata: {name: party}}`)
+	})
+	configmaps := w.clientset(cfg, nil).CoreV1().ConfigMaps("default")
+	eventually(t, func() error { // and so is the webhook
+		_, err := configmaps.Patch(t.Context(), "stubborn", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("the webhook is not called yet")
+		}
+		if !controlplane.RefusedByUser(err) {
+			t.Fatalf("a webhook that is away: %v", err)
+		}
+		return nil
+	})
+	w.encrypt(p.ID)
+	stored := w.stored(p.ID)
+	if v := stored["/example.com/events/default/party"]; !encrypted(v) {
+		t.Errorf("a custom resource that is called events is stored as %q", v)
+	}
+	if v := stored["/configmaps/default/stubborn"]; encrypted(v) || len(v) == 0 {
+		t.Errorf("what a webhook refuses is stored as %q", v)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(logged.String(), "objects=1 ") || !strings.Contains(logged.String(), "default/stubborn") {
+		t.Errorf("logged: %s", &logged)
+	}
+}
+
+func TestOnlyWhatTheUserRefusesIsLeftPlain(t *testing.T) {
+	configmaps := schema.GroupResource{Resource: "configmaps"}
+	internal := func(text string) error { return apierrors.NewInternalError(errors.New(text)) }
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewForbidden(configmaps, "a", errors.New("exceeded quota")), true},
+		{apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "a", nil), true},
+		{apierrors.NewBadRequest(`admission webhook "a" denied the request without explanation`), true},
+		{internal(`failed calling webhook "a": no endpoints available`), true},
+		{internal(`admission webhook "a" denied the request: no`), true},
+		{internal("failed to encrypt DEK, error: DisabledException"), false},
+		{internal("etcdserver: request timed out"), false},
+		{apierrors.NewTimeoutError("slow", 1), false},
+		{apierrors.NewServerTimeout(configmaps, "patch", 1), false},
+		{apierrors.NewServiceUnavailable("starting"), false},
+		{apierrors.NewTooManyRequests("busy", 1), false},
+		{apierrors.NewUnauthorized("who?"), false},
+		{io.ErrUnexpectedEOF, false},
+	} {
+		if got := controlplane.RefusedByUser(fmt.Errorf("writing: %w", tt.err)); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
+	}
+}
+
+// KMS counts what a plane asks: that is in CloudTrail, and costs money.
+func TestAPlaneAsksLessAndLessForAKeyThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kms := &fakeKMS{disabled: errors.New("DisabledException")}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if err := controlplane.AwaitKey(ctx, kms, kmsKey); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting ended with %v", err)
+		}
+		// After 0, 1, 3, 7, 15 and 31 seconds, and every 30.
+		if n := len(kms.calls); n != 24 {
+			t.Errorf("%d calls in 10 minutes", n)
+		}
+	})
 }
 
 // wantEncrypted looks at everything that is stored. Events end by themselves; the

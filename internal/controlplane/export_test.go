@@ -1,6 +1,12 @@
 package controlplane
 
-import "context"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	testclock "k8s.io/utils/clock/testing"
+)
 
 // BeginRelease does the first step of a release, as if the daemon had been
 // killed after it.
@@ -27,6 +33,15 @@ const RenewInterval = renewInterval
 
 // WebhookURL is where children send reviews.
 func WebhookURL(m *Manager) string { return m.webhooks.url }
+
+// RefusedByUser tells whether an object stays as it is for good after an error.
+func RefusedByUser(err error) bool { return refusedByUser(err) }
+
+// AwaitKey waits for a key as a plane without a process does.
+func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
+	cfg := Config{KMS: kms, KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)}
+	return newPlane(&Manager{cfg: cfg}, record{ID: "plane"}, secrets{}).awaitKey(ctx, keyARN)
+}
 
 // AskCloud is what a plane is told of its cloud.
 func AskCloud(ctx context.Context, cfg Config, id string) Cloud { return cloud(ctx, cfg, id) }

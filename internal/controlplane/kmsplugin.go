@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,23 @@ const kmsSocket = ".kms"
 
 func (p *plane) kmsSocket() string { return p.m.besidePath(p.id + kmsSocket) }
 
-// kmsProbe is encrypted to see whether the key works.
-var kmsProbe = []byte("health")
+// tryKMS sees whether a plane's key works: who cannot decrypt, although it encrypts,
+// does not come up again.
+func tryKMS(ctx context.Context, kms KMS, planeID, keyARN string) error {
+	probe := []byte("health")
+	sealed, err := kms.Encrypt(ctx, planeID, keyARN, probe)
+	if err != nil {
+		return fmt.Errorf("failed to encrypt data: %w", err)
+	}
+	opened, err := kms.Decrypt(ctx, planeID, keyARN, sealed)
+	if err != nil {
+		return fmt.Errorf("failed to decrypt data: %w", err)
+	}
+	if !bytes.Equal(opened, probe) {
+		return errors.New("what was decrypted is not what was encrypted")
+	}
+	return nil
+}
 
 // A kmsPlugin is the KMS plugin (v2) of one API server, as aws-encryption-provider
 // is on EKS: gRPC on a unix socket on one side, AWS KMS on the other.
@@ -30,7 +46,8 @@ type kmsPlugin struct {
 	kms     KMS
 	server  *grpc.Server
 	done    chan struct{}
-	// heard is told how every call of KMS ended.
+	// heard is told of every error of KMS, and with nil that the key was tried and
+	// works.
 	heard func(error)
 }
 
@@ -66,7 +83,9 @@ func (k *kmsPlugin) close() {
 // encrypting without KMS only for three minutes.
 func (k *kmsPlugin) Status(ctx context.Context, _ *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
 	out := &kmsapi.StatusResponse{Version: "v2", Healthz: "ok", KeyId: k.keyARN}
-	if _, err := k.encrypt(ctx, kmsProbe); err != nil {
+	err := tryKMS(ctx, k.kms, k.planeID, k.keyARN)
+	k.heard(err)
+	if err != nil {
 		out.Healthz = err.Error()
 	}
 	return out, nil
@@ -74,9 +93,10 @@ func (k *kmsPlugin) Status(ctx context.Context, _ *kmsapi.StatusRequest) (*kmsap
 
 // Encrypt implements the plugin.
 func (k *kmsPlugin) Encrypt(ctx context.Context, in *kmsapi.EncryptRequest) (*kmsapi.EncryptResponse, error) {
-	out, err := k.encrypt(ctx, in.Plaintext)
+	out, err := k.kms.Encrypt(ctx, k.planeID, k.keyARN, in.Plaintext)
 	if err != nil {
-		return nil, err
+		k.heard(err)
+		return nil, fmt.Errorf("failed to encrypt data: %w", err)
 	}
 	return &kmsapi.EncryptResponse{Ciphertext: out, KeyId: k.keyARN}, nil
 }
@@ -84,18 +104,9 @@ func (k *kmsPlugin) Encrypt(ctx context.Context, in *kmsapi.EncryptRequest) (*km
 // Decrypt implements the plugin.
 func (k *kmsPlugin) Decrypt(ctx context.Context, in *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
 	out, err := k.kms.Decrypt(ctx, k.planeID, k.keyARN, in.Ciphertext)
-	k.heard(err)
 	if err != nil {
+		k.heard(err)
 		return nil, fmt.Errorf("failed to decrypt data: %w", err)
 	}
 	return &kmsapi.DecryptResponse{Plaintext: out}, nil
-}
-
-func (k *kmsPlugin) encrypt(ctx context.Context, plaintext []byte) ([]byte, error) {
-	out, err := k.kms.Encrypt(ctx, k.planeID, k.keyARN, plaintext)
-	k.heard(err)
-	if err != nil {
-		return nil, fmt.Errorf("failed to encrypt data: %w", err)
-	}
-	return out, nil
 }

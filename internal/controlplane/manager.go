@@ -70,6 +70,9 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.DialCluster == nil {
 		cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, errRunsNothing }
 	}
+	if cfg.KeyPause == 0 {
+		cfg.KeyPause = longestKeyPause
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}

@@ -36,6 +36,10 @@ type plane struct {
 	child     *childproc.Supervisor
 	unboot    context.CancelFunc // ends what a boot waits for
 
+	// encryption is held while the EncryptionConfiguration is brought in line with
+	// the record's key; after lifecycle, before mu.
+	encryption sync.Mutex
+
 	mu      sync.Mutex
 	rec     record
 	status  Status
@@ -179,15 +183,11 @@ func childEnv() []string {
 
 // prepare writes the files of the next run and returns its configuration.
 func (p *plane) prepare(ctx context.Context) ([]byte, error) {
-	rec := p.snapshot()
-	if err := p.awaitKey(ctx, rec.KMSKey); err != nil {
+	rec, err := p.prepareEncryption(ctx)
+	if err != nil {
 		return nil, err
 	}
-	err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now())
-	if err == nil {
-		err = p.writeEncryption(rec)
-	}
-	if err != nil {
+	if err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
 	return json.Marshal(launch.Config{
