@@ -48,7 +48,9 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 		return nil, err
 	}
 	var out *awseks.CreateClusterOutput
+	made := false
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		made = false // a transaction may be repeated
 		if old, err := clusters.Get(tx, key); err == nil {
 			out, err = repeatedCreate(old, in.ClientRequestToken, request)
 			return err
@@ -64,11 +66,13 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 		if len(all) >= quotas.Clusters {
 			return errClusterLimit(quotas.Clusters)
 		}
-		out = created(*rec)
+		out, made = created(*rec), true
 		return clusters.Create(tx, key, *rec)
 	})
-	if err != nil {
+	if err != nil || !made { // the same request, at the same time, has granted for itself
 		undo()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -186,12 +190,12 @@ func (s *Service) newCluster(ctx context.Context, call *awsapi.Call, in *awseks.
 
 // DescribeCluster returns a cluster as it is now.
 func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error) {
-	_, rec, err := s.cluster(ctx, in.Name)
+	key, rec, err := s.cluster(ctx, in.Name)
 	if err != nil {
 		return nil, err
 	}
 	c := describe(rec)
-	c.Health = s.clusterHealth(ctx, rec)
+	c.Health = s.clusterHealth(ctx, key, rec)
 	return &awseks.DescribeClusterOutput{Cluster: c}, nil
 }
 

@@ -82,6 +82,9 @@ type ControlPlanes interface {
 	// Encrypt has a plane's data encrypted with a key of AWS KMS, for good, and
 	// returns when all are. It may be repeated.
 	Encrypt(ctx context.Context, id, keyARN string) error
+	// EncryptionKey is the key that a plane has taken and keeps, whether or not its
+	// data are encrypted yet; "": none.
+	EncryptionKey(id string) string
 	// FargateWebhook returns the webhook configuration by which the API server of a
 	// cluster asks MutateFargatePod.
 	FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration

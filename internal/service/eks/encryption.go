@@ -88,26 +88,30 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 	if len(in.EncryptionConfig) == 0 {
 		return nil, errMissing("encryptionConfig")
 	}
-	if err := s.encryptable(s.store, key, &rec, rec.UID); err != nil {
+	if err := s.encryptable(s.store, key, &rec, rec.UID, ""); err != nil {
 		return nil, err
 	}
 	config, err := s.validateEncryption(ctx, awsapi.CallFrom(ctx), key.ID, in.EncryptionConfig)
 	if err != nil {
 		return nil, err
 	}
+	wanted := *config[0].Provider.KeyArn
+	if err := s.encryptable(s.store, key, &rec, rec.UID, wanted); err != nil {
+		return nil, err // before anything is granted
+	}
 	rec.Cluster.EncryptionConfig, rec.Grants = config, nil
 	undo, err := s.grantKey(ctx, &rec)
 	if err != nil {
 		return nil, err
 	}
-	up := s.newUpdate(ekstypes.UpdateTypeAssociateEncryptionConfig, param(ekstypes.UpdateParamTypeEncryptionConfig, encryptionParam(rec.keyARN())))
+	up := s.newUpdate(ekstypes.UpdateTypeAssociateEncryptionConfig, param(ekstypes.UpdateParamTypeEncryptionConfig, encryptionParam(wanted)))
 	up.Encryption, up.Request, up.Token = &rec.Grants[0], request, text(in.ClientRequestToken)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := clusters.Get(tx, key)
 		if err != nil {
 			return errNoCluster(key.ID)
 		}
-		if err := s.encryptable(tx, key, &now, rec.UID); err != nil {
+		if err := s.encryptable(tx, key, &now, rec.UID, wanted); err != nil {
 			return err
 		}
 		if err := clusters.Update(tx, key, func(c *clusterRecord) error {
@@ -126,12 +130,17 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 }
 
 // encryptable refuses to encrypt a cluster that is encrypted, busy, not there yet,
-// or another one than uid's.
-func (s *Service) encryptable(r store.Reader, key store.Key, rec *clusterRecord, uid string) error {
+// or another one than uid's. One that is half encrypted may have its own key once
+// more, and no other; wanted is "" as long as it is not known.
+func (s *Service) encryptable(r store.Reader, key store.Key, rec *clusterRecord, uid, wanted string) error {
+	taken := rec.keyARN()
+	if taken == "" && rec.Cluster.Status == ekstypes.ClusterStatusActive {
+		taken = s.cfg.ControlPlanes.EncryptionKey(rec.Plane.ID)
+	}
 	switch {
 	case rec.UID != uid:
 		return errNoCluster(key.ID)
-	case rec.keyARN() != "":
+	case rec.keyARN() != "" && !rec.HalfEncrypted, wanted != "" && taken != "" && taken != wanted:
 		return errEncrypted(key.ID)
 	case rec.Cluster.Status == ekstypes.ClusterStatusUpdating:
 		return s.updateInProgress(r, key, "", string(ekstypes.UpdateTypeAssociateEncryptionConfig))
@@ -184,7 +193,7 @@ func (s *Service) validateEncryption(ctx context.Context, call *awsapi.Call, clu
 	case c == "NotFoundException", c == "InvalidArnException":
 		return nil, invalidParameter(cluster, "%s", keyMissing(given))
 	case err != nil:
-		return nil, err
+		return nil, keyFailure(given, err)
 	}
 	key := out.KeyMetadata
 	if key.KeySpec != kmstypes.KeySpecSymmetricDefault || key.KeyUsage != kmstypes.KeyUsageTypeEncryptDecrypt {
@@ -213,10 +222,10 @@ func (s *Service) grantKey(ctx context.Context, rec *clusterRecord) (undo func()
 	case c == "AccessDeniedException":
 		return nil, errKeyNotAllowed(rec.name(), "kms:CreateGrant")
 	case err != nil:
-		if api := smithy.APIError(nil); errors.As(err, &api) {
+		if api := smithy.APIError(nil); errors.As(err, &api) && api.ErrorFault() != smithy.FaultServer {
 			return nil, invalidParameter(rec.name(), "%s (Service: Kms, Status Code: 400)", api.ErrorMessage()) // from memory
 		}
-		return nil, err
+		return nil, keyFailure(key, err)
 	}
 	rec.Grants = []keyGrant{{KeyARN: key, ID: *out.GrantId}}
 	undo = func() {
@@ -238,13 +247,14 @@ func (s *Service) grantKey(ctx context.Context, rec *clusterRecord) (undo func()
 
 // revokeGrants takes back what EKS granted the cluster role. A grant or key that is
 // gone, or in no state for it, needs nothing.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_RevokeGrant.html
 func (s *Service) revokeGrants(ctx context.Context, rec clusterRecord) error {
 	if s.cfg.Keys == nil {
 		return nil
 	}
 	for _, g := range rec.Grants {
 		_, err := s.cfg.Keys.RevokeGrant(ctx, &awskms.RevokeGrantInput{KeyId: &g.KeyARN, GrantId: &g.ID})
-		if err != nil && code(err) == "" {
+		if c := code(err); err != nil && c != "NotFoundException" && c != "KMSInvalidStateException" {
 			return fmt.Errorf("revoking grant %s on %s: %w", g.ID, g.KeyARN, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A keyError is trouble of a control plane that its key explains.
@@ -38,7 +39,7 @@ func (s *Service) keyTrouble(ctx context.Context, rec clusterRecord, keyARN stri
 //
 // AWS deviation: EKS looks from time to time, and tells about a key that was
 // disabled, or enabled again, only then.
-func (s *Service) clusterHealth(ctx context.Context, rec clusterRecord) *ekstypes.ClusterHealth {
+func (s *Service) clusterHealth(ctx context.Context, key store.Key, rec clusterRecord) *ekstypes.ClusterHealth {
 	health := ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}}
 	if h := rec.Cluster.Health; h != nil {
 		health.Issues = append(health.Issues, h.Issues...)
@@ -48,8 +49,8 @@ func (s *Service) clusterHealth(ctx context.Context, rec clusterRecord) *ekstype
 	default:
 		return &health
 	}
-	if key := rec.keyARN(); key != "" {
-		issue, err := s.keyIssue(ctx, &rec, key)
+	if keyARN := s.healthKey(key, &rec); keyARN != "" {
+		issue, err := s.keyIssue(ctx, &rec, keyARN)
 		if err != nil {
 			s.log.WarnContext(ctx, "looking after the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
 		} else if issue != nil {
@@ -57,6 +58,30 @@ func (s *Service) clusterHealth(ctx context.Context, rec clusterRecord) *ekstype
 		}
 	}
 	return &health
+}
+
+// healthKey is the key that a cluster needs, also one that it is just being encrypted
+// with; "": none.
+func (s *Service) healthKey(key store.Key, rec *clusterRecord) string {
+	if keyARN := rec.keyARN(); keyARN != "" || rec.Cluster.Status != ekstypes.ClusterStatusUpdating {
+		return keyARN
+	}
+	items, err := updates.List(s.store, allBelow(key))
+	if err != nil {
+		s.log.Warn("looking for the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
+	}
+	for _, i := range items {
+		if e := i.Value.Encryption; e != nil && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {
+			return e.KeyARN
+		}
+	}
+	return ""
+}
+
+// keyFailure is an error of KMS that says nothing about the request. Its code means
+// something else to who has asked EKS.
+func keyFailure(keyARN string, err error) error {
+	return fmt.Errorf("calling KMS for key %s: %v", keyARN, err)
 }
 
 // keyIssue tells what keeps a cluster's role from using a key; nil: nothing.
@@ -73,8 +98,9 @@ func (s *Service) keyIssue(ctx context.Context, rec *clusterRecord, keyARN strin
 		// [seen] aws/containers-roadmap#1533, for a role that a key does not let in
 		return keyIssueOf(ekstypes.ClusterIssueCodeIamRoleNotFound, *rec.Cluster.RoleArn,
 			"Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", *rec.Cluster.RoleArn), nil
-	case c == "":
-		return nil, used
+	case c == "AccessDeniedException", c == "DisabledException", c == "KMSInvalidStateException", c == "NotFoundException":
+	default:
+		return nil, keyFailure(keyARN, used)
 	}
 	// Who may not use a key is not told how it is: EKS looks for itself.
 	place, err := arn.Parse(*rec.Cluster.Arn)
@@ -86,10 +112,13 @@ func (s *Service) keyIssue(ctx context.Context, rec *clusterRecord, keyARN strin
 	case code(err) == "NotFoundException":
 		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyNotFound, keyARN, "%s", keyMissing(keyARN)), nil
 	case err != nil:
-		return nil, err
+		return nil, keyFailure(keyARN, err)
 	}
 	if issue := stateIssue(out.KeyMetadata); issue != nil {
 		return issue, nil
+	}
+	if code(used) != "AccessDeniedException" {
+		return nil, keyFailure(keyARN, used) // it has just become better
 	}
 	// [seen] hashicorp/terraform-provider-aws#50007
 	return keyIssueOf(ekstypes.ClusterIssueCodeKmsGrantRevoked, keyARN, "Access denied to KMS key %s due to explicit deny policy or revoked grant", keyARN), nil

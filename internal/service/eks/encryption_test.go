@@ -1,155 +1,25 @@
 package eks_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
-	"github.com/drydock-dev/drydock/internal/service/eks"
 )
-
-const (
-	goodKey   = "arn:aws:kms:us-east-1:111122223333:key/good"
-	goodAlias = "arn:aws:kms:us-east-1:111122223333:alias/good"
-)
-
-// fakeKeys are KMS keys by ARN, and the grants on them.
-type fakeKeys struct {
-	faults *faults
-	mu     sync.Mutex
-	keys   map[string]kmstypes.KeyMetadata
-	// denied are the actions that users may not do.
-	denied map[string]bool
-	// roleDenied says that a policy keeps the cluster role from the key.
-	roleDenied bool
-	grants     map[string]awskms.CreateGrantInput
-}
-
-func newKeys(f *faults) *fakeKeys {
-	k := &fakeKeys{faults: f, keys: map[string]kmstypes.KeyMetadata{}, denied: map[string]bool{}, grants: map[string]awskms.CreateGrantInput{}}
-	for _, name := range []string{"good", "asymmetric", "signing", "disabled", "ending", "importing"} {
-		k.keys["arn:aws:kms:us-east-1:111122223333:key/"+name] = kmstypes.KeyMetadata{
-			Arn: aws.String("arn:aws:kms:us-east-1:111122223333:key/" + name), KeyId: aws.String(name),
-			KeySpec: kmstypes.KeySpecSymmetricDefault, KeyUsage: kmstypes.KeyUsageTypeEncryptDecrypt, KeyState: kmstypes.KeyStateEnabled,
-		}
-	}
-	k.change("asymmetric", func(m *kmstypes.KeyMetadata) { m.KeySpec = kmstypes.KeySpecRsa2048 })
-	k.change("signing", func(m *kmstypes.KeyMetadata) { m.KeyUsage = kmstypes.KeyUsageTypeGenerateVerifyMac })
-	k.change("disabled", func(m *kmstypes.KeyMetadata) { m.KeyState = kmstypes.KeyStateDisabled })
-	k.change("ending", func(m *kmstypes.KeyMetadata) { m.KeyState = kmstypes.KeyStatePendingDeletion })
-	k.change("importing", func(m *kmstypes.KeyMetadata) { m.KeyState = kmstypes.KeyStatePendingImport })
-	return k
-}
-
-func (k *fakeKeys) change(name string, fn func(*kmstypes.KeyMetadata)) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	m := k.keys["arn:aws:kms:us-east-1:111122223333:key/"+name]
-	fn(&m)
-	k.keys[*m.Arn] = m
-}
-
-func (k *fakeKeys) find(ctx context.Context, action, id string) (kmstypes.KeyMetadata, error) {
-	if k.denied[action] && awsapi.CallFrom(ctx).Principal.Type != awsapi.AWSService {
-		return kmstypes.KeyMetadata{}, awserr.New("AccessDeniedException", "User is not authorized to perform: "+action)
-	}
-	if strings.HasSuffix(id, "alias/good") {
-		id = goodKey
-	}
-	m, ok := k.keys[id]
-	if !ok {
-		return m, &kmstypes.NotFoundException{Message: aws.String("Key '" + id + "' does not exist")}
-	}
-	return m, nil
-}
-
-func (k *fakeKeys) DescribeKey(ctx context.Context, in *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error) {
-	if err := k.faults.strike(); err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	m, err := k.find(ctx, "kms:DescribeKey", *in.KeyId)
-	if err != nil {
-		return nil, err
-	}
-	return &awskms.DescribeKeyOutput{KeyMetadata: &m}, nil
-}
-
-func (k *fakeKeys) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, err := k.find(ctx, "kms:CreateGrant", *in.KeyId); err != nil {
-		return nil, err
-	}
-	id := fmt.Sprintf("grant-%d", len(k.grants))
-	k.grants[id] = *in
-	return &awskms.CreateGrantOutput{GrantId: &id}, nil
-}
-
-func (k *fakeKeys) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
-	if err := k.faults.strike(); err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if awsapi.CallFrom(ctx).Principal.Type != awsapi.AWSService {
-		return nil, awserr.New("AccessDeniedException", "only EKS itself revokes")
-	}
-	if _, ok := k.grants[*in.GrantId]; !ok {
-		return nil, &kmstypes.NotFoundException{Message: aws.String("Grant ID is not found")}
-	}
-	delete(k.grants, *in.GrantId)
-	return &awskms.RevokeGrantOutput{}, k.faults.strike()
-}
-
-func (k *fakeKeys) Try(ctx context.Context, _, roleARN, keyARN string) error {
-	if err := k.faults.strike(); err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	allowed := false
-	for _, g := range k.grants {
-		allowed = allowed || *g.GranteePrincipal == roleARN && *g.KeyId == keyARN
-	}
-	if !allowed || k.roleDenied {
-		return awserr.New("AccessDeniedException", "the role may not")
-	}
-	m, err := k.find(ctx, "kms:Encrypt", keyARN)
-	switch {
-	case err != nil:
-		return err
-	case m.KeyState == kmstypes.KeyStateDisabled:
-		return &kmstypes.DisabledException{Message: aws.String(keyARN + " is disabled.")}
-	case m.KeyState != kmstypes.KeyStateEnabled:
-		return &kmstypes.KMSInvalidStateException{Message: aws.String(keyARN + " is pending deletion.")}
-	}
-	return nil
-}
-
-func (k *fakeKeys) granted() map[string]awskms.CreateGrantInput {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	out := map[string]awskms.CreateGrantInput{}
-	for id, g := range k.grants {
-		out[id] = g
-	}
-	return out
-}
 
 func encryptWith(key string) []ekstypes.EncryptionConfig {
 	return []ekstypes.EncryptionConfig{{Resources: []string{"secrets"}, Provider: &ekstypes.Provider{KeyArn: &key}}}
@@ -337,6 +207,146 @@ func TestAnUpdateThatCannotEncryptFails(t *testing.T) {
 	}
 }
 
+// What a control plane has taken it keeps: the cluster says so, looks after it, and
+// may have no other.
+func TestAKeyThatWasTakenStays(t *testing.T) {
+	w := newWorld(t, withClock, func(w *world) { w.pace = 5 * time.Minute })
+	dev := w.cluster("dev", ekstypes.AuthenticationModeApi).Name
+	w.planes.mu.Lock()
+	w.planes.encrypting = func(id string) error {
+		w.planes.taken[id] = goodKey
+		return errors.New("etcdserver: request timed out")
+	}
+	w.planes.mu.Unlock()
+	associate := func(key string) (*awseks.AssociateEncryptionConfigOutput, error) {
+		return w.client.AssociateEncryptionConfig(t.Context(), &awseks.AssociateEncryptionConfigInput{ClusterName: dev, EncryptionConfig: encryptWith(key)})
+	}
+	if _, err := associate(goodKey); err != nil {
+		t.Fatal(err)
+	}
+	w.keys.change("good", func(m *kmstypes.KeyMetadata) { m.KeyState = kmstypes.KeyStateDisabled })
+	wantDisabled := func(when string) {
+		t.Helper()
+		out, err := w.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: dev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if issues := out.Cluster.Health.Issues; len(issues) != 1 || issues[0].Code != ekstypes.ClusterIssueCodeKmsKeyDisabled {
+			t.Errorf("%s (%s) the issues are %+v", when, out.Cluster.Status, issues)
+		}
+	}
+	wantDisabled("while it is taken")
+	c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	if diff := cmp.Diff(encryptWith(goodKey), c.EncryptionConfig, ignoreSerde); diff != "" {
+		t.Errorf("encryptionConfig (-want +got):\n%s", diff)
+	}
+	wantDisabled("after the update has failed")
+	if n := len(w.keys.granted()); n != 1 {
+		t.Errorf("%d grants", n)
+	}
+	w.keys.change("good", func(m *kmstypes.KeyMetadata) { m.KeyState = kmstypes.KeyStateEnabled })
+
+	_, err := associate("arn:aws:kms:us-east-1:111122223333:key/other")
+	wantError(t, err, "InvalidParameterException", "Encryption is already enabled on the cluster")
+	if n := len(w.keys.granted()); n != 1 {
+		t.Errorf("%d grants after a refusal", n)
+	}
+	w.planes.mu.Lock()
+	w.planes.encrypting = nil
+	w.planes.mu.Unlock()
+	again, err := associate(goodKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	up, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: dev, UpdateId: again.Update.Id})
+	if err != nil || up.Update.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("update %+v, %v", up, err)
+	}
+	_, err = associate(goodKey)
+	wantError(t, err, "InvalidParameterException", "Encryption is already enabled on the cluster")
+}
+
+// What KMS cannot do now is no fault of the request, and says nothing about the key.
+func TestTroubleOfKMSIsNoIssueOfAKey(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.serverLog = slog.New(slog.DiscardHandler) })
+	w.encryptedCluster("dev", goodKey)
+	for _, trouble := range []error{
+		&kmstypes.KMSInternalException{Message: aws.String("try again")},
+		&smithy.GenericAPIError{Code: "ThrottlingException", Message: "too fast"},
+		&kmstypes.DisabledException{Message: aws.String("it was, and is no more")},
+	} {
+		w.keys.set(func() { w.keys.tried = trouble })
+		out, err := w.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")})
+		if err != nil || len(out.Cluster.Health.Issues) != 0 {
+			t.Errorf("%v: issues %+v, %v", trouble, out.Cluster.Health.Issues, err)
+		}
+		in := w.createInput("second")
+		in.EncryptionConfig = encryptWith(goodKey)
+		_, err = w.client.CreateCluster(t.Context(), in)
+		if resp := (*awshttp.ResponseError)(nil); !errors.As(err, &resp) || resp.HTTPStatusCode() != http.StatusInternalServerError {
+			t.Errorf("%v: CreateCluster answers %v", trouble, err)
+		}
+	}
+	if n := len(w.keys.granted()); n != 1 {
+		t.Errorf("%d grants", n)
+	}
+}
+
+func TestParallelCreationsLeaveOneGrant(t *testing.T) {
+	w := newWorld(t)
+	var granting sync.WaitGroup
+	granting.Add(2)
+	w.keys.granting = func() { granting.Done(); granting.Wait() } // both before either is recorded
+	in := w.createInput("dev")
+	in.EncryptionConfig, in.ClientRequestToken = encryptWith(goodKey), aws.String("once")
+	var both errgroup.Group
+	for range 2 {
+		both.Go(func() error {
+			_, err := w.client.CreateCluster(t.Context(), in)
+			return err
+		})
+	}
+	if err := both.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if grants := w.keys.granted(); len(grants) != 1 {
+		t.Errorf("grants %v", grants)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	if issues := w.waitCluster("dev", ekstypes.ClusterStatusActive).Health.Issues; len(issues) != 0 {
+		t.Errorf("issues %+v", issues)
+	}
+}
+
+func TestADeletionGoesOnUntilTheGrantIsGone(t *testing.T) {
+	w := newWorld(t)
+	c := w.encryptedCluster("dev", goodKey)
+	times := 0
+	w.keys.set(func() {
+		w.keys.revoked = func() error {
+			times++
+			return awserr.New("AccessDeniedException", "not now")
+		}
+	})
+	if _, err := w.client.DeleteCluster(t.Context(), &awseks.DeleteClusterInput{Name: c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() error {
+		w.keys.mu.Lock()
+		defer w.keys.mu.Unlock()
+		if times < 2 {
+			return fmt.Errorf("revoked %d times", times)
+		}
+		return nil
+	})
+	w.keys.set(func() { w.keys.revoked = nil })
+	w.waitGone("dev")
+	if grants := w.keys.granted(); len(grants) != 0 {
+		t.Errorf("grants are left: %v", grants)
+	}
+}
+
 func TestTheHealthOfAKeyIsTheClusters(t *testing.T) {
 	w := newWorld(t)
 	w.encryptedCluster("dev", goodKey)
@@ -407,8 +417,6 @@ func TestEncryptionWithoutKMS(t *testing.T) {
 	_, err := w.client.CreateCluster(t.Context(), in)
 	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; docs/compatibility.md lists what it does.")
 }
-
-var _ eks.Keys = (*fakeKeys)(nil)
 
 // ignoreSerde ignores what is no member of SDK types.
 var ignoreSerde = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore())

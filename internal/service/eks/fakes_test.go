@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -67,6 +68,8 @@ type fakePlanes struct {
 	// encrypted are the keys of planes. encrypting is asked before one gets its key.
 	encrypted  map[string]string
 	encrypting func(id string) error
+	// taken are the keys of planes that are not encrypted yet.
+	taken map[string]string
 	// admit is the cluster's webhook for pods that are made for no longer than their
 	// request; nil: no API server calls it.
 	admit func(plane string)
@@ -75,7 +78,7 @@ type fakePlanes struct {
 }
 
 func newPlanes(f *faults) *fakePlanes {
-	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}}
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}}
 }
 
 func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
@@ -175,6 +178,12 @@ func (p *fakePlanes) Encrypt(_ context.Context, id, keyARN string) error {
 	}
 	p.encrypted[id] = keyARN
 	return p.faults.strike()
+}
+
+func (p *fakePlanes) EncryptionKey(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return cmp.Or(p.encrypted[id], p.taken[id])
 }
 
 func (p *fakePlanes) RESTConfig(id string) (*rest.Config, error) {

@@ -282,6 +282,10 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRe
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
 			if failure != nil {
+				// A key that was taken stays, and with it what it needs.
+				if e := up.Encryption; e != nil && s.cfg.ControlPlanes.EncryptionKey(rec.Plane.ID) == e.KeyARN {
+					c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(e.KeyARN), true
+				}
 				return nil
 			}
 			return s.commitChange(tx, key, c, up)
@@ -300,7 +304,7 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up
 		c.Cluster.UpgradePolicy.SupportType = up.SupportType
 	}
 	if up.Encryption != nil {
-		c.Cluster.EncryptionConfig = secretsEncryption(up.Encryption.KeyARN)
+		c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(up.Encryption.KeyARN), false
 	}
 	if up.DeletionProtection != nil {
 		c.Cluster.DeletionProtection = up.DeletionProtection

@@ -52,6 +52,9 @@ type clusterRecord struct {
 	SecurityGroupName string
 	// Grants are the grants on KMS keys that EKS made for the cluster role.
 	Grants []keyGrant `json:",omitempty"`
+	// HalfEncrypted says that the control plane has taken its key, but that the update
+	// failed before all was encrypted. It may be repeated with the same key.
+	HalfEncrypted bool `json:",omitempty"`
 	// Interfaces are the control plane's network interfaces by subnet.
 	Interfaces map[string]string
 }

@@ -32,19 +32,21 @@ import (
 // A world is the EKS service behind a front door, with everything it needs faked.
 type world struct {
 	testing.TB
-	server  *testkit.Server
-	faults  *faults
-	planes  *fakePlanes
-	iam     *fakeIAM
-	keys    *fakeKeys
-	noKeys  bool
-	ec2     *fakeEC2
-	account string
-	client  *awseks.Client
-	svc     *eks.Service
-	scaling *autoscaling.Service
-	asg     *awsautoscaling.Client
-	timing  clock.Timing
+	server *testkit.Server
+	faults *faults
+	planes *fakePlanes
+	iam    *fakeIAM
+	keys   *fakeKeys
+	noKeys bool
+	// serverLog is the server's, for tests in which requests fail inside.
+	serverLog *slog.Logger
+	ec2       *fakeEC2
+	account   string
+	client    *awseks.Client
+	svc       *eks.Service
+	scaling   *autoscaling.Service
+	asg       *awsautoscaling.Client
+	timing    clock.Timing
 	// fake is the clock of the services, nil for the real one. It goes on while a
 	// test waits.
 	fake   *clocktesting.FakeClock
@@ -83,7 +85,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	for _, o := range options {
 		o(w)
 	}
-	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+	w.server = testkit.NewServer(t, testkit.Config{Log: w.serverLog, Services: func(st *store.Store) []awsapi.Service {
 		w.svc = w.newService(st)
 		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS()}
 	}})
