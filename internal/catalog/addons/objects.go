@@ -138,15 +138,28 @@ func System() []*unstructured.Unstructured {
 // are the same in all its versions whatever their configuration: objects of a kind, a
 // namespace and a name.
 func (a *AddOn) Workloads(namespace string) []*unstructured.Unstructured {
+	out := a.named(func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet"
+	})
+	for _, o := range out {
+		o.SetNamespace(namespace)
+	}
+	return out
+}
+
+// Unanswered names what Objects leaves out and an older Drydock applied: objects of a
+// kind and a name, which go with the add-on and with its next update.
+func (a *AddOn) Unanswered() []*unstructured.Unstructured { return a.named(unanswered) }
+
+func (a *AddOn) named(which func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, m := range a.Manifests {
 		for _, o := range parsed()[m] {
-			if o.GetKind() != "Deployment" && o.GetKind() != "DaemonSet" {
+			if !which(o) {
 				continue
 			}
 			named := &unstructured.Unstructured{Object: map[string]any{}}
 			named.SetGroupVersionKind(o.GroupVersionKind())
-			named.SetNamespace(namespace)
 			named.SetName(o.GetName())
 			out = append(out, named)
 		}

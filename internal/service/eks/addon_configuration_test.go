@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // has says that an object is there, or is not.
@@ -66,7 +69,25 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 		}
 	}
 	// Nothing would answer for it, and no namespace could be deleted.
-	w.has("APIService /v1beta1.metrics.k8s.io", false)
+	const api = "APIService /v1beta1.metrics.k8s.io"
+	w.has(api, false)
+	// An older Drydock made it: it goes with the next update, or with the add-on.
+	older := func() {
+		t.Helper()
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}}
+		o.SetName("v1beta1.metrics.k8s.io")
+		if err := w.objects().Apply(t.Context(), o, eks.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.has(api, true)
+	}
+	older()
+	w.updateAddon(&awseks.UpdateAddonInput{AddonName: metrics.AddonName, ConfigurationValues: aws.String("replicas: 1")})
+	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
+	w.has(api, false)
+	older()
+	w.deleteAddon(*metrics.AddonName, false)
+	w.has(api, false)
 }
 
 // An update removes what the add-on had and has no more; nothing else.

@@ -22,7 +22,7 @@ func (w *addonWork) prune(ctx context.Context, now []*unstructured.Unstructured)
 		w.s.log.Warn("what an add-on was is not known", "addon", w.key.String(), "err", err) // another Drydock's version
 		return nil
 	}
-	return each(ctx, gone(before, now), func(ctx context.Context, o *unstructured.Unstructured) error {
+	return each(ctx, gone(append(before, w.a.Unanswered()...), now), func(ctx context.Context, o *unstructured.Unstructured) error {
 		got, err := w.objects.Get(ctx, o)
 		if apierrors.IsNotFound(err) {
 			return nil

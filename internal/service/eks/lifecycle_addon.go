@@ -312,7 +312,7 @@ func (w *addonWork) removeObjects(ctx context.Context) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	objects = slices.DeleteFunc(objects, isNamespace)
+	objects = append(slices.DeleteFunc(objects, isNamespace), w.a.Unanswered()...)
 	var left atomic.Bool
 	err = each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		if err := w.objects.Delete(ctx, o); err != nil {
