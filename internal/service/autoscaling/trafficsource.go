@@ -161,6 +161,7 @@ func (s *Service) describeSources(ctx context.Context, group *string, kind strin
 		if err != nil {
 			return nil, nil, err
 		}
+		//lint:ignore SA1019 clients of today still read it
 		out = append(out, autoscalingtypes.TrafficSourceState{Identifier: src.Identifier, TrafficSource: src.Identifier, Type: src.Type, State: &state})
 	}
 	return out, next, nil

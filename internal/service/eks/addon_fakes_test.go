@@ -143,7 +143,7 @@ func (f *fakeObjects) remake(id string) {
 // managed is who set what of an object.
 func (f *fakeObjects) managed(id string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const all = `{"f:metadata":{},"f:spec":{}}`
 	if f.users[id] {

@@ -58,7 +58,7 @@ func managers(o *unstructured.Unstructured) (ours, theirs bool) {
 
 func ownsContent(m metav1.ManagedFieldsEntry) bool {
 	var fields map[string]json.RawMessage
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false // the API server writes no others
 	}
 	return slices.ContainsFunc([]string{"f:spec", "f:data", "f:binaryData"}, func(f string) bool { return fields[f] != nil })

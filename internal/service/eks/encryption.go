@@ -165,6 +165,7 @@ func (s *Service) validateEncryption(ctx context.Context, call *awsapi.Call, clu
 		return nil, awserr.NotImplemented("secrets encryption (encryptionConfig) without KMS")
 	case len(in) > 1:
 		return nil, errManyEncryptionConfigs(cluster)
+	//lint:ignore SA1019 clients of today still send it
 	case len(in[0].Resources) > 0 && !slices.Equal(in[0].Resources, []string{"secrets"}):
 		return nil, errEncryptedResources(cluster)
 	case in[0].Provider == nil || text(in[0].Provider.KeyArn) == "":

@@ -173,6 +173,7 @@ func creation(call *awsapi.Call, in *awskms.CreateKeyInput) []authz.Target {
 	t := authz.Target{Keys: common(call), AllKeys: true}
 	wanted := in.KeySpec
 	if wanted == "" {
+		//lint:ignore SA1019 clients of today still send it
 		wanted = kmstypes.KeySpec(in.CustomerMasterKeySpec)
 	}
 	k := keyRecord{Spec: wanted, Usage: in.KeyUsage}

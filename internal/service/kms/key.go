@@ -33,7 +33,8 @@ func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*aw
 	}
 	wanted := in.KeySpec
 	if wanted == "" {
-		wanted = kmstypes.KeySpec(in.CustomerMasterKeySpec) // its older name
+		//lint:ignore SA1019 its older name, which clients of today still send
+		wanted = kmstypes.KeySpec(in.CustomerMasterKeySpec)
 	}
 	def, spec, usage, err := specOf(wanted, in.KeyUsage)
 	if err != nil {
@@ -108,6 +109,7 @@ func (k *keyRecord) metadata() *kmstypes.KeyMetadata {
 	def := keySpecs[k.Spec]
 	out := &kmstypes.KeyMetadata{
 		KeyId: &k.ID, Arn: &k.ARN, AWSAccountId: aws.String(accountOf(k.ARN)), CreationDate: &k.Created, Description: &k.Description,
+		//lint:ignore SA1019 clients of today still read it
 		Enabled: k.State == kmstypes.KeyStateEnabled, KeyManager: k.Manager, KeySpec: k.Spec, CustomerMasterKeySpec: kmstypes.CustomerMasterKeySpec(k.Spec),
 		KeyState: k.State, KeyUsage: k.Usage, MultiRegion: aws.Bool(false), Origin: kmstypes.OriginTypeAwsKms, DeletionDate: k.DeletionDate,
 	}

@@ -83,6 +83,7 @@ func (s *Service) GetPublicKey(ctx context.Context, in *awskms.GetPublicKeyInput
 	}
 	m := rec.metadata()
 	return &awskms.GetPublicKeyOutput{
+		//lint:ignore SA1019 clients of today still read it
 		KeyId: &rec.ARN, KeySpec: rec.Spec, CustomerMasterKeySpec: m.CustomerMasterKeySpec, KeyUsage: rec.Usage, PublicKey: public,
 		EncryptionAlgorithms: m.EncryptionAlgorithms, SigningAlgorithms: m.SigningAlgorithms,
 		KeyAgreementAlgorithms: m.KeyAgreementAlgorithms,
