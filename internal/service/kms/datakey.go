@@ -113,44 +113,45 @@ func pair(spec kmstypes.DataKeyPairSpec) (func() ([]byte, error), error) {
 	return def.make, nil
 }
 
-// GenerateDataKeyPair returns a key pair, whose private key it returns encrypted too.
-func (s *Service) GenerateDataKeyPair(ctx context.Context, in *awskms.GenerateDataKeyPairInput) (*awskms.GenerateDataKeyPairOutput, error) {
-	make, err := pair(in.KeyPairSpec)
+// A keyPair is a pair of keys: the private one as it is and sealed, and the public one.
+type keyPair struct{ private, sealed, public []byte }
+
+// sealedPair makes a key pair and seals its private key.
+func (s *Service) sealedPair(ctx context.Context, d dataKey, spec kmstypes.DataKeyPairSpec) (keyRecord, keyPair, error) {
+	make, err := pair(spec)
 	if err != nil {
-		return nil, err
+		return keyRecord{}, keyPair{}, err
 	}
-	d := dataKey{"GenerateDataKeyPair", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
 	rec, private, sealed, err := s.sealed(ctx, d, make)
 	if err != nil {
-		return nil, err
+		return keyRecord{}, keyPair{}, err
 	}
 	public, err := publicOf(private)
+	return rec, keyPair{private, sealed, public}, err
+}
+
+// GenerateDataKeyPair returns a key pair, whose private key it returns encrypted too.
+func (s *Service) GenerateDataKeyPair(ctx context.Context, in *awskms.GenerateDataKeyPairInput) (*awskms.GenerateDataKeyPairOutput, error) {
+	d := dataKey{"GenerateDataKeyPair", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
+	rec, p, err := s.sealedPair(ctx, d, in.KeyPairSpec)
 	if err != nil {
 		return nil, err
 	}
 	return &awskms.GenerateDataKeyPairOutput{
-		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyPlaintext: private, PrivateKeyCiphertextBlob: sealed, PublicKey: public,
+		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyPlaintext: p.private, PrivateKeyCiphertextBlob: p.sealed, PublicKey: p.public,
 		KeyMaterialId: &rec.current().ID,
 	}, nil
 }
 
 // GenerateDataKeyPairWithoutPlaintext returns a key pair's private key encrypted only.
 func (s *Service) GenerateDataKeyPairWithoutPlaintext(ctx context.Context, in *awskms.GenerateDataKeyPairWithoutPlaintextInput) (*awskms.GenerateDataKeyPairWithoutPlaintextOutput, error) {
-	make, err := pair(in.KeyPairSpec)
-	if err != nil {
-		return nil, err
-	}
 	d := dataKey{"GenerateDataKeyPairWithoutPlaintext", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
-	rec, private, sealed, err := s.sealed(ctx, d, make)
-	if err != nil {
-		return nil, err
-	}
-	public, err := publicOf(private)
+	rec, p, err := s.sealedPair(ctx, d, in.KeyPairSpec)
 	if err != nil {
 		return nil, err
 	}
 	return &awskms.GenerateDataKeyPairWithoutPlaintextOutput{
-		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyCiphertextBlob: sealed, PublicKey: public, KeyMaterialId: &rec.current().ID,
+		KeyId: &rec.ARN, KeyPairSpec: in.KeyPairSpec, PrivateKeyCiphertextBlob: p.sealed, PublicKey: p.public, KeyMaterialId: &rec.current().ID,
 	}, nil
 }
 
