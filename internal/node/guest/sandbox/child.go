@@ -33,7 +33,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 		fmt.Fprintln(os.Stderr, "limiting memory:", err)
 		return 1
 	}
-	c := &child{env: env, answers: map[int64]chan *answerMessage{}}
+	c := &child{env: env}
 	for {
 		b, err := env.Receive(ctx)
 		if err != nil {
@@ -60,6 +60,7 @@ type child struct {
 	mu      sync.Mutex
 	calls   int64
 	answers map[int64]chan *answerMessage
+	slots   chan struct{} // taken by each program that the parent runs
 }
 
 func (c *child) tell(m message) error {
@@ -76,6 +77,9 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	if err := files.Restore(job.Files); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // nobody waits for those of other scripts
+	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
 	go func() {
@@ -110,6 +114,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		c.mu.Unlock()
 		if answer != nil {
 			answer <- m.Answer
+			<-c.slots
 		}
 	}
 	end := <-ended
@@ -126,6 +131,11 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	args, finish := call.Args, (func([]byte) int)(nil)
 	if path.Base(args[0]) == "aws" {
 		args, finish = awscli.Front(call)
+	}
+	select {
+	case c.slots <- struct{}{}: // until there is an answer, even if nobody waits for it
+	case <-ctx.Done():
+		return 1, true
 	}
 	image := files.Image()
 	answer := make(chan *answerMessage, 1)

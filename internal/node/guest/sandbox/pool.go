@@ -171,6 +171,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.pool.cfg.Timeout+grace)
 	defer cancel()
+	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
 	if err := c.send(message{Job: &jobMessage{
 		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
@@ -209,11 +210,16 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				_, _ = out.Write(m.Output.Text) // the reader is our own
 			}
 		case m.Call != nil:
-			slots <- struct{}{} // one of them ends: with an answer, or with ctx
+			select {
+			case slots <- struct{}{}:
+			default: // the child counts, too: who waits here could not hear it
+				return shell.Result{Status: 137}, fmt.Errorf("%w: more than %d programs at once", ErrKilled, maxPrograms)
+			}
 			running.Go(func() {
-				defer func() { <-slots }()
+				a := answer(calls, job, m.Call)
+				<-slots // before the child hears that it may send the next one
 				// A child that is gone needs no answer; Receive tells.
-				_ = c.send(message{Answer: answer(calls, job, m.Call)})
+				_ = c.send(message{Answer: a})
 			})
 		case m.End != nil:
 			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()

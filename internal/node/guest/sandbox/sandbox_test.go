@@ -160,6 +160,31 @@ func TestUnansweredPrograms(t *testing.T) {
 	}
 }
 
+// A script may end while more programs want to be run than may run, and what they
+// print is more than a pipe holds: both sides would wait for the other.
+func TestProgramsLeftBehind(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1, Timeout: time.Second})
+	much := bytes.Repeat([]byte("much "), 1<<17)
+	for range 3 {
+		_, _, err := run(t, p, newFS(t), "head -c 300000 /dev/zero > /tmp/f; for i in $(seq 60); do ask < /tmp/f & done; sleep 0.3", func(ctx context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] != "ask" {
+				return 0, false
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // the script ends meanwhile
+			defer cancel()
+			<-ctx.Done()
+			_, _ = c.Stdout.Write(much)
+			return 0, true
+		})
+		if err != nil && !errors.Is(err, sandbox.ErrTimeout) && !errors.Is(err, sandbox.ErrKilled) {
+			t.Error(err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("%.100q, %v", out, err)
+		}
+	}
+}
+
 func TestAProgramThatPanics(t *testing.T) {
 	out, res, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask; echo $?", func(context.Context, *shell.Call) (int, bool) {
 		panic("a mistake of ours")

@@ -206,21 +206,30 @@ func (f *FS) Mkdir(name string, perm fs.FileMode) error {
 
 // MkdirAll makes a folder and those above it that are missing.
 func (f *FS) MkdirAll(name string, perm fs.FileMode) error {
+	if f.ensureDir(name, perm) == nil {
+		return nil // nothing above it is missing: one walk, however deep it is
+	}
 	sofar := ""
 	for _, p := range split(name) {
 		sofar += "/" + p
-		err := f.Mkdir(sofar, perm)
-		if errors.Is(err, syscall.EEXIST) {
-			if i, serr := f.Stat(sofar); serr == nil && i.IsDir() {
-				continue
-			}
+		if err := f.ensureDir(sofar, perm); errors.Is(err, syscall.EEXIST) {
 			return fail("mkdir", name, syscall.ENOTDIR)
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ensureDir makes a folder unless it is there; EEXIST means that something else is.
+func (f *FS) ensureDir(name string, perm fs.FileMode) error {
+	err := f.Mkdir(name, perm)
+	if errors.Is(err, syscall.EEXIST) {
+		if i, serr := f.Stat(name); serr == nil && i.IsDir() {
+			return nil
+		}
+	}
+	return err
 }
 
 // ReadFile returns a file's content, which the caller may keep.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -179,5 +180,32 @@ func TestDiffAndApply(t *testing.T) {
 	}
 	if same := vfs.Diff(before, before); len(same) > 0 {
 		t.Errorf("different from itself: %+v", same)
+	}
+}
+
+// A tree as deep as paths allow costs a walk for each of its folders, not one for
+// each folder above each.
+func TestDeepTrees(t *testing.T) {
+	deep := vfs.New(vfs.DefaultLimits, nil)
+	if err := deep.MkdirAll(strings.Repeat("/d", 2048), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	image := deep.Image()
+	done := make(chan error, 1)
+	go func() {
+		f := vfs.New(vfs.DefaultLimits, nil)
+		err := f.Apply(vfs.Diff(f.Image(), image))
+		if left := vfs.Diff(f.Image(), image); err == nil && len(left) > 0 {
+			err = fmt.Errorf("%d files differ", len(left))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second): // of which it takes one hundredth
+		t.Error("a deep tree is not applied within 20 s")
 	}
 }
