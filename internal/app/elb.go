@@ -6,6 +6,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
@@ -16,39 +17,21 @@ import (
 // EC2, IAM and the clusters.
 func (d *daemon) connectLoadBalancing() {
 	ensureRole := func(ctx context.Context, account string) error {
-		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, "elasticloadbalancing.amazonaws.com")
+		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, loadbalancing.ServiceName)
 		return err
 	}
-	probes := d.newHealthProbes()
-	d.elb = elb.New(elb.Config{
-		Store: d.store, EC2: d.ec2, EnsureServiceRole: ensureRole, Log: d.log,
-		EnsureInterfaces: func(ctx context.Context, account, region string, want elb.Interfaces, alive func(store.Reader) bool) ([]elb.Interface, error) {
-			got, err := d.ec2.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-			out := make([]elb.Interface, len(got))
-			for i, g := range got {
-				out[i] = elb.Interface(g)
-			}
-			return out, err
-		},
-		Probes: func(ctx context.Context, account, region string) func(context.Context, elb.Probe) elb.Finding {
-			check := probes.checks(ctx, account, region)
-			return func(ctx context.Context, p elb.Probe) elb.Finding {
-				return elb.Finding(check(ctx, elbv2.Probe{Interface: p.Interface, Instance: p.Instance, Protocol: p.Protocol, Port: p.Port, Path: p.Path}))
-			}
-		},
-	})
-	d.elbv2 = elbv2.New(elbv2.Config{
-		Store: d.store, EC2: d.ec2, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log,
-		EnsureInterfaces: func(ctx context.Context, account, region string, want elbv2.Interfaces, alive func(store.Reader) bool) ([]elbv2.Interface, error) {
-			got, err := d.ec2.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-			out := make([]elbv2.Interface, len(got))
-			for i, g := range got {
-				out[i] = elbv2.Interface(g)
-			}
-			return out, err
-		},
-		Probes: probes.checks,
-	})
+	network := loadbalancing.Network{EC2: d.ec2, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: d.newHealthProbes().checks}
+	d.elb = elb.New(elb.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Log: d.log})
+	d.elbv2 = elbv2.New(elbv2.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log})
+}
+
+func (d *daemon) ensureBalancerInterfaces(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
+	got, err := d.ec2.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
+	out := make([]loadbalancing.Interface, len(got))
+	for i, g := range got {
+		out[i] = loadbalancing.Interface(g)
+	}
+	return out, err
 }
 
 // loadBalancingAuthz tells package authz of the resources of both services, which

@@ -18,8 +18,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/elbv2"
 )
 
 // healthProbes are the health checks of load balancers: whether the network lets
@@ -90,18 +90,18 @@ type nodePort struct {
 
 // checks returns the health checks of one request: the network is looked at once, when
 // the first is made.
-func (p *healthProbes) checks(ctx context.Context, account, region string) func(context.Context, elbv2.Probe) elbv2.Finding {
+func (p *healthProbes) checks(ctx context.Context, account, region string) loadbalancing.Prober {
 	look := sync.OnceValues(func() (*reach.Snapshot, error) { return p.network(ctx, account, region) })
-	return func(ctx context.Context, probe elbv2.Probe) elbv2.Finding {
+	return func(ctx context.Context, probe loadbalancing.Probe) loadbalancing.Finding {
 		return p.check(ctx, account, region, look, probe)
 	}
 }
 
 // check is a health check. What cannot be asked is unknown.
-func (p *healthProbes) check(ctx context.Context, account, region string, look func() (*reach.Snapshot, error), probe elbv2.Probe) elbv2.Finding {
+func (p *healthProbes) check(ctx context.Context, account, region string, look func() (*reach.Snapshot, error), probe loadbalancing.Probe) loadbalancing.Finding {
 	network, err := look()
 	if err != nil {
-		return elbv2.Unknown
+		return loadbalancing.Unknown
 	}
 	flow := reach.Flow{From: reach.At(probe.Interface), To: reach.At(probe.Instance), Protocol: reach.TCP, Port: probe.Port}
 	if probe.Instance == "" {
@@ -109,18 +109,18 @@ func (p *healthProbes) check(ctx context.Context, account, region string, look f
 	}
 	v := network.Check(flow)
 	if !v.Reachable {
-		return elbv2.TimedOut
+		return loadbalancing.TimedOut
 	}
 	planes, err := p.planes(ctx, account, region, arrival(v))
 	if err != nil {
-		return elbv2.Unknown
+		return loadbalancing.Unknown
 	}
-	finding := elbv2.Unclaimed // what runs outside of clusters is not known
+	finding := loadbalancing.Unclaimed // what runs outside of clusters is not known
 	for _, plane := range planes {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {
 			p.log.DebugContext(ctx, "looking for what a load balancer checks", "plane", plane, "err", err)
-			finding = elbv2.Unknown // unless it is another cluster's
+			finding = loadbalancing.Unknown // unless it is another cluster's
 			continue
 		}
 		if finding, here := w.answer(probe); here {
@@ -310,7 +310,7 @@ func (w *workloads) addPod(pod *corev1.Pod) {
 }
 
 // answer tells what a check finds, if the target is of this cluster.
-func (w *workloads) answer(probe elbv2.Probe) (finding elbv2.Finding, here bool) {
+func (w *workloads) answer(probe loadbalancing.Probe) (finding loadbalancing.Finding, here bool) {
 	if probe.Instance != "" {
 		n, ok := w.nodes[probe.Instance]
 		if !ok {
@@ -320,9 +320,9 @@ func (w *workloads) answer(probe elbv2.Probe) (finding elbv2.Finding, here bool)
 	}
 	if ready, ok := w.pods[probe.Address.String()]; ok {
 		if ready {
-			return elbv2.Answers, true
+			return loadbalancing.Answers, true
 		}
-		return elbv2.Refused, true
+		return loadbalancing.Refused, true
 	}
 	if n, ok := w.addresses[probe.Address]; ok {
 		return w.atNode(n, int32(probe.Port)), true
@@ -337,31 +337,31 @@ const (
 )
 
 // atNode tells what answers at a port of a node.
-func (w *workloads) atNode(n workNode, port int32) elbv2.Finding {
+func (w *workloads) atNode(n workNode, port int32) loadbalancing.Finding {
 	if !n.ready {
-		return elbv2.TimedOut // its kube-proxy may be as dead as its kubelet
+		return loadbalancing.TimedOut // its kube-proxy may be as dead as its kubelet
 	}
 	if port == kubeletPort || port == proxyHealthzPort {
-		return elbv2.Answers
+		return loadbalancing.Answers
 	}
 	if name, ok := w.health[port]; ok { // kube-proxy answers 503 without an endpoint here
 		if w.ready[name][n.name] > 0 {
-			return elbv2.Answers
+			return loadbalancing.Answers
 		}
-		return elbv2.Refused
+		return loadbalancing.Refused
 	}
 	if s, ok := w.services[port]; ok {
 		ready := w.ready[s.service]
 		switch {
 		case ready[""] == 0:
-			return elbv2.Refused // kube-proxy rejects packets for services without endpoints
+			return loadbalancing.Refused // kube-proxy rejects packets for services without endpoints
 		case s.local && ready[n.name] == 0:
-			return elbv2.TimedOut // and drops those that only other nodes could take
+			return loadbalancing.TimedOut // and drops those that only other nodes could take
 		}
-		return elbv2.Answers
+		return loadbalancing.Answers
 	}
 	if w.hostPorts[hostPort{n.name, port}] {
-		return elbv2.Answers
+		return loadbalancing.Answers
 	}
-	return elbv2.Refused
+	return loadbalancing.Refused
 }

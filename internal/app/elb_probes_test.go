@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/elbv2"
 )
 
 // twinNetworks are two VPCs with the same addresses, each with a load balancer and
@@ -65,18 +65,18 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 		name string
 		a, b []string // the planes of the VPCs
 		from string
-		want elbv2.Finding
+		want loadbalancing.Finding
 	}{
-		{"the first VPC's", []string{"ready"}, []string{"unready"}, "a", elbv2.Answers},
-		{"the second VPC's", []string{"ready"}, []string{"unready"}, "b", elbv2.Refused},
-		{"none here", []string{"ready"}, nil, "b", elbv2.Unclaimed},
-		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", elbv2.Unclaimed},
-		{"a broken one before it", []string{"broken", "ready"}, nil, "a", elbv2.Answers},
-		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", elbv2.Unknown},
+		{"the first VPC's", []string{"ready"}, []string{"unready"}, "a", loadbalancing.Answers},
+		{"the second VPC's", []string{"ready"}, []string{"unready"}, "b", loadbalancing.Refused},
+		{"none here", []string{"ready"}, nil, "b", loadbalancing.Unclaimed},
+		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", loadbalancing.Unclaimed},
+		{"a broken one before it", []string{"broken", "ready"}, nil, "a", loadbalancing.Answers},
+		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", loadbalancing.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newProbes(map[string][]string{"vpc-a": tt.a, "vpc-b": tt.b}, look)
-			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), elbv2.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
+			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), loadbalancing.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
 			if got != tt.want {
 				t.Errorf("found %d, want %d", got, tt.want)
 			}
@@ -95,7 +95,7 @@ func TestHealthChecksLookAtTheNetworkOnce(t *testing.T) {
 	for request := range 2 {
 		check := p.checks(t.Context(), "111122223333", "us-east-1")
 		for range 3 {
-			if got := check(t.Context(), elbv2.Probe{Interface: "eni-lb-a", Address: netip.MustParseAddr("10.0.0.10"), Port: 80}); got != elbv2.Unclaimed {
+			if got := check(t.Context(), loadbalancing.Probe{Interface: "eni-lb-a", Address: netip.MustParseAddr("10.0.0.10"), Port: 80}); got != loadbalancing.Unclaimed {
 				t.Errorf("found %d", got)
 			}
 		}

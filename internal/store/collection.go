@@ -13,6 +13,14 @@ import (
 // ErrNotFound is returned by reads of a key that is not there.
 var ErrNotFound = errors.New("not found")
 
+// IgnoreNotFound is err, or nil if what was looked for is not there.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // ErrExists is returned by Create for a key that is there.
 var ErrExists = errors.New("exists already")
 

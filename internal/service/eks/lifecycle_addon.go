@@ -45,11 +45,11 @@ type addonWork struct {
 func (s *Service) reconcileAddon(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := addonRecords.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	cluster, err := clusters.Get(s.store, clusterOf(key))
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	if usable(cluster) != nil {
 		return 0, nil // what a cluster has goes with it
@@ -284,7 +284,7 @@ func (w *addonWork) remove(ctx context.Context) (time.Duration, error) {
 	return 0, w.s.store.Update(ctx, func(tx *store.Tx) error {
 		r, err := addonRecords.Get(tx, w.key)
 		if err != nil || *r.Addon.AddonArn != *w.rec.Addon.AddonArn {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		owned, err := ownedBy(tx, cluster, *r.Addon.AddonArn)
 		if err != nil {
@@ -353,7 +353,7 @@ func (w *addonWork) change(ctx context.Context, fn func(*addonRecord), update fu
 			return nil
 		})
 	})
-	return ignoreNotFound(err)
+	return store.IgnoreNotFound(err)
 }
 
 // endUpdate changes the add-on's update in progress, if there is one.

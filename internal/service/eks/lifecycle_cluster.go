@@ -148,7 +148,7 @@ func (s *Service) createCluster(ctx context.Context, key store.Key, rec clusterR
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
 		c, err := clusters.Get(tx, key)
 		if err != nil || c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusCreating {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		if err := s.ensureOwnEntries(tx, key, &c); err != nil {
 			return err
@@ -271,7 +271,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec clusterRe
 			return nil
 		})
 		if err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		return clusters.Update(tx, key, func(c *clusterRecord) error {
 			if c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusUpdating {
@@ -443,12 +443,5 @@ func (s *Service) updateCluster(ctx context.Context, key store.Key, uid string, 
 		}
 		return nil
 	})
-	return ignoreNotFound(err)
-}
-
-func ignoreNotFound(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }

@@ -33,11 +33,11 @@ const fargatePlaneWait = 10 * time.Second
 func (s *Service) reconcileFargateProfile(ctx context.Context, key store.Key) (time.Duration, error) {
 	p, err := fargateProfiles.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	cluster, err := clusters.Get(s.store, clusterOf(key))
 	if err != nil {
-		return 0, ignoreNotFound(err) // reset; nothing to do it with
+		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
 	}
 	switch p.Profile.Status {
 	case ekstypes.FargateProfileStatusCreating:
@@ -110,7 +110,7 @@ func (s *Service) fargateTrouble(ctx context.Context, key store.Key, p *fargateP
 		issue.Code = ekstypes.FargateProfileIssueCodeAccessDenied
 	}
 	s.log.Warn("the Fargate profile failed", "profile", key.String(), "err", cause)
-	return 0, ignoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
+	return 0, store.IgnoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
 		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
 			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusCreateFailed, s.clock.Now().UTC()
 			now.Profile.Health = &ekstypes.FargateProfileHealth{Issues: []ekstypes.FargateProfileIssue{issue}}
@@ -124,7 +124,7 @@ func (s *Service) createFargateProfile(ctx context.Context, key store.Key, p *fa
 	if wait := p.Since.Add(s.cfg.Timing.FargateProfileCreating).Sub(s.clock.Now()); wait > 0 {
 		return wait, nil
 	}
-	return 0, ignoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
+	return 0, store.IgnoreNotFound(fargateProfiles.UpdateOne(ctx, s.store, key, func(now *fargateProfileRecord) error {
 		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
 			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusActive, s.clock.Now().UTC()
 		}
@@ -174,7 +174,7 @@ func (s *Service) removeFargateProfile(ctx context.Context, key store.Key, p *fa
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := fargateProfiles.Get(tx, key)
 		if err != nil || now.UUID != p.UUID {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		heir, err := fargateHeir(tx, key, p)
 		if err != nil {

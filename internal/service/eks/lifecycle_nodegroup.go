@@ -37,11 +37,11 @@ const (
 func (s *Service) reconcileNodegroup(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := nodegroups.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	cluster, err := clusters.Get(s.store, clusterOf(key))
 	if err != nil {
-		return 0, ignoreNotFound(err) // reset; nothing to do it with
+		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
 	}
 	w := &groupWork{s: s, key: key, g: &g, cluster: &cluster, svc: s.asService(ctx, key.Account, key.Region)}
 	switch g.Nodegroup.Status {
@@ -92,7 +92,7 @@ func (w *groupWork) session(ctx context.Context) (*session, error) {
 
 // change changes the record of this life of the group while it has the status.
 func (w *groupWork) change(ctx context.Context, fn func(*nodegroupRecord)) error {
-	return ignoreNotFound(nodegroups.UpdateOne(ctx, w.s.store, w.key, func(g *nodegroupRecord) error {
+	return store.IgnoreNotFound(nodegroups.UpdateOne(ctx, w.s.store, w.key, func(g *nodegroupRecord) error {
 		if g.UUID == w.g.UUID {
 			fn(g)
 		}
@@ -389,7 +389,7 @@ func (w *groupWork) updatesMarks() (bool, error) {
 			return true
 		}
 		return false
-	}), ignoreNotFound(err)
+	}), store.IgnoreNotFound(err)
 }
 
 // tend looks after the instances of the Auto Scaling group: those that have joined

@@ -324,7 +324,7 @@ func (w *groupWork) endRollout(ctx context.Context, failure *ekstypes.ErrorDetai
 
 // endUpdate ends the update in progress and makes the group ACTIVE.
 func (w *groupWork) endUpdate(ctx context.Context, failure *ekstypes.ErrorDetail, fn func(*nodegroupRecord)) error {
-	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := nodegroups.Get(tx, w.key)
 		if err != nil || g.UUID != w.g.UUID || g.UpdateID != w.g.UpdateID {
 			return err
@@ -335,7 +335,7 @@ func (w *groupWork) endUpdate(ctx context.Context, failure *ekstypes.ErrorDetail
 				u.Update.Status, u.Update.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{*failure}
 			}
 			return nil
-		}); ignoreNotFound(err) != nil {
+		}); store.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return nodegroups.Update(tx, w.key, func(g *nodegroupRecord) error {

@@ -16,6 +16,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // The health of a node group. Codes, and the texts not said to be seen elsewhere,
@@ -229,7 +231,7 @@ func (w *groupWork) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes
 		switch {
 		case err == nil && entry.PrincipalID == role.ID && isNodeMapping(entryMapping(&entry)):
 			return nil, nil
-		case ignoreNotFound(err) != nil:
+		case store.IgnoreNotFound(err) != nil:
 			return nil, err
 		case !w.cluster.usesConfigMap(): // from memory
 			return new(issue(ekstypes.NodegroupIssueCodeAccessDenied,

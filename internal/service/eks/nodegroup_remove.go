@@ -76,7 +76,7 @@ func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
 	return w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := nodegroups.Get(tx, w.key)
 		if err != nil || g.UUID != w.g.UUID {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		heir, stays, err := w.heir(tx)
 		switch {

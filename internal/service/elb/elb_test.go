@@ -22,6 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -41,34 +42,36 @@ type world struct {
 	zones   []string
 
 	mu      sync.Mutex
-	finding elb.Finding
-	probe   elb.Probe // the last one
+	finding loadbalancing.Finding
+	probe   loadbalancing.Probe // the last one
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, finding: elb.Answers}
+	w := &world{TB: t, finding: loadbalancing.Answers}
 	var network *ec2.Service
 	var svc *elb.Service
 	server := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
 		svc = elb.New(elb.Config{
-			Store: st, EC2: network, Log: slog.New(slog.DiscardHandler),
-			EnsureInterfaces: func(ctx context.Context, account, region string, want elb.Interfaces, alive func(store.Reader) bool) ([]elb.Interface, error) {
-				got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-				var out []elb.Interface
-				for _, i := range got {
-					out = append(out, elb.Interface(i))
-				}
-				return out, err
-			},
-			Probes: func(context.Context, string, string) func(context.Context, elb.Probe) elb.Finding {
-				return func(_ context.Context, p elb.Probe) elb.Finding {
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					w.probe = p
-					return w.finding
-				}
+			Store: st, Log: slog.New(slog.DiscardHandler), Network: loadbalancing.Network{
+				EC2: network,
+				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
+					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
+					var out []loadbalancing.Interface
+					for _, i := range got {
+						out = append(out, loadbalancing.Interface(i))
+					}
+					return out, err
+				},
+				Probes: func(context.Context, string, string) loadbalancing.Prober {
+					return func(_ context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						w.probe = p
+						return w.finding
+					}
+				},
 			},
 		})
 		w.svc = svc
@@ -117,7 +120,7 @@ func refused(t *testing.T, err error, code, message string) {
 	}
 }
 
-func (w *world) find(f elb.Finding) {
+func (w *world) find(f loadbalancing.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finding = f
@@ -261,7 +264,7 @@ func TestInstanceHealth(t *testing.T) {
 	must(w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &elbtypes.HealthCheck{
 		Target: aws.String("HTTP:31000/healthz"), Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
 	}}))(t)
-	w.find(elb.Refused)
+	w.find(loadbalancing.Refused)
 	if got := state(near); got != "OutOfService Instance Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
 		t.Error(got)
 	}
@@ -277,12 +280,12 @@ func TestInstanceHealth(t *testing.T) {
 		}
 	}
 	failing([]string{near}, time.Minute)
-	w.find(elb.Unclaimed)
+	w.find(loadbalancing.Unclaimed)
 	if got := state(near); !strings.HasPrefix(got, "OutOfService Instance Instance has failed") {
 		t.Error(got)
 	}
 	failing(nil, time.Minute)
-	w.find(elb.Unknown)
+	w.find(loadbalancing.Unknown)
 	if got := state(near); got != "Unknown ELB A transient error occurred. Please try again later." {
 		t.Error(got)
 	}

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 )
 
 // A target is what a health check asks: PROTOCOL:PORT[/PATH].
@@ -76,18 +77,6 @@ func (s *Service) ConfigureHealthCheck(ctx context.Context, in *awselb.Configure
 	return &awselb.ConfigureHealthCheckOutput{HealthCheck: &h}, err
 }
 
-// instance finds an instance.
-func (s *Service) instance(ctx context.Context, sc scope, id string) (ec2types.Instance, bool, error) {
-	out, err := s.cfg.EC2.DescribeInstances(s.asService(ctx, sc), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
-	if refused(err) || err == nil && len(out.Reservations) == 0 {
-		return ec2types.Instance{}, false, nil
-	}
-	if err != nil {
-		return ec2types.Instance{}, false, err
-	}
-	return out.Reservations[0].Instances[0], true, nil
-}
-
 func idsOf(in []elbtypes.Instance) []string {
 	out := make([]string, 0, len(in))
 	for _, i := range in {
@@ -113,7 +102,7 @@ func (s *Service) RegisterInstancesWithLoadBalancer(ctx context.Context, in *aws
 	}
 	fresh := idsOf(in.Instances)
 	for _, id := range fresh {
-		i, ok, err := s.instance(ctx, sc, id)
+		i, ok, err := s.net.Instance(s.asService(ctx, sc), id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -141,7 +130,7 @@ func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *a
 			if slices.Contains(r.Instances, id) {
 				continue
 			}
-			if _, ok, err := s.instance(ctx, scopeOf(ctx), id); err != nil {
+			if _, ok, err := s.net.Instance(s.asService(ctx, scopeOf(ctx)), id); err != nil {
 				return err
 			} else if !ok {
 				return errNoInstance(id)
@@ -165,7 +154,7 @@ func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.Describ
 		chosen = idsOf(in.Instances)
 	}
 	out := &awselb.DescribeInstanceHealthOutput{InstanceStates: []elbtypes.InstanceState{}}
-	ask := s.probes(ctx, sc)
+	ask := s.net.Prober(ctx, sc.account, sc.region)
 	for _, id := range chosen {
 		if !slices.Contains(r.Instances, id) {
 			return nil, errNotRegistered(id, r.Name)
@@ -189,21 +178,13 @@ const (
 	outOfService = "OutOfService"
 )
 
-// probes returns what checks the health of instances for one request.
-func (s *Service) probes(ctx context.Context, sc scope) func(context.Context, Probe) Finding {
-	if s.cfg.Probes == nil {
-		return func(context.Context, Probe) Finding { return Unknown }
-	}
-	return s.cfg.Probes(ctx, sc.account, sc.region)
-}
-
 // health decides the state of one instance. Reasons and descriptions are those of
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_InstanceState.html
-func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask func(context.Context, Probe) Finding) (elbtypes.InstanceState, error) {
+func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask loadbalancing.Prober) (elbtypes.InstanceState, error) {
 	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
 		return elbtypes.InstanceState{InstanceId: aws.String(id), State: aws.String(state), ReasonCode: aws.String(reason), Description: aws.String(description)}, nil
 	}
-	i, ok, err := s.instance(ctx, sc, id)
+	i, ok, err := s.net.Instance(s.asService(ctx, sc), id)
 	if err != nil {
 		return elbtypes.InstanceState{}, err
 	}
@@ -225,10 +206,10 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	if err != nil {
 		return elbtypes.InstanceState{}, err
 	}
-	switch ask(ctx, Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path}) {
-	case Answers:
+	switch ask(ctx, loadbalancing.Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path}) {
+	case loadbalancing.Answers:
 		return state(inService, "N/A", "N/A")
-	case Unknown:
+	case loadbalancing.Unknown:
 		return state("Unknown", "ELB", "A transient error occurred. Please try again later.")
 	}
 	return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
@@ -270,10 +251,10 @@ func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.probes(ctx, sc), map[string]bool{}
-	noting := func(ctx context.Context, p Probe) Finding {
+	ask, unclaimed := s.net.Prober(ctx, sc.account, sc.region), map[string]bool{}
+	noting := func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
 		found := ask(ctx, p)
-		unclaimed[p.Instance] = found == Unclaimed
+		unclaimed[p.Instance] = found == loadbalancing.Unclaimed
 		return found
 	}
 	for _, id := range ids {

@@ -8,12 +8,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// requester is who made the interfaces, as DescribeNetworkInterfaces tells.
-const requester = "amazon-elb"
 
 // Run makes load balancers live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
@@ -37,10 +35,10 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
 	r, err := loadBalancers.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
-	made, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, Interfaces{
-		Requester: requester, Owner: r.UID, Description: "ELB " + r.Name, Type: "interface",
+	made, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{
+		Requester: loadbalancing.Requester, Owner: r.UID, Description: "ELB " + r.Name, Type: "interface",
 		Subnets: r.Subnets, Groups: r.Groups, Public: !r.Internal,
 	}, func(tx store.Reader) bool {
 		now, err := loadBalancers.Get(tx, key)
@@ -49,14 +47,11 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	if err != nil {
 		return 0, fmt.Errorf("the interfaces of load balancer %s: %w", r.Name, err)
 	}
-	have := map[string]string{}
-	for _, i := range made {
-		have[i.Zone] = i.ID
-	}
+	have := loadbalancing.ByZone(made)
 	if maps.Equal(have, r.Interfaces) {
 		return 0, nil
 	}
-	return 0, ignoreNotFound(loadBalancers.UpdateOne(ctx, s.store, key, func(now *loadBalancerRecord) error {
+	return 0, store.IgnoreNotFound(loadBalancers.UpdateOne(ctx, s.store, key, func(now *loadBalancerRecord) error {
 		if now.UID == r.UID {
 			now.Interfaces = have
 		}
@@ -76,9 +71,9 @@ func (s *Service) bury(ctx context.Context, key store.Key) {
 // reconcileGrave removes the interfaces of a deleted load balancer.
 func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Duration, error) {
 	if _, err := graves.Get(s.store, key); err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
-	if _, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, Interfaces{Requester: requester, Owner: key.ID}, nil); err != nil {
+	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{Requester: loadbalancing.Requester, Owner: key.ID}, nil); err != nil {
 		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
 	}
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {

@@ -239,7 +239,7 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadB
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancers.Get(tx, sc.key(cmp.Or(text(in.LoadBalancerName), "-")))
 		if err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		loadBalancers.Delete(tx, sc.key(lb.Name))
 		grave = sc.key(lb.UID)

@@ -9,11 +9,9 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
-)
 
-// minFree is how many addresses a subnet must have left.
-// https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-backend-instances.html#set-up-ec2
-const minFree = 8
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
+)
 
 // place puts a load balancer into subnets, or into the default subnets of zones.
 func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, subnets, zones []string) error {
@@ -24,7 +22,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	case len(subnets) > 0 && len(zones) > 0:
 		return errTwoPlaces()
 	case len(zones) > 0:
-		out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
+		out, err := s.net.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
 		if err != nil {
 			return err
 		}
@@ -42,20 +40,17 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	old := r.Subnets
 	var found []ec2types.Subnet
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(subnets))) {
-		out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
-		if refused(err) || err == nil && len(out.Subnets) == 0 {
-			return errNoSubnet(id)
-		}
-		if err != nil {
-			return err
-		}
-		sn := out.Subnets[0]
+		sn, ok, err := s.net.Subnet(svc, id)
 		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoSubnet(id)
 		case r.VPC != "" && r.VPC != *sn.VpcId:
 			return errManyVPCs()
 		case slices.ContainsFunc(found, func(o ec2types.Subnet) bool { return *o.AvailabilityZone == *sn.AvailabilityZone }):
 			return errSameZone()
-		case aws.ToInt32(sn.AvailableIpAddressCount) < minFree && !slices.Contains(old, id):
+		case aws.ToInt32(sn.AvailableIpAddressCount) < loadbalancing.MinFree && !slices.Contains(old, id):
 			return errNoSpace(id)
 		}
 		r.VPC = *sn.VpcId
@@ -67,11 +62,11 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 		r.Subnets, r.Zones = append(r.Subnets, *sn.SubnetId), append(r.Zones, *sn.AvailabilityZone)
 	}
 	if !r.Internal {
-		out, err := s.cfg.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{r.VPC}}}})
+		ok, err := s.net.HasInternetGateway(svc, r.VPC)
 		if err != nil {
 			return err
 		}
-		if len(out.InternetGateways) == 0 {
+		if !ok {
 			return errNoInternetGateway(r.VPC)
 		}
 	}
@@ -82,27 +77,18 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
 	svc := s.asService(ctx, sc)
 	if len(wanted) == 0 {
-		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
-			{Name: aws.String("vpc-id"), Values: []string{r.VPC}}, {Name: aws.String("group-name"), Values: []string{"default"}},
-		}})
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range out.SecurityGroups {
-			wanted = append(wanted, *g.GroupId)
-		}
-		return wanted, nil
+		g, _, err := s.net.DefaultGroup(svc, r.VPC)
+		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	for _, id := range wanted {
-		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
-		if refused(err) {
-			return nil, errNoGroup(id)
-		}
-		if err != nil {
+		g, ok, err := s.net.SecurityGroup(svc, id)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if *out.SecurityGroups[0].VpcId != r.VPC {
+		case !ok:
+			return nil, errNoGroup(id)
+		case text(g.VpcId) != r.VPC:
 			return nil, errGroupOfOtherVPC(id, r.VPC)
 		}
 	}
@@ -114,11 +100,9 @@ func (s *Service) groupName(ctx context.Context, sc scope, r *loadBalancerRecord
 	if len(r.Groups) == 0 {
 		return ""
 	}
-	out, err := s.cfg.EC2.DescribeSecurityGroups(s.asService(ctx, sc), &awsec2.DescribeSecurityGroupsInput{GroupIds: r.Groups[:1]})
-	if err != nil || len(out.SecurityGroups) == 0 {
-		return "" // it cannot go while it is used, but a reset may come in between
-	}
-	return text(out.SecurityGroups[0].GroupName)
+	// It cannot go while it is used, but a reset may come in between.
+	g, _, _ := s.net.SecurityGroup(s.asService(ctx, sc), r.Groups[0]) //nolint:errcheck // it has no name then
+	return text(g.GroupName)
 }
 
 // ApplySecurityGroupsToLoadBalancer replaces the security groups.

@@ -60,7 +60,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		return Way{}, err
 	}
 	var w Way
-	ask := s.probes(ctx, sc)
+	ask := s.net.Prober(ctx, sc.account, sc.region)
 	for _, l := range r.Listeners {
 		if l.Listener.LoadBalancerPort != int32(port) {
 			continue
@@ -72,7 +72,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 			if err != nil {
 				return Way{}, err
 			}
-			i, _, err := s.instance(ctx, sc, id)
+			i, _, err := s.net.Instance(s.asService(ctx, sc), id)
 			if err != nil {
 				return Way{}, err
 			}

@@ -16,79 +16,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
-)
-
-// EC2 is what load balancers ask of EC2. It is called with an awsapi.Call of the
-// caller's account and region whose principal is elasticloadbalancing.amazonaws.com.
-type EC2 interface {
-	DescribeAddresses(context.Context, *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error)
-	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
-	DescribeInternetGateways(context.Context, *awsec2.DescribeInternetGatewaysInput) (*awsec2.DescribeInternetGatewaysOutput, error)
-	DescribeSecurityGroups(context.Context, *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error)
-	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
-	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
-}
-
-// Interfaces are the network interfaces that a load balancer wants.
-type Interfaces struct {
-	Requester, Owner, Description, Type string
-
-	Subnets     []string
-	Addresses   map[string]string // private ones, by subnet
-	Allocations map[string]string // elastic ones, by subnet
-	Groups      []string
-	Public      bool
-}
-
-// An Interface is one of a load balancer's.
-type Interface struct{ ID, Subnet, Zone, Private, Public string }
-
-// A Probe is a health check of one target.
-type Probe struct {
-	// Interface is the load balancer's from which the check comes.
-	Interface string
-	// Instance is the target, or Address is.
-	Instance string
-	Address  netip.Addr
-	Protocol string // TCP, HTTP, HTTPS, …
-	Port     uint16
-	Path     string
-}
-
-// A Finding is what a health check finds.
-type Finding int
-
-// The findings.
-const (
-	Unknown  Finding = iota // nobody can say
-	Answers                 // as a healthy target does
-	TimedOut                // no packet comes back
-	Refused                 // nothing answers at the port, or the wrong thing
-	// Unclaimed: packets get there, but nobody knows what runs there: the target is no
-	// cluster's.
-	Unclaimed
 )
 
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	EC2   EC2
-	// EnsureInterfaces makes and removes network interfaces until they are as wanted;
-	// alive is asked in the same transaction whether the load balancer is there.
-	EnsureInterfaces func(ctx context.Context, account, region string, want Interfaces, alive func(store.Reader) bool) ([]Interface, error)
-	// Probes returns what checks the health of targets for one request, all in the
-	// network as it is then. Nil: nobody can say.
-	Probes func(ctx context.Context, account, region string) func(context.Context, Probe) Finding
+	// Network is where load balancers are.
+	Network loadbalancing.Network
 	// EnsureServiceRole makes the account's AWSServiceRoleForElasticLoadBalancing
 	// unless it is there. Nil: it is not wanted.
 	EnsureServiceRole func(ctx context.Context, account string) error
@@ -101,13 +44,14 @@ type Config struct {
 type Service struct {
 	cfg   Config
 	store *store.Store
+	net   *loadbalancing.Network
 	clock clock.WithTicker
 	log   *slog.Logger
 }
 
 // New returns the service. Call Run to make load balancers live.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	s := &Service{cfg: cfg, store: cfg.Store, net: &cfg.Network, clock: cfg.Clock, log: cfg.Log}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -119,12 +63,9 @@ func New(cfg Config) *Service {
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
 
-// serviceName is who calls EC2.
-const serviceName = "elasticloadbalancing.amazonaws.com"
-
 // asService returns a context in which Elastic Load Balancing itself calls.
 func (s *Service) asService(ctx context.Context, sc scope) context.Context {
-	return awsapi.AsService(ctx, sc.account, sc.region, serviceName, "AWSServiceRoleForElasticLoadBalancing", s.clock.Now())
+	return loadbalancing.AsService(ctx, sc.account, sc.region, s.clock.Now())
 }
 
 // scope is an account and region.
@@ -147,13 +88,6 @@ func (sc scope) below(id string) store.Scope {
 }
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
-
-func ignoreNotFound(err error) error {
-	if notFound(err) {
-		return nil
-	}
-	return err
-}
 
 func deref(s []string) []string {
 	if s == nil {

@@ -3,6 +3,7 @@ package elbv2
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,23 +12,17 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 )
 
 // DescribeTargetHealth tells how targets are, as health checks find them now.
 func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
 	sc := scopeOf(ctx)
-	return s.targetHealth(ctx, sc, in, s.probes(ctx, sc))
+	return s.targetHealth(ctx, sc, in, s.net.Prober(ctx, sc.account, sc.region))
 }
 
-// probes returns what checks the health of targets for one request.
-func (s *Service) probes(ctx context.Context, sc scope) func(context.Context, Probe) Finding {
-	if s.cfg.Probes == nil {
-		return func(context.Context, Probe) Finding { return Unknown }
-	}
-	return s.cfg.Probes(ctx, sc.account, sc.region)
-}
-
-func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask func(context.Context, Probe) Finding) (*awselbv2.DescribeTargetHealthOutput, error) {
+func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask loadbalancing.Prober) (*awselbv2.DescribeTargetHealthOutput, error) {
 	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
 	if err != nil {
 		return nil, err
@@ -94,7 +89,7 @@ type check struct {
 	sc        scope
 	group     *targetGroupRecord
 	balancers []loadBalancerRecord
-	ask       func(context.Context, Probe) Finding
+	ask       loadbalancing.Prober
 }
 
 // port is where a target's health is checked.
@@ -124,11 +119,11 @@ func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetH
 
 // aim is the health check of a target, but for the interface that it comes from, and the
 // zone that the target is in. A target that is not checked has its health with it.
-func (c *check) aim(ctx context.Context, t targetRecord) (p Probe, zone string, unused *elbv2types.TargetHealth, err error) {
-	p = Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
+func (c *check) aim(ctx context.Context, t targetRecord) (p loadbalancing.Probe, zone string, unused *elbv2types.TargetHealth, err error) {
+	p = loadbalancing.Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
 	switch c.group.Group.TargetType {
 	case elbv2types.TargetTypeEnumInstance:
-		i, ok, err := c.s.instance(ctx, c.sc, t.ID)
+		i, ok, err := c.s.net.Instance(c.s.asService(ctx, c.sc), t.ID)
 		switch {
 		case err != nil:
 			return p, "", nil, err
@@ -151,7 +146,7 @@ func (c *check) aim(ctx context.Context, t targetRecord) (p Probe, zone string, 
 // near is the interface of a load balancer from which a target is asked; empty: none is.
 // Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
-func (r *loadBalancerRecord) near(p *Probe, zone string) string {
+func (r *loadBalancerRecord) near(p *loadbalancing.Probe, zone string) string {
 	eni := r.Interfaces[zone]
 	if p.Instance != "" {
 		return eni
@@ -166,7 +161,7 @@ func (r *loadBalancerRecord) near(p *Probe, zone string) string {
 // it is active and listens at the port.
 func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 	lb, err := loadBalancer(c.s.store, c.sc, &t.ID)
-	if refused(err) {
+	if _, gone := errors.AsType[*elbv2types.LoadBalancerNotFoundException](err); gone {
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the deleted state"), nil
 	}
 	if err != nil {
@@ -186,9 +181,9 @@ func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 
 // probe asks each load balancer's interface nearest to the target; a target that
 // one of them finds healthy is.
-func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.TargetHealth {
+func (c *check) probe(ctx context.Context, p loadbalancing.Probe, zone string) *elbv2types.TargetHealth {
 	initial, outside := false, true
-	worst := Answers
+	worst := loadbalancing.Answers
 	for _, lb := range c.balancers {
 		if lb.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning || len(lb.Interfaces) == 0 {
 			initial, outside = true, false
@@ -201,7 +196,7 @@ func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.Tar
 		outside = false
 		p.Interface = eni
 		finding := c.ask(ctx, p)
-		if finding == Answers {
+		if finding == loadbalancing.Answers {
 			return health(elbv2types.TargetHealthStateEnumHealthy, "", "")
 		}
 		worst = finding
@@ -209,11 +204,11 @@ func (c *check) probe(ctx context.Context, p Probe, zone string) *elbv2types.Tar
 	switch {
 	case outside:
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target is in an Availability Zone that is not enabled for the load balancer")
-	case initial && worst == Answers:
+	case initial && worst == loadbalancing.Answers:
 		return health(elbv2types.TargetHealthStateEnumInitial, elbv2types.TargetHealthReasonEnumRegistrationInProgress, "Target registration is in progress")
-	case worst == TimedOut:
+	case worst == loadbalancing.TimedOut:
 		return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumTimeout, "Request timed out")
-	case worst == Unknown:
+	case worst == loadbalancing.Unknown:
 		return health(elbv2types.TargetHealthStateEnumUnavailable, elbv2types.TargetHealthReasonEnumInternalError, "Health checks could not be decided")
 	}
 	return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumFailedHealthChecks, "Health checks failed")

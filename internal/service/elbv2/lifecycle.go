@@ -9,12 +9,10 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// requester is who made the interfaces, as DescribeNetworkInterfaces tells.
-const requester = "amazon-elb"
 
 // Run makes load balancers live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
@@ -36,9 +34,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // interfaces are those that a load balancer wants. Their descriptions are AWS's:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/target-group-register-targets.html#target-security-groups
-func (r *loadBalancerRecord) interfaces() Interfaces {
-	want := Interfaces{
-		Requester: requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
+func (r *loadBalancerRecord) interfaces() loadbalancing.Interfaces {
+	want := loadbalancing.Interfaces{
+		Requester: loadbalancing.Requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
 		Subnets: r.subnets(), Addresses: r.Addresses, Allocations: r.Allocations, Groups: r.LB.SecurityGroups,
 		Public: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing,
 	}
@@ -52,19 +50,16 @@ func (r *loadBalancerRecord) interfaces() Interfaces {
 func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
 	r, err := loadBalancers.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
-	made, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, r.interfaces(), func(tx store.Reader) bool {
+	made, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, r.interfaces(), func(tx store.Reader) bool {
 		now, err := loadBalancers.Get(tx, key)
 		return err == nil && now.arn() == r.arn()
 	})
 	if err != nil {
 		return 0, fmt.Errorf("the interfaces of load balancer %s: %w", r.id(), err)
 	}
-	have := map[string]string{}
-	for _, i := range made {
-		have[i.Zone] = i.ID
-	}
+	have := loadbalancing.ByZone(made)
 	provisioning := r.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
 	wait := time.Duration(0)
 	if provisioning {
@@ -82,7 +77,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 			return nil
 		})
 	}
-	return max(wait, 0), ignoreNotFound(err)
+	return max(wait, 0), store.IgnoreNotFound(err)
 }
 
 // bury removes what is left of a load balancer at once: whoever deletes one deletes
@@ -97,9 +92,9 @@ func (s *Service) bury(ctx context.Context, key store.Key) {
 // reconcileGrave removes what is left of a deleted load balancer.
 func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Duration, error) {
 	if _, err := graves.Get(s.store, key); err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
-	if _, err := s.cfg.EnsureInterfaces(ctx, key.Account, key.Region, Interfaces{Requester: requester, Owner: key.ID}, nil); err != nil {
+	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{Requester: loadbalancing.Requester, Owner: key.ID}, nil); err != nil {
 		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
 	}
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {

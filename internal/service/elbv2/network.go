@@ -2,24 +2,18 @@ package elbv2
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
-	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// minFree is how many addresses a subnet must have left.
-// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
-const minFree = 8
 
 // wantedSubnets are those of a request, which names them in one of two ways.
 func wantedSubnets(subnets []string, mappings []elbv2types.SubnetMapping) ([]elbv2types.SubnetMapping, error) {
@@ -49,11 +43,12 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 	old := r.subnets()
 	r.LB.AvailabilityZones, r.Addresses, r.Allocations = nil, nil, nil
 	for _, m := range wanted {
-		sn, err := s.subnet(svc, text(m.SubnetId))
-		if err != nil {
-			return err
-		}
+		sn, ok, err := s.net.Subnet(svc, text(m.SubnetId))
 		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoSubnet(text(m.SubnetId))
 		case r.LB.VpcId == nil:
 			r.LB.VpcId = sn.VpcId
 		case *r.LB.VpcId != *sn.VpcId:
@@ -62,7 +57,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		if slices.ContainsFunc(r.LB.AvailabilityZones, func(z elbv2types.AvailabilityZone) bool { return *z.ZoneName == *sn.AvailabilityZone }) {
 			return errSameZone()
 		}
-		if aws.ToInt32(sn.AvailableIpAddressCount) < minFree && !slices.Contains(old, *sn.SubnetId) {
+		if aws.ToInt32(sn.AvailableIpAddressCount) < loadbalancing.MinFree && !slices.Contains(old, *sn.SubnetId) {
 			return errNoSpace(*sn.SubnetId)
 		}
 		z := elbv2types.AvailabilityZone{SubnetId: sn.SubnetId, ZoneName: sn.AvailabilityZone}
@@ -76,32 +71,15 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 	}
 	slices.SortFunc(r.LB.AvailabilityZones, func(a, b elbv2types.AvailabilityZone) int { return strings.Compare(*a.ZoneName, *b.ZoneName) })
 	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing {
-		out, err := s.cfg.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{*r.LB.VpcId}}}})
+		ok, err := s.net.HasInternetGateway(svc, *r.LB.VpcId)
 		if err != nil {
 			return err
 		}
-		if len(out.InternetGateways) == 0 {
+		if !ok {
 			return errNoInternetGateway(*r.LB.VpcId)
 		}
 	}
 	return nil
-}
-
-func (s *Service) subnet(svc context.Context, id string) (ec2types.Subnet, error) {
-	out, err := s.cfg.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
-	if refused(err) || err == nil && len(out.Subnets) == 0 {
-		return ec2types.Subnet{}, errNoSubnet(id)
-	}
-	if err != nil {
-		return ec2types.Subnet{}, err
-	}
-	return out.Subnets[0], nil
-}
-
-// refused reports whether EC2 refused a request, which is about what it names.
-func refused(err error) bool {
-	api, ok := errors.AsType[smithy.APIError](err)
-	return ok && api.ErrorFault() == smithy.FaultClient
 }
 
 // address notes the address that a subnet mapping wants.
@@ -114,18 +92,17 @@ func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2ty
 		if !public {
 			return errAllocationsInternal()
 		}
-		out, err := s.cfg.EC2.DescribeAddresses(svc, &awsec2.DescribeAddressesInput{AllocationIds: []string{id}})
-		if refused(err) || err == nil && len(out.Addresses) == 0 {
-			return errNoAllocation(id)
-		}
-		if err != nil {
+		a, ok, err := s.net.Address(svc, id)
+		switch {
+		case err != nil:
 			return err
-		}
-		if out.Addresses[0].AssociationId != nil {
+		case !ok:
+			return errNoAllocation(id)
+		case a.AssociationId != nil:
 			return errAllocationInUse(id)
 		}
 		r.Allocations = put(r.Allocations, *sn.SubnetId, id)
-		z.LoadBalancerAddresses = []elbv2types.LoadBalancerAddress{{AllocationId: &id, IpAddress: out.Addresses[0].PublicIp}}
+		z.LoadBalancerAddresses = []elbv2types.LoadBalancerAddress{{AllocationId: &id, IpAddress: a.PublicIp}}
 	}
 	if a := text(m.PrivateIPv4Address); a != "" {
 		if public {
@@ -160,27 +137,18 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 		if r.network() {
 			return nil, nil
 		}
-		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
-			{Name: aws.String("vpc-id"), Values: []string{*r.LB.VpcId}}, {Name: aws.String("group-name"), Values: []string{"default"}},
-		}})
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range out.SecurityGroups {
-			wanted = append(wanted, *g.GroupId)
-		}
-		return wanted, nil
+		g, _, err := s.net.DefaultGroup(svc, *r.LB.VpcId)
+		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	for _, id := range wanted {
-		out, err := s.cfg.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
-		if refused(err) {
-			return nil, errNoSecurityGroup(id)
-		}
-		if err != nil {
+		g, ok, err := s.net.SecurityGroup(svc, id)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if *out.SecurityGroups[0].VpcId != *r.LB.VpcId {
+		case !ok:
+			return nil, errNoSecurityGroup(id)
+		case text(g.VpcId) != *r.LB.VpcId:
 			return nil, errGroupOfOtherVPC()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -52,7 +53,7 @@ type Way struct {
 type WayTarget struct {
 	ID string
 	// Probe is its health check; without a destination it is another load balancer.
-	Probe   Probe
+	Probe   loadbalancing.Probe
 	Port    uint16
 	Healthy bool
 	Why     string // it is not
@@ -111,7 +112,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 		if err != nil {
 			return err
 		}
-		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}, ask: s.probes(ctx, sc)}
+		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}, ask: s.net.Prober(ctx, sc.account, sc.region)}
 		for _, t := range set.Targets {
 			got, err := c.way(ctx, lb, t)
 			if err != nil {

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -106,7 +106,7 @@ func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupReco
 func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
 	var stopped, strangers []string
 	for _, t := range in {
-		i, ok, err := s.instance(ctx, sc, t.ID)
+		i, ok, err := s.net.Instance(s.asService(ctx, sc), t.ID)
 		switch {
 		case err != nil:
 			return err
@@ -127,31 +127,17 @@ func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRe
 	return nil
 }
 
-// instance finds an instance.
-func (s *Service) instance(ctx context.Context, sc scope, id string) (ec2types.Instance, bool, error) {
-	out, err := s.cfg.EC2.DescribeInstances(s.asService(ctx, sc), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
-	if refused(err) || err == nil && len(out.Reservations) == 0 {
-		return ec2types.Instance{}, false, nil
-	}
-	if err != nil {
-		return ec2types.Instance{}, false, err
-	}
-	return out.Reservations[0].Instances[0], true, nil
-}
-
 // checkAddresses: targets are addresses of the VPC, or private ones elsewhere.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html
 func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
-	out, err := s.cfg.EC2.DescribeVpcs(s.asService(ctx, sc), &awsec2.DescribeVpcsInput{VpcIds: []string{*g.Group.VpcId}})
+	v, _, err := s.net.VPC(s.asService(ctx, sc), *g.Group.VpcId)
 	if err != nil {
 		return err
 	}
 	var blocks []netip.Prefix
-	for _, v := range out.Vpcs {
-		for _, a := range v.CidrBlockAssociationSet {
-			if b, err := netip.ParsePrefix(text(a.CidrBlock)); err == nil {
-				blocks = append(blocks, b)
-			}
+	for _, a := range v.CidrBlockAssociationSet {
+		if b, err := netip.ParsePrefix(text(a.CidrBlock)); err == nil {
+			blocks = append(blocks, b)
 		}
 	}
 	for _, t := range in {
@@ -222,10 +208,10 @@ func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.probes(ctx, sc), map[string]bool{}
-	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p Probe) Finding {
+	ask, unclaimed := s.net.Prober(ctx, sc.account, sc.region), map[string]bool{}
+	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
 		found := ask(ctx, p)
-		unclaimed[p.Instance] = unclaimed[p.Instance] || found == Unclaimed
+		unclaimed[p.Instance] = unclaimed[p.Instance] || found == loadbalancing.Unclaimed
 		return found
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
@@ -47,12 +46,10 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	if r.Tags, err = newTags(in.Tags); err != nil {
 		return nil, err
 	}
-	found, err := s.cfg.EC2.DescribeVpcs(s.asService(ctx, sc), &awsec2.DescribeVpcsInput{VpcIds: []string{*in.VpcId}})
-	if refused(err) || err == nil && len(found.Vpcs) == 0 {
-		return nil, errNoVPC(*in.VpcId)
-	}
-	if err != nil {
+	if _, ok, err := s.net.VPC(s.asService(ctx, sc), *in.VpcId); err != nil {
 		return nil, err
+	} else if !ok {
+		return nil, errNoVPC(*in.VpcId)
 	}
 	r.Group.TargetGroupArn = aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "targetgroup/"+name+"/"+ids.Hex(idDigits)))
 	err = s.store.Update(ctx, func(tx *store.Tx) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
@@ -41,42 +42,44 @@ type world struct {
 	zones   []string
 
 	mu      sync.Mutex
-	finding elbv2.Finding
-	probes  []elbv2.Probe
+	finding loadbalancing.Finding
+	probes  []loadbalancing.Probe
 	broken  bool // interfaces can neither be made nor removed
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, finding: elbv2.Answers}
+	w := &world{TB: t, finding: loadbalancing.Answers}
 	var network *ec2.Service
 	var svc *elbv2.Service
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
 		svc = elbv2.New(elbv2.Config{
-			Store: st, EC2: network, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler),
-			EnsureInterfaces: func(ctx context.Context, account, region string, want elbv2.Interfaces, alive func(store.Reader) bool) ([]elbv2.Interface, error) {
-				w.mu.Lock()
-				broken := w.broken
-				w.mu.Unlock()
-				if broken {
-					return nil, errors.New("EC2 is out of order")
-				}
-				got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-				var out []elbv2.Interface
-				for _, i := range got {
-					out = append(out, elbv2.Interface(i))
-				}
-				return out, err
-			},
-			Probes: func(context.Context, string, string) func(context.Context, elbv2.Probe) elbv2.Finding {
-				return func(_ context.Context, p elbv2.Probe) elbv2.Finding {
+			Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler), Network: loadbalancing.Network{
+				EC2: network,
+				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
 					w.mu.Lock()
-					defer w.mu.Unlock()
-					w.probes = append(w.probes, p)
-					return w.finding
-				}
+					broken := w.broken
+					w.mu.Unlock()
+					if broken {
+						return nil, errors.New("EC2 is out of order")
+					}
+					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
+					var out []loadbalancing.Interface
+					for _, i := range got {
+						out = append(out, loadbalancing.Interface(i))
+					}
+					return out, err
+				},
+				Probes: func(context.Context, string, string) loadbalancing.Prober {
+					return func(_ context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						w.probes = append(w.probes, p)
+						return w.finding
+					}
+				},
 			},
 		})
 		scaling = autoscaling.New(autoscaling.Config{
@@ -126,7 +129,7 @@ func (w *world) breakEC2(yes bool) {
 	w.broken = yes
 }
 
-func (w *world) find(f elbv2.Finding) {
+func (w *world) find(f loadbalancing.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finding = f

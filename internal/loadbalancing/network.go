@@ -1,0 +1,142 @@
+// Package loadbalancing is the network as load balancers of both generations
+// (service/elb and service/elbv2) see it: the interfaces that they want in it, what
+// they ask EC2 about it, and what their health checks find. It stores nothing and
+// knows neither API; whose network it is, the composition root says.
+package loadbalancing
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// ServiceName is who calls EC2.
+const ServiceName = "elasticloadbalancing.amazonaws.com"
+
+// Requester is who made the interfaces, as DescribeNetworkInterfaces tells.
+const Requester = "amazon-elb"
+
+// MinFree is how many addresses a subnet must have left for a load balancer to be put there.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-backend-instances.html#set-up-ec2
+const MinFree = 8
+
+// EC2 is what load balancers ask of EC2.
+type EC2 interface {
+	DescribeAddresses(context.Context, *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error)
+	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	DescribeInternetGateways(context.Context, *awsec2.DescribeInternetGatewaysInput) (*awsec2.DescribeInternetGatewaysOutput, error)
+	DescribeSecurityGroups(context.Context, *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error)
+	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
+}
+
+// A Network is what load balancers have around them. What asks EC2 takes a context of
+// AsService.
+type Network struct {
+	EC2 EC2
+	// EnsureInterfaces makes and removes network interfaces until they are as wanted;
+	// alive is asked in the same transaction whether the load balancer is there.
+	EnsureInterfaces func(ctx context.Context, account, region string, want Interfaces, alive func(store.Reader) bool) ([]Interface, error)
+	// Probes returns what checks the health of targets for one request, all in the
+	// network as it is then. Nil: nobody can say.
+	Probes func(ctx context.Context, account, region string) Prober
+}
+
+// Interfaces are the network interfaces that a load balancer wants.
+type Interfaces struct {
+	Requester, Owner, Description, Type string
+
+	Subnets     []string
+	Addresses   map[string]string // private ones, by subnet
+	Allocations map[string]string // elastic ones, by subnet
+	Groups      []string
+	Public      bool
+}
+
+// An Interface is one of a load balancer's.
+type Interface struct{ ID, Subnet, Zone, Private, Public string }
+
+// ByZone returns the IDs of interfaces by their zones.
+func ByZone(in []Interface) map[string]string {
+	out := map[string]string{}
+	for _, i := range in {
+		out[i.Zone] = i.ID
+	}
+	return out
+}
+
+// AsService returns a context in which Elastic Load Balancing itself calls EC2.
+func AsService(ctx context.Context, account, region string, now time.Time) context.Context {
+	return awsapi.AsService(ctx, account, region, ServiceName, "AWSServiceRoleForElasticLoadBalancing", now)
+}
+
+// found is the first of what EC2 answers. A refusal is about what the request names, which
+// is not there.
+func found[O, T any](out *O, err error, all func(*O) []T) (first T, ok bool, _ error) {
+	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorFault() == smithy.FaultClient {
+		return first, false, nil
+	}
+	if err != nil || len(all(out)) == 0 {
+		return first, false, err
+	}
+	return all(out)[0], true, nil
+}
+
+// Instance finds an instance.
+func (n *Network) Instance(svc context.Context, id string) (ec2types.Instance, bool, error) {
+	out, err := n.EC2.DescribeInstances(svc, &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	return found(out, err, func(o *awsec2.DescribeInstancesOutput) (all []ec2types.Instance) {
+		for _, r := range o.Reservations {
+			all = append(all, r.Instances...)
+		}
+		return all
+	})
+}
+
+// Address finds an elastic address.
+func (n *Network) Address(svc context.Context, allocation string) (ec2types.Address, bool, error) {
+	out, err := n.EC2.DescribeAddresses(svc, &awsec2.DescribeAddressesInput{AllocationIds: []string{allocation}})
+	return found(out, err, func(o *awsec2.DescribeAddressesOutput) []ec2types.Address { return o.Addresses })
+}
+
+// VPC finds a VPC.
+func (n *Network) VPC(svc context.Context, id string) (ec2types.Vpc, bool, error) {
+	out, err := n.EC2.DescribeVpcs(svc, &awsec2.DescribeVpcsInput{VpcIds: []string{id}})
+	return found(out, err, func(o *awsec2.DescribeVpcsOutput) []ec2types.Vpc { return o.Vpcs })
+}
+
+// Subnet finds a subnet.
+func (n *Network) Subnet(svc context.Context, id string) (ec2types.Subnet, bool, error) {
+	out, err := n.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
+	return found(out, err, func(o *awsec2.DescribeSubnetsOutput) []ec2types.Subnet { return o.Subnets })
+}
+
+// SecurityGroup finds a security group.
+func (n *Network) SecurityGroup(svc context.Context, id string) (ec2types.SecurityGroup, bool, error) {
+	out, err := n.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+	return found(out, err, func(o *awsec2.DescribeSecurityGroupsOutput) []ec2types.SecurityGroup { return o.SecurityGroups })
+}
+
+// DefaultGroup finds the security group of what names none in a VPC.
+func (n *Network) DefaultGroup(svc context.Context, vpc string) (ec2types.SecurityGroup, bool, error) {
+	out, err := n.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
+		{Name: aws.String("vpc-id"), Values: []string{vpc}}, {Name: aws.String("group-name"), Values: []string{"default"}},
+	}})
+	return found(out, err, func(o *awsec2.DescribeSecurityGroupsOutput) []ec2types.SecurityGroup { return o.SecurityGroups })
+}
+
+// HasInternetGateway reports whether a VPC has an internet gateway.
+func (n *Network) HasInternetGateway(svc context.Context, vpc string) (bool, error) {
+	out, err := n.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{vpc}}}})
+	_, ok, err := found(out, err, func(o *awsec2.DescribeInternetGatewaysOutput) []ec2types.InternetGateway { return o.InternetGateways })
+	return ok, err
+}
