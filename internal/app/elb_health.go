@@ -30,8 +30,8 @@ import (
 type healthProbes struct {
 	// network is the network of an account and region as it is now.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// planes are the control planes of the clusters in a VPC.
-	planes func(ctx context.Context, account, region, vpc string) ([]string, error)
+	// planes are the control planes of an account and region's clusters, by VPC.
+	planes func(ctx context.Context, account, region string) (map[string][]string, error)
 	// look asks a cluster what answers in it.
 	look func(ctx context.Context, plane string) (*workloads, error)
 	log  *slog.Logger
@@ -41,7 +41,7 @@ type healthProbes struct {
 }
 
 func (d *daemon) newHealthProbes() *healthProbes {
-	return &healthProbes{network: d.network, planes: d.planesIn, look: d.lookAtWorkloads, log: d.log, known: map[string]*knownWorkloads{}}
+	return &healthProbes{network: d.network, planes: d.planesByVPC, look: d.lookAtWorkloads, log: d.log, known: map[string]*knownWorkloads{}}
 }
 
 // knownWorkloads is what was seen of a cluster lately, or is being looked at: one
@@ -88,18 +88,27 @@ type nodePort struct {
 	local   bool   // it takes the traffic of its node's endpoints only
 }
 
-// checks returns the health checks of one request: the network is looked at once, when
-// the first is made.
+// A surrounding is what the health checks of one request have in common. Each part is
+// looked at once, when the first check needs it.
+type surrounding struct {
+	network func() (*reach.Snapshot, error)
+	planes  func() (map[string][]string, error)
+}
+
+// checks returns the health checks of one request.
 func (p *healthProbes) checks(ctx context.Context, account, region string) loadbalancing.Prober {
-	look := sync.OnceValues(func() (*reach.Snapshot, error) { return p.network(ctx, account, region) })
+	around := surrounding{
+		network: sync.OnceValues(func() (*reach.Snapshot, error) { return p.network(ctx, account, region) }),
+		planes:  sync.OnceValues(func() (map[string][]string, error) { return p.planes(ctx, account, region) }),
+	}
 	return func(ctx context.Context, probe loadbalancing.Probe) loadbalancing.Finding {
-		return p.check(ctx, account, region, look, probe)
+		return p.check(ctx, around, probe)
 	}
 }
 
 // check is a health check. What cannot be asked is unknown.
-func (p *healthProbes) check(ctx context.Context, account, region string, look func() (*reach.Snapshot, error), probe loadbalancing.Probe) loadbalancing.Finding {
-	network, err := look()
+func (p *healthProbes) check(ctx context.Context, around surrounding, probe loadbalancing.Probe) loadbalancing.Finding {
+	network, err := around.network()
 	if err != nil {
 		return loadbalancing.Unknown
 	}
@@ -111,12 +120,12 @@ func (p *healthProbes) check(ctx context.Context, account, region string, look f
 	if !v.Reachable {
 		return loadbalancing.TimedOut
 	}
-	planes, err := p.planes(ctx, account, region, arrival(v))
+	planes, err := around.planes()
 	if err != nil {
 		return loadbalancing.Unknown
 	}
 	finding := loadbalancing.Unclaimed // what runs outside of clusters is not known
-	for _, plane := range planes {
+	for _, plane := range planes[arrival(v)] {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {
 			p.log.DebugContext(ctx, "looking for what a load balancer checks", "plane", plane, "err", err)
@@ -141,20 +150,17 @@ func arrival(v *reach.Verdict) string {
 	return ""
 }
 
-// planesIn returns the control planes of the clusters in a VPC, where all their
+// planesByVPC returns the control planes of clusters by the VPC in which all their
 // nodes are: https://docs.aws.amazon.com/eks/latest/userguide/worker.html
-func (d *daemon) planesIn(ctx context.Context, account, region, vpc string) ([]string, error) {
+func (d *daemon) planesByVPC(ctx context.Context, account, region string) (map[string][]string, error) {
 	clusters, err := d.eks.APIEndpoints(ctx, account, region)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	out := map[string][]string{}
 	for _, c := range clusters {
-		if c.VPCID != vpc {
-			continue
-		}
 		if p, ok := (planes{d.planes}).byHost(c.Host); ok {
-			out = append(out, p.ID)
+			out[c.VPCID] = append(out[c.VPCID], p.ID)
 		}
 	}
 	return out, nil

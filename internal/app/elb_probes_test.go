@@ -44,7 +44,7 @@ func newProbes(planes map[string][]string, look func(ctx context.Context, plane 
 	network := twinNetworks()
 	return &healthProbes{
 		network: func(context.Context, string, string) (*reach.Snapshot, error) { return network, nil },
-		planes:  func(_ context.Context, _, _, vpc string) ([]string, error) { return planes[vpc], nil },
+		planes:  func(context.Context, string, string) (map[string][]string, error) { return planes, nil },
 		look:    look, log: slog.New(slog.DiscardHandler), known: map[string]*knownWorkloads{},
 	}
 }
@@ -84,9 +84,15 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 	}
 }
 
-// The checks of one request look at the network once, those of the next one again.
-func TestHealthChecksLookAtTheNetworkOnce(t *testing.T) {
+// The checks of one request look at the network and list the clusters once, those of
+// the next one again.
+func TestHealthChecksLookAroundOnce(t *testing.T) {
 	p := newProbes(nil, nil)
+	lists := 0
+	p.planes = func(context.Context, string, string) (map[string][]string, error) {
+		lists++
+		return nil, nil
+	}
 	looks, network := 0, p.network
 	p.network = func(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 		looks++
@@ -99,8 +105,8 @@ func TestHealthChecksLookAtTheNetworkOnce(t *testing.T) {
 				t.Errorf("found %d", got)
 			}
 		}
-		if looks != request+1 {
-			t.Errorf("%d looks after %d requests", looks, request+1)
+		if looks != request+1 || lists != request+1 {
+			t.Errorf("%d looks and %d lists after %d requests", looks, lists, request+1)
 		}
 	}
 }

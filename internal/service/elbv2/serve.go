@@ -74,13 +74,14 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		return Way{}, err
 	}
 	w := Way{Application: lb.application()}
+	ask := s.net.Prober(ctx, sc.account, sc.region)
 	for i := range all {
 		l := &all[i].Value.Listener
 		if *l.Port != int32(port) || l.Protocol == elbv2types.ProtocolEnumUdp {
 			continue
 		}
 		w.Listener = fmt.Sprintf("listener %s:%d", l.Protocol, port)
-		if err := s.follow(ctx, sc, &w, &lb, all[i].Key, l); err != nil {
+		if err := s.follow(ctx, sc, &w, &lb, all[i].Key, l, ask); err != nil {
 			return Way{}, err
 		}
 	}
@@ -88,7 +89,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 }
 
 // follow follows the default action of a listener.
-func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener) error {
+func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask loadbalancing.Prober) error {
 	if below, err := rules.List(s.store, sc.below(key.ID)); err != nil {
 		return err
 	} else if len(below) > 0 {
@@ -112,7 +113,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 		if err != nil {
 			return err
 		}
-		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}, ask: s.net.Prober(ctx, sc.account, sc.region)}
+		c := &check{s: s, sc: sc, group: &g, balancers: []loadBalancerRecord{*lb}, ask: ask}
 		for _, t := range set.Targets {
 			got, err := c.way(ctx, lb, t)
 			if err != nil {
