@@ -373,6 +373,16 @@ func errTaint(cluster, ng, why string) error {
 	return invalidNodegroup(cluster, ng, "Invalid taint: %s", why)
 }
 
+// [seen] aws-controllers-k8s/community#2047
+func errTaintEffect(cluster, ng string, effect ekstypes.TaintEffect) error {
+	return invalidNodegroup(cluster, ng, "Invalid taint effect: %s, must be one of these [NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE]", effect)
+}
+
+// [seen] hashicorp/terraform-provider-aws#26535
+func errMaxUnavailable(cluster, ng string) error {
+	return invalidNodegroup(cluster, ng, "max-unavailable must be within the range 1 and max size of the node group")
+}
+
 func errUpdateConfig(cluster, ng, why string) error {
 	return invalidNodegroup(cluster, ng, "Invalid updateConfig: %s", why)
 }

@@ -107,7 +107,7 @@ func (s *Service) newNodegroup(ctx context.Context, key store.Key, cluster clust
 	if err != nil {
 		return nil, err
 	}
-	updating, err := checkUpdateConfig(key.ID, name, in.UpdateConfig)
+	updating, err := checkUpdateConfig(key.ID, name, in.UpdateConfig, *scaling.MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func (s *Service) changeNodegroup(owner store.Key, g *nodegroupRecord, up *updat
 		g.Nodegroup.ScalingConfig = &merged
 	}
 	if in.UpdateConfig != nil {
-		c, err := checkUpdateConfig(cluster, name, in.UpdateConfig)
+		c, err := checkUpdateConfig(cluster, name, in.UpdateConfig, *g.Nodegroup.ScalingConfig.MaxSize)
 		if err != nil {
 			return err
 		}

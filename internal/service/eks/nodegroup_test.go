@@ -367,6 +367,19 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateNodegroupInput) { in.Labels = map[string]string{"kubernetes.io/x": "y"} },
 			"InvalidParameterException", "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]",
 		},
+		"an effect of Kubernetes": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.Taints = []ekstypes.Taint{{Key: aws.String("dedicated"), Effect: "NoSchedule"}}
+			},
+			"InvalidParameterException", "Invalid taint effect: NoSchedule, must be one of these [NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE]",
+		},
+		"more unavailable than there may be": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.ScalingConfig = size(1, 2, 1)
+				in.UpdateConfig = &ekstypes.NodegroupUpdateConfig{MaxUnavailable: aws.Int32(3)}
+			},
+			"InvalidParameterException", "max-unavailable must be within the range 1 and max size of the node group",
+		},
 		"another version": {
 			func(in *awseks.CreateNodegroupInput) { in.Version = aws.String("1.35") },
 			"InvalidParameterException", "Requested nodegroup version 1.35 is not the cluster's version",

@@ -73,7 +73,7 @@ func (s *Service) checkBounds(key store.Key, ng string, c *ekstypes.NodegroupSca
 }
 
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig) (*ekstypes.NodegroupUpdateConfig, error) {
+func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig, maxSize int32) (*ekstypes.NodegroupUpdateConfig, error) {
 	if in == nil {
 		in = &ekstypes.NodegroupUpdateConfig{}
 	}
@@ -83,6 +83,8 @@ func checkUpdateConfig(cluster, ng string, in *ekstypes.NodegroupUpdateConfig) (
 		return nil, errUpdateConfig(cluster, ng, "only one of maxUnavailable and maxUnavailablePercentage can be specified")
 	case in.UpdateStrategy != "" && !slices.Contains(in.UpdateStrategy.Values(), in.UpdateStrategy):
 		return nil, errUpdateConfig(cluster, ng, "updateStrategy must be one of DEFAULT, MINIMAL")
+	case in.MaxUnavailable != nil && (*in.MaxUnavailable < 1 || *in.MaxUnavailable > maxSize):
+		return nil, errMaxUnavailable(cluster, ng)
 	case outside(in.MaxUnavailable):
 		return nil, errUpdateConfig(cluster, ng, "maxUnavailable must be between 1 and 100")
 	case outside(in.MaxUnavailablePercentage):
@@ -125,7 +127,7 @@ func checkTaints(cluster, ng string, taints []ekstypes.Taint) error {
 			return errTaint(cluster, ng, text(t.Key)+"="+text(t.Value)+": "+why[0])
 		}
 		if !slices.Contains(t.Effect.Values(), t.Effect) {
-			return errTaint(cluster, ng, fmt.Sprintf("the effect %q must be one of NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE", t.Effect))
+			return errTaintEffect(cluster, ng, t.Effect)
 		}
 	}
 	return nil
