@@ -4,11 +4,14 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"syscall"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/cli"
@@ -27,9 +30,37 @@ func Main(args []string, modes childproc.Modes) int {
 	}
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	return cli.Run(ctx, args[1:], streams, cli.Config{
-		Version:   versionInfo(),
-		RunDaemon: runDaemon,
+		Version: versionInfo(),
+		RunDaemon: func(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonInfo)) error {
+			return endInTime(ctx, maxShutdown, func() error { return runDaemon(ctx, cfg, ready) })
+		},
 	})
+}
+
+// maxShutdown is how long the daemon may take to end once it is told to: less than
+// `drydock down` waits for it.
+const maxShutdown = 20 * time.Second
+
+// endInTime calls run and returns what it returns, or, when run has not returned that
+// long after ctx has ended, without it: what hangs ends with the process, and so do
+// the children. The store loses nothing by that.
+func endInTime(ctx context.Context, limit time.Duration, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // the log: it says what hangs
+		return fmt.Errorf("not everything ended within %s; the rest ends now, and nothing is lost by it", limit)
+	}
 }
 
 func versionInfo() cli.Version {

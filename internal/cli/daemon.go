@@ -63,11 +63,17 @@ type Ping struct {
 	PID int `json:"pid"`
 }
 
+// pingPatience is how long a daemon may take to say that it is there; one that hangs
+// says nothing, and has to be stopped all the same.
+const pingPatience = 3 * time.Second
+
 // own tells the recorded daemon from a stranger that got its process ID after a
 // crash: the daemon answers on its endpoint, or at least does not refuse.
 func own(info DaemonInfo) bool {
 	var p Ping
-	err := call(context.Background(), info, http.MethodGet, "ping", nil, nil, &p)
+	ctx, cancel := context.WithTimeout(context.Background(), pingPatience)
+	defer cancel()
+	err := call(ctx, info, http.MethodGet, "ping", nil, nil, &p)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return false
 	}
@@ -79,7 +85,15 @@ func (o *globalOptions) notRunning() error {
 }
 
 func alive(pid int) bool {
-	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && !zombie(pid)
+}
+
+// zombie reports whether a process has ended and nobody has waited for it, as happens
+// in containers whose first process waits for none. Only Linux tells.
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	name := bytes.LastIndexByte(b, ')') // the program's name may hold anything
+	return err == nil && name >= 0 && bytes.HasPrefix(b[name+1:], []byte(" Z"))
 }
 
 // call asks one of the daemon's own pages and decodes its JSON answer into out,

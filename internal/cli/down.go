@@ -1,12 +1,20 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+)
+
+// How long a daemon may take to end by itself, and to be gone after SIGKILL. It gives
+// itself less than the first.
+const (
+	stopPatience = 25 * time.Second
+	killPatience = 5 * time.Second
 )
 
 func newDown(o *globalOptions) *cobra.Command {
@@ -23,24 +31,56 @@ func newDown(o *globalOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := syscall.Kill(info.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("stopping process %d: %w", info.PID, err)
-			}
-			deadline := time.NewTimer(30 * time.Second)
-			defer deadline.Stop()
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for alive(info.PID) {
-				select {
-				case <-tick.C:
-				case <-deadline.C:
-					return withHint(fmt.Errorf("process %d did not end in 30 s", info.PID), fmt.Sprintf("kill -9 %d   (nothing is lost by it)", info.PID))
-				case <-cmd.Context().Done():
-					return cmd.Context().Err()
-				}
+			if err := o.stop(cmd.Context(), info, stopPatience); err != nil {
+				return err
 			}
 			o.progress("Drydock is down. Its data is in %s.", info.DataDir)
 			return nil
 		},
 	}
+}
+
+// stop ends a daemon, in good order if it does that within patience.
+func (o *globalOptions) stop(ctx context.Context, info DaemonInfo, patience time.Duration) error {
+	// SIGCONT for one that was stopped (SIGSTOP, Ctrl-Z): it could not heed the other.
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		if err := syscall.Kill(info.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("stopping process %d: %w", info.PID, err)
+		}
+	}
+	if gone, err := waitGone(ctx, info.PID, patience); gone || err != nil {
+		return err
+	}
+	// The store survives this at any moment, and the daemon's children die with it.
+	o.progress("Process %d did not end in %s and is killed. Nothing is lost by it.", info.PID, patience)
+	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", info.PID, err)
+	}
+	gone, err := waitGone(ctx, info.PID, killPatience)
+	if err != nil {
+		return err
+	}
+	if !gone {
+		return withHint(fmt.Errorf("process %d survives SIGKILL: it waits for a disk that does not answer", info.PID), fmt.Sprintf("ps -o stat,wchan,args -p %d", info.PID))
+	}
+	RemoveInfo(info.DataDir)
+	return nil
+}
+
+// waitGone waits for a process to end; false: it has not.
+func waitGone(ctx context.Context, pid int, patience time.Duration) (bool, error) {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for alive(pid) {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return true, nil
 }

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A daemon that hangs when it is to end ends all the same.
+func TestEndInTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := endInTime(ctx, time.Hour, func() error { return context.DeadlineExceeded }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a daemon that ends by itself: %v", err)
+	}
+	hang := make(chan struct{})
+	defer close(hang)
+	done := make(chan error, 1)
+	go func() {
+		done <- endInTime(ctx, time.Millisecond, func() error { <-hang; return nil })
+	}()
+	select {
+	case err := <-done:
+		t.Errorf("it was not told to end: %v", err)
+	default:
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "not everything ended") {
+			t.Errorf("a daemon that hangs: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a daemon that hangs does not end")
+	}
+	if err := endInTime(ctx, time.Hour, func() error { return nil }); err != nil {
+		t.Errorf("a daemon that ends when it is told to: %v", err)
+	}
+}
