@@ -31,6 +31,8 @@ var bans = []ban{
 		why: "no test binary and no daemon code links the Kubernetes servers"},
 	{from: `.*`, to: module + `internal/app$`, except: `^cmd/drydock$|^test/|^tools/`,
 		why: "app is the composition root: it knows everybody, nobody knows it"},
+	{from: `^internal/`, to: module + `internal/(why|pages)$`, except: `^internal/(app|why)$`,
+		why: "they stand between app and the services: app connects them, nobody else knows them"},
 	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,
 		why: "services never import each other: the one in need declares an interface, app connects them"},
 	{from: `^internal/(controlplane|node|cli|console)(/|$)`, to: module + `internal/service/`,

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/smithy-go"
 
@@ -195,24 +194,4 @@ func (k *clusterKeys) forget(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.clients, name)
-}
-
-// keyFixes are the commands that end an issue of a cluster with its key.
-func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []string {
-	if len(issue.ResourceIds) == 0 {
-		return nil
-	}
-	key := issue.ResourceIds[0]
-	kms := func(command, rest string) string {
-		return "aws kms " + command + " --region " + region + " --key-id " + key + rest
-	}
-	switch issue.Code {
-	case ekstypes.ClusterIssueCodeKmsKeyDisabled:
-		return []string{kms("enable-key", "")}
-	case ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion:
-		return []string{kms("cancel-key-deletion", ""), kms("enable-key", "")}
-	case ekstypes.ClusterIssueCodeKmsGrantRevoked:
-		return []string{kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey")}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -278,7 +279,7 @@ func (d *daemon) getFaults(w http.ResponseWriter, r *http.Request) {
 	if out == nil {
 		out = []fault.Fault{}
 	}
-	answer(w, out)
+	pages.Answer(w, out)
 }
 
 // postFault sets a fault and answers it with its ID.
@@ -299,7 +300,7 @@ func (d *daemon) postFault(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, out)
+	pages.Answer(w, out)
 }
 
 // deleteFaults ends the faults with ?id= (any number of times), or all of ?kind=,
@@ -310,7 +311,7 @@ func (d *daemon) deleteFaults(w http.ResponseWriter, r *http.Request) {
 	if account == "" {
 		account = awsapi.DefaultAccount
 	}
-	if region == "" || !accountNumber.MatchString(account) {
+	if region == "" || pages.CheckAccount(account) != nil {
 		http.Error(w, "account must be 12 digits, and region must be given", http.StatusBadRequest)
 		return
 	}
@@ -326,5 +327,5 @@ func (d *daemon) deleteFaults(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	answer(w, gone)
+	pages.Answer(w, gone)
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // partitionWide are the services whose calls count as made in us-east-1.
@@ -30,8 +30,8 @@ func (d *daemon) completeFault(f *fault.Fault) error {
 	if f.Account == "" {
 		f.Account = awsapi.DefaultAccount
 	}
-	if !accountNumber.MatchString(f.Account) {
-		return errors.New("account must be 12 digits")
+	if err := pages.CheckAccount(f.Account); err != nil {
+		return err
 	}
 	region, ok := regions.Lookup(f.Region)
 	if !ok {
@@ -135,7 +135,7 @@ func (d *daemon) knownVPC(f *fault.Fault) error {
 
 // getFaultTargets answers what faults can be of, for shells.
 func (d *daemon) getFaultTargets(w http.ResponseWriter, r *http.Request) {
-	account, region, err := whyPlace(r)
+	account, region, err := pages.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -162,5 +162,5 @@ func (d *daemon) getFaultTargets(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	answer(w, out)
+	pages.Answer(w, out)
 }

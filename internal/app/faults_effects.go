@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -144,34 +142,4 @@ func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
 		Decision: &why, Time: d.faults.clock.Now(),
 	})
 	return nil
-}
-
-// faultNotes name the faults that an instance may suffer from.
-func (d *daemon) faultNotes(account, region, id, zone, vpc string) []string {
-	var out []string
-	for _, f := range d.faults.set.Touching(account, region, id, zone, vpc) {
-		out = append(out, f.Why()+" is in force; "+f.Fix()+" ends it")
-	}
-	return out
-}
-
-// launchFaultNotes name the faults that keep instances from being launched.
-func (d *daemon) launchFaultNotes(account, region string) []string {
-	var out []string
-	for _, f := range d.faults.set.List(account, region) {
-		if f.Kind == fault.Capacity || f.Kind == fault.Zone {
-			out = append(out, f.Why()+" is in force: launches fail; "+f.Fix()+" ends it")
-		}
-	}
-	return out
-}
-
-// faultOfEntry is the fault in a decision of the journal, if it is one.
-func faultOfEntry(e journal.Entry) (f fault.Fault, ok bool) {
-	raw, ok := e.Fields["fault"]
-	if !ok {
-		return f, false
-	}
-	b, err := json.Marshal(raw)
-	return f, err == nil && json.Unmarshal(b, &f) == nil && f.ID != ""
 }

@@ -14,7 +14,6 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -47,19 +46,6 @@ func (d *daemon) guestCalls() *guestCalls {
 
 // hosts are the endpoints of services, before the region.
 var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "sts": "sts"}
-
-// policyFor names the AWS-managed policy by which nodes are allowed an action.
-// https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
-func policyFor(action string) string {
-	switch {
-	case strings.HasPrefix(action, "ecr:"):
-		return "AmazonEC2ContainerRegistryReadOnly"
-	case action == "eks:DescribeCluster", action == node.ActionDescribeInstances, action == node.ActionAssumeForPod:
-		return "AmazonEKSWorkerNodePolicy"
-	default:
-		return "AmazonEKS_CNI_Policy"
-	}
-}
 
 // call decides a call of an instance, at once. Its error is the AWS SDK's for Go, and
 // a *node.Refusal where a decision is behind it.
@@ -164,19 +150,11 @@ func iamDecision(roleARN, code string, d policy.Decision) node.Decision {
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
 	for _, m := range d.Missing {
 		if m == policy.IdentityBased {
-			out.Fixes = append(out.Fixes, attach(roleARN, policyFor(d.Action)))
+			out.Fixes = append(out.Fixes, node.AllowCommand(roleARN, d.Action))
 		}
 	}
 	return out
 }
-
-// attach is the command that gives a role an AWS-managed policy.
-func attach(roleARN, managed string) string {
-	return "aws iam attach-role-policy --role-name " + roleName(roleARN) + " --policy-arn arn:aws:iam::aws:policy/" + managed
-}
-
-// roleName is a role's name, without its path.
-func roleName(roleARN string) string { return roleARN[strings.LastIndexByte(roleARN, '/')+1:] }
 
 // wrapped is an error with a program's own words before it. The decision stays.
 func wrapped(err error, text string) error {
@@ -242,63 +220,6 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 func (g *guestCalls) connect(ctx context.Context, in node.Instance, host string, port int) error {
 	_, err := g.network.decide(ctx, in, host, port)
 	return err
-}
-
-// whyUnauthorized says why a cluster does not know an instance's token.
-func (d *daemon) whyUnauthorized(ctx context.Context, in node.Instance, host, token string) *node.Decision {
-	p, ok := d.machines.planes.byHost(host)
-	if !ok {
-		p, ok = d.machines.planes.byEndpoint("https://" + host)
-	}
-	if !ok {
-		return nil
-	}
-	_, err := d.eks.Authenticate(ctx, p.ID, token)
-	if err == nil {
-		return nil // it would get in now
-	}
-	out := &node.Decision{By: node.ByCluster, Code: "Unauthorized", Component: in.RoleARN, Text: err.Error()}
-	doors, err := d.eks.Doors(ctx, p.ID)
-	if err != nil {
-		return out
-	}
-	role, bare := in.RoleARN, in.RoleARN
-	if a, err := arn.Parse(role); err == nil {
-		bare = arn.IAM(a.Account, "role/"+roleName(role))
-	}
-	known := append(append([]string{}, doors.Entries...), doors.Mapped...)
-	const most = 5
-	switch n := len(known); {
-	case doors.Invalid != nil:
-		out.Text += "; aws-auth cannot be read, and maps nobody: " + doors.Invalid.Error()
-	case n == 0:
-		out.Text += "; the cluster knows nobody"
-	case n <= most:
-		out.Text += "; the cluster knows " + strings.Join(known, ", ")
-	default:
-		out.Text += fmt.Sprintf("; the cluster knows %d others", n)
-	}
-	for _, m := range doors.Mapped {
-		same := strings.EqualFold(m[strings.LastIndexByte(m, '/')+1:], roleName(role))
-		switch {
-		case role != bare && strings.EqualFold(m, role):
-			out.Text += ". The role has a path, which aws-auth must not have: tokens are of " + bare
-		case strings.Contains(m, ":instance-profile/") && (same || strings.EqualFold(m, in.InstanceProfileARN)):
-			out.Text += ". " + m + " is an instance profile; nodes are known by their role, " + bare
-		case strings.Contains(m, ":assumed-role/"+strings.ToLower(roleName(role))+"/"):
-			out.Text += ". " + m + " is a session; write the role's ARN, " + bare
-		case same && !strings.EqualFold(m, bare):
-			out.Text += ". " + m + " is of another account or kind than " + bare
-		}
-	}
-	if doors.API {
-		out.Fixes = append(out.Fixes, "aws eks create-access-entry --cluster-name "+p.Key.Name+" --principal-arn "+role+" --type EC2_LINUX")
-	}
-	if doors.ConfigMap {
-		out.Fixes = append(out.Fixes, "eksctl create iamidentitymapping --cluster "+p.Key.Name+" --arn "+bare+
-			" --username 'system:node:{{EC2PrivateDNSName}}' --group system:bootstrappers --group system:nodes")
-	}
-	return out
 }
 
 // controlPlaneVersion is the version of the control plane at an endpoint: 1.33.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,8 +17,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 )
-
-var accountNumber = regexp.MustCompile(`^[0-9]{12}$`)
 
 // keys finds the owner of an access key for the front door.
 type keys struct {
@@ -43,7 +40,7 @@ func (k keys) lookup(ctx context.Context, accessKeyID, sessionToken string) (sig
 		}
 		return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 	}
-	root := accountNumber.MatchString(accessKeyID)
+	root := isAccount(accessKeyID)
 	if !k.open && (root || accessKeyID == wellKnownKey) {
 		return sigv4.Credential{}, sigv4.ErrUnknownKey
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -175,4 +177,18 @@ func (m *machines) dialEndpoint(ctx context.Context, in node.Instance, host stri
 		return nil, err
 	}
 	return m.network.track(c, in, p.AWSHost, v), nil
+}
+
+// list returns the running machines of an account and region by ID.
+func (m *machines) list(account, region string) []ec2.Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []ec2.Machine
+	for _, in := range m.running {
+		if in.Account == account && in.Region == region {
+			out = append(out, in)
+		}
+	}
+	slices.SortFunc(out, func(a, b ec2.Machine) int { return strings.Compare(a.InstanceID, b.InstanceID) })
+	return out
 }

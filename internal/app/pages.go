@@ -7,42 +7,33 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // pages are the daemon's own paths below /_drydock/, for its commands and for
-// test suites. They are open to this machine only; the front door keeps its
-// browsers out, whose web pages could otherwise empty an account.
+// test suites.
 func (d *daemon) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, cli.Ping{PID: d.info.PID})
+		pages.Answer(w, cli.Ping{PID: d.info.PID})
 	})
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
 	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.getMetadataCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
-	mux.HandleFunc("GET /_drydock/why/reach", d.getWhyReach)
-	mux.HandleFunc("GET /_drydock/why/request", d.getWhyRequest)
-	mux.HandleFunc("GET /_drydock/why/serviceaccount", d.getWhyServiceAccount)
 	mux.HandleFunc("POST /_drydock/pod-runs", d.postPodRun)
 	mux.HandleFunc("GET /_drydock/pods", d.getPods)
-	mux.HandleFunc("GET /_drydock/nodes", d.getNodes)
-	mux.HandleFunc("GET /_drydock/why/node", d.getWhyNode)
-	mux.HandleFunc("GET /_drydock/why/nodes", d.getWhyNodes)
-	mux.HandleFunc("GET /_drydock/why/pod", d.getWhyPod)
+	d.why.Handle(mux)
 	d.handleFaults(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
@@ -53,34 +44,7 @@ func (d *daemon) pages() http.Handler {
 		runtime.GC() // what is alive, not what was
 		_ = pprof.Lookup("heap").WriteTo(w, 0)
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := d.foreign(r); why != "" {
-			http.Error(w, why, http.StatusForbidden)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
-		mux.ServeHTTP(w, r)
-	})
-}
-
-// foreign says why a request does not come from a program on this machine.
-func (d *daemon) foreign(r *http.Request) string {
-	remote, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !remote.Addr().Unmap().IsLoopback() {
-		return "only this machine may ask"
-	}
-	if d.origins.has(r.RemoteAddr) {
-		return "instances may not ask"
-	}
-	// A name that resolves to loopback is how a page rebinds DNS.
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
-		return "ask by address or localhost"
-	}
-	return ""
+	return pages.Guard(mux, d.origins.has)
 }
 
 // getProfile answers the daemon's CPU profile of the next ?seconds=, 10 unless
@@ -102,11 +66,6 @@ func getProfile(w http.ResponseWriter, r *http.Request) {
 	}
 	pprof.StopCPUProfile()
 	_, _ = profile.WriteTo(w) // the client is gone if this fails
-}
-
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client is gone if this fails
 }
 
 func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
@@ -138,22 +97,22 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	if n, err := d.store.CountKeys(r.Context()); err == nil {
 		s.StoreKeys = n
 	}
-	answer(w, s)
+	pages.Answer(w, s)
 }
 
 // postReset empties an account (?account=), or all of them, as if nothing had
 // ever been in it.
 func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 	account := r.URL.Query().Get("account")
-	if account != "" && !accountNumber.MatchString(account) {
-		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+	if err := pages.CheckAccount(account); account != "" && err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	if err := d.reset(r.Context(), account); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, struct{}{})
+	pages.Answer(w, struct{}{})
 }
 
 func (d *daemon) reset(ctx context.Context, account string) error {
@@ -188,7 +147,7 @@ func (d *daemon) getImages(w http.ResponseWriter, r *http.Request) {
 		}
 		out = append(out, i)
 	}
-	answer(w, out)
+	pages.Answer(w, out)
 }
 
 func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
@@ -204,5 +163,5 @@ func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, struct{}{})
+	pages.Answer(w, struct{}{})
 }

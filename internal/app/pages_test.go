@@ -13,34 +13,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
-// The daemon's own pages change and show things without a signature, so only
-// programs on this machine may ask.
-func TestPagesAreForProgramsOnThisMachine(t *testing.T) {
-	guest, other := net.Pipe()
-	defer guest.Close()
-	defer other.Close()
-	var d daemon
-	d.origins.add(guestAt{guest, "127.0.0.1:50001"}, guestOrigin{})
-	for _, tt := range []struct {
-		name, remote, host string
-		allowed            bool
-	}{
-		{"a program", "127.0.0.1:50000", "127.0.0.1:4566", true},
-		{"by name", "[::1]:50000", "localhost:4566", true},
-		{"an instance", "127.0.0.1:50001", "127.0.0.1:4566", false},
-		{"another machine", "192.0.2.1:50000", "127.0.0.1:4566", false},
-		{"a rebound name", "127.0.0.1:50000", "evil.example:4566", false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := httptest.NewRequest("POST", "/_drydock/reset", nil)
-			r.RemoteAddr, r.Host = tt.remote, tt.host
-			if why := d.foreign(r); (why == "") != tt.allowed {
-				t.Errorf("foreign: %q, allowed should be %v", why, tt.allowed)
-			}
-		})
-	}
-}
-
 // Guests' connections come from this machine; the proxy is not for them.
 func TestProxyIsNotForGuests(t *testing.T) {
 	guest, other := net.Pipe()

@@ -23,6 +23,9 @@ import (
 // those of a target role an hour, as of all chained roles.
 const podSession = 6 * time.Hour
 
+// podIdentityService is who assumes the roles of EKS Pod Identity.
+const podIdentityService = "pods.eks.amazonaws.com"
+
 // reviewPodToken answers what EKS Auth asks of EKS.
 func (d *daemon) reviewPodToken(ctx context.Context, cluster, token string) (eksauth.Pod, error) {
 	s, err := d.eks.ReviewPodToken(ctx, cluster, token)

@@ -22,6 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
@@ -251,9 +252,10 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.Po
 // checkPodRun bounds what is asked for.
 func checkPodRun(in *cli.PodRunRequest) error {
 	listener, err := netip.ParseAddrPort(in.Listener)
+	bad := pages.CheckAccount(in.Account)
 	switch {
-	case !accountNumber.MatchString(in.Account):
-		return errors.New("account must be 12 digits")
+	case bad != nil:
+		return bad
 	case in.Region == "" || len(in.Region) > 32:
 		return errors.New("region is missing")
 	case in.Namespace == "" || in.Pod == "" || len(in.Namespace)+len(in.Pod) > 2*maxPodName || strings.Contains(in.Namespace+in.Pod, "/"):
@@ -266,7 +268,7 @@ func checkPodRun(in *cli.PodRunRequest) error {
 
 // podProgram looks the pod up. Its errors say what to do next.
 func (d *daemon) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodProgram, error) {
-	cluster, err := d.onlyCluster(ctx, in.Account, in.Region, in.Cluster)
+	cluster, err := d.why.OnlyCluster(ctx, in.Account, in.Region, in.Cluster)
 	if err != nil {
 		return eks.PodProgram{}, fmt.Errorf("%w\nTry: drydock status", err)
 	}
@@ -309,21 +311,7 @@ func (d *daemon) noPod(ctx context.Context, cluster string, in *cli.PodRunReques
 
 // whyNotRunning is the first step at which the pod fails, as `why pod` shows it.
 func (d *daemon) whyNotRunning(ctx context.Context, cluster string, in *cli.PodRunRequest) string {
-	facts, err := d.eks.PodFacts(ctx, cluster, in.Namespace, in.Pod)
-	if err != nil || facts.Pod == nil {
-		return ""
-	}
-	var onFargate fargateExplanation
-	if facts.Pod.Spec.NodeName == "" {
-		if onFargate, err = d.fargateExplain(ctx, in.Account, in.Region, cluster, facts.Pod); err != nil {
-			return ""
-		}
-	}
-	e, err := d.explainPod(ctx, &facts, &onFargate, in.Namespace, in.Pod)
-	if err != nil {
-		return ""
-	}
-	s := e.FirstFailed()
+	s := d.why.FailingStep(ctx, cluster, in.Namespace, in.Pod)
 	switch {
 	case s == nil:
 		return ""
@@ -335,7 +323,7 @@ func (d *daemon) whyNotRunning(ctx context.Context, cluster string, in *cli.PodR
 
 // podHost is the machine that a pod is on. It is gone once that is.
 func (d *daemon) podHost(p *eks.PodProgram) (node.Instance, bool) {
-	id, ok := d.findNode(p.Account, p.Region, p.Pod.Spec.NodeName)
+	id, ok := d.why.FindNode(p.Account, p.Region, p.Pod.Spec.NodeName)
 	if !ok {
 		return node.Instance{}, false
 	}
@@ -348,13 +336,13 @@ func (d *daemon) podHost(p *eks.PodProgram) (node.Instance, bool) {
 
 // getPods lists running pods for shells that complete arguments.
 func (d *daemon) getPods(w http.ResponseWriter, r *http.Request) {
-	account, region, err := whyPlace(r)
+	account, region, err := pages.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
-	cluster, err := d.onlyCluster(ctx, account, region, r.URL.Query().Get("cluster"))
+	cluster, err := d.why.OnlyCluster(ctx, account, region, r.URL.Query().Get("cluster"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -365,5 +353,5 @@ func (d *daemon) getPods(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	answer(w, names)
+	pages.Answer(w, names)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/why"
 )
 
 func runOf(name string) *podRun {
@@ -222,6 +224,7 @@ func TestUnreachableOfPods(t *testing.T) {
 	}
 	defer j.Close()
 	d := &daemon{journal: j, log: slog.New(slog.DiscardHandler)}
+	d.why = why.New(why.Config{Journal: j})
 	run, w := runOf("web"), httptest.NewRecorder()
 	d.unreachable(w, run, "sts.eu-west-1.amazonaws.com", 443, &node.Refusal{Err: errors.New("i/o timeout"), Decision: node.Decision{
 		By: node.ByNetwork, Code: "NO_ROUTE", Component: "rtb-1", Text: "rtb-1 has no route", Fixes: []string{"aws ec2 create-route"},
@@ -232,9 +235,12 @@ func TestUnreachableOfPods(t *testing.T) {
 	if got := <-run.notices; got != "pod shop/web cannot reach sts.eu-west-1.amazonaws.com:443: rtb-1 has no route\nTry: drydock why request --last-denied" {
 		t.Errorf("told %q", got)
 	}
-	e, ok, err := d.explainRequest(t.Context(), "000000000000", "")
-	if err != nil || !ok {
-		t.Fatalf("%v, %v", ok, err)
+	mux, answer := http.NewServeMux(), httptest.NewRecorder()
+	d.why.Handle(mux)
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/_drydock/why/request?account=000000000000", nil))
+	var e cli.RequestExplanation
+	if err := json.Unmarshal(answer.Body.Bytes(), &e); err != nil {
+		t.Fatalf("%v: %s", err, answer.Body)
 	}
 	for _, want := range []string{
 		"connection to sts.eu-west-1.amazonaws.com:443", "principal system:serviceaccount:shop:cart", "shop/web in cluster dev of eu-west-1",

@@ -44,6 +44,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/why"
 )
 
 // A daemon is everything that runs.
@@ -79,6 +80,7 @@ type daemon struct {
 	fargates    *fargates
 	origins     origins
 	podRuns     podRuns
+	why         *why.Explainer
 	server      *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
@@ -238,6 +240,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
 	d.fargates = newFargates(d)
+	d.why = d.newExplainer()
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),
 		Lookup:    keys.lookup,
@@ -389,6 +392,11 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 		fields["decision"] = s.Decision
 	}
 	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
+}
+
+// whyUnauthorized says why a cluster does not know a machine's token.
+func (d *daemon) whyUnauthorized(ctx context.Context, in node.Instance, host, token string) *node.Decision {
+	return d.why.Unauthorized(ctx, in, host, token)
 }
 
 // makeCredentials gives the default user an access key that only readers of the

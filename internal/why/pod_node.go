@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"cmp"
@@ -13,22 +13,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// podSteps is a runtime that knows what holds pods back.
-type podSteps interface {
-	PodSteps(instanceID, namespace, name string) []node.Step
-}
-
-// podSteps are what the machine with an ID says of a pod: an instance, or one of Fargate.
-func (d *daemon) podSteps(id, namespace, name string) []node.Step {
-	if _, ok := d.fargates.machine(id); ok {
-		return d.fargates.runtime.PodSteps(id, namespace, name)
-	}
-	if known, ok := d.machines.runtime.(podSteps); ok {
-		return known.PodSteps(id, namespace, name)
-	}
-	return nil
-}
-
 // onNode judges the node that the pod is bound to, by its own steps if it is an
 // instance of here.
 func (c *podChain) onNode() error {
@@ -38,9 +22,9 @@ func (c *podChain) onNode() error {
 			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: []string{"kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force"}})
 		return nil
 	}
-	id, ok := c.d.findNode(c.facts.Account, c.facts.Region, name)
+	id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, name)
 	if ok {
-		c.onHost = c.d.podSteps(id, c.pod.Namespace, c.pod.Name)
+		c.onHost = c.x.cfg.Machines.PodSteps(id, c.pod.Namespace, c.pod.Name)
 	}
 	ready := conditionOf(n, corev1.NodeReady)
 	if ready != nil && ready.Status == corev1.ConditionTrue {
@@ -56,7 +40,7 @@ func (c *podChain) onNode() error {
 		why.Code, why.Text = ready.Reason, ready.Message
 	}
 	if ok {
-		e, err := c.d.explainNode(c.facts.Account, c.facts.Region, id)
+		e, err := c.x.explainNode(c.facts.Account, c.facts.Region, id)
 		if err != nil {
 			return err
 		}
@@ -114,8 +98,8 @@ func (c *podChain) address() bool {
 // addressFixes look for room: in the subnet, then on more nodes.
 func (c *podChain) addressFixes() []string {
 	var fixes []string
-	if id, ok := c.d.findNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
-		if m, err := c.d.machines.get(id); err == nil {
+	if id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
+		if m, err := c.x.cfg.Machines.Instance(id); err == nil {
 			fixes = append(fixes, "aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount'")
 		}
 	}
@@ -251,7 +235,7 @@ func (c *podChain) identity(ctx context.Context) {
 	if without {
 		sa.WithoutToken = sa.Pods
 	}
-	e := c.d.explainServiceAccount(ctx, &sa)
+	e := c.x.explainServiceAccount(ctx, &sa)
 	role := sa.RoleARN
 	if sa.Association != nil {
 		role = sa.Association.RoleARN

@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"context"
@@ -15,24 +15,25 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // getWhyPod answers how far the pod ?namespace=&name= of ?cluster= has come.
-func (d *daemon) getWhyPod(w http.ResponseWriter, r *http.Request) {
-	account, region, err := whyPlace(r)
+func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
+	account, region, err := pages.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	q := r.URL.Query()
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
-	cluster, err := d.onlyCluster(ctx, account, region, q.Get("cluster"))
+	cluster, err := x.OnlyCluster(ctx, account, region, q.Get("cluster"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	facts, err := d.eks.PodFacts(ctx, cluster, q.Get("namespace"), q.Get("name"))
+	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, q.Get("namespace"), q.Get("name"))
 	var refused smithy.APIError
 	switch {
 	case errors.As(err, &refused):
@@ -42,28 +43,46 @@ func (d *daemon) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	case facts.Pod == nil && len(facts.Events) == 0:
 		http.Error(w, fmt.Sprintf("no pod %s/%s is known in cluster %s, and nobody tried to make one", q.Get("namespace"), q.Get("name"), cluster), http.StatusNotFound)
 	default:
-		var ofFargate fargateExplanation
-		if facts.Pod != nil && facts.Pod.Spec.NodeName == "" {
-			ofFargate, err = d.fargateExplain(ctx, account, region, cluster, facts.Pod)
-		}
-		var e cli.PodExplanation
-		if err == nil {
-			e, err = d.explainPod(ctx, &facts, &ofFargate, q.Get("namespace"), q.Get("name"))
-		}
+		e, err := x.explain(ctx, &facts, q.Get("namespace"), q.Get("name"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		answer(w, e)
+		pages.Answer(w, e)
 	}
 }
 
-// onlyCluster is the named cluster, or the only one of the region.
-func (d *daemon) onlyCluster(ctx context.Context, account, region, name string) (string, error) {
+// explain follows a pod, and asks Fargate about one that is on no node.
+func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace, name string) (cli.PodExplanation, error) {
+	var ofFargate fargateExplanation
+	if facts.Pod != nil && facts.Pod.Spec.NodeName == "" {
+		var err error
+		if ofFargate, err = x.fargateExplain(ctx, facts.Account, facts.Region, facts.Cluster, facts.Pod); err != nil {
+			return cli.PodExplanation{}, err
+		}
+	}
+	return x.explainPod(ctx, facts, &ofFargate, namespace, name)
+}
+
+// FailingStep is the first step at which a pod fails, or nil: none is known.
+func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name string) *cli.Step {
+	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, namespace, name)
+	if err != nil || facts.Pod == nil {
+		return nil
+	}
+	e, err := x.explain(ctx, &facts, namespace, name)
+	if err != nil {
+		return nil
+	}
+	return e.FirstFailed()
+}
+
+// OnlyCluster is the named cluster, or the only one of the region.
+func (x *Explainer) OnlyCluster(ctx context.Context, account, region, name string) (string, error) {
 	if name != "" {
 		return name, nil
 	}
-	clusters, err := d.eks.Clusters(ctx)
+	clusters, err := x.cfg.EKS.Clusters(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +115,7 @@ const (
 
 // A podChain is what is known so far of a pod's way.
 type podChain struct {
-	d *daemon
+	x *Explainer
 	// onHost are the steps at which the pod's node fails, as the node knows them.
 	onHost []node.Step
 	facts  *eks.PodFacts
@@ -138,8 +157,8 @@ func (c *podChain) pending(name string) {
 }
 
 // explainPod follows a pod to its running containers or to where it is stuck.
-func (d *daemon) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate *fargateExplanation, namespace, name string) (cli.PodExplanation, error) {
-	c := &podChain{d: d, facts: facts, pod: facts.Pod, PodExplanation: cli.PodExplanation{
+func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate *fargateExplanation, namespace, name string) (cli.PodExplanation, error) {
+	c := &podChain{x: x, facts: facts, pod: facts.Pod, PodExplanation: cli.PodExplanation{
 		Cluster: facts.Cluster, Account: facts.Account, Region: facts.Region, Namespace: namespace, Pod: name, Steps: []cli.Step{},
 	}}
 	if c.pod == nil {
@@ -187,7 +206,7 @@ func (d *daemon) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate 
 // programs tells what programs that ran as the pod (drydock run --pod) did not reach
 // last.
 func (c *podChain) programs() error {
-	for e, err := range c.d.journal.Query(journal.Filter{
+	for e, err := range c.x.cfg.Journal.Query(journal.Filter{
 		Account: c.Account, Kind: journal.KindDecision, Fields: map[string]string{"pod": c.Namespace + "/" + c.pod.Name, "cluster": c.Cluster},
 	}) {
 		if err != nil {

@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"context"
@@ -16,14 +16,11 @@ import (
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/transport/http"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
-	"github.com/drydock-dev/drydock/internal/journal"
-	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
-	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
-	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -31,27 +28,30 @@ import (
 
 // TestWhyRequest shows what `drydock why request` says of refusals of each kind.
 func TestWhyRequest(t *testing.T) {
-	d := &daemon{eks: new(eks.Service), scaling: new(autoscaling.Service)}
-	var err error
-	if d.journal, err = journal.Open(t.TempDir(), journal.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.journal.Close() })
+	log := openJournal(t)
+	var users *iam.Service
+	var authorizer *authz.Authorizer
 	s := testkit.NewServer(t, testkit.Config{
-		Journal: d.journal,
+		Journal: log,
 		Services: func(st *store.Store) []awsapi.Service {
-			d.store, d.iam, d.ec2, d.ssm = st, iam.New(iam.Config{Store: st}), ec2.New(ec2.Config{Store: st}), ssm.New(ssm.Config{Store: st})
-			d.authorizer, d.sts = d.newAuthorizer(), sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizeTargets})
-			return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.sts.AWS()}
+			users = iam.New(iam.Config{Store: st})
+			machines := ec2.New(ec2.Config{Store: st})
+			authorizer = authz.New(authz.Config{
+				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"ec2": machines.Authz(), "iam": users.Authz()},
+				EndpointPolicy: machines.EndpointPolicy, Store: st, Journal: log,
+			})
+			sessions := sts.New(sts.Config{Store: st, Directory: users, Authorize: authorizer.AuthorizeTargets})
+			return []awsapi.Service{users.AWS(), machines.AWS(), sessions.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
-			secret, p, err := d.iam.LookupAccessKey(ctx, key)
+			secret, p, err := users.LookupAccessKey(ctx, key)
 			return sigv4.Credential{SecretKey: secret, Principal: p}, err
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {
-			return d.authorizer.Authorize(ctx, call, in)
+			return authorizer.Authorize(ctx, call, in)
 		},
 	})
+	x := New(Config{Journal: log, Authorizer: authorizer})
 	ctx, account := t.Context(), s.Account(t)
 	root := awsiam.NewFromConfig(s.AWSConfig(account))
 	rootEC2 := awsec2.NewFromConfig(s.AWSConfig(account))
@@ -90,11 +90,11 @@ func TestWhyRequest(t *testing.T) {
 		if meanwhile != nil {
 			meanwhile()
 		}
-		e, ok, err := d.explainRequest(ctx, account, withID.ServiceRequestID())
+		e, ok, err := x.explainRequest(ctx, account, withID.ServiceRequestID())
 		if err != nil || !ok {
 			t.Fatalf("%s: %v, %v", title, ok, err)
 		}
-		last, _, err := d.explainRequest(ctx, account, "")
+		last, _, err := x.explainRequest(ctx, account, "")
 		if err != nil || last.RequestID != e.RequestID {
 			t.Errorf("%s: the last denied is %s, %v", title, last.RequestID, err)
 		}
@@ -142,10 +142,10 @@ func TestWhyRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := middleware.GetRequestIDMetadata(out.ResultMetadata)
-	if e, ok, err := d.explainRequest(ctx, "", id); err != nil || !ok || e.Refused || !strings.Contains(e.Text(), "No policy refused it.") {
+	if e, ok, err := x.explainRequest(ctx, "", id); err != nil || !ok || e.Refused || !strings.Contains(e.Text(), "No policy refused it.") {
 		t.Errorf("an allowed request: %+v %v %v", e, ok, err)
 	}
-	if _, ok, err := d.explainRequest(ctx, "", "no-such-request"); ok || err != nil {
+	if _, ok, err := x.explainRequest(ctx, "", "no-such-request"); ok || err != nil {
 		t.Errorf("an unknown request: %v %v", ok, err)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"context"
@@ -33,10 +33,10 @@ const byFargate = "Fargate"
 // fargateExplain says how Fargate sees a pod that is bound to no node: which profiles
 // were considered, which selector did not match, what it refuses, and how far the
 // machine for it has come.
-func (d *daemon) fargateExplain(ctx context.Context, account, region, cluster string, pod *corev1.Pod) (fargateExplanation, error) {
+func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster string, pod *corev1.Pod) (fargateExplanation, error) {
 	var out fargateExplanation
 	var err error
-	if out.Choice, err = d.eks.ExplainFargate(ctx, account, region, cluster, pod.Namespace, pod); err != nil {
+	if out.Choice, err = x.cfg.EKS.ExplainFargate(ctx, account, region, cluster, pod.Namespace, pod); err != nil {
 		return out, err
 	}
 	if out.Ours = pod.Spec.SchedulerName == fargate.SchedulerName; !out.Ours {
@@ -46,11 +46,11 @@ func (d *daemon) fargateExplain(ctx context.Context, account, region, cluster st
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			out.Evidence = c.Message
-			out.Reason = d.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message)
+			out.Reason = x.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message)
 		}
 	}
-	if id, role, ok := fargate.Of(d.store, account, region, cluster, pod.UID); ok {
-		d.fargateMachine(&out, id, role)
+	if id, role, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
+		x.fargateMachine(&out, id, role)
 	} else if out.Evidence == "" {
 		out.Evidence = "Fargate has not looked at it yet"
 	}
@@ -58,9 +58,9 @@ func (d *daemon) fargateExplain(ctx context.Context, account, region, cluster st
 }
 
 // fargateMachine says how far the machine for a pod has come.
-func (d *daemon) fargateMachine(out *fargateExplanation, id, role string) {
+func (x *Explainer) fargateMachine(out *fargateExplanation, id, role string) {
 	out.Evidence, out.Reason = "a machine with "+id+" is being started for it", nil
-	info, ok := d.fargates.runtime.Info(id)
+	info, ok := x.cfg.Machines.Info(id)
 	if !ok {
 		return
 	}
@@ -78,7 +78,7 @@ func (d *daemon) fargateMachine(out *fargateExplanation, id, role string) {
 }
 
 // fargateRefusal is the reason of a refusal, with what would mend it.
-func (d *daemon) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *cli.Reason {
+func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *cli.Reason {
 	profile := pod.Labels[fargate.LabelProfile]
 	why := &cli.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
 	switch code {
@@ -96,7 +96,7 @@ func (d *daemon) fargateRefusal(ctx context.Context, account, region, cluster st
 			why.Fixes = []string{"remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves"}
 			break
 		}
-		role, api, err := d.eks.FargateRole(ctx, account, region, cluster, profile)
+		role, api, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
 		switch {
 		case err != nil:
 		case strings.Contains(message, "assume PodExecutionRole"):

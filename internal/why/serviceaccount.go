@@ -1,7 +1,6 @@
-package app
+package why
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,24 +15,25 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // getWhyServiceAccount answers by which chain a service account comes to a role.
-func (d *daemon) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
+func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	account, region := cmp.Or(q.Get("account"), awsapi.DefaultAccount), cmp.Or(q.Get("region"), "us-east-1")
-	if !accountNumber.MatchString(account) {
-		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+	account, region, err := pages.Place(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
-	sa, err := d.eks.ServiceAccountIdentity(ctx, q.Get("cluster"), q.Get("namespace"), q.Get("name"))
+	sa, err := x.cfg.EKS.ServiceAccountIdentity(ctx, q.Get("cluster"), q.Get("namespace"), q.Get("name"))
 	var refused smithy.APIError
 	switch {
 	case err == nil:
-		answer(w, d.explainServiceAccount(ctx, &sa))
+		pages.Answer(w, x.explainServiceAccount(ctx, &sa))
 	case errors.As(err, &refused):
 		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)
 	default:
@@ -43,7 +43,7 @@ func (d *daemon) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
 
 // A chain is the links that are known so far.
 type chain struct {
-	d  *daemon
+	x  *Explainer
 	sa *eks.ServiceAccountIdentity
 	cli.ServiceAccountExplanation
 }
@@ -55,8 +55,8 @@ const podIdentityService = "pods.eks.amazonaws.com"
 
 // explainServiceAccount follows the chain to its end or to where it cannot be
 // followed.
-func (d *daemon) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) cli.ServiceAccountExplanation {
-	c := &chain{d: d, sa: sa, ServiceAccountExplanation: cli.ServiceAccountExplanation{
+func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) cli.ServiceAccountExplanation {
+	c := &chain{x: x, sa: sa, ServiceAccountExplanation: cli.ServiceAccountExplanation{
 		Cluster: sa.Cluster, Account: sa.Account, Region: sa.Region, Namespace: sa.Namespace, ServiceAccount: sa.ServiceAccount,
 	}}
 	c.serviceAccount()
@@ -136,7 +136,7 @@ func (c *chain) token(volume string) {
 func (c *chain) webIdentityRole(ctx context.Context) {
 	role, _ := arn.Parse(c.sa.RoleARN) // annotation has parsed it
 	host := strings.TrimPrefix(c.sa.Issuer, "https://")
-	provider, clientIDs, ok := c.d.iam.OIDCProvider(ctx, role.Account, host)
+	provider, clientIDs, ok := c.x.cfg.IAM.OIDCProvider(ctx, role.Account, host)
 	l := cli.IdentityLink{Name: "provider", State: cli.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
 	switch {
 	case !ok:
@@ -235,7 +235,7 @@ var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 // role judges the role's trust policy by values of the request, and tells what the
 // role may do.
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
-	r, err := c.d.iam.RoleByARN(ctx, role)
+	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
 		c.add(cli.IdentityLink{Name: "role", State: cli.LinkBroken, Says: "there is no " + role, Error: refusal, Fix: createRole(role, wanted)})
 		return
@@ -281,7 +281,7 @@ func unknownOfPods(key string) bool {
 // nothing is none that is broken.
 func (c *chain) permissions(role, id string) {
 	a, _ := arn.Parse(role) // it was found
-	policies, _ := c.d.iam.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
+	policies, _ := c.x.cfg.IAM.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
 	l := cli.IdentityLink{Name: "role", State: cli.LinkHolds, Says: role + " may do nothing: it has no policies"}
 	if n := len(policies.Identity); n > 0 {
 		l.Says = role + " has " + counted(n, "policy")

@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"strings"
@@ -11,10 +11,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/cli"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
-	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -59,11 +57,8 @@ func read[T any](t *testing.T, text string) *T {
 
 // TestWhyPod shows what `drydock why pod` says of a pod at each of its steps.
 func TestWhyPod(t *testing.T) {
-	d := &daemon{machines: &machines{running: map[string]ec2.Machine{}}, fargates: &fargates{}}
-	testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		d.iam = iam.New(iam.Config{Store: st})
-		return []awsapi.Service{d.iam.AWS()}
-	}})
+	s := testkit.NewServer(t, testkit.Config{})
+	x := New(Config{IAM: iam.New(iam.Config{Store: s.Store}), Machines: noMachines{}, Journal: openJournal(t)})
 	var b strings.Builder
 	var ofFargate fargateExplanation
 	explain := func(title, failing, pod, node string, change func(*eks.PodFacts)) {
@@ -84,7 +79,7 @@ func TestWhyPod(t *testing.T) {
 		if change != nil {
 			change(&f)
 		}
-		e, err := d.explainPod(t.Context(), &f, &ofFargate, "shop", "web-1")
+		e, err := x.explainPod(t.Context(), &f, &ofFargate, "shop", "web-1")
 		if err != nil {
 			t.Fatal(err)
 		}

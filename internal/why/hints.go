@@ -1,9 +1,10 @@
-package app
+package why
 
 import (
 	"regexp"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -22,7 +23,7 @@ func hint(e *cli.NodeExplanation, m *ec2.Machine, s *node.Step) *cli.Reason {
 	case node.StepDescribe:
 		if strings.Contains(s.Evidence, "AccessDeniedException") {
 			return &cli.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "eks:DescribeCluster", Text: "the role " + e.Role + " may not describe the cluster, which bootstrap.sh does unless it is given endpoint and authority",
-				Fixes: []string{attach(e.Role, policyFor("eks:DescribeCluster"))}}
+				Fixes: []string{node.AllowCommand(e.Role, "eks:DescribeCluster")}}
 		}
 		if strings.Contains(s.Evidence, "ResourceNotFoundException") {
 			return userDataHint(e, "NoSuchCluster", "user data names a cluster that "+e.Region+" does not have; aws eks list-clusters tells those that it has")
@@ -70,7 +71,7 @@ func scriptHint(e *cli.NodeExplanation, m *ec2.Machine, evidence string) *cli.Re
 	switch text := string(m.UserData); {
 	case strings.Contains(evidence, "commands that a simulated machine does not have"):
 		why.Code, why.Text = "UnknownCommand", "user data runs commands that neither the image nor a simulated machine has"
-	case amiFamily(m.Image.Family) == node.AL2023 && strings.Contains(text, "/etc/eks/bootstrap.sh"):
+	case m.Image.Family == images.AL2023 && strings.Contains(text, "/etc/eks/bootstrap.sh"):
 		why.Code, why.Text = "BootstrapRemoved", "images of Amazon Linux 2023 have no bootstrap.sh any more: user data has to be a NodeConfig of nodeadm"
 	}
 	return why

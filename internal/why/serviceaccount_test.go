@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"fmt"
@@ -18,10 +18,11 @@ import (
 // TestWhyServiceAccount shows what `drydock why serviceaccount` says of chains that
 // hold and of each way in which they break.
 func TestWhyServiceAccount(t *testing.T) {
-	d := &daemon{}
+	var x *Explainer
 	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		d.iam = iam.New(iam.Config{Store: st})
-		return []awsapi.Service{d.iam.AWS()}
+		service := iam.New(iam.Config{Store: st})
+		x = New(Config{IAM: service})
+		return []awsapi.Service{service.AWS()}
 	}})
 	ctx, account := t.Context(), s.Account(t)
 	client := awsiam.NewFromConfig(s.AWSConfig(account))
@@ -68,7 +69,7 @@ func TestWhyServiceAccount(t *testing.T) {
 			RoleARN: right, Audience: "sts.amazonaws.com", Expiration: 86400,
 		}
 		change(&sa)
-		e := d.explainServiceAccount(ctx, &sa)
+		e := x.explainServiceAccount(ctx, &sa)
 		got := ""
 		if l := e.Broken(); l != nil {
 			got = l.Name
@@ -127,7 +128,7 @@ func TestWhyServiceAccount(t *testing.T) {
 			Namespace: "shop", ServiceAccount: "cart", Issuer: "https://" + host, Subject: cart, Exists: true, Audience: "sts.amazonaws.com",
 		}
 		change(&sa)
-		e := d.explainServiceAccount(ctx, &sa)
+		e := x.explainServiceAccount(ctx, &sa)
 		document, ok := strings.CutPrefix(e.Broken().Fix, "aws iam update-assume-role-policy --role-name "+name+" --policy-document '")
 		document = strings.TrimSuffix(document, "'")
 		if !ok || strings.Contains(document, "'") {
@@ -136,7 +137,7 @@ func TestWhyServiceAccount(t *testing.T) {
 		if _, err := client.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: &name, PolicyDocument: &document}); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, document)
 		}
-		if e = d.explainServiceAccount(ctx, &sa); e.Broken() != nil || strings.Count(document, `"Effect"`) != 2 {
+		if e = x.explainServiceAccount(ctx, &sa); e.Broken() != nil || strings.Count(document, `"Effect"`) != 2 {
 			t.Errorf("%s: %s\n%s", name, document, e.Text())
 		}
 	}

@@ -1,4 +1,4 @@
-package app
+package why
 
 import (
 	"cmp"
@@ -10,18 +10,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // getWhyRequest answers why a request was refused: that with ?id=, or the last one,
 // of ?account= or of any.
-func (d *daemon) getWhyRequest(w http.ResponseWriter, r *http.Request) {
+func (x *Explainer) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, id := q.Get("account"), q.Get("id")
-	if account != "" && !accountNumber.MatchString(account) {
-		http.Error(w, "account must be 12 digits", http.StatusBadRequest)
+	if err := pages.CheckAccount(account); account != "" && err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out, ok, err := d.explainRequest(r.Context(), account, id)
+	out, ok, err := x.explainRequest(r.Context(), account, id)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -30,16 +31,16 @@ func (d *daemon) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		http.Error(w, "no request has been refused", http.StatusNotFound)
 	default:
-		answer(w, out)
+		pages.Answer(w, out)
 	}
 }
 
-func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.RequestExplanation, bool, error) {
+func (x *Explainer) explainRequest(ctx context.Context, account, id string) (cli.RequestExplanation, bool, error) {
 	filter := journal.Filter{Account: account, Kind: journal.KindDecision}
 	if id != "" {
 		filter.Fields = map[string]string{"requestId": id}
 	}
-	for e, err := range d.journal.Query(filter) {
+	for e, err := range x.cfg.Journal.Query(filter) {
 		if err != nil {
 			return cli.RequestExplanation{}, false, err
 		}
@@ -56,7 +57,7 @@ func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.Re
 			return out, true, nil
 		}
 		if why, ok := kept(e); ok {
-			now := d.authorizer.Reconsider(ctx, why)
+			now := x.cfg.Authorizer.Reconsider(ctx, why)
 			return cli.RequestExplanation{
 				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
 				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
@@ -68,7 +69,7 @@ func (d *daemon) explainRequest(ctx context.Context, account, id string) (cli.Re
 		return cli.RequestExplanation{}, false, nil
 	}
 	filter.Kind = journal.KindCall
-	for e, err := range d.journal.Query(filter) {
+	for e, err := range x.cfg.Journal.Query(filter) {
 		if err != nil {
 			return cli.RequestExplanation{}, false, err
 		}

@@ -1,0 +1,104 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/pages"
+)
+
+// getWhyNodes answers about the nodes of ?cluster=, or of its ?nodegroup=.
+func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
+	account, region, err := pages.Place(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	e, err := x.explainNodes(r.Context(), account, region, r.URL.Query().Get("cluster"), r.URL.Query().Get("nodegroup"))
+	var ae smithy.APIError
+	switch {
+	case errors.As(err, &ae):
+		http.Error(w, ae.ErrorMessage(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		pages.Answer(w, e)
+	}
+}
+
+func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, nodegroup string) (cli.NodesExplanation, error) {
+	out := cli.NodesExplanation{Cluster: cluster, Nodegroup: nodegroup, Nodes: []cli.NodeExplanation{}}
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &cluster})
+	if err != nil {
+		return out, err
+	}
+	out.Status = string(c.Cluster.Status)
+	if h := c.Cluster.Health; h != nil {
+		for _, i := range h.Issues {
+			out.Issues = append(out.Issues, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)))
+			out.Fixes = append(out.Fixes, keyFixes(&i, region, aws.ToString(c.Cluster.RoleArn))...)
+		}
+	}
+	if nodegroup != "" {
+		g, err := x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &nodegroup})
+		if err != nil {
+			return out, err
+		}
+		out.Status, out.Issues, out.Fixes = string(g.Nodegroup.Status), nil, nil
+		if h := g.Nodegroup.Health; h != nil {
+			for _, i := range h.Issues {
+				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
+			}
+		}
+	}
+	if len(out.Issues) > 0 || nodegroup != "" && out.Status == string(ekstypes.NodegroupStatusCreating) {
+		out.Notes = x.launchFaultNotes(account, region)
+	}
+	for _, m := range x.cfg.Machines.Instances(account, region) {
+		info, _ := x.cfg.Machines.Info(m.InstanceID)
+		of := m.Tags["eks:cluster-name"]
+		if of == "" {
+			of = info.Cluster
+		}
+		if of != cluster || nodegroup != "" && m.Tags["eks:nodegroup-name"] != nodegroup {
+			continue
+		}
+		e, err := x.explainNode(account, region, m.InstanceID)
+		if err != nil {
+			return out, err
+		}
+		out.Nodes = append(out.Nodes, e)
+	}
+	return out, nil
+}
+
+// keyFixes are the commands that end an issue of a cluster with its key.
+func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []string {
+	if len(issue.ResourceIds) == 0 {
+		return nil
+	}
+	key := issue.ResourceIds[0]
+	kms := func(command, rest string) string {
+		return "aws kms " + command + " --region " + region + " --key-id " + key + rest
+	}
+	switch issue.Code {
+	case ekstypes.ClusterIssueCodeKmsKeyDisabled:
+		return []string{kms("enable-key", "")}
+	case ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion:
+		return []string{kms("cancel-key-deletion", ""), kms("enable-key", "")}
+	case ekstypes.ClusterIssueCodeKmsGrantRevoked:
+		return []string{kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey")}
+	}
+	return nil
+}

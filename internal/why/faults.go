@@ -1,0 +1,38 @@
+package why
+
+import (
+	"encoding/json"
+
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+// faultNotes name the faults that an instance may suffer from.
+func (x *Explainer) faultNotes(account, region, id, zone, vpc string) []string {
+	var out []string
+	for _, f := range x.cfg.Faults.Touching(account, region, id, zone, vpc) {
+		out = append(out, f.Why()+" is in force; "+f.Fix()+" ends it")
+	}
+	return out
+}
+
+// launchFaultNotes name the faults that keep instances from being launched.
+func (x *Explainer) launchFaultNotes(account, region string) []string {
+	var out []string
+	for _, f := range x.cfg.Faults.List(account, region) {
+		if f.Kind == fault.Capacity || f.Kind == fault.Zone {
+			out = append(out, f.Why()+" is in force: launches fail; "+f.Fix()+" ends it")
+		}
+	}
+	return out
+}
+
+// faultOfEntry is the fault in a decision of the journal, if it is one.
+func faultOfEntry(e journal.Entry) (f fault.Fault, ok bool) {
+	raw, ok := e.Fields["fault"]
+	if !ok {
+		return f, false
+	}
+	b, err := json.Marshal(raw)
+	return f, err == nil && json.Unmarshal(b, &f) == nil && f.ID != ""
+}

@@ -1,0 +1,203 @@
+package why
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/pages"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+)
+
+// getWhyNode answers how far the instance ?name=, an ID or a node's name, has come.
+func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
+	account, region, err := pages.Place(r)
+	name := r.URL.Query().Get("name")
+	if err == nil && name == "" {
+		err = errors.New("name is missing")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	id, ok := x.FindNode(account, region, name)
+	if !ok {
+		http.Error(w, "no instance or node "+name+" is known in "+region, http.StatusNotFound)
+		return
+	}
+	e, err := x.explainNode(account, region, id)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	pages.Answer(w, e)
+}
+
+// getNodes answers what GET why/node can be asked for: the instances of ?account= in
+// ?region= that are not terminated, and their nodes.
+func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
+	account, region, err := pages.Place(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := []string{}
+	for _, m := range x.cfg.Machines.Instances(account, region) {
+		out = append(out, m.InstanceID)
+		if info, ok := x.cfg.Machines.Info(m.InstanceID); ok && info.NodeName != "" {
+			out = append(out, info.NodeName)
+		}
+	}
+	pages.Answer(w, out)
+}
+
+// FindNode returns the instance of an ID, a node's name or a private DNS name.
+func (x *Explainer) FindNode(account, region, name string) (string, bool) {
+	if strings.HasPrefix(name, "i-") && !strings.Contains(name, ".") {
+		if _, ok := x.cfg.EC2.InstanceByID(account, region, name); ok {
+			return name, true
+		}
+	}
+	for _, m := range x.cfg.Machines.Instances(account, region) {
+		if info, ok := x.cfg.Machines.Info(m.InstanceID); m.PrivateDNSName == name || ok && info.NodeName == name {
+			return m.InstanceID, true
+		}
+	}
+	if m, ok := x.cfg.Machines.FargateNode(account, region, name); ok {
+		return m.ID, true
+	}
+	return "", false
+}
+
+// explainNode tells an instance's steps: as its runtime knows them, or from the
+// journal once it is off.
+func (x *Explainer) explainNode(account, region, id string) (cli.NodeExplanation, error) {
+	e := cli.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []cli.Step{}}
+	instance, known := x.cfg.EC2.InstanceByID(account, region, id)
+	if known && instance.State != nil {
+		e.State = string(instance.State.Name)
+	}
+	info, runs := x.cfg.Machines.Info(id)
+	if m, ok := x.cfg.Machines.Fargate(id); ok {
+		info, runs = x.cfg.Machines.Info(id)
+		e.State, e.Role = "running", m.RoleARN
+	}
+	steps := info.Steps
+	if runs {
+		e.Phase, e.Cluster, e.Node, e.Problem = string(info.Phase), info.Cluster, info.NodeName, info.Problem
+		e.Ready = info.Phase == node.PhaseReady
+	} else {
+		var err error
+		if steps, err = x.stepsInJournal(account, region, id); err != nil {
+			return e, err
+		}
+	}
+	var machine *ec2.Machine
+	if m, err := x.cfg.Machines.Instance(id); err == nil {
+		machine, e.Role = &m, m.RoleARN
+		e.Notes = append(e.Notes, x.faultNotes(account, region, id, m.AvailabilityZone, m.VPCID)...)
+		tag := "kubernetes.io/cluster/" + e.Cluster
+		if e.Cluster != "" && !slices.ContainsFunc(instance.Tags, func(t ec2types.Tag) bool { return aws.ToString(t.Key) == tag }) {
+			e.Notes = append(e.Notes, "the instance has no tag "+tag+": the cloud provider finds it by its ID, but load balancer controllers may not")
+		}
+	}
+	failed := false
+	for _, s := range steps {
+		ns := cli.Step{Name: s.Name, State: cli.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
+		switch {
+		case !s.OK:
+			ns.State, failed = cli.StepFailed, true
+			if ns.Reason == nil {
+				ns.Reason = hint(&e, machine, &s)
+			}
+		case s.Warning:
+			ns.State = cli.StepWarning
+		}
+		e.Steps = append(e.Steps, ns)
+	}
+	if runs && !e.Ready {
+		outOfTouch(&e)
+	}
+	if runs && (failed || !e.Ready) {
+		e.Steps = withPending(e.Steps)
+	}
+	return e, nil
+}
+
+// outOfTouch marks a node that was Ready before a step failed that it had taken: only
+// Kubernetes knows for how long it goes on to believe so.
+func outOfTouch(e *cli.NodeExplanation) {
+	i := slices.IndexFunc(e.Steps, func(s cli.Step) bool { return s.Name == node.StepReady && s.State == cli.StepOK })
+	if i < 0 || !slices.ContainsFunc(e.Steps, func(s cli.Step) bool { return s.State == cli.StepFailed && s.Time.After(e.Steps[i].Time) }) {
+		return
+	}
+	e.OutOfTouch = true
+	e.Steps[i].State = cli.StepWarning
+	e.Steps[i].Evidence += ", before it was out of touch"
+}
+
+// withPending adds the steps that were not reached, but for those that not every
+// instance takes.
+func withPending(steps []cli.Step) []cli.Step {
+	last := -1
+	order := node.Steps()
+	for _, s := range steps {
+		last = max(last, slices.Index(order, s.Name))
+	}
+	for _, name := range order[last+1:] {
+		switch name {
+		case node.StepScript, node.StepDescribe, node.StepStop:
+		default:
+			steps = append(steps, cli.Step{Name: name, State: cli.StepPending})
+		}
+	}
+	return steps
+}
+
+func reason(d *node.Decision) *cli.Reason {
+	if d == nil {
+		return nil
+	}
+	return &cli.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
+}
+
+// stepsInJournal are the last steps of each name of an instance that runs no more.
+func (x *Explainer) stepsInJournal(account, region, id string) ([]node.Step, error) {
+	var out []node.Step
+	seen := map[string]bool{}
+	filter := journal.Filter{Account: account, Region: region, Kind: journal.KindStep, Fields: map[string]string{"instance": id}}
+	for e, err := range x.cfg.Journal.Query(filter) {
+		if err != nil {
+			return nil, err
+		}
+		s := node.Step{Time: e.Time, InstanceID: id}
+		s.Name, _ = e.Fields["step"].(string)
+		s.Evidence, _ = e.Fields["evidence"].(string)
+		s.OK, _ = e.Fields["ok"].(bool)
+		s.Warning, _ = e.Fields["warning"].(bool)
+		if raw, ok := e.Fields["decision"]; ok {
+			if b, err := json.Marshal(raw); err == nil && json.Unmarshal(b, &s.Decision) != nil {
+				s.Decision = nil
+			}
+		}
+		key := s.Name
+		if s.Name == node.StepScript || s.Name == node.StepStop { // and who wanted it
+			key += s.Evidence
+		}
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, s)
+		}
+	}
+	node.SortSteps(out)
+	return out, nil
+}
