@@ -62,8 +62,15 @@ func notHandled(svc *model.Service, op string) error {
 	return awserr.NotImplemented(actionName(svc, op))
 }
 
+// maxRefused is how many of the members that nobody honours an error names.
+const maxRefused = 50
+
 func notHonoured(action string, members []string) error {
-	return awserr.NotImplemented(action + " with " + strings.Join(members, ", "))
+	text := strings.Join(members[:min(len(members), maxRefused)], ", ")
+	if more := len(members) - maxRefused; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return awserr.NotImplemented(action + " with " + text)
 }
 
 func unknownService(signingName string) error {

@@ -27,14 +27,14 @@ func (d *decoder) queryStruct(n *formNode, p *plan, v reflect.Value, path, lower
 		f := p.byQuery[k.name]
 		if f == nil {
 			if f = p.byXML[k.name]; f == nil {
-				d.unknown(k.path)
+				d.unknown(k.path())
 				continue
 			}
 		}
 		at := join(path, f.m.Name)
 		d.members.Add(at)
 		if f.plan == nil {
-			d.unknown(k.path)
+			d.unknown(k.path())
 			continue
 		}
 		target := v
@@ -49,7 +49,7 @@ func (d *decoder) queryStruct(n *formNode, p *plan, v reflect.Value, path, lower
 	}
 	for _, f := range p.fields {
 		if f.m.Required && n.kid(f.queryName) == nil && n.kid(f.xmlName) == nil {
-			d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), join(n.path, f.queryName)})
+			d.lacks(join(lower, lowerFirst(f.m.Name)), join(n.path(), f.queryName))
 		}
 	}
 	return nil
@@ -64,14 +64,14 @@ func (d *decoder) queryValue(n *formNode, m *model.Member, p *plan, v reflect.Va
 	case kindMap:
 		return d.queryMap(n, m, p, v, path, lower)
 	case kindDocument, kindStream:
-		d.unknown(n.path)
+		d.unknown(n.path())
 		return nil
 	default:
 		for _, k := range n.kids {
-			d.unknown(k.path)
+			d.unknown(k.path())
 		}
 		if !p.setText(v, n.value) {
-			return d.invalidText(p, n.path, n.value)
+			return d.invalidText(p, n.path(), n.value)
 		}
 		return nil
 	}
@@ -89,7 +89,7 @@ func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Val
 			if k.name == name || k.name == "member" {
 				at = k
 			} else {
-				d.unknown(k.path)
+				d.unknown(k.path())
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Val
 	if at != nil {
 		var stray *formNode
 		if items, stray = at.items(); stray != nil {
-			d.unknown(stray.path)
+			d.unknown(stray.path())
 			return nil
 		}
 	}
@@ -119,7 +119,7 @@ func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Valu
 			if k.name == "entry" {
 				at = k
 			} else {
-				d.unknown(k.path)
+				d.unknown(k.path())
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Valu
 	}
 	items, stray := at.items()
 	if stray != nil {
-		d.unknown(stray.path)
+		d.unknown(stray.path())
 		return nil
 	}
 	keyName, valueName := mapNames(p.shape)
@@ -144,7 +144,7 @@ func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Valu
 			case valueName:
 				err = d.queryValue(kv, p.shape.Value, p.elem, value, path, lower)
 			default:
-				d.unknown(kv.path)
+				d.unknown(kv.path())
 			}
 			if err != nil {
 				return err

@@ -14,13 +14,20 @@ import (
 const (
 	maxDepth = 64     // nested structures, lists and maps
 	maxNames = 50_000 // names in the parameters of a query request: a.1.b has three
+	// maxValues bounds the values of a JSON body and the elements of an XML one. A value
+	// that takes three bytes on the wire may take hundreds in memory.
+	maxValues = 200_000
+	// maxFound bounds the missing members, and likewise the unknown ones, that an error
+	// lists.
+	maxFound = 1000
 )
 
 // A decoder collects what all protocols find out while they fill in a struct.
 type decoder struct {
-	op      *model.Operation
-	members awsapi.Members
-	missing []missing
+	op       *model.Operation
+	members  awsapi.Members
+	missing  []missing
+	unknowns int
 }
 
 // missing is an absent required member: its path as validation errors print it
@@ -31,7 +38,8 @@ type missing struct {
 	param string
 }
 
-// join appends a member's name to a path.
+// join appends a member's name to a path. A name of the request's own making (a map's
+// key) has to be clipped: what is below it has it in its path, too.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -48,7 +56,16 @@ func joinIndex(path string, i int) string {
 // The path is the wire's, with slashes, so that no list of honoured members can
 // cover it: whoever honours "Tags" has not promised anything of "Tags/1/Color".
 func (d *decoder) unknown(wirePath string) {
-	d.members.Add(strings.ReplaceAll(wirePath, ".", "/"))
+	if d.unknowns++; d.unknowns <= maxFound { // one is enough for the request to be refused
+		d.members.Add(strings.ReplaceAll(wirePath, ".", "/"))
+	}
+}
+
+// lacks records an absent required member.
+func (d *decoder) lacks(path, param string) {
+	if len(d.missing) < maxFound {
+		d.missing = append(d.missing, missing{path, param})
+	}
 }
 
 // finish returns the error about missing members, if there are any.
@@ -62,4 +79,9 @@ func (d *decoder) finish() error {
 // tooDeep is the answer to nesting beyond maxDepth.
 func tooDeep(svc *model.Service) *awserr.Error {
 	return malformed(svc, "The request is nested too deeply.")
+}
+
+// tooMany is the answer to more names or values than are read.
+func tooMany(svc *model.Service) *awserr.Error {
+	return malformed(svc, "The request has too many parameters.")
 }

@@ -23,12 +23,12 @@ func (d *decoder) ec2Struct(n *formNode, p *plan, v reflect.Value, path, lower s
 	for _, k := range n.kids {
 		f := p.byEC2[k.name]
 		if f == nil {
-			return unknownParameter(k.path)
+			return unknownParameter(k.path())
 		}
 		at := join(path, f.m.Name)
 		d.members.Add(at)
 		if f.plan == nil {
-			d.unknown(k.path)
+			d.unknown(k.path())
 			continue
 		}
 		if err := d.ec2Value(k, f.plan, v.Field(f.index), at, join(lower, lowerFirst(f.m.Name))); err != nil {
@@ -37,7 +37,7 @@ func (d *decoder) ec2Struct(n *formNode, p *plan, v reflect.Value, path, lower s
 	}
 	for _, f := range p.fields {
 		if f.m.Required && n.kid(f.ec2Name) == nil {
-			d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), join(n.path, f.ec2Name)})
+			d.lacks(join(lower, lowerFirst(f.m.Name)), join(n.path(), f.ec2Name))
 		}
 	}
 	return nil
@@ -47,16 +47,16 @@ func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path, lower st
 	switch p.kind {
 	case kindStruct:
 		if n.set && n.value != "" {
-			return unknownParameter(n.path)
+			return unknownParameter(n.path())
 		}
 		return d.ec2Struct(n, p, p.alloc(v), path, lower)
 	case kindList:
 		if n.set && n.value != "" {
-			return unknownParameter(n.path)
+			return unknownParameter(n.path())
 		}
 		items, stray := n.items()
 		if stray != nil {
-			return unknownParameter(stray.path)
+			return unknownParameter(stray.path())
 		}
 		list := reflect.MakeSlice(p.typ, len(items), len(items))
 		for i, k := range items {
@@ -67,14 +67,14 @@ func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path, lower st
 		p.alloc(v).Set(list)
 		return nil
 	case kindMap, kindUnion, kindDocument, kindStream:
-		d.unknown(n.path) // EC2 has none in its requests
+		d.unknown(n.path()) // EC2 has none in its requests
 		return nil
 	default:
 		if len(n.kids) > 0 {
-			return unknownParameter(n.kids[0].path)
+			return unknownParameter(n.kids[0].path())
 		}
 		if !p.setText(v, n.value) {
-			return d.invalidText(p, n.path, n.value)
+			return d.invalidText(p, n.path(), n.value)
 		}
 		return nil
 	}

@@ -13,12 +13,20 @@ import (
 // A formNode is one name in the tree that the dotted parameters of a query
 // request make: Filter.1.Value.2=x is Filter → 1 → Value → 2.
 type formNode struct {
-	path  string // the parameter's name up to here
+	up    *formNode
 	name  string
 	value string
 	set   bool // has a value of its own
 	kids  []*formNode
 	index map[string]*formNode // of kids, once there are several
+}
+
+// path is the parameter's name up to here.
+func (n *formNode) path() string {
+	if n.up == nil {
+		return ""
+	}
+	return join(n.up.path(), n.name)
 }
 
 func (n *formNode) kid(name string) *formNode {
@@ -48,7 +56,7 @@ func (p *formParser) add(n *formNode, name string) *formNode {
 	if p.left--; p.left < 0 {
 		return nil
 	}
-	k := &formNode{name: name, path: join(n.path, name)}
+	k := &formNode{up: n, name: name}
 	n.kids = append(n.kids, k)
 	if n.index != nil {
 		n.index[name] = k
@@ -123,7 +131,7 @@ func (p *formParser) parse(pair string) error {
 		var name string
 		name, rest, more = strings.Cut(rest, ".")
 		if at = p.add(at, name); at == nil {
-			return malformed(p.svc, "The request has too many parameters.")
+			return tooMany(p.svc)
 		}
 	}
 	if !at.set {

@@ -18,8 +18,11 @@ func parseJSON(svc *model.Service, body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return map[string]any{}, nil
 	}
-	if nesting(body) > maxDepth {
+	switch depth, values := measure(body); {
+	case depth > maxDepth:
 		return nil, tooDeep(svc)
+	case values > maxValues:
+		return nil, tooMany(svc)
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -33,9 +36,10 @@ func parseJSON(svc *model.Service, body []byte) (any, error) {
 	return v, nil
 }
 
-// nesting returns how deeply brackets nest outside strings.
-func nesting(body []byte) int {
-	depth, most := 0, 0
+// measure returns how deeply brackets nest outside strings, and how many values there
+// are at most.
+func measure(body []byte) (most, values int) {
+	depth := 0
 	inString, escaped := false, false
 	for _, c := range body {
 		switch {
@@ -50,7 +54,10 @@ func nesting(body []byte) int {
 			}
 		case c == '"':
 			inString = true
+		case c == ',':
+			values++
 		case c == '{' || c == '[':
+			values++
 			if depth++; depth > most {
 				most = depth
 			}
@@ -58,7 +65,7 @@ func nesting(body []byte) int {
 			depth--
 		}
 	}
-	return most
+	return most, values
 }
 
 // jsonStruct fills in the struct or union v from a JSON object. A null is an
@@ -72,7 +79,7 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 		val := obj[f.m.WireName()]
 		if val == nil {
 			if f.m.Required {
-				d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), f.m.WireName()})
+				d.lacks(join(lower, lowerFirst(f.m.Name)), f.m.WireName())
 			}
 			continue
 		}
@@ -135,7 +142,7 @@ func (d *decoder) jsonValue(j any, m *model.Member, p *plan, v reflect.Value, pa
 		for name, val := range obj {
 			elem := reflect.New(p.typ.Elem()).Elem()
 			if val != nil {
-				if err := d.jsonValue(val, p.shape.Value, p.elem, elem, path, join(lower, name)+".member", wire+"/"+name); err != nil {
+				if err := d.jsonValue(val, p.shape.Value, p.elem, elem, path, join(lower, clip(name))+".member", wire+"/"+clip(name)); err != nil {
 					return err
 				}
 			}

@@ -46,7 +46,7 @@ func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 
 func (d *decoder) payloadMissing(f *field) {
 	if f.m.Required {
-		d.missing = append(d.missing, missing{lowerFirst(f.m.Name), f.m.WireName()})
+		d.lacks(lowerFirst(f.m.Name), f.m.WireName())
 	}
 }
 

@@ -41,6 +41,7 @@ func readXML(body []byte) (*xmlNode, error) {
 	}
 	var root *xmlNode
 	var stack []*xmlNode
+	elements := 0
 	for {
 		tok, err := dec.Token()
 		if err == io.EOF {
@@ -54,8 +55,8 @@ func readXML(body []byte) (*xmlNode, error) {
 			return nil, errXML
 		case xml.StartElement:
 			n := &xmlNode{name: t.Name.Local, attrs: t.Attr}
-			switch {
-			case len(stack) >= maxDepth:
+			switch elements++; {
+			case len(stack) >= maxDepth, elements > maxValues:
 				return nil, errXML
 			case len(stack) > 0:
 				top := stack[len(stack)-1]
@@ -148,7 +149,7 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 	}
 	for _, f := range p.body {
 		if f.m.Required && !seen[f.m.Name] {
-			d.missing = append(d.missing, missing{join(lower, lowerFirst(f.m.Name)), join(wire, f.xmlName)})
+			d.lacks(join(lower, lowerFirst(f.m.Name)), join(wire, f.xmlName))
 		}
 	}
 	return nil
@@ -183,7 +184,7 @@ func (d *decoder) xmlValue(n *xmlNode, p *plan, v reflect.Value, path, lower, wi
 func (d *decoder) xmlList(items []*xmlNode, p *plan, v reflect.Value, path, lower, wire string) error {
 	list := reflect.MakeSlice(p.typ, len(items), len(items))
 	for i, k := range items {
-		if err := d.xmlValue(k, p.elem, list.Index(i), path, joinIndex(lower, i), join(wire, k.name)); err != nil {
+		if err := d.xmlValue(k, p.elem, list.Index(i), path, joinIndex(lower, i), join(wire, clip(k.name))); err != nil {
 			return err
 		}
 	}
