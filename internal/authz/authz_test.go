@@ -100,6 +100,29 @@ func TestConditionKeys(t *testing.T) {
 	}
 }
 
+// TestEKSNamesWhatItLists: actions without resources are asked about an ARN all the
+// same, which policies may name.
+func TestEKSNamesWhatItLists(t *testing.T) {
+	for op, tt := range map[string]struct {
+		in       any
+		resource string
+	}{
+		"ListClusters":            {&awseks.ListClustersInput{}, "arn:aws:eks:us-east-1:111122223333:cluster/*"},
+		"DescribeClusterVersions": {&awseks.DescribeClusterVersionsInput{}, "arn:aws:eks:us-east-1:111122223333:*"},
+	} {
+		t.Run(op, func(t *testing.T) {
+			call := awsapi.Call{Service: "eks", Operation: op}
+			err := decide(t, call, tt.in, allow("eks:"+op, "arn:aws:eks:*:*:cluster/dev", ""), "")
+			if want := "on resource: " + tt.resource + " because no identity-based policy allows the eks:" + op + " action"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if err := decide(t, call, tt.in, allow("eks:"+op, tt.resource, ""), ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestUnknownKeysFailClosed: a key that the action has and nobody resolves allows
 // nothing, denies, and is named.
 func TestUnknownKeysFailClosed(t *testing.T) {

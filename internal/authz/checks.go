@@ -63,6 +63,9 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 	c := Check{Action: action, Resource: "*", target: t, input: in}
 	c.action, c.ref, _ = ActionOf(action)
 	if t.Type == "" {
+		if pattern, ok := unnamed[action]; ok {
+			c.Resource = fill(pattern, call, nil)
+		}
 		return c
 	}
 	if c.action != nil {

@@ -44,6 +44,14 @@ type targetRow struct {
 	source  string
 }
 
+// unnamed are the ARNs that EKS asks about where SAR has no resource:
+// users' reports of "is not authorized to perform: eks:ListClusters on resource:
+// arn:aws:eks:us-east-1:111122223333:cluster/*", and of eks:DescribeClusterVersions on …:111122223333:*.
+var unnamed = map[string]string{
+	"eks:ListClusters":            "arn:${Partition}:eks:${Region}:${Account}:cluster/*",
+	"eks:DescribeClusterVersions": "arn:${Partition}:eks:${Region}:${Account}:*",
+}
+
 var targeted = map[string]targetRow{
 	// IAM names the path of a list as the resource of the list's kind; SAR has none
 	// (from memory of its messages: iam:ListRoles on resource: arn:aws:iam::…:role/).

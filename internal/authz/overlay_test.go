@@ -31,6 +31,11 @@ func TestOverlay(t *testing.T) {
 			}
 		}
 	}
+	for action := range unnamed {
+		if act, _, ok := ActionOf(action); !ok || len(act.Types) > 0 {
+			t.Errorf("%s: the reference has %+v, want an action without resources", action, act)
+		}
+	}
 	for op, rows := range dependents {
 		known(actionName(op))
 		for _, d := range rows {
