@@ -89,8 +89,11 @@ type Target struct {
 	// Keys are values of condition keys that the request says, in lower case. A
 	// key without values is known to be absent.
 	Keys map[string][]string
-	// AllKeys says that those in Keys are all that the request has of the service's
-	// own: no other is unknown.
+	// Costly are values of condition keys, in lower case, that take work to find: they
+	// are found if a policy asks for them.
+	Costly map[string]func() []string
+	// AllKeys says that those in Keys and Costly are all that the request has of the
+	// service's own: no other is unknown.
 	AllKeys bool
 
 	launch string // the launch template of a launcher's check, or empty

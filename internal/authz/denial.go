@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,10 +54,26 @@ func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies
 		}
 		return d
 	}
-	if d.Decision = policy.Evaluate(req, policies); d.Decision.Allowed {
+	d.Decision = policy.Evaluate(req, policies)
+	if c.find(&req.Context, d.Decision.UnknownKeys) {
+		d.Decision = policy.Evaluate(req, policies)
+	}
+	if d.Decision.Allowed {
 		return nil
 	}
+	c.find(&req.Context, slices.Collect(maps.Keys(c.target.Costly))) // which the policies of later may ask for
 	return d
+}
+
+// find adds the values of those keys that are costly, and reports whether there are any.
+func (c *Check) find(in *policy.Context, keys []string) (some bool) {
+	for _, key := range keys {
+		find := c.target.Costly[key]
+		if _, known := in.Values[key]; find != nil && !known {
+			in.Values[key], some = find(), true
+		}
+	}
+	return some
 }
 
 // narrow says that p holds temporary credentials of GetSessionToken or

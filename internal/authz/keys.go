@@ -123,6 +123,9 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 	}
 	onInstance := call.Principal.Type == awsapi.AssumedRole && strings.HasPrefix(call.Principal.SessionName, "i-")
 	return policy.Context{Values: values, Unknown: func(key string) bool {
+		if c.target.Costly[key] != nil {
+			return true
+		}
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
 			return onInstance && slices.Contains(instanceKeys, key)
 		}

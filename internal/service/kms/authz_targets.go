@@ -23,12 +23,18 @@ type values = map[string][]string
 func (r resolver) key(call *awsapi.Call, name *string, own values) authz.Target {
 	sc := scope{call.Account, call.Region}
 	t := authz.Target{Type: "key", ID: aws.ToString(name), Keys: common(call), AllKeys: true}
-	t.Keys["kms:requestalias"], t.Keys["kms:resourcealiases"] = nil, nil
+	t.Keys["kms:requestalias"] = nil
 	if k, err := parseRef(sc, t.ID); err == nil {
 		t.Keys["kms:requestalias"] = one(k.alias)
 		if rec, of, err := r.s.lookup(r.s.store, k); err == nil {
 			rec.describe(t.Keys)
-			t.Keys["kms:resourcealiases"], _ = r.s.aliasesOf(r.s.store, of, rec.ID)
+			t.Costly = map[string]func() []string{"kms:resourcealiases": func() []string {
+				all, err := r.s.aliasesOf(r.s.store, of, rec.ID)
+				if err != nil {
+					r.s.log.Error("kms: aliases of a key", "key", rec.ARN, "err", err)
+				}
+				return all
+			}}
 		}
 	}
 	maps.Copy(t.Keys, own)
