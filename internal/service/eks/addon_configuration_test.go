@@ -71,7 +71,7 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 	// Nothing would answer for it, and no namespace could be deleted.
 	const api = "APIService /v1beta1.metrics.k8s.io"
 	w.has(api, false)
-	// An older Drydock made it: it goes with the next update, or with the add-on.
+	// One that an older Drydock made goes with the next update, or with the add-on.
 	older := func() {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}}
@@ -88,6 +88,17 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 	older()
 	w.deleteAddon(*metrics.AddonName, false)
 	w.has(api, false)
+	// Somebody else's stays with both: a metrics server of one's own answers for it.
+	w.createAddon(&awseks.CreateAddonInput{AddonName: metrics.AddonName})
+	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
+	older()
+	w.objects().usersOwn(api)
+	w.updateAddon(&awseks.UpdateAddonInput{AddonName: metrics.AddonName, ConfigurationValues: aws.String("replicas: 1"), ResolveConflicts: ekstypes.ResolveConflictsOverwrite})
+	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
+	w.has(api, true)
+	w.deleteAddon(*metrics.AddonName, false)
+	w.has("Deployment kube-system/metrics-server", false)
+	w.has(api, true)
 }
 
 // An update removes what the add-on had and has no more; nothing else.

@@ -140,6 +140,13 @@ func (f *fakeObjects) remake(id string) {
 	f.users[id] = true
 }
 
+// usersOwn has a user make an object anew.
+func (f *fakeObjects) usersOwn(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.remake(id)
+}
+
 // managed is who set what of an object.
 func (f *fakeObjects) managed(id string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {

@@ -22,7 +22,14 @@ func (w *addonWork) prune(ctx context.Context, now []*unstructured.Unstructured)
 		w.s.log.Warn("what an add-on was is not known", "addon", w.key.String(), "err", err) // another Drydock's version
 		return nil
 	}
-	return each(ctx, gone(append(before, w.a.Unanswered()...), now), func(ctx context.Context, o *unstructured.Unstructured) error {
+	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
+	return w.removeOurs(ctx, gone(append(before, w.a.Unanswered()...), now), overwrite)
+}
+
+// removeOurs removes objects, but those that EKS did not apply, and those that are a
+// user's as well, unless shared is true.
+func (w *addonWork) removeOurs(ctx context.Context, objects []*unstructured.Unstructured, shared bool) error {
+	return each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		got, err := w.objects.Get(ctx, o)
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -30,8 +37,8 @@ func (w *addonWork) prune(ctx context.Context, now []*unstructured.Unstructured)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", describeObject(o), err)
 		}
-		if ours, theirs := managers(got); !ours || theirs && w.rec.Resolve != ekstypes.ResolveConflictsOverwrite {
-			w.s.log.Info("an add-on's update leaves an object to its user", "addon", w.key.String(), "object", describeObject(o))
+		if ours, theirs := managers(got); !ours || theirs && !shared {
+			w.s.log.Info("an add-on leaves an object to its user", "addon", w.key.String(), "object", describeObject(o))
 			return nil
 		}
 		// What is read has a UID: another of that name, made meanwhile, stays.

@@ -18,11 +18,7 @@ func TestAddOnUpdateLeavesWhatIsAUsers(t *testing.T) {
 			}
 		}
 	}
-	remade := func(w *world) {
-		w.objects().mu.Lock()
-		defer w.objects().mu.Unlock()
-		w.objects().remake(budget)
-	}
+	remade := func(w *world) { w.objects().usersOwn(budget) }
 	for name, tc := range map[string]struct {
 		before  func(*world)
 		resolve ekstypes.ResolveConflicts

@@ -312,7 +312,11 @@ func (w *addonWork) removeObjects(ctx context.Context) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	objects = append(slices.DeleteFunc(objects, isNamespace), w.a.Unanswered()...)
+	// The add-on has none of these any more: what there is may be somebody else's.
+	if err := w.removeOurs(ctx, w.a.Unanswered(), false); err != nil {
+		return false, err
+	}
+	objects = slices.DeleteFunc(objects, isNamespace)
 	var left atomic.Bool
 	err = each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		if err := w.objects.Delete(ctx, o); err != nil {
