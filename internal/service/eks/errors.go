@@ -91,6 +91,15 @@ func errDeletionProtected(cluster string) error {
 	return invalidRequest(cluster, "Cluster %s has deletion protection enabled. Disable deletion protection before deleting the cluster.", cluster)
 }
 
+// The codes of the next two are those of
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ListClusters.html; the words
+// are from memory.
+func errNextToken() error { return invalidParameter("", "Invalid nextToken") }
+
+func errMaxResults() error {
+	return invalidParameter("", "maxResults must be between 1 and 100")
+}
+
 func errTokenReused(cluster string) error {
 	return invalidRequest(cluster, "The clientRequestToken was used before with different parameters.")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
+	"strings"
 
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -136,6 +137,9 @@ func serviceRoleARN(account string) string {
 	return "arn:aws:iam::" + account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
 }
 
+// pagePrefix tells the tokens that page made from others.
+const pagePrefix = "drydock/eks/"
+
 // page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
 // 100 items, 100 if not said.
 func page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
@@ -143,24 +147,25 @@ func page[T any](items []T, id func(T) string, maxResults *int32, token *string)
 	if maxResults != nil {
 		size = int(*maxResults)
 		if size < 1 || size > 100 {
-			return nil, nil, invalidParameter("", "maxResults must be between 1 and 100")
+			return nil, nil, errMaxResults()
 		}
 	}
 	start := 0
 	if token != nil && *token != "" {
-		after, err := base64.RawURLEncoding.DecodeString(*token)
-		if err != nil {
-			return nil, nil, invalidParameter("", "Invalid nextToken")
+		raw, err := base64.RawURLEncoding.DecodeString(*token)
+		after, ours := strings.CutPrefix(string(raw), pagePrefix)
+		if err != nil || !ours {
+			return nil, nil, errNextToken()
 		}
 		start = len(items)
-		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > string(after) }); i >= 0 {
+		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > after }); i >= 0 {
 			start = i
 		}
 	}
 	end := min(start+size, len(items))
 	var next *string
 	if end < len(items) {
-		next = new(base64.RawURLEncoding.EncodeToString([]byte(id(items[end-1]))))
+		next = new(base64.RawURLEncoding.EncodeToString([]byte(pagePrefix + id(items[end-1]))))
 	}
 	return items[start:end], next, nil
 }
