@@ -41,7 +41,7 @@ type guestCalls struct {
 }
 
 func (d *daemon) guestCalls() *guestCalls {
-	return &guestCalls{network: d.machines.network, credentials: d.machines.credentials, sts: d.sts, ec2: d.ec2, eksAuth: d.eksAuth, authorizer: d.authorizer, faults: d.faults.set}
+	return &guestCalls{network: d.machines.network, credentials: d.machines.credentials, sts: d.sts, ec2: d.ec2, eksAuth: d.eksAuth, authorizer: d.authorizer, faults: d.faults.Set()}
 }
 
 // hosts are the endpoints of services, before the region.

@@ -192,3 +192,12 @@ func (m *machines) list(account, region string) []ec2.Machine {
 	slices.SortFunc(out, func(a, b ec2.Machine) int { return strings.Compare(a.InstanceID, b.InstanceID) })
 	return out
 }
+
+// ids are those of the running instances of an account and region.
+func (m *machines) ids(account, region string) []string {
+	var out []string
+	for _, in := range m.list(account, region) {
+		out = append(out, in.InstanceID)
+	}
+	return out
+}

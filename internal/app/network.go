@@ -24,7 +24,7 @@ func (d *daemon) network(ctx context.Context, account, region string) (*reach.Sn
 	if err != nil {
 		return nil, err
 	}
-	broken := d.faults.networkFaults(account, region)
+	broken := d.faults.Network(account, region)
 	if len(endpoints)+len(balancers)+len(broken) == 0 {
 		return s, nil
 	}

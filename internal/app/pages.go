@@ -16,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/pages"
 )
 
@@ -34,7 +35,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("POST /_drydock/pod-runs", d.postPodRun)
 	mux.HandleFunc("GET /_drydock/pods", d.getPods)
 	d.why.Handle(mux)
-	d.handleFaults(mux)
+	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: d.services, Instances: d.machines.ids}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
@@ -120,7 +121,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}
-	err := errors.Join(d.faults.refresh(), d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	err := errors.Join(d.faults.Refresh(), d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 	}

@@ -25,6 +25,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
@@ -56,7 +58,7 @@ type daemon struct {
 	started time.Time
 
 	store   *store.Store
-	faults  *faults
+	faults  *faults.Keeper
 	journal *journal.Journal
 	iam     *iam.Service
 	sts     *sts.Service
@@ -102,9 +104,8 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
 		return nil, err
 	}
-	d.faults = newFaults(d.store, clocks.RealClock{}, d.log)
-	d.faults.interrupt = d.interruptInstance
-	if err := d.faults.refresh(); err != nil {
+	d.faults = faults.New(faults.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
+	if err := d.faults.Refresh(); err != nil {
 		return nil, err
 	}
 	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
@@ -140,7 +141,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, d.timing.GuestDial), faults: d.faults.set}
+	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, d.timing.GuestDial), faults: d.faults.Set()}
 	d.machines.network.through = d.through
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 			return d.ssm.ImageParameter(account, region, name)
 		},
 		AuthorizeLaunch: d.authorizeLaunch,
-		Faults:          d.faults.set,
+		Faults:          d.faults.Set(),
 		Log:             d.log,
 	})
 	d.machines.ec2 = d.ec2
@@ -247,7 +248,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
 		Origin:    d.origins.of,
-		Faults:    d.faults.set,
+		Faults:    d.faults.Set(),
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.pages(),
@@ -260,7 +261,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	return map[string]func(context.Context) error{
 		"iam":            d.iam.Run,
 		"ec2":            d.ec2.Run,
-		"faults":         d.faults.run,
+		"faults":         d.faults.Run,
 		"autoscaling":    d.scaling.Run,
 		"elb":            d.elb.Run,
 		"kms":            d.kms.Run,
@@ -397,6 +398,15 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 // whyUnauthorized says why a cluster does not know a machine's token.
 func (d *daemon) whyUnauthorized(ctx context.Context, in node.Instance, host, token string) *node.Decision {
 	return d.why.Unauthorized(ctx, in, host, token)
+}
+
+// interruptInstance takes away the instance of a fault that is due.
+func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
+	step, err := faults.Interrupt(ctx, d.ec2, f)
+	if step != nil {
+		d.recordStep(ctx, *step)
+	}
+	return err
 }
 
 // makeCredentials gives the default user an access key that only readers of the

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,25 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/reach"
 )
-
-// networkFaults puts what is broken in a network into its draft.
-func (f *faults) networkFaults(account, region string) []reach.Resource {
-	var out []reach.Resource
-	for _, x := range f.set.Network(account, region) {
-		out = append(out, &reach.Fault{
-			ID: x.ID, Instance: x.Instance, Zone: x.Zone, VPC: x.VPC,
-			Metadata: x.Kind == fault.IMDS, DNS: x.Kind == fault.DNS, Text: x.Why(), Fix: x.Fix(),
-		})
-	}
-	return out
-}
-
-// faultDecision is a fault as what stands behind something that an instance suffers.
-func faultDecision(f *fault.Fault, what string) node.Decision {
-	return node.Decision{By: node.ByFault, Code: string(f.Kind), Component: f.ID, Text: what + ": " + f.Why(), Fixes: []string{f.Fix()}}
-}
 
 // metadataAddress is where the instance metadata service answers.
 var metadataAddress = &net.TCPAddr{IP: net.IPv4(169, 254, 169, 254), Port: 80}
@@ -62,7 +43,7 @@ func (t *faultyMetadata) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return nil, &node.Refusal{
 		Err:      &net.OpError{Op: "dial", Net: "tcp", Addr: metadataAddress, Err: os.ErrDeadlineExceeded},
-		Decision: faultDecision(f, "the instance metadata service does not answer"),
+		Decision: node.FaultDecision(f, "the instance metadata service does not answer"),
 	}
 }
 
@@ -114,32 +95,6 @@ func (g *guestCalls) fault(in node.Instance, call *awsapi.Call) error {
 	return &node.Refusal{
 		Err: fmt.Errorf("operation error %s: %s, exceeded maximum number of attempts, 3, https response error StatusCode: %d, api error %s: %s",
 			strings.ToUpper(call.Service), call.Operation, cmp.Or(says.Status, http.StatusBadRequest), says.Code, says.Message),
-		Decision: faultDecision(e.Failed, call.Service+":"+call.Operation+" fails"),
+		Decision: node.FaultDecision(e.Failed, call.Service+":"+call.Operation+" fails"),
 	}
-}
-
-// interruptInstance takes away the instance of a fault that is due, and says so
-// where `drydock why` looks.
-func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
-	stop := f.Kind == fault.Stop
-	if _, ok := d.ec2.InstanceByID(f.Account, f.Region, f.Instance); !ok {
-		return nil // it went by itself
-	}
-	if err := d.ec2.Interrupt(ctx, f.Account, f.Region, f.Instance, stop); err != nil {
-		return err
-	}
-	what := "terminated from outside"
-	if stop {
-		what = "stopped from outside"
-	}
-	why := faultDecision(f, f.Instance+" was "+what)
-	why.Fixes = nil
-	if stop {
-		why.Fixes = []string{"aws ec2 start-instances --instance-ids " + f.Instance}
-	}
-	d.recordStep(ctx, node.Step{
-		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,
-		Decision: &why, Time: d.faults.clock.Now(),
-	})
-	return nil
 }

@@ -1,14 +1,11 @@
-package app
+package faults
 
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -17,24 +14,21 @@ import (
 	clocks "k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*faults, func()) {
+func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*Keeper, func()) {
 	t.Helper()
-	f := newFaults(st, clk, slog.New(slog.DiscardHandler))
-	if err := f.refresh(); err != nil {
+	f := New(Config{Store: st, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+	if err := f.Refresh(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	return f, func() {
-		go func() { done <- f.run(ctx) }()
+		go func() { done <- f.Run(ctx) }()
 		t.Cleanup(func() {
 			stop()
 			if err := <-done; err != nil {
@@ -78,7 +72,7 @@ func TestFaultsEnd(t *testing.T) {
 	f, run := openFaults(t, srv.Store, clk)
 	var mu sync.Mutex
 	var interrupted []string
-	f.interrupt = func(_ context.Context, x *fault.Fault) error {
+	f.cfg.Interrupt = func(_ context.Context, x *fault.Fault) error {
 		mu.Lock()
 		defer mu.Unlock()
 		interrupted = append(interrupted, x.Instance)
@@ -162,11 +156,11 @@ func TestFaultsThatEndBadly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.refresh(); err != nil {
+	if err := f.Refresh(); err != nil {
 		t.Fatal(err)
 	}
 	f.set.Call(fault.Call{Account: account, Region: testkit.Region, Services: [2]string{"ec2"}, Operation: "X"})
-	f.interrupt = func(ctx context.Context, _ *fault.Fault) error {
+	f.cfg.Interrupt = func(ctx context.Context, _ *fault.Fault) error {
 		return errors.Join(errors.New("not now"), srv.Store.Update(ctx, func(tx *store.Tx) error {
 			faultRecords.Delete(tx, faultKey(all[1]))
 			return nil
@@ -180,14 +174,13 @@ func TestFaultsThatEndBadly(t *testing.T) {
 func TestFaultPages(t *testing.T) {
 	srv := testkit.NewServer(t, testkit.Config{})
 	account := srv.Account(t)
-	d := &daemon{}
-	d.faults, _ = openFaults(t, srv.Store, clocks.RealClock{})
-	set, err := d.faults.add(t.Context(), fault.Fault{Kind: fault.Capacity, Account: account, Region: testkit.Region})
+	f, _ := openFaults(t, srv.Store, clocks.RealClock{})
+	set, err := f.add(t.Context(), fault.Fault{Kind: fault.Capacity, Account: account, Region: testkit.Region})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	d.handleFaults(mux)
+	(&Pages{Keeper: f}).Handle(mux)
 	page := "/_drydock/faults?account=" + account + "&region=" + testkit.Region
 	for _, tt := range []struct {
 		name, method, page, body, want string
@@ -201,51 +194,9 @@ func TestFaultPages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
 			mux.ServeHTTP(w, httptest.NewRequest(tt.method, tt.page, strings.NewReader(tt.body)))
-			if left := len(d.faults.set.List(account, "")); w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || left != tt.left {
+			if left := len(f.set.List(account, "")); w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || left != tt.left {
 				t.Errorf("%d %s; %d left", w.Code, w.Body, left)
 			}
 		})
-	}
-}
-
-func TestMetadataThatDoesNotAnswer(t *testing.T) {
-	set := fault.NewSet(fault.Config{})
-	set.Replace([]fault.Fault{{ID: "F-1", Kind: fault.IMDS, Account: awsapi.DefaultAccount, Region: testkit.Region, Instance: "i-1"}})
-	m := &machines{faults: set, network: &guestNetwork{}, running: map[string]ec2.Machine{}}
-	for _, id := range []string{"i-1", "i-2"} {
-		m.running[id] = ec2.Machine{Account: awsapi.DefaultAccount, Region: testkit.Region, InstanceID: id}
-	}
-	well := roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(""))}, nil
-	})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://169.254.169.254/latest/meta-data/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = (&faultyMetadata{m, "i-1", well}).RoundTrip(req) //nolint:bodyclose // there is none
-	var ne net.Error
-	if why := node.DecisionOf(err); !errors.As(err, &ne) || !ne.Timeout() || why == nil || why.By != node.ByFault || why.Component != "F-1" || err.Error() != "dial tcp 169.254.169.254:80: i/o timeout" {
-		t.Errorf("%v, because of %+v", err, node.DecisionOf(err))
-	}
-	resp, err := (&faultyMetadata{m, "i-2", well}).RoundTrip(req)
-	if err != nil {
-		t.Fatalf("another instance's: %v", err)
-	}
-	_ = resp.Body.Close()
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// What fails again fails in the same words: a step is recorded once.
-func TestDNSThatDoesNotAnswer(t *testing.T) {
-	source := netip.MustParseAddr("10.0.0.5")
-	err := noAnswer(source, "ec2.us-east-1.amazonaws.com")
-	if again := noAnswer(source, "ec2.us-east-1.amazonaws.com"); err.Error() != again.Error() || !err.Timeout() {
-		t.Errorf("%v, then %v", err, again)
-	}
-	if want := "lookup ec2.us-east-1.amazonaws.com on 169.254.169.253:53: read udp 10.0.0.5:"; !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v, want %s…", err, want)
 	}
 }

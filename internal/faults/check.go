@@ -1,9 +1,8 @@
-package app
+package faults
 
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -26,7 +24,7 @@ var partitionWide = []string{"iam", "route53"}
 
 // completeFault checks a fault against what there is, and fills in what its user
 // may leave out. A fault that nothing could ever suffer from is refused.
-func (d *daemon) completeFault(f *fault.Fault) error {
+func (p *Pages) completeFault(f *fault.Fault) error {
 	if f.Account == "" {
 		f.Account = awsapi.DefaultAccount
 	}
@@ -50,14 +48,14 @@ func (d *daemon) completeFault(f *fault.Fault) error {
 	case fault.Capacity:
 		return completePool(region, f)
 	case fault.Throttle, fault.Latency, fault.Error:
-		return d.completeCalls(f)
+		return p.completeCalls(f)
 	case fault.DNS:
 		if f.VPC != "" {
-			return d.knownVPC(f)
+			return p.knownVPC(f)
 		}
 		fallthrough
 	default:
-		i, ok := d.ec2.InstanceByID(f.Account, f.Region, f.Instance)
+		i, ok := p.EC2.InstanceByID(f.Account, f.Region, f.Instance)
 		if !ok || i.State == nil || i.State.Name == "terminated" {
 			return fmt.Errorf("there is no instance %s in %s: aws ec2 describe-instances --region %s lists them", f.Instance, f.Region, f.Region)
 		}
@@ -93,10 +91,10 @@ func completePool(region regions.Region, f *fault.Fault) error {
 
 // completeCalls checks a fault of calls: some operation must match it, and an
 // error's text must be known.
-func (d *daemon) completeCalls(f *fault.Fault) error {
+func (p *Pages) completeCalls(f *fault.Fault) error {
 	service, operation, _ := strings.Cut(f.Operation, ":")
 	found := false
-	for _, s := range d.services() {
+	for _, s := range p.Services() {
 		m, err := model.Get(s.Name)
 		if err != nil {
 			return err
@@ -124,43 +122,11 @@ func (d *daemon) completeCalls(f *fault.Fault) error {
 	return nil
 }
 
-func (d *daemon) knownVPC(f *fault.Fault) error {
+func (p *Pages) knownVPC(f *fault.Fault) error {
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: f.Account, Region: f.Region, Service: "ec2"})
-	out, err := d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{f.VPC}})
+	out, err := p.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{f.VPC}})
 	if err != nil || len(out.Vpcs) == 0 || aws.ToString(out.Vpcs[0].VpcId) != f.VPC {
 		return fmt.Errorf("there is no VPC %s in %s: aws ec2 describe-vpcs --region %s lists them", f.VPC, f.Region, f.Region)
 	}
 	return nil
-}
-
-// getFaultTargets answers what faults can be of, for shells.
-func (d *daemon) getFaultTargets(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	out := cli.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
-	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
-	for _, m := range d.machines.list(account, region) {
-		out.Instances = append(out.Instances, m.InstanceID)
-	}
-	if vpcs, err := d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
-		for _, v := range vpcs.Vpcs {
-			out.VPCs = append(out.VPCs, aws.ToString(v.VpcId))
-		}
-	}
-	if reg, ok := regions.Lookup(region); ok {
-		for _, z := range reg.Zones {
-			out.Zones = append(out.Zones, z.Name, z.ID)
-		}
-	}
-	for _, s := range d.services() {
-		if m, err := model.Get(s.Name); err == nil {
-			for _, o := range s.Operations {
-				out.Operations = append(out.Operations, m.SigningName+":"+o.Name)
-			}
-		}
-	}
-	pages.Answer(w, out)
 }

@@ -1,0 +1,55 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// Network is what is broken in a network.
+func (k *Keeper) Network(account, region string) []reach.Resource {
+	var out []reach.Resource
+	for _, x := range k.set.Network(account, region) {
+		out = append(out, &reach.Fault{
+			ID: x.ID, Instance: x.Instance, Zone: x.Zone, VPC: x.VPC,
+			Metadata: x.Kind == fault.IMDS, DNS: x.Kind == fault.DNS, Text: x.Why(), Fix: x.Fix(),
+		})
+	}
+	return out
+}
+
+// Interrupter is EC2 as far as it takes instances away.
+type Interrupter interface {
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	Interrupt(ctx context.Context, account, region, id string, stop bool) error
+}
+
+// Interrupt takes away the instance of a fault that is due. The step is what `drydock why`
+// says of it; nil: the instance went by itself before.
+func Interrupt(ctx context.Context, by Interrupter, f *fault.Fault) (*node.Step, error) {
+	stop := f.Kind == fault.Stop
+	if _, ok := by.InstanceByID(f.Account, f.Region, f.Instance); !ok {
+		return nil, nil
+	}
+	if err := by.Interrupt(ctx, f.Account, f.Region, f.Instance, stop); err != nil {
+		return nil, err
+	}
+	what := "terminated from outside"
+	if stop {
+		what = "stopped from outside"
+	}
+	why := node.FaultDecision(f, f.Instance+" was "+what)
+	why.Fixes = nil
+	if stop {
+		why.Fixes = []string{"aws ec2 start-instances --instance-ids " + f.Instance}
+	}
+	return &node.Step{
+		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,
+		Decision: &why, Time: time.Now(),
+	}, nil
+}

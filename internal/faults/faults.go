@@ -1,0 +1,270 @@
+// Package faults keeps what users break on purpose with `drydock fault`: it takes a fault
+// that something could suffer from, keeps it in the store, puts it in force and ends it
+// in its time. What a fault is, and whom it is of, package fault says; those who have to
+// fail ask the fault.Set in force. Only app imports it.
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// faultRecords are what `drydock fault` has set, by account, region and ID. What
+// a restart finds here is in force again.
+var faultRecords = store.NewCollection[fault.Fault]("fault", "fault")
+
+// Config is what a Keeper needs.
+type Config struct {
+	Store *store.Store
+	Clock clock.WithTicker
+	// Interrupt takes an instance away from its user, for a fault that is due.
+	Interrupt func(ctx context.Context, f *fault.Fault) error
+	Log       *slog.Logger
+}
+
+// A Keeper keeps the faults that users set: their records in the store, and the
+// set of those in force, which everybody asks who has to fail.
+type Keeper struct {
+	cfg Config
+	set *fault.Set
+
+	counted    chan struct{} // a fault with a count was used
+	refreshing sync.Mutex    // what is read last is what is in force
+}
+
+// New returns a Keeper with no fault in force: Refresh reads them.
+func New(cfg Config) *Keeper {
+	k := &Keeper{cfg: cfg, counted: make(chan struct{}, 1)}
+	k.set = fault.NewSet(fault.Config{Clock: cfg.Clock, Counted: func() {
+		select {
+		case k.counted <- struct{}{}:
+		default:
+		}
+	}})
+	return k
+}
+
+// Set are the faults in force.
+func (k *Keeper) Set() *fault.Set { return k.set }
+
+// Refresh makes what is in the store what is in force.
+func (k *Keeper) Refresh() error {
+	k.refreshing.Lock()
+	defer k.refreshing.Unlock()
+	items, err := faultRecords.List(k.cfg.Store, store.Scope{})
+	if err != nil {
+		return fmt.Errorf("reading the faults: %w", err)
+	}
+	all := make([]fault.Fault, len(items))
+	for i, it := range items {
+		all[i] = it.Value
+	}
+	k.set.Replace(all)
+	return nil
+}
+
+// add puts a fault in force, and gives it an ID. One that happens at once is
+// over when add returns, and leaves no record.
+func (k *Keeper) add(ctx context.Context, in fault.Fault) (fault.Fault, error) {
+	in.ID, in.Since, in.Used = "F-"+ids.Hex(8), k.cfg.Clock.Now().UTC(), 0
+	if in.Kind.Once() && !in.Until.After(in.Since) {
+		return in, k.cfg.Interrupt(ctx, &in)
+	}
+	if !in.Until.IsZero() && !in.Until.After(in.Since) {
+		return in, errors.New("a fault lasts longer than no time")
+	}
+	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		have, err := faultRecords.List(tx, store.Scope{Account: in.Account, Region: in.Region})
+		if err != nil {
+			return err
+		}
+		if len(have) >= fault.MaxPerRegion {
+			return fmt.Errorf("there are %d faults in %s, which is the most; drydock fault clear mends them", len(have), in.Region)
+		}
+		return faultRecords.Create(tx, faultKey(in), in)
+	})
+	if err == nil {
+		err = k.Refresh()
+	}
+	return in, err
+}
+
+func faultKey(f fault.Fault) store.Key {
+	return store.Key{Account: f.Account, Region: f.Region, ID: f.ID}
+}
+
+// clear ends the faults of an account and region that match, and returns them. If
+// one of the IDs is not among them, none ends.
+func (k *Keeper) clear(ctx context.Context, account, region string, match func(fault.Fault) bool, ids ...string) ([]fault.Fault, error) {
+	var gone []fault.Fault
+	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		gone = []fault.Fault{}
+		items, err := faultRecords.List(tx, store.Scope{Account: account, Region: region})
+		if err != nil {
+			return err
+		}
+		items = slices.DeleteFunc(items, func(it store.Item[fault.Fault]) bool { return !match(it.Value) })
+		var missing []string
+		for _, id := range ids {
+			if !slices.ContainsFunc(items, func(it store.Item[fault.Fault]) bool { return it.Value.ID == id }) {
+				missing = append(missing, id)
+			}
+		}
+		if len(missing) > 0 {
+			return &noFaultError{missing, region}
+		}
+		for _, it := range items[:min(len(items), maxCleared)] {
+			faultRecords.Delete(tx, it.Key)
+			gone = append(gone, it.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Refresh(); err != nil {
+		return nil, err
+	}
+	if len(gone) == maxCleared { // one transaction takes no more
+		rest, err := k.clear(ctx, account, region, match)
+		return append(gone, rest...), err
+	}
+	return gone, nil
+}
+
+// A noFaultError names faults that are not set.
+type noFaultError struct {
+	ids    []string
+	region string
+}
+
+func (e *noFaultError) Error() string {
+	return "no fault " + strings.Join(e.ids, ", ") + " is set in " + e.region
+}
+
+// maxCleared bounds one transaction.
+const maxCleared = 64
+
+// countEvery is how often the use of faults with a count is written down. A crash
+// forgets the uses since.
+const countEvery = time.Second
+
+// Run ends faults whose time or count is over, and does what is due, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	w := faultRecords.Watch(k.cfg.Store, store.Scope{})
+	defer w.Stop()
+	ctx, stop := context.WithCancel(ctx)
+	changed := make(chan error, 1)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	defer stop() // first of the three
+	watcher.Go(func() {
+		for {
+			_, err := w.Next(ctx)
+			select {
+			case changed <- err:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	for {
+		// A reset, or another daemon on the same store, changes records, too.
+		if err := k.Refresh(); err != nil {
+			return err
+		}
+		next, err := k.settle(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Log.Warn("faults", "err", err)
+			next = min(next, countEvery)
+		}
+		t := k.cfg.Clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case err := <-changed:
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+		case <-k.counted:
+			t.Stop()
+			if !k.pause(ctx) {
+				return nil
+			}
+		case <-t.C():
+		}
+		t.Stop()
+	}
+}
+
+// pause bounds how often counts are written.
+func (k *Keeper) pause(ctx context.Context) bool {
+	t := k.cfg.Clock.NewTimer(countEvery)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle does what is due of all faults, and says when something will be.
+func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
+	items, err := faultRecords.List(k.cfg.Store, store.Scope{})
+	if err != nil {
+		return time.Second, err
+	}
+	now, next := k.cfg.Clock.Now(), time.Hour
+	used := k.set.Used()
+	var errs []error
+	unlessCleared := func(err error) { // meanwhile
+		if !errors.Is(err, store.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	for _, it := range items {
+		r := it.Value
+		spent := r.Count > 0 && used[r.ID] >= r.Count
+		switch left := r.Until.Sub(now); {
+		case spent, !r.Until.IsZero() && left <= 0:
+			if r.Kind.Once() {
+				if err := k.cfg.Interrupt(ctx, &r); err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", r.ID, err))
+					next = min(next, time.Second)
+					continue
+				}
+			}
+			unlessCleared(k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+				faultRecords.Delete(tx, it.Key)
+				return nil
+			}))
+			continue
+		case !r.Until.IsZero():
+			next = min(next, left)
+		}
+		if n := used[r.ID]; n > r.Used {
+			unlessCleared(faultRecords.UpdateOne(ctx, k.cfg.Store, it.Key, func(r *fault.Fault) error {
+				r.Used = n
+				return nil
+			}))
+		}
+	}
+	return next, errors.Join(append(errs, k.Refresh())...)
+}

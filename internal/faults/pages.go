@@ -1,0 +1,137 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/pages"
+)
+
+// Pages are those of `drydock fault`: what the user breaks on purpose. Faults are checked
+// against what there is.
+type Pages struct {
+	Keeper *Keeper
+	EC2    EC2
+	// Services are those of which calls can fail.
+	Services func() []awsapi.Service
+	// Instances are the IDs of those that run in an account and region.
+	Instances func(account, region string) []string
+}
+
+// EC2 is what is asked of the service of that name.
+type EC2 interface {
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
+}
+
+// Handle answers the pages.
+func (p *Pages) Handle(mux *http.ServeMux) {
+	mux.HandleFunc("GET /_drydock/faults", p.getFaults)
+	mux.HandleFunc("GET /_drydock/faults/targets", p.getFaultTargets)
+	mux.HandleFunc("POST /_drydock/faults", p.postFault)
+	mux.HandleFunc("DELETE /_drydock/faults", p.deleteFaults)
+}
+
+// getFaults answers the faults in force of ?account= and ?region=; without
+// a region those of all.
+func (p *Pages) getFaults(w http.ResponseWriter, r *http.Request) {
+	account, region := r.URL.Query().Get("account"), r.URL.Query().Get("region")
+	if account == "" {
+		account = awsapi.DefaultAccount
+	}
+	out := p.Keeper.set.List(account, region)
+	if out == nil {
+		out = []fault.Fault{}
+	}
+	pages.Answer(w, out)
+}
+
+// postFault sets a fault and answers it with its ID.
+func (p *Pages) postFault(w http.ResponseWriter, r *http.Request) {
+	var in fault.Fault
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields() // a mistyped filter would make the fault one of all
+	if err := body.Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := p.completeFault(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out, err := p.Keeper.add(r.Context(), in)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	pages.Answer(w, out)
+}
+
+// deleteFaults ends the faults with ?id= (any number of times), or all of ?kind=,
+// or all, of ?account= in ?region=, and answers them.
+func (p *Pages) deleteFaults(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	account, region := q.Get("account"), q.Get("region")
+	if account == "" {
+		account = awsapi.DefaultAccount
+	}
+	if region == "" || pages.CheckAccount(account) != nil {
+		http.Error(w, "account must be 12 digits, and region must be given", http.StatusBadRequest)
+		return
+	}
+	wanted, kind := q["id"], fault.Kind(q.Get("kind"))
+	gone, err := p.Keeper.clear(r.Context(), account, region, func(f fault.Fault) bool {
+		return (len(wanted) == 0 || slices.Contains(wanted, f.ID)) && (kind == "" || f.Kind == kind)
+	}, wanted...)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if _, ok := errors.AsType[*noFaultError](err); ok {
+			status = http.StatusNotFound
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	pages.Answer(w, gone)
+}
+
+// getFaultTargets answers what faults can be of, for shells.
+func (p *Pages) getFaultTargets(w http.ResponseWriter, r *http.Request) {
+	account, region, err := pages.Place(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := cli.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
+	out.Instances = append(out.Instances, p.Instances(account, region)...)
+	if vpcs, err := p.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
+		for _, v := range vpcs.Vpcs {
+			out.VPCs = append(out.VPCs, aws.ToString(v.VpcId))
+		}
+	}
+	if reg, ok := regions.Lookup(region); ok {
+		for _, z := range reg.Zones {
+			out.Zones = append(out.Zones, z.Name, z.ID)
+		}
+	}
+	for _, s := range p.Services() {
+		if m, err := model.Get(s.Name); err == nil {
+			for _, o := range s.Operations {
+				out.Operations = append(out.Operations, m.SigningName+":"+o.Name)
+			}
+		}
+	}
+	pages.Answer(w, out)
+}
