@@ -31,7 +31,7 @@ func newTest(c *Condition, version string) test {
 	op, q, ifExists, _ := parseOperator(c.Operator)
 	t := test{operator: op, quantifier: q, ifExists: ifExists, key: strings.ToLower(c.Key)}
 	for _, v := range c.Values {
-		w := want{template: template{text: v}}
+		w := want{template: plain(v)}
 		if op.variables {
 			w.template = newTemplate(v, version)
 		}
@@ -113,12 +113,17 @@ func (t *test) satisfies(value string, ctx *Context) verdict {
 	v := no
 	for i := range t.wants {
 		w := &t.wants[i]
+		if !ctx.spend(w.work(value)) {
+			return unknown
+		}
 		if w.match != nil {
 			v = max(v, is(w.match(value)))
 			continue
 		}
 		text, literal, ok := w.resolve(ctx)
 		switch {
+		case ok != no && !ctx.spend(resolved(text, value)):
+			return unknown
 		case ok == yes:
 			v = max(v, is(t.prepare(text, literal)(value)))
 		case ok == unknown:

@@ -37,6 +37,9 @@ type Policies struct {
 // statement, though the first deny would do: the decision names all that mattered.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-denyallow.html
 func Evaluate(req Request, p Policies) Decision {
+	if req.Context.left == nil {
+		req.Context = req.Context.bounded()
+	}
 	q := ask(&req)
 	layers := p.layers(&req)
 	d := decisionOn(&req)

@@ -76,6 +76,7 @@ type Mismatch struct {
 // applied or did not.
 func Explain(req Request, p Policies) Explanation {
 	out := Explanation{Decision: Evaluate(req, p)}
+	req.Context = req.Context.bounded()
 	q := ask(&req)
 	layers := p.layers(&req)
 	for i := range layers {

@@ -123,6 +123,8 @@ type question struct {
 	action, vendor string    // in lower case
 	arn            [6]string // the resource's fields
 	fields         int       // how many of them it has: fewer than 6 if it is no ARN
+	// unknown are the keys that statements could not be decided without.
+	unknown map[string]bool
 }
 
 func ask(req *Request) question {
@@ -151,6 +153,7 @@ func splitARN(s string, fields *[6]string) int {
 // Policies.Trust weighs the caller's own policies too.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
+	req.Context = req.Context.bounded()
 	q := ask(&req)
 	l := layer{kind: RoleTrust, sources: []Source{{Name: "trust policy", Document: trust}}}
 	d := decisionOn(&req)

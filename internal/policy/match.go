@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // A verdict is the answer to "does this apply", which may be that it cannot be
 // told from what is known of the request.
@@ -67,7 +64,7 @@ func (t *arnTemplate) matches(q *question) verdict {
 	switch {
 	case t.all:
 		return yes
-	case q.Resource == "":
+	case q.Resource == "", !q.Context.spend(t.work(q.Resource)):
 		return unknown
 	}
 	return t.match(&q.arn, q.fields, &q.Context)
@@ -76,7 +73,11 @@ func (t *arnTemplate) matches(q *question) verdict {
 // unknownKeys adds the keys that keep s from being decided.
 func (s *Statement) unknownKeys(q *question, keys []string) []string {
 	add := func(key string) {
-		if _, known := q.Context.get(key); !known && !slices.Contains(keys, key) {
+		if _, known := q.Context.get(key); !known && !q.unknown[key] {
+			if q.unknown == nil {
+				q.unknown = map[string]bool{}
+			}
+			q.unknown[key] = true
 			keys = append(keys, key)
 		}
 	}

@@ -49,6 +49,33 @@ type Context struct {
 	// Unknown says of a key that is not in Values, in lower case, whether its value
 	// cannot be told. Nil: all others are absent. It must be pure.
 	Unknown func(key string) bool
+
+	// left is what may still be spent on weighing; nil: whatever it takes.
+	left *int
+}
+
+// maxWork bounds what a request may cost to weigh, in compared characters, about a
+// tenth of a second: a thousand times what the largest of AWS's quotas allow. What
+// would cost more cannot be decided, and so allows nothing. Requests are not: their
+// tags are counted only after they have been allowed.
+const maxWork = 1 << 26
+
+// bounded gives a context maxWork to spend.
+func (c Context) bounded() Context {
+	left := maxWork
+	c.left = &left
+	return c
+}
+
+// spend says whether so much work may still be done.
+func (c *Context) spend(work int) bool {
+	if c.left == nil {
+		return true
+	}
+	if *c.left -= work; *c.left < 0 {
+		*c.left = 0 // and nothing cheaper later
+	}
+	return *c.left > 0
 }
 
 // Set gives a key its values; none say that it is absent.

@@ -53,6 +53,7 @@ const maxChanges = 16
 // comes close, one of what the request carries. Each has been tried. A request that
 // is allowed needs none.
 func Suggest(req Request, p Policies) []Suggestion {
+	req.Context = req.Context.bounded() // of all trials together
 	var out []Suggestion
 	for _, byRequest := range []bool{true, false} {
 		s, ok := suggest(req, p, byRequest)
@@ -211,9 +212,12 @@ func (t *test) valuesFor(ctx *Context, v verdict) ([]string, bool) {
 // examples are values that w may match, or just fail to.
 func (w *want) examples(op *operator, ctx *Context) []string {
 	text := w.text
+	if !ctx.spend(w.work("")) {
+		return nil
+	}
 	if len(w.vars) > 0 {
 		resolved, _, ok := w.resolve(ctx)
-		if ok != yes {
+		if ok != yes || !ctx.spend(16*len(resolved)) {
 			return nil
 		}
 		text = resolved
@@ -245,7 +249,7 @@ func (w *want) examples(op *operator, ctx *Context) []string {
 }
 
 func (c Context) clone() Context {
-	out := Context{Values: make(map[string][]string, len(c.Values)+1), Unknown: c.Unknown}
+	out := Context{Values: make(map[string][]string, len(c.Values)+1), Unknown: c.Unknown, left: c.left}
 	for k, v := range c.Values {
 		out.Values[k] = v
 	}

@@ -5,8 +5,9 @@ import "strings"
 // A template is a string of a policy that may hold variables.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
 type template struct {
-	text string
-	vars []variable
+	text  string
+	marks bool // it has a "?"
+	vars  []variable
 }
 
 // A variable is ${key}, ${key, 'default'}, or one of ${*}, ${?}, ${$}.
@@ -18,9 +19,14 @@ type variable struct {
 	defaulted  bool   // there is a default, or a fixed value
 }
 
+// plain is a template without variables.
+func plain(text string) template {
+	return template{text: text, marks: strings.IndexByte(text, '?') >= 0}
+}
+
 // newTemplate finds the variables of text. The language of 2008 has none.
 func newTemplate(text, version string) template {
-	t := template{text: text}
+	t := plain(text)
 	if version != Version2012 {
 		return t
 	}
@@ -55,6 +61,26 @@ func (v *variable) parse(inner string) {
 	}
 }
 
+// maxResolved bounds the text that variables make of a template, in bytes: nothing in
+// a request is as long.
+const maxResolved = 1 << 17
+
+// work is what comparing a value with t costs at most, but for what its variables
+// stand for.
+func (t *template) work(value string) int {
+	n := 16 + len(t.text) + len(value)
+	if t.marks { // see glob
+		n += min(len(t.text), len(value)) * len(value)
+	}
+	return n
+}
+
+// resolved is what making a text of a template, and comparing a value with it, costs.
+func resolved(text, value string) int {
+	t := plain(text)
+	return 16*len(text) + t.work(value)
+}
+
 // resolve puts in the values of the variables. A variable whose key has no value,
 // or several, and no default, has nothing that it could equal: ok is no. If a value
 // is not known, ok is unknown, and the text has "*" in its place.
@@ -84,7 +110,7 @@ func (t *template) resolve(ctx *Context) (text string, literal []bool, ok verdic
 				defaulted = false
 			}
 		}
-		if !defaulted {
+		if !defaulted || b.Len()+len(value) > maxResolved {
 			return "", nil, no
 		}
 		put(value, false)

@@ -38,16 +38,21 @@ const (
 	sourceResource = "Resource Policy"
 )
 
-// maxSimulated bounds the policies given with a simulation.
-const maxSimulated = 100
+const (
+	// maxSimulated bounds the policies given with a simulation.
+	maxSimulated = 100
+	// maxMatched is how many statements a page of results may name before it ends.
+	maxMatched = 10_000
+)
 
 var actionRE = regexp.MustCompile(`^[A-Za-z0-9-]+:[A-Za-z0-9]+$`)
 
 // SimulateCustomPolicy evaluates the policies that the request holds.
-func (s *Service) SimulateCustomPolicy(_ context.Context, in *awsiam.SimulateCustomPolicyInput) (*awsiam.SimulateCustomPolicyOutput, error) {
+func (s *Service) SimulateCustomPolicy(ctx context.Context, in *awsiam.SimulateCustomPolicyInput) (*awsiam.SimulateCustomPolicyOutput, error) {
 	var c checks
-	sim := simulation{resources: in.ResourceArns}
+	var sim simulation
 	sim.actionNames(&c, in.ActionNames)
+	sim.resourceARNs(&c, in.ResourceArns)
 	c.page(in.Marker, in.MaxItems)
 	sim.entries(&c, in.ContextEntries)
 	if err := c.err(); err != nil {
@@ -59,7 +64,7 @@ func (s *Service) SimulateCustomPolicy(_ context.Context, in *awsiam.SimulateCus
 	if err := sim.addResource(in.ResourcePolicy, in.ResourceOwner, in.CallerArn); err != nil {
 		return nil, err
 	}
-	results, next, err := sim.run(s.clock.Now(), in.Marker, in.MaxItems)
+	results, next, err := sim.run(ctx, s.clock.Now(), in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +74,10 @@ func (s *Service) SimulateCustomPolicy(_ context.Context, in *awsiam.SimulateCus
 // SimulatePrincipalPolicy evaluates the policies of a user, group or role.
 func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.SimulatePrincipalPolicyInput) (*awsiam.SimulatePrincipalPolicyOutput, error) {
 	var c checks
-	sim := simulation{resources: in.ResourceArns}
+	var sim simulation
 	c.arn("policySourceArn", *in.PolicySourceArn)
 	sim.actionNames(&c, in.ActionNames)
+	sim.resourceARNs(&c, in.ResourceArns)
 	c.page(in.Marker, in.MaxItems)
 	if err := c.err(); err != nil {
 		return nil, err
@@ -96,7 +102,7 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.Simula
 	if err := sim.addResource(in.ResourcePolicy, in.ResourceOwner, caller); err != nil {
 		return nil, err
 	}
-	results, next, err := sim.run(s.clock.Now(), in.Marker, in.MaxItems)
+	results, next, err := sim.run(ctx, s.clock.Now(), in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +117,13 @@ func (sim *simulation) actionNames(c *checks, names []string) {
 		}
 	}
 	sim.actions = names
+}
+
+func (sim *simulation) resourceARNs(c *checks, arns []string) {
+	for _, a := range arns {
+		c.length("resourceArns", a, 1, 2048)
+	}
+	sim.resources = arns
 }
 
 // entries reads the context that the request makes up.
@@ -188,8 +201,9 @@ func (sim *simulation) addResource(document, owner, caller *string) error {
 }
 
 // run evaluates one page of all pairs of an action and a resource; only those of
-// the page are evaluated, however many there are.
-func (sim *simulation) run(now time.Time, marker *string, maxItems *int32) (results []iamtypes.EvaluationResult, next *string, err error) {
+// the page are evaluated, however many there are. A page may have fewer results than
+// were asked for: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
+func (sim *simulation) run(ctx context.Context, now time.Time, marker *string, maxItems *int32) (results []iamtypes.EvaluationResult, next *string, err error) {
 	sim.prepare(now)
 	resources := sim.resources
 	if len(resources) == 0 {
@@ -209,8 +223,15 @@ func (sim *simulation) run(now time.Time, marker *string, maxItems *int32) (resu
 	}
 	end := min(start+most, total)
 	results = []iamtypes.EvaluationResult{}
-	for i := start; i < end; i++ {
-		results = append(results, sim.evaluate(sim.actions[i/len(resources)], resources[i%len(resources)]))
+	for i, matched := start, 0; i < end; i++ {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		r := sim.evaluate(sim.actions[i/len(resources)], resources[i%len(resources)])
+		results = append(results, r)
+		if matched += len(r.MatchedStatements); matched > maxMatched {
+			end = i + 1
+		}
 	}
 	if end < total {
 		next = aws.String(base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))

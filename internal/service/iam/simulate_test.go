@@ -212,3 +212,40 @@ func TestSimulationRefusesNonsense(t *testing.T) {
 	})
 	wantError(t, err, "InvalidInput", "")
 }
+
+// However many statements match, a page of results stays small: it ends early, and
+// says where the next one begins.
+func TestSimulationsOfManyStatements(t *testing.T) {
+	w := newWorld(t)
+	c, _ := w.root(t)
+	const statements = 2000
+	text := `{"Version":"2012-10-17","Statement":[` + strings.Repeat(`{"Effect":"Allow","Action":"*","Resource":"*"},`, statements-1) + `{"Effect":"Allow","Action":"*","Resource":"*"}]}`
+	in := &awsiam.SimulateCustomPolicyInput{PolicyInputList: []string{text}, MaxItems: aws.Int32(1000)}
+	for i := range 12 {
+		in.ActionNames = append(in.ActionNames, "iam:Get"+strconv.Itoa(i))
+	}
+	pages, results := 0, 0
+	for ; ; pages++ {
+		out, err := c.SimulateCustomPolicy(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results += len(out.EvaluationResults)
+		if n := len(out.EvaluationResults) * statements; n > 12_000 {
+			t.Errorf("a page names %d statements", n)
+		}
+		if !out.IsTruncated {
+			break
+		}
+		in.Marker = out.Marker
+	}
+	if results != 12 || pages != 1 {
+		t.Errorf("%d results, %d pages before the last", results, pages)
+	}
+	_, err := c.SimulateCustomPolicy(t.Context(), &awsiam.SimulateCustomPolicyInput{
+		ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceArns: []string{"arn:aws:iam::111122223333:user/" + strings.Repeat("u", 2048)},
+	})
+	if err == nil || !strings.Contains(err.Error(), "at 'resourceArns' failed to satisfy constraint: Member must have length less than or equal to 2048") {
+		t.Errorf("a long resource: %.300v", err)
+	}
+}
