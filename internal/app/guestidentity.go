@@ -40,7 +40,7 @@ func (g *guestCalls) podCredentials(ctx context.Context, in node.Instance, id no
 		RoleArn: &id.RoleARN, RoleSessionName: aws.String(fmt.Sprint(time.Now().UnixNano())), WebIdentityToken: &id.Token,
 	})
 	if err != nil {
-		return aws.Credentials{}, notAssumed(err, operation, id.RoleARN)
+		return aws.Credentials{}, notAssumed(err, operation, id.Cluster, id.RoleARN)
 	}
 	c := out.Credentials
 	return aws.Credentials{
@@ -57,7 +57,7 @@ func (g *guestCalls) identityCredentials(ctx context.Context, in node.Instance, 
 	call := &awsapi.Call{RequestID: ids.UUID(), Service: "eks-auth", Operation: "AssumeRoleForPodIdentity", Account: in.Account, Region: in.Region, Time: time.Now(), TLS: true}
 	out, err := g.eksAuth.AssumeRoleForPodIdentity(awsapi.WithCall(ctx, call), &eksauth.AssumeRoleForPodIdentityInput{ClusterName: &id.Cluster, Token: &id.Token})
 	if err != nil {
-		return aws.Credentials{}, notAssumed(err, "operation error EKS Auth: AssumeRoleForPodIdentity, ", id.Namespace+"/"+id.ServiceAccount)
+		return aws.Credentials{}, notAssumed(err, "operation error EKS Auth: AssumeRoleForPodIdentity, ", id.Cluster, id.Namespace+"/"+id.ServiceAccount)
 	}
 	c := out.Credentials
 	return aws.Credentials{
@@ -66,7 +66,7 @@ func (g *guestCalls) identityCredentials(ctx context.Context, in node.Instance, 
 }
 
 // notAssumed is the refusal of a role to a pod.
-func notAssumed(err error, operation, component string) error {
+func notAssumed(err error, operation, cluster, component string) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return err
@@ -76,7 +76,7 @@ func notAssumed(err error, operation, component string) error {
 		Decision: node.Decision{
 			By: node.ByIAM, Code: api.ErrorCode(), Component: component,
 			Text:  "the service account of aws-node gets no credentials: " + strings.TrimSuffix(api.ErrorMessage(), "."),
-			Fixes: []string{"drydock why serviceaccount kube-system/aws-node"},
+			Fixes: []string{"drydock why serviceaccount kube-system/aws-node --cluster " + cluster},
 		},
 	}
 }

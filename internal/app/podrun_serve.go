@@ -273,7 +273,7 @@ func (d *daemon) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun
 	if in.Fargate != nil {
 		// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html: not available to pods
 		d.unreachable(w, run, metadataAddresses[0], 80, &node.Refusal{
-			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service"},
+			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: []string{roleByAnnotation(run)}},
 		})
 		return
 	}
@@ -300,6 +300,11 @@ func (d *daemon) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun
 // pod runs on it, and then calling EKS Auth as the node.
 func (d *daemon) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *podRun, in node.Instance) {
 	p := &run.program
+	if in.Fargate != nil {
+		// https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html#pod-id-restrictions: not on Fargate
+		d.agentRefuses(w, run, "EKS Pod Identity is not available to pods on Fargate", roleByAnnotation(run))
+		return
+	}
 	runs, err := d.eks.PodIdentityAgentRuns(r.Context(), p.PlaneID, p.Pod.Spec.NodeName)
 	if err != nil {
 		d.log.Error("looking for the EKS Pod Identity Agent", "node", p.Pod.Spec.NodeName, "err", err)
@@ -307,20 +312,29 @@ func (d *daemon) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *p
 		return
 	}
 	if !runs {
-		why := &node.Decision{
-			By: node.ByCluster, Code: "ConnectionRefused", Component: p.Pod.Spec.NodeName,
-			Text:  "no EKS Pod Identity Agent runs on node " + p.Pod.Spec.NodeName,
-			Fixes: []string{"aws eks create-addon --cluster-name " + p.Cluster + " --addon-name eks-pod-identity-agent"},
-		}
-		target := net.JoinHostPort(agentAddresses[0], "80")
-		d.recordRefusal(run, target, why)
-		run.notice(fmt.Sprintf("pod %s: %s refuses connections: %s\nTry: %s", run.name(), target, why.Text, why.Fixes[0]))
-		http.Error(w, "dial tcp "+target+": connect: connection refused", http.StatusBadGateway)
+		d.agentRefuses(w, run, "no EKS Pod Identity Agent runs on node "+p.Pod.Spec.NodeName,
+			"aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent")
 		return
 	}
 	d.eksAuth.Agent(p.Account, p.Region, p.Cluster, func(ctx context.Context) error {
 		return d.agentMayCall(ctx, run, in)
 	}).ServeHTTP(w, r)
+}
+
+// agentRefuses is the address of the agent where none listens.
+func (d *daemon) agentRefuses(w http.ResponseWriter, run *podRun, text, fix string) {
+	target := net.JoinHostPort(agentAddresses[0], "80")
+	d.recordRefusal(run, target, &node.Decision{
+		By: node.ByCluster, Code: "ConnectionRefused", Component: run.program.Pod.Spec.NodeName, Text: text, Fixes: []string{fix},
+	})
+	run.notice(fmt.Sprintf("pod %s: %s refuses connections: %s\nTry: %s", run.name(), target, text, fix))
+	http.Error(w, "dial tcp "+target+": connect: connection refused", http.StatusBadGateway)
+}
+
+// roleByAnnotation gives a pod a role where neither its node nor an agent can.
+func roleByAnnotation(run *podRun) string {
+	pod := run.program.Pod
+	return "kubectl annotate serviceaccount " + pod.Spec.ServiceAccountName + " --namespace " + pod.Namespace + " eks.amazonaws.com/role-arn=ROLE-ARN"
 }
 
 // agentMayCall decides the call of EKS Auth that the agent makes as its node.

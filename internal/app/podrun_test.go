@@ -255,3 +255,31 @@ func TestUnreachableOfPods(t *testing.T) {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
+
+// On Fargate neither the node nor an agent gives credentials; what gives some is said.
+func TestPodsOnFargateHaveNoCredentialsOfTheNode(t *testing.T) {
+	j, err := journal.Open(t.TempDir(), journal.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	d := &daemon{journal: j, log: slog.New(slog.DiscardHandler)}
+	d.why = why.New(why.Config{Journal: j})
+	mux := http.NewServeMux()
+	d.why.Handle(mux)
+	in := node.Instance{ID: "fargate-1", Fargate: &node.Fargate{}}
+	for name, ask := range map[string]func(http.ResponseWriter, *http.Request, *podRun, node.Instance){
+		"pod shop/web cannot reach 169.254.169.254:80: pods on Fargate have no instance metadata service":           d.podMetadata,
+		"pod shop/web: 169.254.170.23:80 refuses connections: EKS Pod Identity is not available to pods on Fargate": d.podIdentityAgent,
+	} {
+		run, w, answer := runOf("web"), httptest.NewRecorder(), httptest.NewRecorder()
+		ask(w, httptest.NewRequest(http.MethodGet, "/", nil), run, in)
+		if told, _, _ := strings.Cut(<-run.notices, "\n"); told != name || w.Code < 500 {
+			t.Errorf("status %d, told %q, want %q", w.Code, told, name)
+		}
+		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/_drydock/why/request?account=000000000000", nil))
+		if !strings.Contains(answer.Body.String(), "eks.amazonaws.com/role-arn=") {
+			t.Errorf("%s: why says %s", name, answer.Body)
+		}
+	}
+}

@@ -236,31 +236,33 @@ func newWhyNodegroup(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
 	var cluster string
 	cmd := &cobra.Command{
-		Use:     "nodegroup NAME --cluster CLUSTER",
+		Use:     "nodegroup NAME",
 		Short:   "Show why nodes of a node group are not Ready",
 		Example: "  drydock why nodegroup ng --cluster dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cluster == "" {
-				return &ExitError{2, withHint(fmt.Errorf("--cluster is missing"), "drydock why nodegroup NAME --cluster CLUSTER")}
-			}
 			return whyNodes(cmd.Context(), o, f, cluster, args[0])
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster (not needed where there is only one)")
 	return cmd
 }
 
 func newWhyCluster(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
 	cmd := &cobra.Command{
-		Use:     "cluster NAME",
+		Use:     "cluster [NAME]",
 		Short:   "Show what is wrong with a cluster and its nodes",
+		Long:    "Show what is wrong with a cluster and its nodes. NAME is not needed where there is only one.",
 		Example: "  drydock why cluster dev",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return whyNodes(cmd.Context(), o, f, args[0], "")
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return whyNodes(cmd.Context(), o, f, name, "")
 		},
 	}
 	f.add(cmd)

@@ -97,7 +97,7 @@ func (e *ServiceAccountExplanation) Text() string {
 func newWhyServiceAccount(o *globalOptions) *cobra.Command {
 	var cluster, account, region, output string
 	cmd := &cobra.Command{
-		Use:   "serviceaccount NAMESPACE/NAME --cluster CLUSTER",
+		Use:   "serviceaccount NAMESPACE/NAME",
 		Short: "Explain which IAM role the pods of a service account get, or why none",
 		Long: `Explain the chain by which the pods of a service account get an IAM role: the
 annotation or the EKS Pod Identity association, the token in the pod with its
@@ -114,9 +114,7 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 			namespace, name, ok := strings.Cut(args[0], "/")
 			switch {
 			case !ok || namespace == "" || name == "" || strings.Contains(name, "/"):
-				return &ExitError{2, withHint(fmt.Errorf("%q is not NAMESPACE/NAME", args[0]), "drydock why serviceaccount default/default --cluster NAME")}
-			case cluster == "":
-				return &ExitError{2, withHint(fmt.Errorf("--cluster is missing"), "drydock why serviceaccount "+args[0]+" --cluster NAME")}
+				return &ExitError{2, withHint(fmt.Errorf("%q is not NAMESPACE/NAME", args[0]), "drydock why serviceaccount default/default")}
 			case account != "" && !accountID.MatchString(account):
 				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
 			case output != "text" && output != "json":
@@ -143,7 +141,7 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cluster, "cluster", "", "the cluster")
+	f.StringVar(&cluster, "cluster", "", "the cluster (not needed where there is only one)")
 	f.StringVar(&account, "account", "", "the account (default 000000000000)")
 	f.StringVar(&region, "region", defaultRegion(), "the region")
 	f.StringVarP(&output, "output", "o", "text", "text or json")

@@ -24,7 +24,12 @@ func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	e, err := x.explainNodes(r.Context(), account, region, r.URL.Query().Get("cluster"), r.URL.Query().Get("nodegroup"))
+	cluster, err := x.OnlyCluster(r.Context(), account, region, r.URL.Query().Get("cluster"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	e, err := x.explainNodes(r.Context(), account, region, cluster, r.URL.Query().Get("nodegroup"))
 	var ae smithy.APIError
 	switch {
 	case errors.As(err, &ae):

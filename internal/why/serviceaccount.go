@@ -29,7 +29,12 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
-	sa, err := x.cfg.EKS.ServiceAccountIdentity(ctx, q.Get("cluster"), q.Get("namespace"), q.Get("name"))
+	cluster, err := x.OnlyCluster(ctx, account, region, q.Get("cluster"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	sa, err := x.cfg.EKS.ServiceAccountIdentity(ctx, cluster, q.Get("namespace"), q.Get("name"))
 	var refused smithy.APIError
 	switch {
 	case err == nil:
