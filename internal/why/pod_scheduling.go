@@ -102,37 +102,9 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []string) 
 		}
 		return text, c.moreNodes()
 	case strings.Contains(reason, "untolerated taint"):
-		_, taint, _ := strings.Cut(reason, "{")
-		taint, _, _ = strings.Cut(taint, "}")
-		key, value, _ := strings.Cut(taint, ": ")
-		for i := range c.facts.Nodes {
-			n := &c.facts.Nodes[i]
-			if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
-				continue
-			}
-			switch {
-			case strings.HasPrefix(key, "node.kubernetes.io/"), strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/"):
-				return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
-			case key == "eks.amazonaws.com/compute-type" && value == "fargate":
-				return reason + ": nodes of Fargate run the pod that they are made for", c.moreNodes()
-			}
-			return reason + ": " + n.Name + " for one", []string{"kubectl taint nodes " + n.Name + " " + key + "-"}
-		}
-		return reason, nil
+		return c.untolerated(reason)
 	case strings.Contains(reason, "node affinity/selector"):
-		var wanted []string
-		for k, v := range c.pod.Spec.NodeSelector {
-			wanted = append(wanted, k+"="+v)
-		}
-		slices.Sort(wanted)
-		text = reason + ": no node has what the pod's node affinity asks for"
-		if len(wanted) > 0 {
-			text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
-			for i := range c.facts.Nodes {
-				return text, []string{"kubectl label node " + c.facts.Nodes[i].Name + " " + strings.Join(wanted, " ")}
-			}
-		}
-		return text, nil
+		return c.selected(reason)
 	case strings.Contains(reason, "were unschedulable"):
 		for i := range c.facts.Nodes {
 			if n := &c.facts.Nodes[i]; n.Spec.Unschedulable {

@@ -115,6 +115,24 @@ func TestWhyPod(t *testing.T) {
 	explain("its selector, and a taint", podScheduling, unscheduled("1", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."), readyNode, func(f *eks.PodFacts) {
 		f.Nodes = append(f.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}})
 	})
+	fargate := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "fargate-n0", Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "eks.amazonaws.com/compute-type", Value: "fargate", Effect: corev1.TaintEffectNoSchedule}}},
+	}
+	explain("a taint that nobody names, on the nodes it wants", podScheduling, unscheduled("1", "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."), readyNode, func(f *eks.PodFacts) {
+		f.Nodes = append([]corev1.Node{fargate}, append(f.Nodes, corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n2", Labels: map[string]string{"disk": "ssd"}},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}, {Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}},
+		})...)
+		f.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "web"}}
+		f.Pod.Spec.Tolerations = []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}, {Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))}}
+	})
+	explain("nodes of Fargate alone", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) had untolerated taint(s)."), "", func(f *eks.PodFacts) {
+		f.Nodes = []corev1.Node{fargate}
+	})
+	explain("a node group without nodes", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."), readyNode, func(f *eks.PodFacts) {
+		f.Pod.Spec.NodeSelector = map[string]string{"eks.amazonaws.com/nodegroup": "db"}
+	})
 	claim := func(class string, provisioner *storagev1.StorageClass, selected bool) func(*eks.PodFacts) {
 		return func(f *eks.PodFacts) {
 			f.Unbound = []eks.UnboundClaim{{Claim: read[corev1.PersistentVolumeClaim](t, `

@@ -1,0 +1,125 @@
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// ofFargate reports whether a node is there for one pod of Fargate's.
+func ofFargate(n *corev1.Node) bool { return n.Labels["eks.amazonaws.com/compute-type"] == "fargate" }
+
+// allowedBy reports whether the pod's node selector and required affinity allow a node.
+func (c *podChain) allowedBy(n *corev1.Node) bool {
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(c.pod).Match(n)
+	return err == nil && ok
+}
+
+// tainted finds the node that a taint keeps the pod from: one that its affinity allows
+// before others, one of EC2 before Fargate's. Newer schedulers do not name the
+// taint: then key is empty.
+func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
+	var best *corev1.Node
+	var taint corev1.Taint
+	rank := -1
+	for i := range c.facts.Nodes {
+		n := &c.facts.Nodes[i]
+		t, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+			return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
+		}, false)
+		if !found {
+			continue
+		}
+		r := 0
+		if c.allowedBy(n) {
+			r += 2
+		}
+		if !ofFargate(n) {
+			r++
+		}
+		if r > rank {
+			best, taint, rank = n, t, r
+		}
+	}
+	return best, taint
+}
+
+// untolerated says which taint the scheduler means, and what changes it.
+func (c *podChain) untolerated(reason string) (text string, fixes []string) {
+	_, named, _ := strings.Cut(reason, "{")
+	key, _, _ := strings.Cut(named, ": ")
+	n, t := c.tainted(key)
+	if n == nil {
+		return reason, nil
+	}
+	switch {
+	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
+		return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
+	case t.Key == "eks.amazonaws.com/compute-type" && t.Value == "fargate":
+		return reason + ": nodes of Fargate run the pod that they are made for", c.moreNodes()
+	}
+	if patch := c.toleration(&t); patch != "" {
+		fixes = append(fixes, patch)
+	}
+	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, "kubectl taint nodes "+n.Name+" "+t.Key+"-")
+}
+
+// toleration is the command that makes the pod tolerate a taint, or empty where what
+// makes the pod cannot be changed.
+func (c *podChain) toleration(t *corev1.Taint) string {
+	maker := c.maker()
+	kind, _, _ := strings.Cut(maker, "/")
+	path, tolerations := "/spec/template/spec/tolerations", slices.Clone(c.pod.Spec.Tolerations)
+	switch kind {
+	case "pod":
+		path = "/spec/tolerations"
+	case "deployment", "replicaset", "statefulset", "daemonset":
+		tolerations = slices.DeleteFunc(tolerations, func(t corev1.Toleration) bool { return t.TolerationSeconds != nil }) // admission's own
+	default:
+		return ""
+	}
+	wanted := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
+	if t.Value == "" {
+		wanted.Operator = corev1.TolerationOpExists
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": append(tolerations, wanted)}})
+	if err != nil {
+		return ""
+	}
+	return "kubectl patch " + maker + " --namespace " + c.pod.Namespace + " --type json -p '" + string(patch) + "'"
+}
+
+// selected says which nodes the pod wants, and how it gets one.
+func (c *podChain) selected(reason string) (text string, fixes []string) {
+	var wanted []string
+	for k, v := range c.pod.Spec.NodeSelector {
+		wanted = append(wanted, k+"="+v)
+	}
+	slices.Sort(wanted)
+	if len(wanted) == 0 {
+		return reason + ": no node has what the pod's node affinity asks for", nil
+	}
+	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
+	var other *corev1.Node
+	for i := range c.facts.Nodes {
+		switch n := &c.facts.Nodes[i]; {
+		case c.allowedBy(n):
+			return text, nil // there are such nodes, and something else keeps it from them
+		case other == nil && !ofFargate(n):
+			other = n
+		}
+	}
+	switch group := c.pod.Spec.NodeSelector["eks.amazonaws.com/nodegroup"]; {
+	case group != "":
+		return text, []string{"drydock why nodegroup " + group + " --cluster " + c.facts.Cluster}
+	case other != nil:
+		return text, []string{"kubectl label node " + other.Name + " " + strings.Join(wanted, " ")}
+	}
+	return text, c.moreNodes()
+}
