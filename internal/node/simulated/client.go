@@ -141,7 +141,7 @@ func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial f
 		out.host = endpoint.Host // of this machine
 	}
 	transport := &http.Transport{
-		TLSClientConfig:     c.tls,
+		TLSClientConfig:     c.tls.Clone(), // a transport writes to its own
 		TLSHandshakeTimeout: callTimeout,
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
