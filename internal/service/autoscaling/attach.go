@@ -18,12 +18,22 @@ import (
 // maxAttached is how many instances one call attaches or detaches.
 const maxAttached = 20
 
+func checkInstanceIDs(instanceIDs []string, verb string) error {
+	switch n := len(instanceIDs); {
+	case n == 0:
+		return errNoInstanceIDs()
+	case n > maxAttached:
+		return errTooManyInstances(verb)
+	}
+	return nil
+}
+
 // AttachInstances takes running instances into a group, which grows by them.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-instance-asg.html
 func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.AttachInstancesInput) (*awsautoscaling.AttachInstancesOutput, error) {
 	sc := scopeOf(ctx)
-	if len(in.InstanceIds) == 0 || len(in.InstanceIds) > maxAttached {
-		return nil, errValidation("You must specify 1 to %d instance IDs.", maxAttached) // from memory
+	if err := checkInstanceIDs(in.InstanceIds, "attach"); err != nil {
+		return nil, err
 	}
 	svc := s.asService(ctx, sc.account, sc.region)
 	described, err := s.cfg.EC2.DescribeInstances(svc, &awsec2.DescribeInstancesInput{InstanceIds: in.InstanceIds})
@@ -56,7 +66,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 		was := *g.Group.DesiredCapacity
 		next := was + int32(len(attached)) //nolint:gosec // twenty at most
 		if next > *g.Group.MaxSize {
-			return errAttachAboveMax(next, *g.Group.MaxSize)
+			return errAttachAboveMax(g, len(attached))
 		}
 		for n, m := range attached {
 			if o, err := owners.Get(tx, sc.key(m.ID)); err == nil {
@@ -97,8 +107,8 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 	if in.ShouldDecrementDesiredCapacity == nil {
 		return nil, errMissing("shouldDecrementDesiredCapacity")
 	}
-	if len(in.InstanceIds) == 0 || len(in.InstanceIds) > maxAttached {
-		return nil, errValidation("You must specify 1 to %d instance IDs.", maxAttached) // from memory
+	if err := checkInstanceIDs(in.InstanceIds, "detach"); err != nil {
+		return nil, err
 	}
 	now := s.now()
 	var done []autoscalingtypes.Activity

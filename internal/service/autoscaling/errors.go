@@ -2,6 +2,7 @@ package autoscaling
 
 import (
 	"fmt"
+	"strings"
 
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
@@ -27,8 +28,12 @@ func errGroupExists(name string) error {
 	return alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
 }
 
-func errGroupPendingDelete(name string) error {
-	return errValidation("AutoScalingGroup '%s' is pending delete", name) // from memory
+// UpdateAutoScalingGroup's answer: https://github.com/kubernetes/kops/issues/844
+var errGroupPendingDelete = errValidation("The AutoScaling group may not be modified while it is pending delete")
+
+// https://github.com/cloud-custodian/cloud-custodian/issues/497
+func errSuspendPendingDelete() error {
+	return errValidation("Processes may not be suspended while the AutoScaling group is pending delete")
 }
 
 func errRecreateDuringDelete() error {
@@ -95,8 +100,9 @@ func errMissing(member string) error {
 	return errValidation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
 }
 
+// https://github.com/boto/boto/issues/2619
 func errMaxRecords(n, most int32) error {
-	return errValidation("1 validation error detected: Value '%d' at 'maxRecords' failed to satisfy constraint: Member must have value less than or equal to %d", n, most) // from memory
+	return errValidation("1 validation error detected: Value '%d' at 'maxRecords' failed to satisfy constraint: Member must have value less than or equal to %d", n, most)
 }
 
 func errSource() error {
@@ -167,12 +173,42 @@ func errInvalidInstance(id string) error {
 	return errValidation("Invalid Instance ID: %s", id) // from memory
 }
 
-func errAttachAboveMax(desired, maximum int32) error {
+// https://github.com/LeanerCloud/AutoSpotting/issues/407; the plural is ours.
+func errAttachAboveMax(g *groupRecord, attached int) error {
+	what := "1 instance"
+	if attached != 1 {
+		what = fmt.Sprintf("%d instances", attached)
+	}
+	return errValidation("AutoScalingGroup %s has min-size=%d, max-size=%d, and desired-size=%d. To attach %s, please update the AutoScalingGroup sizes appropriately.",
+		g.name(), *g.Group.MinSize, *g.Group.MaxSize, *g.Group.DesiredCapacity, what)
+}
+
+func errStandbyAboveMax(desired, maximum int32) error {
 	return errValidation("AutoScalingGroup can not be updated: the new desired capacity %d is above the max size %d", desired, maximum) // from memory
+}
+
+// errTooManyInstances: DetachInstances' answer is quoted in
+// https://github.com/reproio/ecs_deploy/pull/39; AttachInstances' is taken to be like it.
+func errTooManyInstances(verb string) error {
+	return errValidation("List exceeds the maximum number of instances to %s. Please retry your request with fewer instances.", verb)
+}
+
+// https://github.com/terraform-aws-modules/terraform-aws-eks/issues/368
+func errDuplicateOverrides(types []string) error {
+	return errValidation("Cannot add same instance type override more than once. Remove these duplicates from the request and try again: [%s]", strings.Join(types, ", "))
+}
+
+// https://github.com/app-sre/qontract-schemas/pull/400
+func errSpotPools() error {
+	return errValidation("SpotInstancePools option is only available with the lowest-price allocation strategy.")
 }
 
 func errBelowMin(minimum int32) error {
 	return errValidation("Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", minimum)
+}
+
+func errNoInstanceIDs() error {
+	return errValidation("You must specify at least one instance ID.") // from memory
 }
 
 func errHealthStatus(s string) error {

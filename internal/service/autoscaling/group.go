@@ -386,7 +386,7 @@ func (s *Service) group(r store.Reader, sc scope, name *string) (groupRecord, er
 	case notFound(err):
 		return g, errNoGroup(*name)
 	case err == nil && g.Deleting:
-		return g, errGroupPendingDelete(*name)
+		return g, errGroupPendingDelete
 	}
 	return g, err
 }

@@ -280,7 +280,7 @@ func TestMixedInstances(t *testing.T) {
 		t.Errorf("%d spot instances, want 2", spots)
 	}
 	g, _ := w.describe("mixed")
-	if d := g.MixedInstancesPolicy.InstancesDistribution; *d.OnDemandAllocationStrategy != "prioritized" || *d.SpotAllocationStrategy != "lowest-price" {
+	if d := g.MixedInstancesPolicy.InstancesDistribution; *d.OnDemandAllocationStrategy != "prioritized" || *d.SpotAllocationStrategy != "lowest-price" || *d.SpotInstancePools != 2 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -326,6 +326,26 @@ func TestLaunchConfiguration(t *testing.T) {
 	}
 }
 
+func TestGroupPendingDeleteIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.group("web", 1)
+	name := aws.String("web")
+	w.stop() // its reconciler would end the group
+	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
+	_, err := w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(2)})
+	wantError(t, err, "ValidationError", "The AutoScaling group may not be modified while it is pending delete")
+	_, err = w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name})
+	wantError(t, err, "ValidationError", "Processes may not be suspended while the AutoScaling group is pending delete")
+	w.restart()
+	w.await("web", func(g autoscalingtypes.AutoScalingGroup) error {
+		if g.AutoScalingGroupName != nil {
+			return errors.New("still there")
+		}
+		return nil
+	})
+}
+
 func TestCreateRefuses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -360,6 +380,20 @@ func TestCreateRefuses(t *testing.T) {
 				LaunchTemplateSpecification: lt, Overrides: []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("m5.medium")}},
 			}}
 		}, "ValidationError", "You must use a valid fully-formed launch template. Invalid value 'm5.medium' for InstanceType."},
+		{"a type twice", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = nil
+			large := autoscalingtypes.LaunchTemplateOverrides{InstanceType: aws.String("m5.large")}
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
+				LaunchTemplateSpecification: lt, Overrides: []autoscalingtypes.LaunchTemplateOverrides{large, large, large},
+			}}
+		}, "ValidationError", "Cannot add same instance type override more than once. Remove these duplicates from the request and try again: [m5.large]"},
+		{"Spot pools of another strategy", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = nil
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{
+				LaunchTemplate:        &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: lt},
+				InstancesDistribution: &autoscalingtypes.InstancesDistribution{SpotAllocationStrategy: aws.String("capacity-optimized"), SpotInstancePools: aws.Int32(2)},
+			}
+		}, "ValidationError", "SpotInstancePools option is only available with the lowest-price allocation strategy."},
 		{"weights", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate = nil
 			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{

@@ -202,13 +202,16 @@ func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTem
 	return of(version), of(fmt.Sprint(aws.ToInt64(v.VersionNumber))), nil
 }
 
+// lowestPrice is the allocation strategy that SpotInstancePools is for.
+const lowestPrice = "lowest-price"
+
 // checkMixed checks a mixed instances policy and fills in AWS's defaults, or what
 // an update leaves as it was.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
 func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.MixedInstancesPolicy) (*autoscalingtypes.MixedInstancesPolicy, error) {
 	out := &autoscalingtypes.MixedInstancesPolicy{InstancesDistribution: &autoscalingtypes.InstancesDistribution{
 		OnDemandAllocationStrategy: aws.String("prioritized"), OnDemandBaseCapacity: aws.Int32(0),
-		OnDemandPercentageAboveBaseCapacity: aws.Int32(100), SpotAllocationStrategy: aws.String("lowest-price"),
+		OnDemandPercentageAboveBaseCapacity: aws.Int32(100), SpotAllocationStrategy: aws.String(lowestPrice), SpotInstancePools: aws.Int32(2),
 	}}
 	if old != nil {
 		dist := *old.InstancesDistribution
@@ -222,16 +225,19 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		if err != nil {
 			return nil, err
 		}
-		seen := map[string]bool{}
+		seen := map[string]int{}
+		var twice []string
 		for _, o := range in.LaunchTemplate.Overrides {
 			t := aws.ToString(o.InstanceType)
 			if t == "" {
 				return nil, errValidation("Each override must have an instance type.") // from memory
 			}
-			if seen[t] {
-				return nil, errValidation("There must be no duplicate overrides. Instance type %s is given twice.", t) // from memory
+			if seen[t]++; seen[t] == 2 {
+				twice = append(twice, t)
 			}
-			seen[t] = true
+		}
+		if len(twice) > 0 {
+			return nil, errDuplicateOverrides(twice)
 		}
 		out.LaunchTemplate = &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: shown, Overrides: in.LaunchTemplate.Overrides}
 		if out.LaunchTemplate.Overrides == nil {
@@ -247,13 +253,13 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 	}
 	to := out.InstancesDistribution
 	if v := aws.ToString(d.OnDemandAllocationStrategy); v != "" {
-		if v != "prioritized" && v != "lowest-price" {
+		if v != "prioritized" && v != lowestPrice {
 			return nil, errValidation("Invalid on-demand allocation strategy: %s", v) // from memory
 		}
 		to.OnDemandAllocationStrategy = &v
 	}
 	if v := aws.ToString(d.SpotAllocationStrategy); v != "" {
-		if !slices.Contains([]string{"lowest-price", "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}, v) {
+		if !slices.Contains([]string{lowestPrice, "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}, v) {
 			return nil, errValidation("Invalid spot allocation strategy: %s", v) // from memory
 		}
 		to.SpotAllocationStrategy = &v
@@ -270,8 +276,14 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		}
 		to.OnDemandPercentageAboveBaseCapacity = v
 	}
-	if d.SpotInstancePools != nil {
+	switch {
+	case d.SpotInstancePools != nil:
 		to.SpotInstancePools = d.SpotInstancePools
+	case old == nil && *to.SpotAllocationStrategy != lowestPrice:
+		to.SpotInstancePools = nil // an update must say 0
+	}
+	if *to.SpotAllocationStrategy != lowestPrice && aws.ToInt32(to.SpotInstancePools) != 0 {
+		return nil, errSpotPools()
 	}
 	if d.SpotMaxPrice != nil {
 		to.SpotMaxPrice = d.SpotMaxPrice

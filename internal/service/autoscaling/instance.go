@@ -270,7 +270,7 @@ func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandb
 		}
 		was := *g.Group.DesiredCapacity
 		if was >= *g.Group.MaxSize {
-			return "", "", errAttachAboveMax(was+1, *g.Group.MaxSize)
+			return "", "", errStandbyAboveMax(was+1, *g.Group.MaxSize)
 		}
 		g.Group.DesiredCapacity = aws.Int32(was + 1)
 		// Through Pending, and the launching hooks, as a new one.
@@ -286,7 +286,7 @@ func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandb
 // ended when it answers.
 func (s *Service) relocate(ctx context.Context, group *string, instanceIDs []string, fn func(g *groupRecord, m *memberRecord, at string) (description, cause string, err error)) ([]autoscalingtypes.Activity, error) {
 	if len(instanceIDs) == 0 {
-		return nil, errValidation("You must specify at least one instance ID.") // from memory
+		return nil, errNoInstanceIDs()
 	}
 	sc := scopeOf(ctx)
 	var done []autoscalingtypes.Activity

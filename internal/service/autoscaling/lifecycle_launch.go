@@ -197,7 +197,7 @@ func (src *launchSource) preferred(region, zone string, spot bool) []string {
 		strategy, price = aws.ToString(src.mixed.SpotAllocationStrategy), func(t string) (float64, bool) { return prices.Spot(region, zone, t) }
 	}
 	types := slices.Clone(src.types)
-	if strategy == "lowest-price" || strategy == "price-capacity-optimized" {
+	if strategy == lowestPrice || strategy == "price-capacity-optimized" {
 		slices.SortStableFunc(types, func(a, b string) int {
 			x, known := price(a)
 			y, alsoKnown := price(b)

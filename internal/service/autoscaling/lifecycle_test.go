@@ -139,6 +139,18 @@ func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
 	}
 	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}})
 	wantError(t, err, "ValidationError", "The Instance: "+second+" is already part of AutoScalingGroup:web")
+	third := must(w.ec2.RunInstances(ctx, &awsec2.RunInstancesInput{ImageId: &w.image, InstanceType: "t3.micro", MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))(t).Instances[0].InstanceId
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if got := must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{*third}}))(t); got.Reservations[0].Instances[0].State.Name != "running" {
+			return errors.New("not running")
+		}
+		return nil
+	})
+	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(1)}))(t)
+	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{*third}})
+	wantError(t, err, "ValidationError", "AutoScalingGroup web has min-size=0, max-size=1, and desired-size=1. To attach 1 instance, please update the AutoScalingGroup sizes appropriately.")
+	_, err = w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: make([]string, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
+	wantError(t, err, "ValidationError", "List exceeds the maximum number of instances to detach. Please retry your request with fewer instances.")
 	details := must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
 	if len(details) != 1 || *details[0].HealthStatus != "HEALTHY" || *details[0].LifecycleState != "InService" {
 		t.Errorf("%+v", details)

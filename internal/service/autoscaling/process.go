@@ -2,6 +2,7 @@ package autoscaling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -40,7 +41,7 @@ func (s *Service) suspend(ctx context.Context, group *string, names []string, su
 			return errProcess(n)
 		}
 	}
-	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
+	err := s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
 		left := slices.DeleteFunc(slices.Clone(g.Group.SuspendedProcesses), func(p autoscalingtypes.SuspendedProcess) bool {
 			return slices.Contains(names, *p.ProcessName)
 		})
@@ -53,6 +54,10 @@ func (s *Service) suspend(ctx context.Context, group *string, names []string, su
 		g.fresh()
 		return nil
 	})
+	if suspended && errors.Is(err, errGroupPendingDelete) {
+		return errSuspendPendingDelete()
+	}
+	return err
 }
 
 // DescribeScalingProcessTypes lists the processes.
