@@ -274,6 +274,9 @@ func (e networkInterfaceRecord) noteInstance(tx *store.Tx, sc scope) error {
 func associationTarget(tx *store.Tx, sc scope, in *awsec2.AssociateAddressInput) (networkInterfaceRecord, error) {
 	id := aws.ToString(in.NetworkInterfaceId)
 	if in.InstanceId != nil {
+		if id != "" {
+			return networkInterfaceRecord{}, errTwoTargets()
+		}
 		i, err := get(tx, instances, sc, instanceID, *in.InstanceId)
 		if err != nil {
 			return networkInterfaceRecord{}, err
@@ -282,13 +285,10 @@ func associationTarget(tx *store.Tx, sc scope, in *awsec2.AssociateAddressInput)
 		case i.State != stateRunning && i.State != stateStopped && i.State != stateStopping:
 			// Terraform retries on "pending instance".
 			return networkInterfaceRecord{}, errf("InvalidInstanceID", "The %s instance '%s' is not in a valid state for this operation.", i.State, i.ID)
-		case id != "" && !slices.Contains(i.Interfaces, id):
-			return networkInterfaceRecord{}, errf("InvalidInstanceID", "The network interface '%s' is not attached to the instance '%s'.", id, i.ID) // from memory
-		case id == "" && len(i.Interfaces) > 1:
+		case len(i.Interfaces) > 1:
 			return networkInterfaceRecord{}, errf("InvalidInstanceID", "There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the operation instead.", i.ID)
-		case id == "":
-			id = i.Interfaces[0]
 		}
+		id = i.Interfaces[0]
 	}
 	if id == "" {
 		return networkInterfaceRecord{}, errf("MissingParameter", "Either 'InstanceId' or 'NetworkInterfaceId' must be provided") // from memory

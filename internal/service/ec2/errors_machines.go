@@ -22,9 +22,9 @@ func errVolumeAttached(volume, instance string) error {
 	return errf("VolumeInUse", "Volume %s is currently attached to %s", volume, instance)
 }
 
-// from memory
-func errVolumeTooSmall(size, least int32) error {
-	return errInvalidParameter("Volume of %dGiB is too small; minimum is %dGiB.", size, least)
+// https://github.com/sodafoundation/strato/issues/1116
+func errVolumeTooSmall(size int32, volumeType string, least int32) error {
+	return errInvalidParameter("The volume size is invalid for %s volumes: %d GiB. %[1]s volumes must be at least %[3]d GiB in size. Please specify a volume size above the minimum limit.", volumeType, size, least)
 }
 
 // from memory

@@ -16,8 +16,9 @@ var (
 		"The Vpc Endpoint Id '%s' does not exist", "The Vpc Endpoint Ids '%s' do not exist"}
 	connectEndpointID = idKind{"eice", "InvalidInstanceConnectEndpointId.Malformed", "InvalidInstanceConnectEndpointId.NotFound",
 		"The instance connect endpoint ID '%s' does not exist", "The instance connect endpoint IDs '%s' do not exist"}
+	// https://github.com/aws/aws-application-networking-k8s/issues/172
 	prefixListID = idKind{"pl", "InvalidPrefixListId.Malformed", "InvalidPrefixListID.NotFound",
-		"The prefix list ID '%s' does not exist", "The prefix list IDs '%s' do not exist"}
+		"The prefix list (%s) does not exist.", "The prefix lists (%s) do not exist."}
 	flowLogID = idKind{"fl", "", "InvalidFlowLogId.NotFound",
 		"These flow log ids in the input list are not found: [TotalCount: 1] %s", "These flow log ids in the input list are not found: %s"}
 )
@@ -44,6 +45,11 @@ func errRestrictedCIDR(cidr string) error {
 
 func errCIDRConflict(cidr string) error {
 	return errf("InvalidVpc.Range", "The CIDR '%s' conflicts with one or more of the existing CIDRs of the VPC.", cidr) // from memory
+}
+
+// AcceptVpcPeeringConnection's answer: https://github.com/hashicorp/terraform-provider-aws/issues/44315
+func errPeeringExists(id string) error {
+	return errf("VpcPeeringConnectionAlreadyExists", "The vpc peering connection identified by %s already exists.", id)
 }
 
 func errCIDRLimit(vpc string, most float64) error {
@@ -75,6 +81,12 @@ func errNotYours() error {
 
 func errAddressNotFound(ip string) error {
 	return errf("InvalidAddress.NotFound", "Address '%s' not found.", ip)
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AssociateAddress.html has the
+// rule; the text is that of a cloud with EC2's API, https://github.com/C2Devel/terraform-examples/issues/9
+func errTwoTargets() error {
+	return errCombination("You may specify InstanceId or NetworkInterfaceId, but not both in the same call")
 }
 
 func errNoInternetGateway(vpc string) error {

@@ -63,7 +63,10 @@ func TestErrors(t *testing.T) {
 			w.setQuota(t, "L-7E9ECCDB", 50)
 			must(w.AcceptVpcPeeringConnection(ctx, &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: pcx}))(t)
 			w.quiet(t)
-			_, err := w.CreateVpcPeeringConnection(ctx, &awsec2.CreateVpcPeeringConnectionInput{VpcId: &n.vpc, PeerVpcId: &other})
+			back := must(w.CreateVpcPeeringConnection(ctx, &awsec2.CreateVpcPeeringConnectionInput{VpcId: &other, PeerVpcId: &n.vpc}))(t).VpcPeeringConnection
+			w.quiet(t)
+			_, err := w.AcceptVpcPeeringConnection(ctx, &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: back.VpcPeeringConnectionId})
+			wantError(t, err, "VpcPeeringConnectionAlreadyExists", "The vpc peering connection identified by "+*back.VpcPeeringConnectionId+" already exists.")
 			return err
 		}},
 		{"CannotDelete", func() error {

@@ -182,7 +182,7 @@ func TestRunInstancesRefuses(t *testing.T) {
 		{"too much throughput for the IOPS", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(100), VolumeType: "gp3", Iops: aws.Int32(3000), Throughput: aws.Int32(1000)}),
 			"InvalidParameterValue", "Throughput (MiBps) to iops ratio of 0.333333 is too high; maximum is 0.250000 MiBps per iops"},
 		{"a small cold disk", volume(ec2types.EbsBlockDevice{VolumeSize: aws.Int32(100), VolumeType: "sc1"}),
-			"InvalidParameterValue", "Volume of 100GiB is too small; minimum is 125GiB."},
+			"InvalidParameterValue", "The volume size is invalid for sc1 volumes: 100 GiB. sc1 volumes must be at least 125 GiB in size. Please specify a volume size above the minimum limit."},
 		{"an instance store volume", func(in *awsec2.RunInstancesInput) {
 			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{{DeviceName: aws.String("/dev/sdb"), VirtualName: aws.String("ephemeral0")}}
 		}, "NotImplemented", ""},

@@ -79,8 +79,17 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.CreateInstanceConnectEndpoint(ctx, &awsec2.CreateInstanceConnectEndpointInput{SubnetId: &n.public})
 			return err
 		}},
-		{"InvalidPrefixListID.NotFound", "", func() error {
+		{"InvalidPrefixListID.NotFound", "The prefix list (pl-" + none + ") does not exist.", func() error {
 			_, err := w.GetManagedPrefixListEntries(ctx, &awsec2.GetManagedPrefixListEntriesInput{PrefixListId: aws.String("pl-" + none)})
+			return err
+		}},
+		{"InvalidParameterValue", "Must specify a max size between 1 and 1000", func() error {
+			_, err := w.CreateManagedPrefixList(ctx, &awsec2.CreateManagedPrefixListInput{PrefixListName: aws.String("l"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(1001)})
+			return err
+		}},
+		{"InvalidParameterValue", "The number of entries per request cannot exceeds limit (100).", func() error { return add(1, make([]string, 101)...) }},
+		{"InvalidParameterCombination", "You may specify InstanceId or NetworkInterfaceId, but not both in the same call", func() error {
+			_, err := w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: &eip, InstanceId: aws.String("i-" + none), NetworkInterfaceId: eni})
 			return err
 		}},
 		{"PrefixListVersionMismatch", "", func() error { return add(7, "10.0.0.0/8") }},
@@ -93,7 +102,7 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.CreateNetworkAclEntry(ctx, entry)
 			return err
 		}},
-		{"InvalidNetworkAclEntry.NotFound", "", func() error {
+		{"InvalidNetworkAclEntry.NotFound", "no egress entry with number 9 in network ACL " + *acl, func() error {
 			_, err := w.DeleteNetworkAclEntry(ctx, &awsec2.DeleteNetworkAclEntryInput{NetworkAclId: acl, RuleNumber: aws.Int32(9), Egress: aws.Bool(true)})
 			return err
 		}},

@@ -117,6 +117,9 @@ func TestPeeringLifecycle(t *testing.T) {
 	if got := status(pcx); got != "pending-acceptance" {
 		t.Errorf("a new connection is %s", got)
 	}
+	if again := request(b); again != pcx {
+		t.Errorf("asked again: %s, not %s", again, pcx)
+	}
 	must(w.AcceptVpcPeeringConnection(ctx, &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: &pcx}))(t)
 	must(w.ModifyVpcPeeringConnectionOptions(ctx, &awsec2.ModifyVpcPeeringConnectionOptionsInput{
 		VpcPeeringConnectionId: &pcx, RequesterPeeringConnectionOptions: &ec2types.PeeringConnectionOptionsRequest{AllowDnsResolutionFromRemoteVpc: aws.Bool(false)},
@@ -244,7 +247,7 @@ func TestSecondaryAndIPv6Blocks(t *testing.T) {
 	}
 	six := must(w.AssociateVpcCidrBlock(ctx, &awsec2.AssociateVpcCidrBlockInput{VpcId: &vpc, AmazonProvidedIpv6CidrBlock: aws.Bool(true)}))(t).Ipv6CidrBlockAssociation
 	block := (*six.Ipv6CidrBlock)[:len(*six.Ipv6CidrBlock)-len("/56")] + "/64"
-	must(w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &sn, Ipv6CidrBlock: &block}))(t)
+	assoc := must(w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &sn, Ipv6CidrBlock: &block}))(t).Ipv6CidrBlockAssociation.AssociationId
 	must(w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: &sn, AssignIpv6AddressOnCreation: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}))(t)
 	eni := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &sn}))(t).NetworkInterface
 	if len(eni.Ipv6Addresses) != 1 {
@@ -252,6 +255,8 @@ func TestSecondaryAndIPv6Blocks(t *testing.T) {
 	}
 	must(w.AssignIpv6Addresses(ctx, &awsec2.AssignIpv6AddressesInput{NetworkInterfaceId: eni.NetworkInterfaceId, Ipv6AddressCount: aws.Int32(2)}))(t)
 	must(w.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: eni.NetworkInterfaceId}))(t)
+	_, err = w.DisassociateSubnetCidrBlock(ctx, &awsec2.DisassociateSubnetCidrBlockInput{AssociationId: assoc})
+	wantError(t, err, "InvalidCidrBlock.InUse", "The subnet IPv6 CIDR block with association ID "+*assoc+" may not be disassociated, because its subnet has assign-ipv6-address-on-creation set to true.")
 	must(w.DeleteSubnet(ctx, &awsec2.DeleteSubnetInput{SubnetId: &sn}))(t)
 	must(w.DisassociateVpcCidrBlock(ctx, &awsec2.DisassociateVpcCidrBlockInput{AssociationId: second}))(t)
 	must(w.DisassociateVpcCidrBlock(ctx, &awsec2.DisassociateVpcCidrBlockInput{AssociationId: six.AssociationId}))(t)

@@ -188,12 +188,14 @@ func (s *Service) editACL(ctx context.Context, dryRun *bool, id *string, edit fu
 	})
 }
 
+// The text up to the number: https://github.com/hashicorp/terraform-provider-aws/issues/12175;
+// the ACL is from memory.
 func errACLEntryNotFound(id string, egress bool, number int32) error {
 	direction := "ingress"
 	if egress {
 		direction = "egress"
 	}
-	return errf("InvalidNetworkAclEntry.NotFound", "The network acl entry identified by %s rule number %d in network ACL %s does not exist", direction, number, id) // from memory
+	return errf("InvalidNetworkAclEntry.NotFound", "no %s entry with number %d in network ACL %s", direction, number, id)
 }
 
 // CreateNetworkAclEntry adds an entry.

@@ -184,6 +184,10 @@ func (s *Service) enterPeering(p *peeringRecord, state ec2types.VpcPeeringConnec
 // CreateVpcPeeringConnection asks for a connection with a VPC. One that cannot
 // be becomes failed, as on AWS:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcPeeringConnection.html
+// One that was asked for already is answered as it is; the same two VPCs the other
+// way around are a second request, which cannot be accepted.
+// https://github.com/hashicorp/terraform-provider-aws/issues/27750
+// https://github.com/ansible-collections/community.aws/issues/580
 func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.CreateVpcPeeringConnectionInput) (*awsec2.CreateVpcPeeringConnectionOutput, error) {
 	sc, err := s.scope(ctx)
 	if err != nil {
@@ -207,7 +211,9 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 		return nil, err
 	}
 	var p peeringRecord
+	there := false
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
+		there = false
 		v, err := get(tx, vpcs, sc, vpcID, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
@@ -218,8 +224,9 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 		}
 		outstanding := 0
 		for _, o := range all {
-			if d := o.other(sc, v.ID); o.side(sc, v.ID) != nil && d.scope() == peer && d.VPCID == *in.PeerVpcId {
-				return errf("VpcPeeringConnectionAlreadyExists", "A VPC peering connection between the VPCs already exists: %s", o.ID) // from memory
+			if o.Requester.scope() == sc && o.Requester.VPCID == v.ID && o.Accepter.scope() == peer && o.Accepter.VPCID == *in.PeerVpcId {
+				p, there = o, true
+				return nil
 			}
 			if !o.active() {
 				outstanding++
@@ -255,7 +262,7 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 		return nil, err
 	}
 	answered := p
-	if p.live() {
+	if p.live() && !there {
 		answered.State, answered.Message = ec2types.VpcPeeringConnectionStateReasonCodeInitiatingRequest, "Initiating Request to "+peer.account
 	}
 	out := s.sdkPeering(answered)
@@ -316,6 +323,13 @@ func (s *Service) AcceptVpcPeeringConnection(ctx context.Context, in *awsec2.Acc
 		}
 		if p.State != ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance {
 			return p.badTransition("active")
+		}
+		_, peered, err := activePeering(tx, p.Requester.scope(), p.Requester.VPCID, p.Accepter.scope(), p.Accepter.VPCID)
+		if err != nil {
+			return err
+		}
+		if peered {
+			return errPeeringExists(p.ID)
 		}
 		for _, d := range []peeringSide{p.Requester, p.Accepter} {
 			n, err := count(tx, peerings, d.scope(), func(o peeringRecord) bool { return o.active() && o.side(d.scope(), d.VPCID) != nil })

@@ -265,13 +265,23 @@ func parsePrefixEntries(in []ec2types.AddPrefixListEntry, six bool) ([]prefixLis
 	return out, nil
 }
 
+// checkPrefixEntries bounds how many entries a request adds or removes.
+// https://github.com/hashicorp/terraform-provider-aws/pull/49955
+func checkPrefixEntries(n int) error {
+	if n > 100 {
+		return errInvalidParameter("The number of entries per request cannot exceeds limit (100).") // as EC2 writes it
+	}
+	return nil
+}
+
 func sortEntries(e []prefixListEntry) {
 	slices.SortFunc(e, func(a, b prefixListEntry) int { return strings.Compare(a.CIDR, b.CIDR) })
 }
 
 func checkPrefixListSize(entries []prefixListEntry, most int32) error {
 	if most < 1 || most > 1000 {
-		return errInvalidValue(most, "maxEntries", "Expecting a value between 1 and 1000.") // from memory
+		// https://github.com/aws-samples/update-aws-ip-ranges/issues/1
+		return errInvalidParameter("Must specify a max size between 1 and 1000")
 	}
 	if len(entries) > int(most) {
 		return errf("PrefixListMaxEntriesExceeded", "You've reached the maximum number of entries for the prefix list.")
@@ -298,6 +308,9 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 	}
 	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypePrefixList)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkPrefixEntries(len(in.Entries)); err != nil {
 		return nil, err
 	}
 	entries, err := parsePrefixEntries(in.Entries, family == "IPv6")
@@ -344,6 +357,9 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 	changes := len(in.AddEntries)+len(in.RemoveEntries) > 0
 	if changes && in.MaxEntries != nil {
 		return nil, errCombination("You cannot modify the entries of a prefix list and modify the size of a prefix list at the same time.")
+	}
+	if err := checkPrefixEntries(max(len(in.AddEntries), len(in.RemoveEntries))); err != nil {
+		return nil, err
 	}
 	var p prefixListRecord
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {

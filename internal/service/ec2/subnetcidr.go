@@ -121,13 +121,17 @@ func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.Di
 		if err != nil {
 			return err
 		}
+		if sn.AssignIPv6 {
+			// https://github.com/hashicorp/terraform-provider-aws/issues/1519
+			return errf("InvalidCidrBlock.InUse", "The subnet IPv6 CIDR block with association ID %s may not be disassociated, because its subnet has assign-ipv6-address-on-creation set to true.", id)
+		}
 		if len(used) > 0 {
 			// from memory
 			return errf("InvalidCidrBlock.InUse", "The subnet CIDR block with association ID %s is currently in use", id)
 		}
 		a := sdkSubnetBlock(sn.IPv6[0], ec2types.SubnetCidrBlockStateCodeDisassociating)
 		out.SubnetId, out.Ipv6CidrBlockAssociation = aws.String(sn.ID), &a
-		sn.IPv6, sn.AssignIPv6, sn.DNS64 = nil, false, false
+		sn.IPv6, sn.DNS64 = nil, false
 		return subnets.Put(tx, sc.key(sn.ID), sn)
 	})
 	return out, err

@@ -67,7 +67,7 @@ func (v *volumeSpec) check(otherwise string) error {
 	lim := limitsOf(v.Type)
 	switch {
 	case v.SizeGiB < lim.minSize:
-		return errVolumeTooSmall(v.SizeGiB, lim.minSize)
+		return errVolumeTooSmall(v.SizeGiB, v.Type, lim.minSize)
 	case v.SizeGiB > lim.maxSize:
 		return errVolumeTooLarge(v.SizeGiB, v.Type, lim.maxSize)
 	case v.IOPS == 0 && (v.Type == "io1" || v.Type == "io2"):
