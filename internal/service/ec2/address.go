@@ -352,7 +352,8 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 		}
 		if old, ok := e.elastic(private); ok {
 			if !move {
-				return errAlreadyAssociated("resource %s is already associated with address %s", e.ID, old.PublicIP) // from memory
+				// https://github.com/aws-quickstart/quickstart-linux-bastion/issues/21
+				return errAlreadyAssociated("resource %s and %s is already associated with public address %s", e.ID, private, old.PublicIP)
 			}
 			if err := unlinkElastic(tx, sc, &e, old.AllocationID); err != nil {
 				return err

@@ -96,8 +96,7 @@ func setCredits(tx *store.Tx, sc scope, id, credits string) error {
 		return errInstanceState(id, "modified")
 	}
 	if t, _ := instancetypes.Lookup(i.Type); !t.Burstable {
-		// from memory
-		return errf("InstanceCreditSpecification.NotSupported", "The instance type '%s' of the instance '%s' does not support credit specifications.", i.Type, id)
+		return errNotBurstable(i.Type)
 	}
 	i.CPUCredits = credits
 	return instances.Put(tx, sc.key(id), i)

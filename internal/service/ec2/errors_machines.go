@@ -62,9 +62,32 @@ func errSpotPrice(offered string, least float64) error {
 	return errf("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %g.", offered, least)
 }
 
+// https://github.com/harmony-one/harmony-ops/issues/285
+func errSpotStopOnce() error {
+	return errCombination("The request with type 'one-time' is not supported when instanceInterruptionBehavior is set to 'stop'.")
+}
+
+// https://github.com/pahud/cdk-spot-one/issues/206; the code is told in comments of Terraform modules.
+func errSpotTerminatePersistent() error {
+	return errCombination("The terminate InstanceInterruptionBehavior is not supported when requestType is set to persistent.")
+}
+
+// errNotBurstable is what RunInstances answers, which says T2 of all burstable types:
+// https://github.com/hashicorp/terraform-provider-aws/issues/5067. That other operations
+// answer with the code: https://github.com/hashicorp/terraform-provider-aws/issues/8055
+func errNotBurstable(instanceType string) error {
+	return errf("InstanceCreditSpecification.NotSupported", "The %s instance type does not support T2 Unlimited.", instanceType)
+}
+
 // https://github.com/aws/amazon-cloudwatch-agent-test/pull/256
 func errVCPULimit(limit int) error {
 	return errf("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", limit)
+}
+
+// errFleetNotModifiable is what ModifySpotFleetRequest answers; ModifyFleet's refusal is taken
+// to be like it. https://github.com/jenkinsci/ec2-fleet-plugin/issues/131
+func errFleetNotModifiable(format string, args ...any) error {
+	return errf("FleetNotInModifiableState", format, args...)
 }
 
 // Karpenter reads the code.

@@ -102,6 +102,21 @@ func errNoIPv6(subnet, attribute string) error {
 	return errInvalidParameter("Invalid value true for %s. Cannot set %s to true unless the subnet (%s) has an IPv6 CIDR block associated with it.", attribute, attribute, subnet)
 }
 
+// https://github.com/nanlabs/terraform-aws-starter/issues/18
+func errGatewaySubnets() error {
+	return errInvalid("Subnet IDs are only supported for Interface and GatewayLoadBalancer type VPC Endpoints.")
+}
+
+// from memory
+func errGatewayGroups() error {
+	return errInvalid("Security group IDs are only supported for Interface type VPC Endpoint.")
+}
+
+// from memory
+func errGatewayDNS() error {
+	return errInvalid("Private DNS can't be enabled for Gateway endpoints.")
+}
+
 // Recorded from AWS: localstack/localstack tests/aws/services/ec2/test_ec2.snapshot.json
 func errFlowLogNowhere() error {
 	return errf("InvalidParameter", "LogDestination can't be empty if LogGroupName is not provided.")

@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 			_, err := w.CreateFleet(ctx, in)
 			return err
 		}},
-		{"InvalidFleetState", func() error {
+		{"FleetNotInModifiableState", func() error {
 			_, err := w.ModifyFleet(ctx, &awsec2.ModifyFleetInput{FleetId: gone, TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1)}})
 			return err
 		}},
@@ -116,7 +116,7 @@ func TestErrors(t *testing.T) {
 			}})
 			return err
 		}},
-		{"InvalidInstanceID.NotBurstable", func() error {
+		{"InstanceCreditSpecification.NotSupported", func() error {
 			_, err := w.DescribeInstanceCreditSpecifications(ctx, &awsec2.DescribeInstanceCreditSpecificationsInput{InstanceIds: []string{*large.InstanceId}})
 			return err
 		}},

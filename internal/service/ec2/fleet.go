@@ -392,7 +392,7 @@ func (s *Service) takeConfigs(sc scope, f *fleetRecord, configs []ec2types.Fleet
 	if len(configs) == 0 {
 		return errMissing("LaunchTemplateConfigs")
 	}
-	overrides := 0
+	overrides, requirements := 0, 0
 	for _, c := range configs {
 		if c.LaunchTemplateSpecification == nil {
 			return errMissing("LaunchTemplateSpecification")
@@ -405,10 +405,16 @@ func (s *Service) takeConfigs(sc scope, f *fleetRecord, configs []ec2types.Fleet
 			if o.InstanceType != "" && o.InstanceRequirements != nil {
 				return errCombination("You can specify either InstanceType or InstanceRequirements, but not both.") // from memory
 			}
+			if o.InstanceRequirements != nil {
+				requirements++
+			}
 			if o.WeightedCapacity != nil && *o.WeightedCapacity <= 0 {
 				return errInvalidValue(*o.WeightedCapacity, "WeightedCapacity", "")
 			}
 		}
+	}
+	if requirements > 4 { // https://github.com/osbuild/osbuild-composer/pull/3946
+		return errInvalidParameter("Your request contains more than the maximum allowed number of InstanceRequirements (4)")
 	}
 	if overrides > 300 { // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/fleet-quotas.html
 		return errf("InvalidFleetConfig", "The fleet configuration contains %d overrides; the maximum is 300.", overrides) // from memory

@@ -221,7 +221,8 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 	return out, nil
 }
 
-// ModifyFleet changes the target and the launch templates of a maintain or request fleet.
+// ModifyFleet changes the target and the launch templates of a maintain fleet.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/modify-ec2-fleet.html
 func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) (*awsec2.ModifyFleetOutput, error) {
 	sc, err := s.scope(ctx)
 	if err != nil {
@@ -233,10 +234,10 @@ func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) 
 			return err
 		}
 		switch {
-		case f.Type == fleetInstant:
-			return errUnsupportedOperation("Fleets of type instant cannot be modified.") // from memory
+		case f.Type != fleetMaintain:
+			return errFleetNotModifiable("Fleet Request: %s is not a modifiable fleet request type.", f.ID)
 		case f.State != fleetActive && f.State != fleetSubmitted:
-			return errf("InvalidFleetState", "The fleet '%s' is in the state '%s' and cannot be modified.", f.ID, f.State) // from memory
+			return errFleetNotModifiable("Fleet Request: %s is not in a modifiable state.", f.ID) // from memory
 		}
 		if p := in.ExcessCapacityTerminationPolicy; p != "" {
 			if !slices.Contains(p.Values(), p) {

@@ -391,6 +391,8 @@ func TestRequestFleetWaitsForCapacityAndReplacesNothing(t *testing.T) {
 	ctx := t.Context()
 	w.short(fault.Fault{InstanceType: "m5.large"})
 	id := must(w.CreateFleet(ctx, w.fleetInput(t, ec2types.FleetTypeRequest, "spot", 2, "m5.large@a")))(t).FleetId
+	_, err := w.ModifyFleet(ctx, &awsec2.ModifyFleetInput{FleetId: id, TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(3)}})
+	wantError(t, err, "FleetNotInModifiableState", "Fleet Request: "+*id+" is not a modifiable fleet request type.")
 	testkit.Eventually(t, 10*time.Second, func() error {
 		f := must(w.DescribeFleets(ctx, &awsec2.DescribeFleetsInput{FleetIds: []string{*id}}))(t).Fleets[0]
 		if f.ActivityStatus != "error" {

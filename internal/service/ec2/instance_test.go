@@ -145,7 +145,10 @@ func TestRunInstancesRefuses(t *testing.T) {
 		}, "NotImplemented", ""},
 		{"a one-time Spot Instance that stops", func(in *awsec2.RunInstancesInput) {
 			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{InstanceInterruptionBehavior: "stop"})
-		}, "InvalidParameterCombination", ""},
+		}, "InvalidParameterCombination", "The request with type 'one-time' is not supported when instanceInterruptionBehavior is set to 'stop'."},
+		{"a persistent Spot Instance that ends", func(in *awsec2.RunInstancesInput) {
+			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{SpotInstanceType: "persistent"})
+		}, "InvalidParameterCombination", "The terminate InstanceInterruptionBehavior is not supported when requestType is set to persistent."},
 		{"a Spot price that nobody sells at", func(in *awsec2.RunInstancesInput) {
 			in.InstanceMarketOptions = spot(&ec2types.SpotMarketOptions{MaxPrice: aws.String("0.0001")})
 		}, "SpotMaxPriceTooLow", ""},
@@ -169,7 +172,11 @@ func TestRunInstancesRefuses(t *testing.T) {
 		}, "InvalidParameterValue", ""},
 		{"unlimited credits of a type without", func(in *awsec2.RunInstancesInput) {
 			in.CreditSpecification = &ec2types.CreditSpecificationRequest{CpuCredits: aws.String("unlimited")}
-		}, "InvalidParameterCombination", ""},
+		}, "InstanceCreditSpecification.NotSupported", "The m5.large instance type does not support T2 Unlimited."},
+		{"cores without threads", func(in *awsec2.RunInstancesInput) {
+			in.CpuOptions = &ec2types.CpuOptionsRequest{CoreCount: aws.Int32(1)}
+		},
+			"MissingParameter", "When specifying CpuOptions you must specify both CoreCount and ThreadsPerCore."},
 		{"a volume of another snapshot", volume(ec2types.EbsBlockDevice{SnapshotId: aws.String("snap-0123456789abcdef0")}), "NotImplemented", ""},
 		{"a device twice", func(in *awsec2.RunInstancesInput) {
 			d := ec2types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdb"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(1)}}

@@ -171,6 +171,18 @@ func (i *instanceRecord) keepDevices(tx *store.Tx, sc scope, mappings []ec2types
 	return nil
 }
 
+// checkAttributes holds a request to one attribute. EC2 answers all its operations so;
+// ModifyVpcAttribute's answer: https://github.com/apache/libcloud/pull/328
+func checkAttributes(given []string) error {
+	switch len(given) {
+	case 0:
+		return errCombination("No attributes specified.")
+	case 1:
+		return nil
+	}
+	return errCombination("Fields for multiple attribute types specified: " + given[0] + ", " + given[1])
+}
+
 // ModifyInstanceAttribute changes one attribute of an instance.
 func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.ModifyInstanceAttributeInput) (*awsec2.ModifyInstanceAttributeOutput, error) {
 	sc, err := s.scope(ctx)
@@ -178,13 +190,15 @@ func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.Modify
 		return nil, err
 	}
 	edits, err := s.attributeEdits(in)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(edits) == 0:
-		return nil, errCombination("No attributes specified.")
-	case len(edits) > 1:
-		return nil, errCombination("Fields for multiple attribute types specified: " + edits[0].name + ", " + edits[1].name)
+	}
+	var given []string
+	for _, e := range edits {
+		given = append(given, e.name)
+	}
+	if err := checkAttributes(given); err != nil {
+		return nil, err
 	}
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
 		i, err := get(tx, instances, sc, instanceID, aws.ToString(in.InstanceId))

@@ -127,7 +127,7 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 		if t, _ := instancetypes.Lookup(i.Type); t.Burstable && i.State != stateTerminated && (len(in.InstanceIds) > 0 || i.CPUCredits == "unlimited") {
 			kept = append(kept, i)
 		} else if len(in.InstanceIds) > 0 {
-			return nil, errf("InvalidInstanceID.NotBurstable", "The instance '%s' is not a burstable performance instance.", i.ID) // from memory
+			return nil, errNotBurstable(i.Type)
 		}
 	}
 	kept, next, err := paginate(kept, func(i instanceRecord) string { return i.ID }, in.MaxResults, in.NextToken, limits{5, 1000})

@@ -35,6 +35,12 @@ func TestNetworkErrors(t *testing.T) {
 	eip := w.allocate(t)
 	must(w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: &eip, NetworkInterfaceId: eni}))(t)
 	foreign := w.allocate(t)
+	used := must(w.DescribeAddresses(ctx, &awsec2.DescribeAddressesInput{AllocationIds: []string{eip}}))(t).Addresses[0]
+	rule := must(w.DescribeSecurityGroupRules(ctx, &awsec2.DescribeSecurityGroupRulesInput{}))(t).SecurityGroupRules[0]
+	rewrite := func(to ec2types.SecurityGroupRuleRequest) error {
+		_, err := w.ModifySecurityGroupRules(ctx, &awsec2.ModifySecurityGroupRulesInput{GroupId: rule.GroupId, SecurityGroupRules: []ec2types.SecurityGroupRuleUpdate{{SecurityGroupRuleId: rule.SecurityGroupRuleId, SecurityGroupRule: &to}}})
+		return err
+	}
 	for _, tt := range []struct {
 		code, text string
 		call       func() error
@@ -126,7 +132,7 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: &foreign, NetworkInterfaceId: isolated})
 			return err
 		}},
-		{"Resource.AlreadyAssociated", "", func() error {
+		{"Resource.AlreadyAssociated", "resource " + *eni + " and " + *used.PrivateIpAddress + " is already associated with public address " + *used.PublicIp, func() error {
 			_, err := w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: &foreign, NetworkInterfaceId: eni, AllowReassociation: aws.Bool(false)})
 			return err
 		}},
@@ -138,8 +144,25 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: &n.public, AssignIpv6AddressOnCreation: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}})
 			return err
 		}},
-		{"InvalidParameterCombination", "", func() error {
+		{"InvalidParameterValue", "Invalid value 'null' for protocol. VPC security group rules must specify protocols explicitly.", func() error {
+			return rewrite(ec2types.SecurityGroupRuleRequest{CidrIpv4: aws.String("10.0.0.0/8")})
+		}},
+		{"InvalidParameterValue", "Invalid value for portRange. Must specify both from and to ports with TCP/UDP.", func() error {
+			return rewrite(ec2types.SecurityGroupRuleRequest{IpProtocol: aws.String("udp"), ToPort: aws.Int32(53), CidrIpv4: aws.String("10.0.0.0/8")})
+		}},
+		{"MissingParameter", "The request must contain exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId", func() error {
+			return rewrite(ec2types.SecurityGroupRuleRequest{IpProtocol: aws.String("-1")})
+		}},
+		{"InvalidParameterCombination", "Only one of cidrIp, cidrIpv6, prefixListId, or referencedGroupId can be specified", func() error {
+			return rewrite(ec2types.SecurityGroupRuleRequest{IpProtocol: aws.String("-1"), CidrIpv4: aws.String("10.0.0.0/8"), CidrIpv6: aws.String("::/0")})
+		}},
+		{"InvalidParameterCombination", "No attributes specified.", func() error {
 			_, err := w.ModifyNetworkInterfaceAttribute(ctx, &awsec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: eni})
+			return err
+		}},
+		{"InvalidParameterCombination", "Fields for multiple attribute types specified: enableDnsSupport, enableDnsHostnames", func() error {
+			yes := &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}
+			_, err := w.ModifyVpcAttribute(ctx, &awsec2.ModifyVpcAttributeInput{VpcId: &n.vpc, EnableDnsSupport: yes, EnableDnsHostnames: yes})
 			return err
 		}},
 		{"UnsupportedTenancy", "The tenancy value dedicated is not supported.", func() error {

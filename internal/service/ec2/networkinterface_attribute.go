@@ -16,14 +16,17 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 	if err != nil {
 		return nil, err
 	}
-	given := 0
-	for _, present := range []bool{in.Description != nil, len(in.Groups) > 0, in.SourceDestCheck != nil, in.Attachment != nil} {
-		if present {
-			given++
+	var given []string
+	for _, a := range []struct {
+		name    string
+		present bool
+	}{{"description", in.Description != nil}, {"groupSet", len(in.Groups) > 0}, {"sourceDestCheck", in.SourceDestCheck != nil}, {"attachment", in.Attachment != nil}} {
+		if a.present {
+			given = append(given, a.name)
 		}
 	}
-	if given != 1 {
-		return nil, errCombination("Exactly one attribute must be specified in a ModifyNetworkInterfaceAttribute request") // from memory
+	if err := checkAttributes(given); err != nil {
+		return nil, err
 	}
 	err = s.update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := get(tx, networkInterfaces, sc, networkInterfaceID, aws.ToString(in.NetworkInterfaceId))

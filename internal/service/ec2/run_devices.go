@@ -91,7 +91,9 @@ func (d *deviceSpec) overlay(ebs *ec2types.EbsBlockDevice) error {
 		d.Throughput = *ebs.Throughput
 	}
 	if d.SnapshotID != "" && d.Encrypted && ebs.Encrypted != nil && !*ebs.Encrypted {
-		return errf("InvalidParameterCombination", "The encrypted flag cannot be false when the snapshot is encrypted.") // from memory
+		// The code is that of the other refusals of the flag, https://github.com/hashicorp/packer/issues/7035;
+		// the text is from memory.
+		return errf("InvalidBlockDeviceMapping", "the encrypted flag cannot be set to false since device %s has an encrypted snapshot specified.", d.name)
 	}
 	d.Encrypted = d.Encrypted || aws.ToBool(ebs.Encrypted)
 	d.KMSKeyID = aws.ToString(ebs.KmsKeyId)

@@ -93,7 +93,7 @@ func planOptions(l *launch) error {
 		case credits != "standard" && credits != "unlimited":
 			return errInvalidValue(credits, "CpuCredits", "")
 		case !l.typ.Burstable && credits == "unlimited":
-			return errCombination("The CreditSpecification parameter is only supported for burstable performance instances.") // from memory
+			return errNotBurstable(l.typ.Name)
 		}
 	}
 	if p := in.PrivateDnsNameOptions; p != nil && p.HostnameType != "" && !slices.Contains(p.HostnameType.Values(), p.HostnameType) {
@@ -142,7 +142,11 @@ func planCPU(l *launch) error {
 	if cpu != nil {
 		cores, threads = cpu.ValidCores, cpu.ValidThreadsPerCore
 	}
-	switch { // texts from memory
+	switch {
+	case o.CoreCount == nil != (o.ThreadsPerCore == nil):
+		// ModifyInstanceCpuOptions' answer: https://github.com/hashicorp/terraform-provider-aws/issues/46821
+		return errf("MissingParameter", "When specifying CpuOptions you must specify both CoreCount and ThreadsPerCore.")
+	// The texts below are from memory.
 	case !valid(cores, l.cores, o.CoreCount):
 		return errInvalidParameter("The specified CoreCount, %d, is not valid for the instance type %s.", *o.CoreCount, l.typ.Name)
 	case !valid(threads, l.threads, o.ThreadsPerCore):
@@ -197,9 +201,12 @@ func planSpot(l *launch) error {
 	}
 	switch o.InstanceInterruptionBehavior {
 	case "", ec2types.InstanceInterruptionBehaviorTerminate:
+		if spec.Persistent {
+			return errSpotTerminatePersistent()
+		}
 	case ec2types.InstanceInterruptionBehaviorStop:
 		if !spec.Persistent {
-			return errCombination("Interruption behavior 'stop' can be used only with Spot Instance type 'persistent'.") // from memory
+			return errSpotStopOnce()
 		}
 		spec.Behavior = "stop"
 	case ec2types.InstanceInterruptionBehaviorHibernate:

@@ -121,7 +121,8 @@ func (r securityGroupRule) sdk(sc scope, group string) ec2types.SecurityGroupRul
 func normalProtocol(p string) (string, error) {
 	switch p = strings.ToLower(p); p {
 	case "":
-		return "", errMissing("ipProtocol")
+		// Verified against AWS by getmoto/moto's tests/test_ec2/test_security_groups.py.
+		return "", errInvalidParameter("Invalid value 'null' for protocol. VPC security group rules must specify protocols explicitly.")
 	case "6":
 		return "tcp", nil
 	case "17":

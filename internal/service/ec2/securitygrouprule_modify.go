@@ -98,8 +98,17 @@ func ruleUpdate(u *ec2types.SecurityGroupRuleRequest) (ec2types.IpPermission, er
 		peers++
 		p.UserIdGroupPairs = []ec2types.UserIdGroupPair{{GroupId: u.ReferencedGroupId, Description: u.Description}}
 	}
-	if peers != 1 {
-		return p, errCombination("Exactly one of CidrIpv4, CidrIpv6, PrefixListId and ReferencedGroupId must be specified") // from memory
+	// Verified against AWS by getmoto/moto's tests/test_ec2/test_security_groups.py.
+	protocol, err := normalProtocol(aws.ToString(u.IpProtocol))
+	switch {
+	case err != nil:
+		return p, err
+	case (protocol == "tcp" || protocol == "udp") && (u.FromPort == nil || u.ToPort == nil):
+		return p, errInvalidParameter("Invalid value for portRange. Must specify both from and to ports with TCP/UDP.")
+	case peers == 0:
+		return p, errf("MissingParameter", "The request must contain exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
+	case peers > 1:
+		return p, errCombination("Only one of cidrIp, cidrIpv6, prefixListId, or referencedGroupId can be specified")
 	}
 	return p, nil
 }

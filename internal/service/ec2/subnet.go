@@ -333,26 +333,29 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 	if err != nil {
 		return nil, err
 	}
+	var given []string
 	var edits []func(*subnetRecord)
-	set := func(v *ec2types.AttributeBooleanValue, field func(*subnetRecord) *bool) {
+	set := func(name string, v *ec2types.AttributeBooleanValue, field func(*subnetRecord) *bool) {
 		if v != nil && v.Value != nil {
+			given = append(given, name)
 			edits = append(edits, func(sn *subnetRecord) { *field(sn) = *v.Value })
 		}
 	}
-	set(in.MapPublicIpOnLaunch, func(sn *subnetRecord) *bool { return &sn.MapPublicIP })
-	set(in.AssignIpv6AddressOnCreation, func(sn *subnetRecord) *bool { return &sn.AssignIPv6 })
-	set(in.EnableDns64, func(sn *subnetRecord) *bool { return &sn.DNS64 })
-	set(in.EnableResourceNameDnsARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameA })
-	set(in.EnableResourceNameDnsAAAARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameAAAA })
+	set("mapPublicIpOnLaunch", in.MapPublicIpOnLaunch, func(sn *subnetRecord) *bool { return &sn.MapPublicIP })
+	set("assignIpv6AddressOnCreation", in.AssignIpv6AddressOnCreation, func(sn *subnetRecord) *bool { return &sn.AssignIPv6 })
+	set("enableDns64", in.EnableDns64, func(sn *subnetRecord) *bool { return &sn.DNS64 })
+	set("enableResourceNameDnsARecordOnLaunch", in.EnableResourceNameDnsARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameA })
+	set("enableResourceNameDnsAAAARecordOnLaunch", in.EnableResourceNameDnsAAAARecordOnLaunch, func(sn *subnetRecord) *bool { return &sn.ResourceNameAAAA })
 	switch t := in.PrivateDnsHostnameTypeOnLaunch; t {
 	case "":
 	case ec2types.HostnameTypeIpName, ec2types.HostnameTypeResourceName:
+		given = append(given, "privateDnsHostnameTypeOnLaunch")
 		edits = append(edits, func(sn *subnetRecord) { sn.HostnameType = string(t) })
 	default:
 		return nil, errInvalidValue(t, "privateDnsHostnameTypeOnLaunch", "")
 	}
-	if len(edits) != 1 {
-		return nil, errCombination("Exactly one attribute must be specified in a ModifySubnetAttribute request")
+	if err := checkAttributes(given); err != nil {
+		return nil, err
 	}
 	id := aws.ToString(in.SubnetId)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {

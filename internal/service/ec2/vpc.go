@@ -331,14 +331,17 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAt
 	if err != nil {
 		return nil, err
 	}
-	given := 0
-	for _, a := range []*ec2types.AttributeBooleanValue{in.EnableDnsSupport, in.EnableDnsHostnames, in.EnableNetworkAddressUsageMetrics} {
-		if a != nil && a.Value != nil {
-			given++
+	var given []string
+	for _, a := range []struct {
+		name  string
+		value *ec2types.AttributeBooleanValue
+	}{{"enableDnsSupport", in.EnableDnsSupport}, {"enableDnsHostnames", in.EnableDnsHostnames}, {"enableNetworkAddressUsageMetrics", in.EnableNetworkAddressUsageMetrics}} {
+		if a.value != nil && a.value.Value != nil {
+			given = append(given, a.name)
 		}
 	}
-	if given != 1 {
-		return nil, errCombination("Exactly one attribute must be specified in a ModifyVpcAttribute request")
+	if err := checkAttributes(given); err != nil {
+		return nil, err
 	}
 	id := aws.ToString(in.VpcId)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {

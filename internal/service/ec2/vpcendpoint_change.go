@@ -46,10 +46,12 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		return nil, err
 	}
 	switch {
-	case gateway && (len(in.SubnetIds) > 0 || len(in.SecurityGroupIds) > 0):
-		return nil, errInvalid("Subnets and security groups cannot be specified for Gateway endpoints.") // from memory
+	case gateway && len(in.SubnetIds) > 0:
+		return nil, errGatewaySubnets()
+	case gateway && len(in.SecurityGroupIds) > 0:
+		return nil, errGatewayGroups()
 	case gateway && aws.ToBool(in.PrivateDnsEnabled):
-		return nil, errInvalid("Private DNS can't be enabled for Gateway endpoints.") // from memory
+		return nil, errGatewayDNS()
 	case !gateway && len(in.RouteTableIds) > 0:
 		return nil, errInvalid("Route table IDs are only supported for Gateway type VPC Endpoint.")
 	case in.IpAddressType != "" && in.IpAddressType != ec2types.IpAddressTypeIpv4:
@@ -262,7 +264,8 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 			return err
 		}
 		tables := len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0
-		interfaces := len(in.AddSubnetIds)+len(in.RemoveSubnetIds)+len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0 || in.PrivateDnsEnabled != nil
+		groups := len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0
+		placed := len(in.AddSubnetIds)+len(in.RemoveSubnetIds) > 0
 		switch {
 		case e.State == endpointDeleting:
 			return vpcEndpointID.notFound(e.ID)
@@ -270,8 +273,12 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 			return errNotPermitted("The VPC endpoint %s is managed by a service.", e.ID) // from memory
 		case !e.Gateway && tables:
 			return errInvalid("Route table IDs are only supported for Gateway type VPC Endpoint.")
-		case e.Gateway && interfaces:
-			return errInvalid("Subnets, security groups and private DNS are only supported for Interface type VPC Endpoint.") // from memory
+		case e.Gateway && placed:
+			return errGatewaySubnets()
+		case e.Gateway && groups:
+			return errGatewayGroups()
+		case e.Gateway && in.PrivateDnsEnabled != nil:
+			return errGatewayDNS()
 		}
 		if aws.ToBool(in.ResetPolicy) {
 			e.Policy = ""
@@ -285,7 +292,7 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 		if err := e.addTables(tx, sc, in.AddRouteTableIds); err != nil {
 			return err
 		}
-		if interfaces {
+		if placed || groups || in.PrivateDnsEnabled != nil {
 			if err := s.modifyInterfaces(tx, sc, &e, in); err != nil {
 				return err
 			}
