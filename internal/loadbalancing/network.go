@@ -29,6 +29,10 @@ const Requester = "amazon-elb"
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-backend-instances.html#set-up-ec2
 const MinFree = 8
 
+// MaxGroups is how many security groups a load balancer has at most.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+const MaxGroups = 5
+
 // EC2 is what load balancers ask of EC2.
 type EC2 interface {
 	DescribeAddresses(context.Context, *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error)
@@ -118,6 +122,15 @@ func (n *Network) VPC(svc context.Context, id string) (ec2types.Vpc, bool, error
 func (n *Network) Subnet(svc context.Context, id string) (ec2types.Subnet, bool, error) {
 	out, err := n.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: []string{id}})
 	return found(out, err, func(o *awsec2.DescribeSubnetsOutput) []ec2types.Subnet { return o.Subnets })
+}
+
+// SubnetsOf lists the subnets of a VPC.
+func (n *Network) SubnetsOf(svc context.Context, vpc string) ([]ec2types.Subnet, error) {
+	out, err := n.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("vpc-id"), Values: []string{vpc}}}})
+	if err != nil {
+		return nil, err
+	}
+	return out.Subnets, nil
 }
 
 // SecurityGroup finds a security group.

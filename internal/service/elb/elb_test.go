@@ -310,13 +310,15 @@ func TestRefusals(t *testing.T) {
 	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1]}))(t)
 	closed := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
 	private := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.0.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
+	elsewhere := *must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &closed, GroupName: aws.String("elsewhere"), Description: aws.String("elsewhere")}))(t).GroupId
 	twin := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.1.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
 	for name, tt := range map[string]struct {
 		in            awselb.CreateLoadBalancerInput
 		code, message string
 	}{
 		"name":                {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("a_b"), Listeners: good}, "ValidationError", "a_b"},
-		"taken name":          {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:2]}, "DuplicateLoadBalancerName", "taken"},
+		"taken name":          {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:2]}, "DuplicateLoadBalancerName", "Load Balancer named taken already exists and it is configured with different parameters."},
+		"taken name, tags":    {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1], Tags: []elbtypes.Tag{{Key: aws.String("a")}}}, "DuplicateLoadBalancerName", "Load Balancer named taken already exists and it is configured with different tags."},
 		"no listeners":        {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{}, Subnets: w.subnets[:1]}, "ValidationError", "Listeners cannot be empty"},
 		"protocol":            {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("udp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "UnsupportedProtocol", "UDP"},
 		"layers":              {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("http"), InstanceProtocol: aws.String("tcp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "ValidationError", "layer"},
@@ -328,6 +330,8 @@ func TestRefusals(t *testing.T) {
 		"one zone":            {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: []string{private, twin}}, "InvalidConfigurationRequest", "ELB cannot be attached to multiple subnets in the same AZ."},
 		"no internet gateway": {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: []string{private}}, "InvalidSubnet", "has no internet gateway"},
 		"no such group":       {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], SecurityGroups: []string{"sg-0123456789abcdef0"}}, "InvalidSecurityGroup", "sg-0123456789abcdef0"},
+		"six groups":          {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], SecurityGroups: []string{"sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"}}, "InvalidConfigurationRequest", "The maximum number of security groups per load balancer has been reached."},
+		"group elsewhere":     {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], SecurityGroups: []string{elsewhere}}, "InvalidConfigurationRequest", "Security group \"" + elsewhere + "\" does not belong to VPC \"" + w.vpc + "\""},
 		"scheme":              {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], Scheme: aws.String("public")}, "InvalidScheme", "public"},
 		"tag twice":           {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], Tags: []elbtypes.Tag{{Key: aws.String("a")}, {Key: aws.String("a")}}}, "DuplicateTagKeys", "'a'"},
 	} {

@@ -23,8 +23,10 @@ func errNone(name string) error {
 	return &elbtypes.AccessPointNotFoundException{Message: new(fmt.Sprintf("There is no ACTIVE Load Balancer named '%s'", name))}
 }
 
-func errDuplicate(name string) error {
-	return &elbtypes.DuplicateAccessPointNameException{Message: new(fmt.Sprintf("The load balancer name '%s' exists with a different configuration", name))} // from memory
+// what is "parameters" or "tags": giantswarm/aws-operator matches the one, ansible/ansible#29965
+// shows the other.
+func errDuplicate(name, what string) error {
+	return &elbtypes.DuplicateAccessPointNameException{Message: new(fmt.Sprintf("Load Balancer named %s already exists and it is configured with different %s.", name, what))}
 }
 
 // [seen] openshift/cluster-ingress-operator
@@ -84,8 +86,14 @@ func errNoGroup(id string) error { // from memory
 	return &elbtypes.InvalidSecurityGroupException{Message: new(fmt.Sprintf("The security group '%s' does not exist", id))}
 }
 
-func errGroupOfOtherVPC(id, vpc string) error { // from memory
-	return errConfiguration("The security group '%s' does not belong to VPC '%s'", id, vpc)
+// [seen] hashicorp/terraform#30261
+func errGroupOfOtherVPC(id, vpc string) error {
+	return errConfiguration("Security group \"%s\" does not belong to VPC \"%s\"", id, vpc)
+}
+
+// [seen] boto/boto3#177
+func errManyGroups() error {
+	return errConfiguration("The maximum number of security groups per load balancer has been reached.")
 }
 
 func errProtocol(p string) error { // from memory

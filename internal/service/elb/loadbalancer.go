@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -72,7 +73,10 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 		old, err := loadBalancers.Get(tx, sc.key(r.Name))
 		if err == nil {
 			if !same(&old, &r) {
-				return errDuplicate(r.Name)
+				return errDuplicate(r.Name, "parameters")
+			}
+			if !maps.Equal(old.Tags, r.Tags) {
+				return errDuplicate(r.Name, "tags")
 			}
 			r = old
 			return nil

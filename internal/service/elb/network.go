@@ -81,6 +81,9 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
+	if len(wanted) > loadbalancing.MaxGroups {
+		return nil, errManyGroups()
+	}
 	for _, id := range wanted {
 		g, ok, err := s.net.SecurityGroup(svc, id)
 		switch {

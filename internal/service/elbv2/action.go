@@ -105,7 +105,7 @@ func (s *Service) checkForward(r store.Reader, sc scope, lb *loadBalancerRecord,
 			return errIncompatible(id)
 		}
 		if *g.Group.VpcId != *lb.LB.VpcId {
-			return errGroupOfOther(id, *lb.LB.VpcId)
+			return errGroupOfOther(id, lb.arn())
 		}
 		if slices.ContainsFunc(used[id], func(other string) bool { return other != lb.arn() }) {
 			return errAssociated(id)

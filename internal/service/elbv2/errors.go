@@ -73,8 +73,9 @@ func errManyVPCs(vpc string) error {
 	return errConfiguration("All subnets must belong to the same VPC: '%s'", vpc)
 }
 
-func errNoSubnet(id string) error { // from memory
-	return &elbv2types.SubnetNotFoundException{Message: new(fmt.Sprintf("The subnet ID '%s' does not exist", id))}
+// The text is a code of EC2's. [seen] mozilla/fxa-dev#449, aws/aws-cdk#3676
+func errNoSubnet() error {
+	return &elbv2types.SubnetNotFoundException{Message: new("InvalidSubnetID.NotFound")}
 }
 
 func errNoInternetGateway(vpc string) error {
@@ -85,7 +86,9 @@ func errNoSpace(subnet string) error {
 	return &elbv2types.InvalidSubnetException{Message: new(fmt.Sprintf("Not enough IP space available in %s. ELB requires at least 8 free IP addresses in each subnet.", subnet))}
 }
 
-func errNoSecurityGroup(id string) error { // from memory
+// The text is EC2's. AWS adds EC2's status, code and request ID, in parentheses.
+// [seen] kubernetes-sigs/aws-load-balancer-controller#2371
+func errNoSecurityGroup(id string) error {
 	return &elbv2types.InvalidSecurityGroupException{Message: new(fmt.Sprintf("The security group '%s' does not exist", id))}
 }
 
@@ -93,8 +96,9 @@ func errGroupOfOtherVPC() error {
 	return errConfiguration("One or more security groups are invalid")
 }
 
-func errNoGroupsAfterwards() error { // from memory
-	return errConfiguration("You cannot set security groups for a Network Load Balancer that was created without security groups")
+// [seen] kubernetes-sigs/cluster-api-provider-aws#4790
+func errNoGroupsAfterwards() error {
+	return errConfiguration("You cannot set security groups on a Network Load Balancer which was created without any security groups.")
 }
 
 func errNoGroupsLeft() error { // from memory
@@ -114,12 +118,14 @@ func errAddressesForApplication() error { // from memory
 	return errConfiguration("You cannot specify addresses for the subnets of an Application Load Balancer")
 }
 
-func errAllocationsInternal() error { // from memory
-	return errConfiguration("Allocation IDs can be specified for internet-facing load balancers only")
+// [seen] terraform-aws-modules/terraform-aws-alb#285
+func errAllocationsInternal() error {
+	return errConfiguration("Elastic IPs are not supported for load balancers with scheme 'internal'")
 }
 
-func errPrivateAddressPublic() error { // from memory
-	return errConfiguration("Private IPv4 addresses can be specified for internal load balancers only")
+// [seen] redhat-developer/mapt#312
+func errPrivateAddressPublic() error {
+	return errValidation("You can only specify private IPv4 addresses for Network Load Balancers with scheme 'internal'.")
 }
 
 func errAddressOutside(address, subnet string) error { // from memory
@@ -186,6 +192,11 @@ func errTooManyTargetGroups() error { // from memory
 	return &elbv2types.TooManyTargetGroupsException{Message: new("The maximum number of target groups has been reached")}
 }
 
+// [seen] zalando-incubator/kube-ingress-aws-controller#392, hashicorp/terraform-provider-aws#48071
+func errHealthTimeout() error {
+	return errValidation("Health check interval must be greater than the timeout.")
+}
+
 func errNoVPC(id string) error { return errValidation("The VPC ID '%s' is not found", id) }
 
 func errNotRunning(ids []string) error {
@@ -203,8 +214,14 @@ func errAddress(address string) error {
 	return errValidation("The IP address '%s' is not a valid IPv4 address", address)
 }
 
+// [seen] kubernetes-sigs/aws-load-balancer-controller#3714
 func errAddressZone(address string) error {
-	return errTarget("You must specify an Availability Zone or 'all' when the IP address '%s' is outside the VPC", address) // from memory
+	return errValidation("The Availability Zone is required for IP address '%s' because it is not in the VPC", address)
+}
+
+// [seen] kubernetes-sigs/aws-load-balancer-controller#561
+func errAddressZoneOverridden(address, zone, in string) error {
+	return errValidation("The IP address '%s' is within the VPC, and cannot have its Availability Zone overridden to '%s' from '%s'", address, zone, in)
 }
 
 func errAddressPublic(address string) error {
@@ -277,8 +294,9 @@ func errActionGroup(a string) error {
 	return &elbv2types.TargetGroupNotFoundException{Message: new(fmt.Sprintf("Target group '%s' not found", a))}
 }
 
-func errGroupOfOther(tg, vpc string) error { // from memory
-	return errConfiguration("The target group '%s' and the load balancer are in different VPCs: the load balancer's is '%s'", tg, vpc)
+// [seen] kubernetes-sigs/aws-load-balancer-controller#1045
+func errGroupOfOther(tg, lb string) error {
+	return errConfiguration("Target group '%s' is in a different VPC than load balancer '%s'", tg, lb)
 }
 
 func errNoRule(a string) error { // from memory

@@ -89,11 +89,14 @@ func TestTargetHealth(t *testing.T) {
 	for address, want := range map[string][2]string{
 		"nonsense": {"ValidationError", "is not a valid IPv4 address"},
 		"8.8.8.8":  {"InvalidTarget", "is not within a range"},
-		"10.1.2.3": {"InvalidTarget", "You must specify an Availability Zone or 'all'"},
+		"10.1.2.3": {"ValidationError", "The Availability Zone is required for IP address '10.1.2.3' because it is not in the VPC"},
 	} {
 		_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address}}})
 		refused(t, err, want[0], want[1])
 	}
+	address := *must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{far}}))(t).Reservations[0].Instances[0].PrivateIpAddress
+	_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address, AvailabilityZone: aws.String("all")}}})
+	refused(t, err, "ValidationError", "The IP address '"+address+"' is within the VPC, and cannot have its Availability Zone overridden to 'all' from '"+w.zones[2]+"'")
 	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: aws.String("172.31.0.9")}}}))(t)
 	w.listen(*lb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 81, ips)
 	if got := w.health(ips); got != "healthy" {
@@ -128,7 +131,11 @@ func TestTargetGroups(t *testing.T) {
 		"protocol":       {func(in *awselbv2.CreateTargetGroupInput) { in.Protocol = "SCTP" }, "ValidationError", "Member must satisfy enum value set"},
 		"target type":    {func(in *awselbv2.CreateTargetGroupInput) { in.TargetType = "pod" }, "ValidationError", "[instance, ip, lambda, alb]"},
 		"lambda":         {func(in *awselbv2.CreateTargetGroupInput) { in.TargetType = "lambda" }, "NotImplemented", "Lambda"},
-		"timeout":        {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckTimeoutSeconds = aws.Int32(31) }, "ValidationError", "Health check timeout '31' must be smaller than or equal to the interval '30'"},
+		"timeout":        {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckTimeoutSeconds = aws.Int32(31) }, "ValidationError", "Health check interval must be greater than the timeout."},
+		"same timeout":   {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckTimeoutSeconds = aws.Int32(30) }, "ValidationError", "Health check interval must be greater than the timeout."},
+		"timeout of TCP": {func(in *awselbv2.CreateTargetGroupInput) {
+			in.Protocol, in.HealthCheckTimeoutSeconds = elbv2types.ProtocolEnumTcp, aws.Int32(31)
+		}, "ValidationError", "Health check timeout '31' must be smaller than or equal to the interval '30'"},
 		"check port":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPort = aws.String("http") }, "ValidationError", "'http'"},
 		"check path":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPath = aws.String("x") }, "ValidationError", "must begin with a '/'"},
 		"check protocol": {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckProtocol = "UDP" }, "ValidationError", "[HTTP, HTTPS, TCP]"},
@@ -164,6 +171,11 @@ func TestListenersAndRules(t *testing.T) {
 		return err
 	}
 	refused(t, create(app, elbv2types.ProtocolEnumHttp, 80, nil), "DuplicateListener", "A listener already exists on this port for this load balancer '"+*app.LoadBalancerArn+"'")
+	closed := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	elsewhere := *must(w.CreateTargetGroup(ctx, &awselbv2.CreateTargetGroupInput{
+		Name: aws.String("elsewhere"), Protocol: elbv2types.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &closed,
+	}))(t).TargetGroups[0].TargetGroupArn
+	refused(t, create(app, elbv2types.ProtocolEnumHttp, 81, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(elsewhere) }), "InvalidConfigurationRequest", "Target group '"+elsewhere+"' is in a different VPC than load balancer '"+*app.LoadBalancerArn+"'")
 	refused(t, create(app, elbv2types.ProtocolEnumTcp, 81, nil), "ValidationError", "Listener protocol 'TCP' must be one of 'HTTP, HTTPS'")
 	refused(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "The listener and the following target groups have incompatible protocols: "+api)
 	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, nil), "ValidationError", "A certificate must be specified for HTTPS listeners")

@@ -131,13 +131,14 @@ func TestCreateLoadBalancerRefusals(t *testing.T) {
 		"one subnet":               {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:1]}, "ValidationError", "At least two subnets in two different Availability Zones must be specified"},
 		"one zone":                 {awselbv2.CreateLoadBalancerInput{Subnets: []string{closed, twin}, Scheme: internal}, "InvalidConfigurationRequest", "A load balancer cannot be attached to multiple subnets in the same Availability Zone"},
 		"two VPCs":                 {awselbv2.CreateLoadBalancerInput{Subnets: []string{w.subnets[1], closed}}, "InvalidConfigurationRequest", "All subnets must belong to the same VPC: '"},
-		"no such subnet":           {awselbv2.CreateLoadBalancerInput{Subnets: []string{"subnet-0123456789abcdef0"}}, "SubnetNotFound", "The subnet ID 'subnet-0123456789abcdef0' does not exist"},
+		"no such subnet":           {awselbv2.CreateLoadBalancerInput{Subnets: []string{"subnet-0123456789abcdef0"}}, "SubnetNotFound", "InvalidSubnetID.NotFound"},
 		"no internet gateway":      {awselbv2.CreateLoadBalancerInput{Type: network, Subnets: []string{closed}}, "InvalidSubnet", "has no internet gateway"},
 		"full subnet":              {awselbv2.CreateLoadBalancerInput{Type: network, Scheme: internal, Subnets: []string{tiny}}, "InvalidSubnet", "Not enough IP space available in " + tiny + ". ELB requires at least 8 free IP addresses in each subnet."},
-		"no such group":            {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:2], SecurityGroups: []string{"sg-0123456789abcdef0"}}, "InvalidSecurityGroup", "sg-0123456789abcdef0"},
+		"no such group":            {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:2], SecurityGroups: []string{"sg-0123456789abcdef0"}}, "InvalidSecurityGroup", "The security group 'sg-0123456789abcdef0' does not exist"},
 		"subnets twice":            {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:2], SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0]}}}, "ValidationError", "but not both"},
 		"address for application":  {awselbv2.CreateLoadBalancerInput{SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: &eip}}}, "InvalidConfigurationRequest", "Application Load Balancer"},
-		"elastic address, private": {awselbv2.CreateLoadBalancerInput{Type: network, Scheme: internal, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: &eip}}}, "InvalidConfigurationRequest", "internet-facing"},
+		"elastic address, private": {awselbv2.CreateLoadBalancerInput{Type: network, Scheme: internal, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: &eip}}}, "InvalidConfigurationRequest", "Elastic IPs are not supported for load balancers with scheme 'internal'"},
+		"private address, public":  {awselbv2.CreateLoadBalancerInput{Type: network, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], PrivateIPv4Address: aws.String("172.31.0.9")}}}, "ValidationError", "You can only specify private IPv4 addresses for Network Load Balancers with scheme 'internal'."},
 		"no such elastic address":  {awselbv2.CreateLoadBalancerInput{Type: network, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: aws.String("eipalloc-0123456789abcdef0")}}}, "AllocationIdNotFound", "eipalloc-0123456789abcdef0"},
 		"tag twice":                {awselbv2.CreateLoadBalancerInput{Subnets: w.subnets[:2], Tags: []elbv2types.Tag{{Key: aws.String("a")}, {Key: aws.String("a")}}}, "DuplicateTagKeys", "'a'"},
 	} {
@@ -192,6 +193,8 @@ func TestAttributes(t *testing.T) {
 		_, err := w.ModifyLoadBalancerAttributes(ctx, in)
 		return err
 	}
+	_, err := w.SetSecurityGroups(ctx, &awselbv2.SetSecurityGroupsInput{LoadBalancerArn: net.LoadBalancerArn, SecurityGroups: app.SecurityGroups})
+	refused(t, err, "InvalidConfigurationRequest", "You cannot set security groups on a Network Load Balancer which was created without any security groups.")
 	refused(t, set(app, "no.such.key", "1"), "ValidationError", "Load balancer attribute key 'no.such.key' is not recognized")
 	refused(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "Load balancer attribute key 'idle_timeout.timeout_seconds' is not supported on load balancers with type 'network'")
 	refused(t, set(app, "idle_timeout.timeout_seconds", "4001"), "ValidationError", "'4001'")
@@ -220,7 +223,7 @@ func TestAttributes(t *testing.T) {
 	if diff := cmp.Diff("true false", got["proxy_protocol_v2.enabled"]+" "+got["preserve_client_ip.enabled"]); diff != "" {
 		t.Error(diff)
 	}
-	_, err := w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{{Key: aws.String("slow"), Value: aws.String("1")}}})
+	_, err = w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{{Key: aws.String("slow"), Value: aws.String("1")}}})
 	refused(t, err, "ValidationError", "Target group attribute key 'slow' is not recognized")
 }
 

@@ -48,7 +48,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		case err != nil:
 			return err
 		case !ok:
-			return errNoSubnet(text(m.SubnetId))
+			return errNoSubnet()
 		case r.LB.VpcId == nil:
 			r.LB.VpcId = sn.VpcId
 		case *r.LB.VpcId != *sn.VpcId:

@@ -127,26 +127,27 @@ func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRe
 	return nil
 }
 
-// checkAddresses: targets are addresses of the VPC, or private ones elsewhere.
+// checkAddresses: targets are addresses of the VPC's subnets, in their zones, or private
+// ones elsewhere.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html
 func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
-	v, _, err := s.net.VPC(s.asService(ctx, sc), *g.Group.VpcId)
+	subnets, err := s.net.SubnetsOf(s.asService(ctx, sc), *g.Group.VpcId)
 	if err != nil {
 		return err
-	}
-	var blocks []netip.Prefix
-	for _, a := range v.CidrBlockAssociationSet {
-		if b, err := netip.ParsePrefix(text(a.CidrBlock)); err == nil {
-			blocks = append(blocks, b)
-		}
 	}
 	for _, t := range in {
 		ip, err := netip.ParseAddr(t.ID)
 		if err != nil || !ip.Is4() {
 			return errAddress(t.ID)
 		}
-		switch inside := slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(ip) }); {
-		case inside:
+		i := slices.IndexFunc(subnets, func(sn ec2types.Subnet) bool {
+			b, err := netip.ParsePrefix(text(sn.CidrBlock))
+			return err == nil && b.Contains(ip)
+		})
+		switch {
+		case i >= 0 && t.Zone != "" && t.Zone != text(subnets[i].AvailabilityZone):
+			return errAddressZoneOverridden(t.ID, t.Zone, text(subnets[i].AvailabilityZone))
+		case i >= 0:
 		case !ip.IsPrivate() && !netip.MustParsePrefix("100.64.0.0/10").Contains(ip):
 			return errAddressPublic(t.ID)
 		case t.Zone == "":

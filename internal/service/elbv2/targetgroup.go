@@ -206,8 +206,12 @@ func checkHealthCheck(g *elbv2types.TargetGroup) error {
 			return err
 		}
 	}
-	if *g.HealthCheckTimeoutSeconds > *g.HealthCheckIntervalSeconds {
-		return errValidation("Health check timeout '%d' must be smaller than or equal to the interval '%d'", *g.HealthCheckTimeoutSeconds, *g.HealthCheckIntervalSeconds)
+	http := g.Protocol == elbv2types.ProtocolEnumHttp || g.Protocol == elbv2types.ProtocolEnumHttps
+	switch timeout, interval := *g.HealthCheckTimeoutSeconds, *g.HealthCheckIntervalSeconds; {
+	case http && timeout >= interval: // of an Application Load Balancer
+		return errHealthTimeout()
+	case timeout > interval:
+		return errValidation("Health check timeout '%d' must be smaller than or equal to the interval '%d'", timeout, interval)
 	}
 	if p := *g.HealthCheckPort; p != "traffic-port" && !isPort(p) {
 		return errValidation("Health check port '%s' must be either 'traffic-port' or a port number between 1 and 65535", p) // from memory
