@@ -192,7 +192,7 @@ func (s *Service) validateEncryption(ctx context.Context, call *awsapi.Call, clu
 	case c == "AccessDeniedException":
 		return nil, errKeyNotAllowed(cluster, "kms:DescribeKey")
 	case c == "NotFoundException", c == "InvalidArnException":
-		return nil, invalidParameter(cluster, "%s", keyMissing(given))
+		return nil, errNoKey(cluster, given)
 	case err != nil:
 		return nil, keyFailure(given, err)
 	}

@@ -110,7 +110,7 @@ func (s *Service) keyIssue(ctx context.Context, rec *clusterRecord, keyARN strin
 	out, err := s.cfg.Keys.DescribeKey(s.asService(ctx, place.Account, place.Region), &awskms.DescribeKeyInput{KeyId: &keyARN})
 	switch {
 	case code(err) == "NotFoundException":
-		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyNotFound, keyARN, "%s", keyMissing(keyARN)), nil
+		return keyIssueOf(ekstypes.ClusterIssueCodeKmsKeyNotFound, keyARN, "KMS key %s is not found", keyARN), nil // from memory
 	case err != nil:
 		return nil, keyFailure(keyARN, err)
 	}
@@ -142,5 +142,3 @@ func stateIssue(key *kmstypes.KeyMetadata) *ekstypes.ClusterIssue {
 func keyIssueOf(code ekstypes.ClusterIssueCode, resource, format string, args ...any) *ekstypes.ClusterIssue {
 	return &ekstypes.ClusterIssue{Code: code, Message: new(fmt.Sprintf(format, args...)), ResourceIds: []string{resource}}
 }
-
-func keyMissing(key string) string { return fmt.Sprintf("KMS key %s is not found", key) } // from memory

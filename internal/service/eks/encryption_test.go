@@ -95,7 +95,7 @@ func TestEncryptionConfigIsRefused(t *testing.T) {
 		"another service's ARN":         {encryptWith("arn:aws:iam::111122223333:role/x"), "", false, "InvalidParameterException", "The keyArn for encryptionConfig is invalid."},
 		"neither key nor alias":         {encryptWith("arn:aws:kms:us-east-1:111122223333:grant/x"), "", false, "InvalidParameterException", "The keyArn for encryptionConfig is invalid."},
 		"another region":                {encryptWith("arn:aws:kms:eu-west-1:111122223333:key/good"), "", false, "InvalidParameterException", "The keyArn for encryptionConfig is scoped to invalid aws region."},
-		"no such key":                   {key("nowhere"), "", false, "InvalidParameterException", "KMS key arn:aws:kms:us-east-1:111122223333:key/nowhere is not found"},
+		"no such key":                   {key("nowhere"), "", false, "InvalidParameterException", "The KeyArn in encryptionConfig provider arn:aws:kms:us-east-1:111122223333:key/nowhere is not found."},
 		"an asymmetric key":             {key("asymmetric"), "", false, "InvalidParameterException", "KMS key arn:aws:kms:us-east-1:111122223333:key/asymmetric is not a symmetric key that can encrypt and decrypt data."},
 		"a key for something else":      {key("signing"), "", false, "InvalidParameterException", "KMS key arn:aws:kms:us-east-1:111122223333:key/signing is not a symmetric key that can encrypt and decrypt data."},
 		"a disabled key":                {key("disabled"), "", false, "InvalidParameterException", "KMS key arn:aws:kms:us-east-1:111122223333:key/disabled is disabled"},

@@ -25,6 +25,11 @@ func errEncrypted(cluster string) error {
 	return invalidParameter(cluster, "Encryption is already enabled on the cluster")
 }
 
+// [seen] cloud-custodian/cloud-custodian, tests/data/placebo/test_eks_associate_encryption_config_invalid_kms_key
+func errNoKey(cluster, key string) error {
+	return invalidParameter(cluster, "The KeyArn in encryptionConfig provider %s is not found.", key)
+}
+
 // The three texts below are from memory.
 func errKeyNotSymmetric(cluster, key string) error {
 	return invalidParameter(cluster, "KMS key %s is not a symmetric key that can encrypt and decrypt data.", key)
