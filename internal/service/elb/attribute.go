@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -92,12 +92,15 @@ const maxTags = 50
 // newTags checks the tags of a request.
 func newTags(in []elbtypes.Tag) (map[string]string, error) {
 	out := map[string]string{}
-	for _, t := range in {
+	for i, t := range in {
 		k := text(t.Key)
+		if err := loadbalancing.CheckTag(i, k, text(t.Value)); err != nil {
+			return nil, err
+		}
 		if _, twice := out[k]; twice {
 			return nil, errTagTwice(k)
 		}
-		if k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(text(t.Value)) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+		if strings.HasPrefix(strings.ToLower(k), "aws:") {
 			return nil, errTagKey(k)
 		}
 		out[k] = text(t.Value)

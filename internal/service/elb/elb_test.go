@@ -201,6 +201,8 @@ func TestLoadBalancerLife(t *testing.T) {
 	if got := w.describe(*name).BackendServerDescriptions; len(got) != 1 || got[0].PolicyNames[0] != "k8s-proxyprotocol-enabled" {
 		t.Errorf("backends %+v", got)
 	}
+	_, err = w.SetLoadBalancerPoliciesOfListener(ctx, &awselb.SetLoadBalancerPoliciesOfListenerInput{LoadBalancerName: name, LoadBalancerPort: 80, PolicyNames: []string{"k8s-proxyprotocol-enabled"}})
+	refused(t, err, "InvalidConfigurationRequest", "k8s-proxyprotocol-enabled cannot be enabled")
 	_, err = w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{"nobody"}})
 	refused(t, err, "PolicyNotFound", "There is no policy with name nobody for load balancer "+*name)
 
@@ -323,6 +325,8 @@ func TestRefusals(t *testing.T) {
 		"protocol":            {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("udp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "UnsupportedProtocol", "UDP"},
 		"layers":              {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("http"), InstanceProtocol: aws.String("tcp"), LoadBalancerPort: 1, InstancePort: aws.Int32(1)}}}, "ValidationError", "layer"},
 		"port":                {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{tcp(0, 1)}}, "ValidationError", "range 1 to 65535"},
+		"instance port":       {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{tcp(1, 1), tcp(2, 65536)}}, "ValidationError", "1 validation error detected: Value '65536' at 'listeners.2.member.instancePort' failed to satisfy constraint: Member must have value less than or equal to 65535"},
+		"long tag":            {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], Tags: []elbtypes.Tag{{Key: aws.String(strings.Repeat("k", 129))}}}, "ValidationError", "' at 'tags.1.member.key' failed to satisfy constraint: Member must have length less than or equal to 128"},
 		"certificate":         {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{{Protocol: aws.String("https"), LoadBalancerPort: 443, InstancePort: aws.Int32(1), SSLCertificateId: aws.String("mine")}}}, "CertificateNotFound", "Server Certificate not found for the key: mine"},
 		"nowhere":             {awselb.CreateLoadBalancerInput{Listeners: good}, "ValidationError", "Either AvailabilityZones or SubnetIds must be specified"},
 		"twice":               {awselb.CreateLoadBalancerInput{Listeners: good, Subnets: w.subnets[:1], AvailabilityZones: w.zones[:1]}, "ValidationError", "Only one of SubnetIds or AvailabilityZones may be specified"},
@@ -343,6 +347,22 @@ func TestRefusals(t *testing.T) {
 			refused(t, err, tt.code, tt.message)
 		})
 	}
+	for _, tt := range []struct {
+		interval, timeout, unhealthy int32
+		message                      string
+	}{
+		{10, 5, 1, "1 validation error detected: Value '1' at 'healthCheck.unhealthyThreshold' failed to satisfy constraint: Member must have value greater than or equal to 2"},
+		{301, 5, 2, "1 validation error detected: Value '301' at 'healthCheck.interval' failed to satisfy constraint: Member must have value less than or equal to 300"},
+		{10, 61, 2, "1 validation error detected: Value '61' at 'healthCheck.timeout' failed to satisfy constraint: Member must have value less than or equal to 60"},
+		{10, 10, 2, "Interval must be greater than Timeout"},
+	} {
+		_, err := w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: aws.String("taken"), HealthCheck: &elbtypes.HealthCheck{
+			Target: aws.String("TCP:80"), Interval: &tt.interval, Timeout: &tt.timeout, HealthyThreshold: aws.Int32(2), UnhealthyThreshold: &tt.unhealthy,
+		}})
+		refused(t, err, "ValidationError", tt.message)
+	}
+	_, err := w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{PageSize: aws.Int32(401)})
+	refused(t, err, "ValidationError", "1 validation error detected: Value '401' at 'pageSize' failed to satisfy constraint: Member must have value less than or equal to 400")
 	for target, message := range map[string]string{
 		"":          "HealthCheck Target must be specified",
 		"UDP:1":     "HealthCheck Target must begin with one of HTTP, TCP, HTTPS, SSL",
@@ -354,6 +374,6 @@ func TestRefusals(t *testing.T) {
 		}})
 		refused(t, err, "ValidationError", message)
 	}
-	_, err := w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{LoadBalancerName: aws.String("taken"), PolicyName: aws.String("p"), PolicyTypeName: aws.String("NoSuchType")})
+	_, err = w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{LoadBalancerName: aws.String("taken"), PolicyName: aws.String("p"), PolicyTypeName: aws.String("NoSuchType")})
 	refused(t, err, "PolicyTypeNotFound", "NoSuchType")
 }

@@ -15,6 +15,11 @@ func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
 }
 
+// errRange is the answer to a number that is out of range; nil: it is not.
+func errRange(member string, n, lowest, highest int32) error {
+	return awserr.Range("ValidationError", member, n, lowest, highest)
+}
+
 func errConfiguration(format string, args ...any) error {
 	return &elbtypes.InvalidConfigurationRequestException{Message: new(fmt.Sprintf(format, args...))}
 }
@@ -105,7 +110,7 @@ func errProtocols(front, back string) error { // from memory
 }
 
 func errPort(n int32) error { // from memory
-	return errValidation("The port %d must be in the range 1 to 65535", n)
+	return errValidation("The load balancer port %d must be in the range 1 to 65535", n)
 }
 
 func errDuplicateListener(name string, port int32) error {
@@ -151,10 +156,6 @@ func errHealthPort() error {
 	return errValidation("HealthCheck Target must specify a port number between 1 and 65535") // from memory
 }
 
-func errHealthNumber(what string, lowest, highest int32) error {
-	return errValidation("HealthCheck %s must be in the range %d to %d", what, lowest, highest) // from memory
-}
-
 func errHealthTimeout() error {
 	return errValidation("HealthCheck Interval must be greater than Timeout") // from memory
 }
@@ -171,6 +172,10 @@ func errNoPolicy(name, lb string) error {
 func errPolicyType(name string) error {
 	return &elbtypes.PolicyTypeNotFoundException{Message: new(fmt.Sprintf("There is no policy type with name %s", name))} // from memory
 }
+
+// errPolicyPlace is the answer to a policy of instances for a listener.
+// [seen] fog/fog-aws#193
+func errPolicyPlace(name string) error { return errConfiguration("%s cannot be enabled", name) }
 
 func errPolicyInUse(name string) error {
 	return errConfiguration("The policy %s is enabled for a listener or a backend server", name) // from memory
@@ -190,8 +195,6 @@ func errTooManyTags() error {
 	return &elbtypes.TooManyTagsException{Message: new("The quota for the number of tags that can be assigned to a load balancer has been reached")}
 }
 
-func errTagKey(key string) error { return errValidation("The tag key '%s' is not valid", key) } // from memory
+func errTagKey(key string) error { return errValidation("The tag key '%s' is reserved", key) } // from memory
 
 func errMarker() error { return errValidation("Invalid marker") } // from memory
-
-func errPageSize() error { return errValidation("PageSize must be in the range 1 to 400") } // from memory

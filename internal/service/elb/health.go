@@ -55,16 +55,13 @@ func (s *Service) ConfigureHealthCheck(ctx context.Context, in *awselb.Configure
 	if _, err := parseTarget(text(h.Target)); err != nil {
 		return nil, err
 	}
-	for _, n := range []struct {
-		what            string
-		value           *int32
-		lowest, highest int32
-	}{
-		{"Interval", h.Interval, 5, 300}, {"Timeout", h.Timeout, 2, 60},
-		{"Healthy Threshold", h.HealthyThreshold, 2, 10}, {"Unhealthy Threshold", h.UnhealthyThreshold, 2, 10},
+	for _, err := range []error{
+		errRange("healthCheck.interval", aws.ToInt32(h.Interval), 5, 300), errRange("healthCheck.timeout", aws.ToInt32(h.Timeout), 2, 60),
+		errRange("healthCheck.healthyThreshold", aws.ToInt32(h.HealthyThreshold), 2, 10),
+		errRange("healthCheck.unhealthyThreshold", aws.ToInt32(h.UnhealthyThreshold), 2, 10),
 	} {
-		if n.value == nil || *n.value < n.lowest || *n.value > n.highest {
-			return nil, errHealthNumber(n.what, n.lowest, n.highest)
+		if err != nil {
+			return nil, err
 		}
 	}
 	if *h.Timeout >= *h.Interval {

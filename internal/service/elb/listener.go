@@ -3,6 +3,7 @@ package elb
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,9 +25,9 @@ func layer(protocol string) int {
 	return 0
 }
 
-// checkListener checks a listener and completes it. Certificates are records: there
-// is no certificate manager to ask for them.
-func checkListener(l *elbtypes.Listener) error {
+// checkListener checks the listener at an index of a request, and completes it.
+// Certificates are records: there is no certificate manager to ask for them.
+func checkListener(index int, l *elbtypes.Listener) error {
 	l.Protocol = aws.String(strings.ToUpper(text(l.Protocol)))
 	if l.InstanceProtocol == nil || *l.InstanceProtocol == "" {
 		back := "TCP"
@@ -45,8 +46,9 @@ func checkListener(l *elbtypes.Listener) error {
 		return errProtocols(*l.Protocol, *l.InstanceProtocol)
 	case l.LoadBalancerPort < 1 || l.LoadBalancerPort > 65535:
 		return errPort(l.LoadBalancerPort)
-	case l.InstancePort == nil || *l.InstancePort < 1 || *l.InstancePort > 65535:
-		return errPort(aws.ToInt32(l.InstancePort))
+	}
+	if err := errRange(fmt.Sprintf("listeners.%d.member.instancePort", index+1), aws.ToInt32(l.InstancePort), 1, 65535); err != nil {
+		return err
 	}
 	if secure(*l.Protocol) {
 		return checkCertificate(text(l.SSLCertificateId))
@@ -69,8 +71,8 @@ func sameListener(a, b *elbtypes.Listener) bool {
 
 // addListeners adds listeners; one that is there already stays.
 func (r *loadBalancerRecord) addListeners(in []elbtypes.Listener) error {
-	for _, l := range in {
-		if err := checkListener(&l); err != nil {
+	for n, l := range in {
+		if err := checkListener(n, &l); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(r.Listeners, func(o listenerRecord) bool { return o.Listener.LoadBalancerPort == l.LoadBalancerPort })

@@ -211,8 +211,8 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 	}
 	size := maxPage
 	if in.PageSize != nil {
-		if *in.PageSize < 1 || *in.PageSize > maxPage {
-			return nil, errPageSize()
+		if err := errRange("pageSize", *in.PageSize, 1, maxPage); err != nil {
+			return nil, err
 		}
 		size = int(*in.PageSize)
 	}

@@ -16,11 +16,14 @@ import (
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/ssl-config-update.html,
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/enable-proxy-protocol.html
 var policyTypes = map[string][]string{
-	"ProxyProtocolPolicyType":               {"ProxyProtocol"},
+	proxyProtocol:                           {"ProxyProtocol"},
 	"SSLNegotiationPolicyType":              nil, // of ciphers and protocols, of which there are hundreds
 	"PublicKeyPolicyType":                   {"PublicKey"},
 	"BackendServerAuthenticationPolicyType": {"PublicKeyPolicyName"},
 }
+
+// proxyProtocol is the type of policies for instances that speak the proxy protocol.
+const proxyProtocol = "ProxyProtocolPolicyType"
 
 // CreateLoadBalancerPolicy makes a policy. The same one again is no error, which
 // Kubernetes relies on for the proxy protocol.
@@ -149,6 +152,11 @@ func (s *Service) SetLoadBalancerPoliciesOfListener(ctx context.Context, in *aws
 		for _, name := range in.PolicyNames {
 			if !r.policy(name) {
 				return errNoPolicy(name, r.Name)
+			}
+			if slices.ContainsFunc(r.Policies, func(p elbtypes.PolicyDescription) bool {
+				return *p.PolicyName == name && *p.PolicyTypeName == proxyProtocol
+			}) {
+				return errPolicyPlace(name)
 			}
 		}
 		l.Policies = in.PolicyNames

@@ -24,8 +24,9 @@ func errEnum(value any, member string, valid ...string) error {
 	return errValidation("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(valid, ", "))
 }
 
-func errPageSize(n int32) error { // from memory
-	return errValidation("1 validation error detected: Value '%d' at 'pageSize' failed to satisfy constraint: Member must be between 1 and 400", n)
+// errRange is the answer to a number that is out of range; nil: it is not.
+func errRange(member string, n, lowest, highest int32) error {
+	return awserr.Range("ValidationError", member, n, lowest, highest)
 }
 
 func errMarker() error { return errValidation("Invalid marker") } // from memory
@@ -219,6 +220,11 @@ func errAddressZone(address string) error {
 	return errValidation("The Availability Zone is required for IP address '%s' because it is not in the VPC", address)
 }
 
+// [seen] kubernetes-sigs/aws-load-balancer-controller#783
+func errAddressZoneAll(address string) error {
+	return errValidation("The Availability Zone for IP address '%s' must be 'all' for Application Load Balancer target groups, when not within the VPC", address)
+}
+
 // [seen] kubernetes-sigs/aws-load-balancer-controller#561
 func errAddressZoneOverridden(address, zone, in string) error {
 	return errValidation("The IP address '%s' is within the VPC, and cannot have its Availability Zone overridden to '%s' from '%s'", address, zone, in)
@@ -345,7 +351,7 @@ func errTooManyTags() error { // from memory
 	return &elbv2types.TooManyTagsException{Message: new("The maximum number of tags on a resource is 50")}
 }
 
-func errTagKey(key string) error { return errValidation("The tag key '%s' is not valid", key) } // from memory
+func errTagKey(key string) error { return errValidation("The tag key '%s' is reserved", key) } // from memory
 
 func errTooManyResources() error {
 	return errValidation("You can specify at most 20 resource ARNs") // from memory

@@ -91,7 +91,7 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	case l.Port == nil:
 		return errValidation("A listener port must be specified")
 	case *l.Port < 1 || *l.Port > 65535:
-		return errValidation("1 validation error detected: Value '%d' at 'port' failed to satisfy constraint: Member must have value between 1 and 65535", *l.Port)
+		return errRange("port", *l.Port, 1, 65535)
 	case l.Protocol == "":
 		return errValidation("A listener protocol must be specified")
 	}

@@ -95,7 +95,10 @@ func TestTargetHealth(t *testing.T) {
 		refused(t, err, want[0], want[1])
 	}
 	address := *must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{far}}))(t).Reservations[0].Instances[0].PrivateIpAddress
-	_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address, AvailabilityZone: aws.String("all")}}})
+	web := w.group("web", elbv2types.ProtocolEnumHttp, 8080, elbv2types.TargetTypeEnumIp)
+	_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &web, Targets: []elbv2types.TargetDescription{{Id: aws.String("10.1.2.3"), AvailabilityZone: &w.zones[0]}}})
+	refused(t, err, "ValidationError", "The Availability Zone for IP address '10.1.2.3' must be 'all' for Application Load Balancer target groups, when not within the VPC")
+	_, err = w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address, AvailabilityZone: aws.String("all")}}})
 	refused(t, err, "ValidationError", "The IP address '"+address+"' is within the VPC, and cannot have its Availability Zone overridden to 'all' from '"+w.zones[2]+"'")
 	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: aws.String("172.31.0.9")}}}))(t)
 	w.listen(*lb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 81, ips)
@@ -136,7 +139,12 @@ func TestTargetGroups(t *testing.T) {
 		"timeout of TCP": {func(in *awselbv2.CreateTargetGroupInput) {
 			in.Protocol, in.HealthCheckTimeoutSeconds = elbv2types.ProtocolEnumTcp, aws.Int32(31)
 		}, "ValidationError", "Health check timeout '31' must be smaller than or equal to the interval '30'"},
-		"check port":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPort = aws.String("http") }, "ValidationError", "'http'"},
+		"check port":    {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPort = aws.String("http") }, "ValidationError", "'http'"},
+		"interval":      {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckIntervalSeconds = aws.Int32(600) }, "ValidationError", "1 validation error detected: Value '600' at 'healthCheckIntervalSeconds' failed to satisfy constraint: Member must have value less than or equal to 300"},
+		"range of port": {func(in *awselbv2.CreateTargetGroupInput) { in.Port = aws.Int32(0) }, "ValidationError", "1 validation error detected: Value '0' at 'port' failed to satisfy constraint: Member must have value greater than or equal to 1"},
+		"tag": {func(in *awselbv2.CreateTargetGroupInput) {
+			in.Tags = []elbv2types.Tag{{Key: aws.String("a"), Value: aws.String("!")}}
+		}, "ValidationError", "1 validation error detected: Value '!' at 'tags.1.member.value' failed to satisfy constraint: Member must satisfy regular expression pattern: ^([\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]*)$"},
 		"check path":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPath = aws.String("x") }, "ValidationError", "must begin with a '/'"},
 		"check protocol": {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckProtocol = "UDP" }, "ValidationError", "[HTTP, HTTPS, TCP]"},
 	} {

@@ -17,8 +17,8 @@ const (
 func page[T any](all []T, id func(T) string, size *int32, marker *string) ([]T, *string, error) {
 	n := maxPage
 	if size != nil {
-		if *size < 1 || *size > maxPage {
-			return nil, nil, errPageSize(*size)
+		if err := errRange("pageSize", *size, 1, maxPage); err != nil {
+			return nil, nil, err
 		}
 		n = int(*size)
 	}

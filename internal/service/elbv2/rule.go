@@ -85,10 +85,7 @@ func checkPriority(n *int32) error {
 	if n == nil {
 		return errMissing("priority")
 	}
-	if *n < 1 || *n > 50000 {
-		return errValidation("1 validation error detected: Value '%d' at 'priority' failed to satisfy constraint: Member must have value between 1 and 50000", *n) // from memory
-	}
-	return nil
+	return errRange("priority", *n, 1, 50000)
 }
 
 // defaultRule is the rule that stands for a listener's default actions.

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -24,12 +24,15 @@ type tags map[string]string
 // newTags checks the tags of a request.
 func newTags(in []elbv2types.Tag) (tags, error) {
 	out := make(tags, len(in))
-	for _, t := range in {
+	for i, t := range in {
 		k := text(t.Key)
+		if err := loadbalancing.CheckTag(i, k, text(t.Value)); err != nil {
+			return nil, err
+		}
 		if _, twice := out[k]; twice {
 			return nil, errTagTwice(k)
 		}
-		if k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(text(t.Value)) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+		if strings.HasPrefix(strings.ToLower(k), "aws:") {
 			return nil, errTagKey(k)
 		}
 		out[k] = text(t.Value)

@@ -3,6 +3,7 @@ package elbv2
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -75,13 +76,13 @@ func (s *Service) changeTargets(ctx context.Context, a *string, fn func(*targetS
 // checkTargets checks that targets can be registered with a group.
 func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupRecord, in []elbv2types.TargetDescription) ([]targetRecord, error) {
 	var out []targetRecord
-	for _, t := range in {
+	for i, t := range in {
 		r := targetRecord{ID: text(t.Id), Port: or(t.Port, *g.Group.Port), Zone: text(t.AvailabilityZone)}
 		if r.ID == "" {
 			return nil, errMissing("target ID")
 		}
-		if !isPort(strconv.Itoa(int(r.Port))) {
-			return nil, errValidation("1 validation error detected: Value '%d' at 'targets.port' failed to satisfy constraint: Member must have value between 1 and 65535", r.Port)
+		if err := errRange(fmt.Sprintf("targets.%d.member.port", i+1), r.Port, 1, 65535); err != nil {
+			return nil, err
 		}
 		out = append(out, r)
 	}
@@ -152,6 +153,8 @@ func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRe
 			return errAddressPublic(t.ID)
 		case t.Zone == "":
 			return errAddressZone(t.ID)
+		case t.Zone != "all" && isApplication(&g.Group):
+			return errAddressZoneAll(t.ID)
 		}
 	}
 	return nil

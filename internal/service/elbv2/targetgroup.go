@@ -103,7 +103,7 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 	case text(g.VpcId) == "":
 		return errMissing("VPC ID")
 	case *g.Port < 1 || *g.Port > 65535:
-		return errValidation("1 validation error detected: Value '%d' at 'port' failed to satisfy constraint: Member must have value between 1 and 65535", *g.Port)
+		return errRange("port", *g.Port, 1, 65535)
 	case g.IpAddressType == elbv2types.TargetGroupIpAddressTypeEnumIpv6:
 		return awserr.NotImplemented("target groups of IPv6 addresses")
 	case g.IpAddressType != elbv2types.TargetGroupIpAddressTypeEnumIpv4:
@@ -136,7 +136,7 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html
 func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInput) error {
 	fresh := g.HealthCheckProtocol == ""
-	application := g.Protocol == elbv2types.ProtocolEnumHttp || g.Protocol == elbv2types.ProtocolEnumHttps
+	application := isApplication(g)
 	overHTTP := application || g.TargetType == elbv2types.TargetTypeEnumAlb
 	if fresh {
 		g.HealthCheckProtocol = elbv2types.ProtocolEnumTcp
@@ -189,26 +189,24 @@ func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInpu
 	return checkHealthCheck(g)
 }
 
+// isApplication reports whether a group is for Application Load Balancers.
+func isApplication(g *elbv2types.TargetGroup) bool {
+	return g.Protocol == elbv2types.ProtocolEnumHttp || g.Protocol == elbv2types.ProtocolEnumHttps
+}
+
 func checkHealthCheck(g *elbv2types.TargetGroup) error {
-	between := func(v int32, member string, lowest, highest int32) error {
-		if v < lowest || v > highest {
-			return errValidation("1 validation error detected: Value '%d' at '%s' failed to satisfy constraint: Member must have value between %d and %d", v, member, lowest, highest) // from memory
-		}
-		return nil
-	}
 	for _, err := range []error{
-		between(*g.HealthCheckIntervalSeconds, "healthCheckIntervalSeconds", 5, 300),
-		between(*g.HealthCheckTimeoutSeconds, "healthCheckTimeoutSeconds", 2, 120),
-		between(*g.HealthyThresholdCount, "healthyThresholdCount", 2, 10),
-		between(*g.UnhealthyThresholdCount, "unhealthyThresholdCount", 2, 10),
+		errRange("healthCheckIntervalSeconds", *g.HealthCheckIntervalSeconds, 5, 300),
+		errRange("healthCheckTimeoutSeconds", *g.HealthCheckTimeoutSeconds, 2, 120),
+		errRange("healthyThresholdCount", *g.HealthyThresholdCount, 2, 10),
+		errRange("unhealthyThresholdCount", *g.UnhealthyThresholdCount, 2, 10),
 	} {
 		if err != nil {
 			return err
 		}
 	}
-	http := g.Protocol == elbv2types.ProtocolEnumHttp || g.Protocol == elbv2types.ProtocolEnumHttps
 	switch timeout, interval := *g.HealthCheckTimeoutSeconds, *g.HealthCheckIntervalSeconds; {
-	case http && timeout >= interval: // of an Application Load Balancer
+	case isApplication(g) && timeout >= interval:
 		return errHealthTimeout()
 	case timeout > interval:
 		return errValidation("Health check timeout '%d' must be smaller than or equal to the interval '%d'", timeout, interval)

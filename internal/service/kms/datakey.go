@@ -16,15 +16,7 @@ import (
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_GenerateRandom.html
 const maxRandom = 1024
 
-func checkNumberOfBytes(n int32) error {
-	switch {
-	case n < 1:
-		return errValidation("1 validation error detected: Value '%d' at 'numberOfBytes' failed to satisfy constraint: Member must have value greater than or equal to 1", n)
-	case n > maxRandom:
-		return errValidation("1 validation error detected: Value '%d' at 'numberOfBytes' failed to satisfy constraint: Member must have value less than or equal to %d", n, maxRandom)
-	}
-	return nil
-}
+func checkNumberOfBytes(n int32) error { return errRange("numberOfBytes", n, 1, maxRandom) }
 
 // dataKeySize is the length of a data key in bytes.
 func dataKeySize(spec kmstypes.DataKeySpec, n *int32) (int, error) {

@@ -15,11 +15,8 @@ type page struct {
 func newPage(limit *int32, marker *string, standard, most int32) (*page, error) {
 	p := &page{left: int(standard)}
 	if limit != nil {
-		switch {
-		case *limit < 1:
-			return nil, errValidation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", *limit)
-		case *limit > most:
-			return nil, errValidation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value less than or equal to %d", *limit, most)
+		if err := errRange("limit", *limit, 1, most); err != nil {
+			return nil, err
 		}
 		p.left = int(*limit)
 	}

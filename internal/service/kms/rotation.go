@@ -36,11 +36,9 @@ func rotatable(k *keyRecord) error {
 func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRotationInput) (*awskms.EnableKeyRotationOutput, error) {
 	period := int32(defaultPeriod)
 	if in.RotationPeriodInDays != nil {
-		switch period = *in.RotationPeriodInDays; {
-		case period < minPeriod:
-			return nil, errValidation("1 validation error detected: Value '%d' at 'rotationPeriodInDays' failed to satisfy constraint: Member must have value greater than or equal to %d", period, minPeriod)
-		case period > maxPeriod:
-			return nil, errValidation("1 validation error detected: Value '%d' at 'rotationPeriodInDays' failed to satisfy constraint: Member must have value less than or equal to %d", period, maxPeriod)
+		period = *in.RotationPeriodInDays
+		if err := errRange("rotationPeriodInDays", period, minPeriod, maxPeriod); err != nil {
+			return nil, err
 		}
 	}
 	return &awskms.EnableKeyRotationOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {

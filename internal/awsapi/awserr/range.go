@@ -1,0 +1,18 @@
+package awserr
+
+// Range is the answer to a number outside of what a service's model lets a member be;
+// nil: it is inside. The code is ValidationError or ValidationException, as the service
+// calls requests that its model refuses.
+//
+// [seen] hashicorp/terraform-provider-aws#157 (ELB), aws-cloudformation/cfn-lint#807 (its
+// version 2); https://github.com/localstack/localstack, tests/aws/services/kms/test_kms.snapshot.json
+func Range(code, member string, n, lowest, highest int32) error {
+	const format = "1 validation error detected: Value '%d' at '%s' failed to satisfy constraint: Member must have value %s than or equal to %d"
+	switch {
+	case n < lowest:
+		return Newf(code, format, n, member, "greater", lowest)
+	case n > highest:
+		return Newf(code, format, n, member, "less", highest)
+	}
+	return nil
+}
