@@ -156,7 +156,14 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 	}
 	policies.Endpoint = a.endpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID)
 	var first *Denial
-	for _, c := range checks() {
+	list := checks()
+	if tooMuch(list) {
+		return errTooMuch(call.Service)
+	}
+	for _, c := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		d := a.decide(call, c, policies)
 		if d == nil {
 			continue

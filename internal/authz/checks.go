@@ -47,6 +47,24 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 	return append(out, a.tagging(ctx, call, out, in)...)
 }
 
+const (
+	// maxChecks is how many resources a call may touch. No request has room for more
+	// names, but two lists of names can make more resources.
+	maxChecks = 100_000
+	// maxTagging is how many tags a call may give, all its resources together: each is a
+	// condition key of each of them.
+	maxTagging = 1 << 20
+)
+
+// tooMuch reports whether a call touches more than any quota of AWS lets it.
+func tooMuch(list []Check) bool {
+	tags := 0
+	for i := range list {
+		tags += len(list[i].target.TagKeys)
+	}
+	return len(list) > maxChecks || tags > maxTagging
+}
+
 // Mapped reports whether an operation's action is in the reference, by its own
 // name or by the overlay.
 func Mapped(service, operation string) bool {
@@ -303,6 +321,9 @@ func (t *plannedType) ids(in any) (ids []string, complete bool) {
 		}
 		var next []string
 		for _, id := range ids {
+			if len(next) > maxChecks {
+				break // which is too much
+			}
 			for _, v := range values {
 				if n > 0 {
 					v = id + idSeparator + strings.TrimPrefix(v, idSeparator)

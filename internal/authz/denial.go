@@ -177,6 +177,20 @@ func (d *Denial) Render() *awserr.Error {
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
 }
 
+// errTooMuch is the answer to a call that touches too much to be decided upon.
+//
+// AWS deviation: AWS decides, and refuses it for one of its quotas.
+func errTooMuch(service string) error {
+	const text = "The request names too many resources and tags."
+	switch protocolOf(service) {
+	case model.ProtocolEC2:
+		return awserr.New("InvalidParameterValue", text)
+	case model.ProtocolQuery, model.ProtocolRESTXML:
+		return awserr.New("ValidationError", text)
+	}
+	return awserr.New("ValidationException", text)
+}
+
 // hiddenKey reports whether the denial is of a KMS key that only a ciphertext names
 // and that the caller's account does not have: KMS does not tell whether it is there.
 // https://github.com/aws/aws-encryption-sdk-javascript/issues/1005

@@ -321,6 +321,8 @@ func (x *exchange) authorize(ctx context.Context) error {
 	if x.handler.Exempt || x.handler.Unsigned || x.auth == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may be about many resources
+	defer cancel()
 	err := x.s.cfg.Authorize(ctx, &x.call, x.in)
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
 		x.noteDenial(denial)
