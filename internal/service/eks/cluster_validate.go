@@ -298,9 +298,13 @@ func code(err error) string {
 
 // quotedID returns the one of ids that EC2's error quotes.
 func quotedID(err error, of []string) string {
+	asked := make(map[string]bool, len(of))
 	for _, id := range of {
-		if strings.Contains(err.Error(), "'"+id+"'") {
-			return id
+		asked[id] = true
+	}
+	for word := range strings.SplitSeq(err.Error(), "'") {
+		if asked[word] {
+			return word
 		}
 	}
 	return of[0]
