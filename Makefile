@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures golden e2e soak bench fuzz clean
+.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures golden e2e soak race bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,13 @@ e2e: build ## end-to-end scripts with real clients
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
+
+race: ## the scripts of e2e and the short soak, with the race detector in the program (needs a C compiler; about an hour on two cores)
+	@rm -rf bin/race && mkdir -p bin/race
+	CGO_ENABLED=1 $(GO) build -race -o bin/race/drydock ./cmd/drydock
+	GORACE='log_path=$(CURDIR)/bin/race/report exitcode=0' DRYDOCK_BIN='$(CURDIR)/bin/race/drydock' \
+		$(GO) test -count=1 -timeout 120m ./test/e2e ./test/soak
+	@cat bin/race/report.* 2>/dev/null && exit 1 || echo 'no race was seen'
 
 bench: build ## benchmarks; docs/performance.md explains the figures
 	$(GO) test -run '^$$' -bench . -benchmem $(LIGHT)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -26,26 +25,14 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // The tests of this file run the real control plane. No test program links it:
-// they use the one built program, $DRYDOCK_BIN or bin/drydock.
+// they use the one built program.
 func newKubernetes(t *testing.T) *world {
 	t.Helper()
-	bin := os.Getenv("DRYDOCK_BIN")
-	if bin == "" {
-		bin = filepath.Join("..", "..", "bin", "drydock")
-	}
-	bin, err := filepath.Abs(bin)
-	if err == nil {
-		_, err = os.Stat(bin)
-	}
-	if err != nil {
-		if os.Getenv("REQUIRE_CLIENTS") != "" {
-			t.Fatalf("no built program: %v\nTry: make build", err)
-		}
-		t.Skipf("no built program: %v", err)
-	}
+	bin := testkit.Program(t)
 	return newWorld(t, func(cfg *controlplane.Config) { cfg.Executable = bin })
 }
 

@@ -33,6 +33,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // A drydock is a daemon under measurement.
@@ -52,29 +54,10 @@ func measure(t *testing.T) {
 	}
 }
 
-func program(t *testing.T) string {
-	t.Helper()
-	bin := os.Getenv("DRYDOCK_BIN")
-	if bin == "" {
-		bin = "../../bin/drydock"
-	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(bin); err != nil {
-		if os.Getenv("REQUIRE_CLIENTS") == "1" {
-			t.Fatal("bin/drydock is not built: make build")
-		}
-		t.Skip("bin/drydock is not built: make build")
-	}
-	return bin
-}
-
 // up starts a daemon and returns it with the time until it answered.
 func up(t *testing.T, flags ...string) (*drydock, time.Duration) {
 	t.Helper()
-	bin := program(t)
+	bin := testkit.Program(t)
 	dir, err := os.MkdirTemp("", "ddb")
 	if err != nil {
 		t.Fatal(err)

@@ -22,10 +22,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestScripts(t *testing.T) {
-	bin := program(t)
+	bin := testkit.Program(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -45,23 +47,6 @@ func TestScripts(t *testing.T) {
 			"etcdkeys":   etcdKeys,
 		},
 	})
-}
-
-// program is the built program; without it there is nothing to test, which is an
-// error under REQUIRE_CLIENTS=1.
-func program(t *testing.T) string {
-	t.Helper()
-	bin, err := filepath.Abs("../../bin/drydock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(bin); err != nil {
-		if os.Getenv("REQUIRE_CLIENTS") == "1" {
-			t.Fatal("bin/drydock is not built: make build")
-		}
-		t.Skip("bin/drydock is not built: make build")
-	}
-	return bin
 }
 
 // condition adds [clients:a,b]: all these programs are there. Under
@@ -93,6 +78,7 @@ func setup(env *testscript.Env, bin string) error {
 		return err
 	}
 	env.Setenv("HOME", home)
+	env.Setenv("GORACE", os.Getenv("GORACE")) // of a program with the race detector
 	env.Setenv("KUBECONFIG", filepath.Join(home, "kubeconfig"))
 	env.Setenv("DRYDOCK_DATA_DIR", data)
 	env.Setenv("AWS_CONFIG_FILE", filepath.Join(home, "aws-config"))

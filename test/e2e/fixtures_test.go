@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/failures"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // fixtures are made with the SDK, which costs a thirtieth of the AWS CLI's time:
@@ -50,7 +51,7 @@ func must[T any](t *testing.T) func(T, error) T {
 // newFailureWorld starts a daemon and builds the networks and clusters.
 func newFailureWorld(t *testing.T) *failureWorld {
 	t.Helper()
-	bin := program(t)
+	bin := testkit.Program(t)
 	data, err := os.MkdirTemp("", "dd")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // A daemon is the program under test.
@@ -31,16 +33,7 @@ type daemon struct {
 
 func start(t *testing.T) *daemon {
 	t.Helper()
-	bin, err := filepath.Abs("../../bin/drydock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(bin); err != nil {
-		if os.Getenv("REQUIRE_CLIENTS") == "1" {
-			t.Fatal("bin/drydock is not built: make build")
-		}
-		t.Skip("bin/drydock is not built: make build")
-	}
+	bin := testkit.Program(t)
 	dir, err := os.MkdirTemp("", "dds") // short: unix sockets allow about a hundred bytes
 	if err != nil {
 		t.Fatal(err)

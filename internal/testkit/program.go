@@ -1,0 +1,49 @@
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Program is the built program: $DRYDOCK_BIN, or bin/drydock of this module. No test
+// links the Kubernetes servers; those that need them run it. Without it a test is
+// skipped, and fails under REQUIRE_CLIENTS=1.
+func Program(t testing.TB) string {
+	t.Helper()
+	bin := os.Getenv("DRYDOCK_BIN")
+	if bin == "" {
+		bin = filepath.Join(moduleRoot(t), "bin", "drydock")
+	}
+	bin, err := filepath.Abs(bin)
+	if err == nil {
+		_, err = os.Stat(bin)
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("REQUIRE_CLIENTS") == "1":
+		t.Fatalf("no built program: %v\nTry: make build", err)
+	default:
+		t.Skipf("no built program: %v", err)
+	}
+	return bin
+}
+
+// moduleRoot is the folder of go.mod: tests run in the folder of their package.
+func moduleRoot(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no go.mod above the test's folder")
+		}
+		dir = up
+	}
+}
