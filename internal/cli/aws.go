@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -39,6 +40,9 @@ machines without the aws CLI. The AWS environment variables say who asks; withou
 them it is the daemon's default user.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return &ExitError{2, withHint(errors.New("--cluster is missing"), "drydock token --cluster NAME")}
+			}
 			cfg, err := o.callerConfig(cmd.Context())
 			if err != nil {
 				return err
@@ -57,7 +61,6 @@ them it is the daemon's default user.`,
 		},
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "name of the cluster")
-	cobra.CheckErr(cmd.MarkFlagRequired("cluster"))
 	return cmd
 }
 

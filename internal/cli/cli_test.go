@@ -51,6 +51,8 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"kind of fault without set", `unknown command "terminate" for "drydock fault"`, []string{"fault", "terminate", "i-1"}, 2},
 		{"misspelt command of a group", "Try: drydock fault set terminate", []string{"fault", "set", "terminat"}, 2},
 		{"missing argument", "accepts 1 arg(s), received 0; the usage is drydock why node", []string{"why", "node"}, 2},
+		{"token of no cluster", "--cluster is missing\nTry: drydock token --cluster NAME", []string{"token"}, 2},
+		{"fault without a target", "say which: INSTANCE-ID; the usage is drydock fault set isolate INSTANCE-ID [flags]\nTry: drydock fault set isolate --help\n", []string{"fault", "set", "isolate"}, 2},
 		{"argument too many", "Try: drydock token --help", []string{"token", "dev"}, 2},
 		{"nothing to run", "Try: drydock run --help", []string{"run"}, 2},
 		{"flag of Kubernetes' programs", "unknown flag: --version", []string{"status", "--version"}, 2},

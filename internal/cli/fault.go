@@ -34,7 +34,7 @@ type faultFlags struct {
 }
 
 func (f *faultFlags) place(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.fault.Account, "account", "", "the account (default 000000000000)")
+	cmd.Flags().StringVar(&f.fault.Account, "account", defaultAccount(), accountUsage)
 	cmd.Flags().StringVar(&f.fault.Region, "region", defaultRegion(), "the region")
 }
 
@@ -58,7 +58,7 @@ func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, exampl
 			if len(args) == 1 {
 				return nil
 			}
-			return &ExitError{2, withHint(fmt.Errorf("say which: %s", target), "drydock fault set "+string(kind)+" --help")}
+			return fmt.Errorf("say which: %s", target)
 		}
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 || complete == nil {

@@ -92,7 +92,7 @@ func (e *NodeExplanation) verdict() string {
 type whyNodeFlags struct{ account, region, output string }
 
 func (f *whyNodeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.account, "account", "", "the account (default 000000000000)")
+	cmd.Flags().StringVar(&f.account, "account", defaultAccount(), accountUsage)
 	cmd.Flags().StringVar(&f.region, "region", defaultRegion(), "the region")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 }

@@ -152,6 +152,7 @@ func TestWhyNode(t *testing.T) {
 		{"a node group of the only cluster", []string{"nodegroup", "ng"}, 1, "1 of 2 nodes Ready", "account=&cluster=&nodegroup=ng&region=us-east-1"},
 		{"the only cluster", []string{"cluster"}, 1, "1 of 2 nodes Ready", "account=&cluster=&nodegroup=&region=us-east-1"},
 		{"a cluster", []string{"cluster", "dev", "--account", "111122223333"}, 1, "cluster dev is ACTIVE: 1 of 2", "account=111122223333&cluster=dev&nodegroup=&region=us-east-1"},
+		{"a pod of an account's key", []string{"pod", "shop/web"}, 1, "Pending", "account=111122223333&cluster=&name=web&namespace=shop&region=us-east-1"},
 		{"a pod", []string{"pod", "shop/web"}, 1, "Pending: it is on its way.", "account=&cluster=&name=web&namespace=shop&region=us-east-1"},
 		{"a pod by its namespace", []string{"pod", "web", "-n", "shop", "--cluster", "dev", "-o", "json"}, 1, `"phase": "Pending"`, "account=&cluster=dev&name=web&namespace=shop&region=us-east-1"},
 		{"a pod of the default namespace", []string{"pod", "web"}, 1, "Pending", "account=&cluster=&name=web&namespace=default&region=us-east-1"},
@@ -160,6 +161,10 @@ func TestWhyNode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("AWS_REGION", "")
+			t.Setenv("AWS_ACCESS_KEY_ID", "test")
+			if strings.HasSuffix(tt.name, "an account's key") {
+				t.Setenv("AWS_ACCESS_KEY_ID", "111122223333")
+			}
 			t.Setenv("AWS_DEFAULT_REGION", "")
 			asked = ""
 			code, stdout, stderr := run(t, dir, append([]string{"why"}, tt.args...)...)

@@ -76,7 +76,7 @@ question is wrong.`,
 	f.StringVar(&from, "from", "", "where the connection comes from")
 	f.StringVar(&to, "to", "", "where it goes: ADDRESS:PORT, NAME:PORT, ID:PORT, [IPV6]:PORT")
 	f.StringVar(&protocol, "protocol", "tcp", "tcp, udp, icmp, icmpv6 or a number")
-	f.StringVar(&account, "account", "", "the account (default 000000000000)")
+	f.StringVar(&account, "account", defaultAccount(), accountUsage)
 	f.StringVar(&region, "region", defaultRegion(), "the region")
 	f.StringVarP(&output, "output", "o", "text", "text, json or dot")
 	return cmd
@@ -90,6 +90,17 @@ func defaultRegion() string {
 		}
 	}
 	return "us-east-1"
+}
+
+const accountUsage = "the account (AWS_ACCESS_KEY_ID's where that is one, else 000000000000)"
+
+// defaultAccount is the account that the access key of the environment names, as the
+// daemon reads it: 12 digits are an account's root. It is empty where it names none.
+func defaultAccount() string {
+	if key := os.Getenv("AWS_ACCESS_KEY_ID"); accountID.MatchString(key) {
+		return key
+	}
+	return ""
 }
 
 // destination splits --to. ICMP and others have no port.

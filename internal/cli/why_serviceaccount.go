@@ -142,7 +142,7 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 	}
 	f := cmd.Flags()
 	f.StringVar(&cluster, "cluster", "", "the cluster (not needed where there is only one)")
-	f.StringVar(&account, "account", "", "the account (default 000000000000)")
+	f.StringVar(&account, "account", defaultAccount(), accountUsage)
 	f.StringVar(&region, "region", defaultRegion(), "the region")
 	f.StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd

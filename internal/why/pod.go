@@ -79,24 +79,34 @@ func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name st
 
 // OnlyCluster is the named cluster, or the only one of the region.
 func (x *Explainer) OnlyCluster(ctx context.Context, account, region, name string) (string, error) {
-	if name != "" {
-		return name, nil
-	}
 	clusters, err := x.cfg.EKS.Clusters(ctx)
 	if err != nil {
 		return "", err
 	}
-	var names []string
+	return onlyCluster(clusters, account, region, name)
+}
+
+func onlyCluster(clusters []eks.ClusterStatus, account, region, name string) (string, error) {
+	var names, elsewhere []string
 	for _, c := range clusters {
-		if c.Account == account && c.Region == region {
+		switch {
+		case c.Account == account && c.Region == region:
 			names = append(names, c.Name)
+		case name == "" || c.Name == name:
+			elsewhere = append(elsewhere, "--region "+c.Region+" --account "+c.Account)
 		}
 	}
-	switch len(names) {
-	case 1:
+	switch {
+	case slices.Contains(names, name):
+		return name, nil
+	case name == "" && len(names) == 1:
 		return names[0], nil
-	case 0:
-		return "", errors.New("there is no cluster in " + region)
+	case name != "" || len(names) == 0:
+		what := strings.TrimSpace("cluster " + name)
+		if len(elsewhere) == 0 {
+			return "", fmt.Errorf("there is no %s in %s of account %s", what, region, account)
+		}
+		return "", fmt.Errorf("there is no %s in %s of account %s; there is one: %s", what, region, account, elsewhere[0])
 	}
 	return "", errors.New("which cluster: --cluster " + strings.Join(names, ", --cluster ") + "?")
 }

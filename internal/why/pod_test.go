@@ -1,6 +1,8 @@
 package why
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -185,6 +187,26 @@ func TestSchedulerReasons(t *testing.T) {
 	} {
 		if got := strings.Join(schedulerReasons(message), "|"); got != want {
 			t.Errorf("%s: %s", message, got)
+		}
+	}
+}
+
+func TestOnlyCluster(t *testing.T) {
+	const a, b, us, eu = "111111111111", "222222222222", "us-east-1", "eu-west-1"
+	clusters := []eks.ClusterStatus{
+		{Account: a, Region: us, Name: "dev"}, {Account: a, Region: us, Name: "prod"}, {Account: b, Region: eu, Name: "dev"},
+	}
+	for _, tt := range []struct{ account, region, name, want, err string }{
+		{a, us, "prod", "prod", ""},
+		{b, eu, "", "dev", ""},
+		{a, us, "", "", "which cluster: --cluster dev, --cluster prod?"},
+		{a, eu, "dev", "", "there is no cluster dev in eu-west-1 of account 111111111111; there is one: --region us-east-1 --account 111111111111"},
+		{b, us, "", "", "there is no cluster in us-east-1 of account 222222222222; there is one: --region us-east-1 --account 111111111111"},
+		{b, eu, "test", "", "there is no cluster test in eu-west-1 of account 222222222222"},
+	} {
+		got, err := onlyCluster(clusters, tt.account, tt.region, tt.name)
+		if said := fmt.Sprint(err); got != tt.want || said != cmp.Or(tt.err, "<nil>") {
+			t.Errorf("%q of %s in %s: %q, %v", tt.name, tt.account, tt.region, got, err)
 		}
 	}
 }
