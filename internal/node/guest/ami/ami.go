@@ -80,10 +80,7 @@ func New(in node.Instance, world World) (*Machine, error) {
 	for _, name := range services(in.AMIFamily) {
 		m.services[name] = &service{state: inactive}
 	}
-	for _, dir := range []string{
-		"/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/pki", "/etc/systemd/system", "/etc/containerd", "/etc/cni/net.d", "/home/ec2-user", "/opt/aws/bin",
-		"/proc/sys/kernel", "/root", "/run", "/tmp", "/usr/local/bin", "/var/lib/cloud/instance", "/var/lib/kubelet", "/var/log/pods",
-	} {
+	for _, dir := range folders {
 		if err := m.FS.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -93,8 +90,10 @@ func New(in node.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
-	if err := m.FS.Chmod("/tmp", fs.ModeSticky|0o777); err != nil {
-		return nil, err
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		if err := m.FS.Chmod(dir, fs.ModeSticky|0o777); err != nil {
+			return nil, err
+		}
 	}
 	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
 }
@@ -120,6 +119,8 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		return m.wget
 	case "imds":
 		return m.imds
+	case "ec2-metadata":
+		return m.ec2MetadataCommand
 	case "aws":
 		return m.aws
 	case "yum", "rpm", "dnf", "amazon-linux-extras":

@@ -53,7 +53,12 @@ func newWorld(t *testing.T, family node.AMIFamily, change ...func(*world)) *worl
 		Metadata: metadata{
 			"/latest/meta-data/mac": "0a:00:00:00:00:01",
 			"/latest/meta-data/network/interfaces/macs/0a:00:00:00:00:01/vpc-ipv4-cidr-blocks": "10.0.0.0/16\n100.64.0.0/16",
-			"/latest/meta-data/instance-id": "i-0123456789abcdef0",
+			"/latest/meta-data/instance-id":               "i-0123456789abcdef0",
+			"/latest/meta-data/block-device-mapping/":     "ami",
+			"/latest/meta-data/block-device-mapping/ami":  "/dev/xvda",
+			"/latest/meta-data/public-keys/":              "0=mine",
+			"/latest/meta-data/public-keys/0/":            "openssh-key",
+			"/latest/meta-data/public-keys/0/openssh-key": "ssh-ed25519 AAAA mine",
 		},
 		DescribeCluster: func(context.Context, string, string) (node.ClusterInfo, error) {
 			w.describes++
@@ -255,6 +260,9 @@ func TestPrograms(t *testing.T) {
 	}{
 		{"IMDS by token", `T=$(curl -sX PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" http://169.254.169.254/latest/api/token); curl -s -H "X-aws-ec2-metadata-token: $T" http://169.254.169.254/latest/meta-data/instance-id`, "i-0123456789abcdef0", 0},
 		{"imds", "imds latest/meta-data/mac", "0a:00:00:00:00:01\n", 0},
+		{"ec2-metadata", "ec2-metadata -iv; ec2-metadata --instance-id --quiet; ec2-metadata -b; ec2-metadata -u; ec2-metadata --none",
+			"instance-id: i-0123456789abcdef0\npublic-ipv4: not available\ni-0123456789abcdef0\nblock-device-mapping: \n\t ami: /dev/xvda\npublic-keys: \nkeyname:mine\nindex:0\nformat:openssh-key\nkey:(begins from next line)\nssh-ed25519 AAAA mine\nec2-metadata: unrecognized option '--none'\nTerminating...\n", 1},
+		{"folders", "set -e; for d in profile.d sysctl.d sysconfig security/limits.d modules-load.d yum.repos.d cron.d sudoers.d; do echo x > /etc/$d/x; done; echo x > /var/tmp/x; stat -c %a /var/tmp", "1777\n", 0},
 		{"a name that is none", "curl -fsS https://nowhere.example/x", "curl: (6) Could not resolve host: nowhere.example\n", 6},
 		{"silence", "curl -s https://nowhere.example/x", "", 6},
 		{"a timeout", "curl https://slow.example/x", "curl: (28) Failed to connect to slow.example port 443: Connection timed out\n", 28},

@@ -18,6 +18,14 @@ type imageFile struct {
 // look for it find it; the program itself is in bootstrap.go.
 const bootstrapStub = "#!/usr/bin/env bash\n# /etc/eks/bootstrap.sh of a simulated node\n"
 
+// folders are those of the image that scripts put files into without making them.
+var folders = []string{
+	"/boot", "/dev", "/etc/cni/net.d", "/etc/containerd", "/etc/cron.d", "/etc/cron.daily", "/etc/default", "/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki",
+	"/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/ca-trust/source/anchors", "/etc/profile.d", "/etc/rsyslog.d", "/etc/security/limits.d", "/etc/ssh", "/etc/sudoers.d",
+	"/etc/sysconfig", "/etc/sysctl.d", "/etc/systemd/system", "/etc/udev/rules.d", "/etc/yum.repos.d", "/home/ec2-user", "/mnt", "/opt/aws/bin", "/proc/sys/kernel", "/root", "/run", "/srv", "/sys", "/tmp",
+	"/usr/lib/systemd/system", "/usr/local/bin", "/usr/share", "/var/lib/cloud/instance", "/var/lib/kubelet", "/var/log/pods", "/var/spool/cron", "/var/tmp",
+}
+
 // files are the image's, as far as scripts look at them.
 func (m *Machine) files() []imageFile {
 	in := m.In
@@ -47,11 +55,6 @@ func (m *Machine) files() []imageFile {
 			imageFile{guest.KubeletConfigFile, 0o644, `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}` + "\n"},
 			imageFile{"/etc/eks/containerd/containerd-config.toml", 0o644, "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"SANDBOX_IMAGE\"\n"},
 		)
-	}
-	for i := range out {
-		if out[i].name == "/etc/ssh/sshd_config" {
-			_ = m.FS.MkdirAll("/etc/ssh", 0o755) // WriteFile says what is wrong
-		}
 	}
 	return out
 }
