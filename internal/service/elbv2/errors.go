@@ -248,10 +248,7 @@ func errAssociated(tg string) error {
 
 // Listeners and rules.
 
-func errNoListener(a string) error { // from memory
-	return &elbv2types.ListenerNotFoundException{Message: new(fmt.Sprintf("Listener '%s' not found", a))}
-}
-
+// [seen] kubernetes-sigs/aws-load-balancer-controller#1187, also of one
 func errNoListeners() error {
 	return &elbv2types.ListenerNotFoundException{Message: new("One or more listeners not found")}
 }
@@ -305,10 +302,7 @@ func errGroupOfOther(tg, lb string) error {
 	return errConfiguration("Target group '%s' is in a different VPC than load balancer '%s'", tg, lb)
 }
 
-func errNoRule(a string) error { // from memory
-	return &elbv2types.RuleNotFoundException{Message: new(fmt.Sprintf("Rule '%s' not found", a))}
-}
-
+// Of one, it is from memory, in the form of listeners.
 func errNoRules() error {
 	return &elbv2types.RuleNotFoundException{Message: new("One or more rules not found")}
 }

@@ -168,7 +168,7 @@ func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
 	}
 	l, err := listeners.Get(r, sc.key(id))
 	if notFound(err) || err == nil && l.arn() != *a {
-		return listenerRecord{}, errNoListener(*a)
+		return listenerRecord{}, errNoListeners()
 	}
 	return l, err
 }

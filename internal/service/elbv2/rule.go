@@ -108,7 +108,7 @@ func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
 	}
 	v, err := rules.Get(r, sc.key(id))
 	if notFound(err) || err == nil && v.arn() != *a {
-		return ruleRecord{}, errNoRule(*a)
+		return ruleRecord{}, errNoRules()
 	}
 	return v, err
 }
