@@ -318,7 +318,10 @@ func TestRefusals(t *testing.T) {
 		in            awselb.CreateLoadBalancerInput
 		code, message string
 	}{
-		"name":                {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("a_b"), Listeners: good}, "ValidationError", "a_b"},
+		"name":                {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("a_b"), Listeners: good}, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash."},
+		"no name":             {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String(""), Listeners: good}, "ValidationError", "LoadBalancerName must be specified"},
+		"long name":           {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String(strings.Repeat("a", 33)), Listeners: good}, "ValidationError", "LoadBalancer name cannot be longer than 32 characters"},
+		"hyphen":              {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("a-"), Listeners: good}, "ValidationError", "cannot begin or end with a hyphen"},
 		"taken name":          {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:2]}, "DuplicateLoadBalancerName", "Load Balancer named taken already exists and it is configured with different parameters."},
 		"taken name, tags":    {awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1], Tags: []elbtypes.Tag{{Key: aws.String("a")}}}, "DuplicateLoadBalancerName", "Load Balancer named taken already exists and it is configured with different tags."},
 		"no listeners":        {awselb.CreateLoadBalancerInput{Listeners: []elbtypes.Listener{}, Subnets: w.subnets[:1]}, "ValidationError", "Listeners cannot be empty"},
@@ -361,7 +364,11 @@ func TestRefusals(t *testing.T) {
 		}})
 		refused(t, err, "ValidationError", tt.message)
 	}
-	_, err := w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{PageSize: aws.Int32(401)})
+	_, err := w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{"app/web/1234567890abcdef"}})
+	refused(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
+	_, err = w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: aws.String("a_b")})
+	refused(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
+	_, err = w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{PageSize: aws.Int32(401)})
 	refused(t, err, "ValidationError", "1 validation error detected: Value '401' at 'pageSize' failed to satisfy constraint: Member must have value less than or equal to 400")
 	for target, message := range map[string]string{
 		"":          "HealthCheck Target must be specified",

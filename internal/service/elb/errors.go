@@ -39,8 +39,21 @@ func errTooMany(account string) error {
 	return &elbtypes.TooManyAccessPointsException{Message: new("Exceeded quota of account " + account)}
 }
 
-func errName(name string) error { // from memory
-	return errValidation("LoadBalancer name '%s' must contain only alphanumeric characters or hyphens, cannot begin or end with a hyphen, and cannot be longer than 32 characters", name)
+// [seen] ansible/ansible#68790, jcowley/elb-instance-reboot#1: also of the name of one that
+// there should be.
+func errNameCharacters() error {
+	return errValidation("LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
+}
+
+// [seen] in the feature tests of the AWS SDKs and in community.aws's ec2_asg, which pass it over
+func errNameLength() error {
+	return errValidation("LoadBalancer name cannot be longer than 32 characters")
+}
+
+func errNoName() error { return errValidation("LoadBalancerName must be specified") } // from memory
+
+func errNameHyphen() error { // from memory
+	return errValidation("LoadBalancer name cannot begin or end with a hyphen")
 }
 
 func errNoListeners() error { return errValidation("Listeners cannot be empty") }

@@ -32,6 +32,9 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 		HealthCheck: elbtypes.HealthCheck{HealthyThreshold: aws.Int32(10), UnhealthyThreshold: aws.Int32(2), Interval: aws.Int32(30), Timeout: aws.Int32(5)},
 		Attributes:  defaultAttributes(),
 	}
+	if r.Name == "" {
+		return nil, errNoName()
+	}
 	if err := checkName(r.Name); err != nil {
 		return nil, err
 	}
@@ -96,14 +99,18 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 	return &awselb.CreateLoadBalancerOutput{DNSName: aws.String(r.DNSName)}, err
 }
 
+// checkName judges the name of a load balancer that is to be made or that is meant.
 func checkName(name string) error {
-	if name == "" || len(name) > 32 || strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
-		return errName(name)
-	}
 	for _, c := range name {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
-			return errName(name)
+			return errNameCharacters()
 		}
+	}
+	switch {
+	case len(name) > 32:
+		return errNameLength()
+	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-"):
+		return errNameHyphen()
 	}
 	return nil
 }
@@ -159,6 +166,9 @@ func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalan
 
 // loadBalancer returns the load balancer of a name.
 func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, error) {
+	if err := checkName(text(name)); err != nil {
+		return loadBalancerRecord{}, err
+	}
 	lb, err := loadBalancers.Get(r, sc.key(cmp.Or(text(name), "-")))
 	if notFound(err) {
 		return lb, errNone(text(name))
@@ -239,6 +249,9 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadBalancerInput) (*awselb.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
+	if err := checkName(text(in.LoadBalancerName)); err != nil {
+		return nil, err
+	}
 	var grave store.Key
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancers.Get(tx, sc.key(cmp.Or(text(in.LoadBalancerName), "-")))
