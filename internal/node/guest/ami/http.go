@@ -63,19 +63,24 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 		timeout                         = time.Duration(0)
 	)
 	args := c.Args[1:]
+	var letters []string // of options written as one, which come first
 	usage := func(opt string) int {
 		fmt.Fprintf(c.Stderr, "curl: option %s: is unknown\ncurl: try 'curl --help' or 'curl --manual' for more information\n", opt)
 		return 2
 	}
 	take := func() string {
-		if len(args) == 0 {
+		from := &args
+		if len(letters) > 0 {
+			from = &letters
+		}
+		if len(*from) == 0 {
 			return ""
 		}
-		v := args[0]
-		args = args[1:]
+		v := (*from)[0]
+		*from = (*from)[1:]
 		return v
 	}
-	for len(args) > 0 {
+	for len(letters)+len(args) > 0 {
 		a := take()
 		name, value, glued := a, "", false
 		switch {
@@ -83,7 +88,7 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 		case strings.HasPrefix(a, "-") && len(a) > 2 && strings.ContainsRune("oXHdmw", rune(a[1])):
 			name, value, glued = a[:2], a[2:], true
 		case strings.HasPrefix(a, "-") && len(a) > 2: // -fsSLo FILE
-			args = append(spread(a[1:]), args...)
+			letters = spread(a[1:])
 			continue
 		}
 		arg := func() string {

@@ -67,7 +67,7 @@ func (m *Machine) tell(unit, what, rest string) {
 
 // A selection is what of the journal is wanted.
 type selection struct {
-	units      []string
+	units      map[string]bool // none: all
 	since      time.Time
 	identifier string
 	cat        bool // the texts only
@@ -82,7 +82,7 @@ func (m *Machine) lines(s selection) []string {
 	var out []string
 	for _, e := range m.journal {
 		switch {
-		case len(s.units) > 0 && !slices.Contains(s.units, e.unit) || e.at.Before(s.since) || s.identifier != "" && s.identifier != e.from:
+		case len(s.units) > 0 && !s.units[e.unit] || e.at.Before(s.since) || s.identifier != "" && s.identifier != e.from:
 		case s.cat:
 			out = append(out, e.text)
 		case s.json:
@@ -103,12 +103,12 @@ func (m *Machine) Journal(unit string) []string {
 	if unit == "" {
 		return m.lines(selection{})
 	}
-	return m.lines(selection{units: []string{unit}})
+	return m.lines(selection{units: map[string]bool{unit: true}})
 }
 
 // journalctl shows the journal of this boot; -f shows what is there, and ends.
 func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
-	var s selection
+	s := selection{units: map[string]bool{}}
 	n, reverse := -1, false
 	args := c.Args[1:]
 	for i := 0; i < len(args); i++ {
@@ -125,7 +125,7 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 		}
 		switch name {
 		case "-u", "--unit":
-			s.units = append(s.units, strings.TrimSuffix(take(), ".service"))
+			s.units[strings.TrimSuffix(take(), ".service")] = true
 		case "-t", "--identifier":
 			s.identifier = take()
 		case "-n", "--lines":
@@ -161,7 +161,7 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 			return 0
 		case "-f", "--follow", "-b", "--boot", "-e", "--pager-end", "-x", "--catalog", "-xe", "-xeu", "-xu", "-fu", "-l", "--full", "-a", "--all", "-q", "--quiet", "-m", "--no-pager", "--no-hostname", "--utc", "--flush", "--sync":
 			if strings.HasSuffix(name, "u") {
-				s.units = append(s.units, strings.TrimSuffix(take(), ".service"))
+				s.units[strings.TrimSuffix(take(), ".service")] = true
 			}
 			if name == "-f" || name == "--follow" || name == "-fu" {
 				n = max(n, 10)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -185,21 +186,31 @@ func (t *transaction) reach(ctx context.Context) bool {
 	return false
 }
 
+// maxInstalled bounds the packages of a machine: the file that lists them is its own.
+const maxInstalled = 10_000
+
 // installed are the packages that the machine has.
-func installed(files *vfs.FS, f node.AMIFamily) []string {
-	out := imagePackages(f)
+func installed(files *vfs.FS, f node.AMIFamily) packageSet {
+	out := packageSet{}
+	for _, name := range imagePackages(f) {
+		out[name] = true
+	}
 	b, _ := files.ReadFile(installedFile) // none was installed
 	for line := range strings.Lines(string(b)) {
 		name := strings.TrimSpace(line)
 		if gone, ok := strings.CutPrefix(name, "-"); ok {
-			out = slices.DeleteFunc(out, func(n string) bool { return n == gone })
-		} else if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
+			delete(out, gone)
+		} else if name != "" && len(out) < maxInstalled {
+			out[name] = true
 		}
 	}
-	slices.Sort(out)
 	return out
 }
+
+// A packageSet is a set of names.
+type packageSet map[string]bool
+
+func (s packageSet) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 func remember(files *vfs.FS, names []string) error {
 	if err := files.MkdirAll(path.Dir(installedFile), 0o755); err != nil {
@@ -232,6 +243,7 @@ func (t *transaction) install(names []string) int {
 	}
 	have := installed(t.c.FS, t.m.In.AMIFamily)
 	var fresh []string
+	chosen := packageSet{}
 	for _, arg := range names {
 		name := packageName(arg)
 		switch {
@@ -242,11 +254,12 @@ func (t *transaction) install(names []string) int {
 				fmt.Fprintf(t.c.Stderr, "No match for argument: %s\nError: Unable to find a match: %s\n", arg, arg)
 			}
 			return 1
-		case slices.Contains(have, name) && t.old():
+		case have[name] && t.old():
 			t.say("Package %s already installed and latest version", name)
-		case slices.Contains(have, name):
+		case have[name]:
 			t.say("Package %s is already installed.", name)
-		case !slices.Contains(fresh, name):
+		case !chosen[name]:
+			chosen[name] = true
 			fresh = append(fresh, name)
 		}
 	}
@@ -284,7 +297,7 @@ func (t *transaction) remove(names []string) int {
 	have := installed(t.c.FS, t.m.In.AMIFamily)
 	var gone []string
 	for _, n := range names {
-		if !slices.Contains(have, n) {
+		if !have[n] {
 			t.say("No match for argument: %s", n)
 			continue
 		}
@@ -310,9 +323,13 @@ func (t *transaction) remove(names []string) int {
 func (t *transaction) list(ctx context.Context, verb string, names []string) int {
 	if verb == "list" && len(names) > 0 && (names[0] == "installed" || names[0] == "--installed") {
 		have := installed(t.c.FS, t.m.In.AMIFamily)
+		wanted := packageSet{}
+		for _, n := range names[1:] {
+			wanted[n] = true
+		}
 		shown := 0
-		for _, n := range have {
-			if len(names) == 1 || slices.Contains(names[1:], n) {
+		for _, n := range have.sorted() {
+			if len(names) == 1 || wanted[n] {
 				shown++
 				fmt.Fprintln(t.c.Stdout, n)
 			}
@@ -353,14 +370,14 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 	case strings.ContainsAny(flags, "I"): // a key
 		return 0
 	case strings.Contains(flags, "q") && strings.Contains(flags, "a"):
-		for _, n := range have {
+		for _, n := range have.sorted() {
 			fmt.Fprintln(c.Stdout, n)
 		}
 		return 0
 	case strings.Contains(flags, "q"):
 		status := 0
 		for _, n := range names {
-			if slices.Contains(have, n) {
+			if have[n] {
 				fmt.Fprintln(c.Stdout, n)
 			} else {
 				fmt.Fprintf(c.Stdout, "package %s is not installed\n", n)

@@ -18,10 +18,10 @@ type control struct {
 	c *shell.Call
 
 	now, quiet, value, failedOnly bool
-	properties                    []string
+	properties                    map[string]bool // nil: all
 }
 
-func (m *Machine) systemctl(_ context.Context, c *shell.Call) int {
+func (m *Machine) systemctl(ctx context.Context, c *shell.Call) int {
 	x := &control{m: m, c: c}
 	var words []string
 	args := c.Args[1:]
@@ -42,7 +42,12 @@ func (m *Machine) systemctl(_ context.Context, c *shell.Call) int {
 			}
 			switch {
 			case name == "-p" || name == "--property":
-				x.properties = append(x.properties, strings.Split(value, ",")...)
+				if x.properties == nil {
+					x.properties = map[string]bool{}
+				}
+				for p := range strings.SplitSeq(value, ",") {
+					x.properties[p] = true
+				}
 			case name == "--state" && value == "failed":
 				x.failedOnly = true
 			}
@@ -78,6 +83,9 @@ func (m *Machine) systemctl(_ context.Context, c *shell.Call) int {
 	}
 	status := 0
 	for _, u := range units {
+		if ctx.Err() != nil {
+			return 143 // ended by SIGTERM
+		}
 		name := strings.TrimSuffix(u, ".service")
 		if s := x.do(verb, name); s != 0 {
 			status = s
@@ -241,7 +249,7 @@ func (x *control) status(name string) int {
 	if svc.state == active {
 		fmt.Fprintf(c.Stdout, "   Main PID: %d (%s)\n", svc.pid, name)
 	}
-	if lines := m.lines(selection{units: []string{name}}); len(lines) > 0 {
+	if lines := m.lines(selection{units: map[string]bool{name: true}}); len(lines) > 0 {
 		fmt.Fprintln(c.Stdout)
 		for _, l := range lines[max(0, len(lines)-statusLines):] {
 			fmt.Fprintln(c.Stdout, l)
@@ -275,7 +283,7 @@ func (x *control) show(name string) int {
 	}
 	for _, p := range known {
 		switch {
-		case x.properties != nil && !slices.Contains(x.properties, p.name):
+		case x.properties != nil && !x.properties[p.name]:
 		case x.value:
 			fmt.Fprintln(c.Stdout, p.value)
 		default:

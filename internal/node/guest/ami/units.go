@@ -171,6 +171,9 @@ func (m *Machine) changed(unit string) {
 	}
 }
 
+// maxServices is how many units a machine remembers, those whose files are gone too.
+const maxServices = 1000
+
 // unit finds a unit, and makes one of a unit file that user data has brought: it is
 // started and stopped, and runs nothing.
 func (m *Machine) unit(files *vfs.FS, name string) *service {
@@ -180,7 +183,7 @@ func (m *Machine) unit(files *vfs.FS, name string) *service {
 		return svc
 	}
 	for _, dir := range []string{machineUnits, packageUnits} {
-		if _, err := files.Stat(dir + name + ".service"); err == nil {
+		if _, err := files.Stat(dir + name + ".service"); err == nil && len(m.services) < maxServices {
 			svc := &service{state: inactive}
 			m.services[name] = svc
 			return svc

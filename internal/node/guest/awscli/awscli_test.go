@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -274,4 +275,19 @@ func FuzzRun(f *testing.F) {
 		}
 		cli.Run(t.Context(), c)
 	})
+}
+
+// Reading an answer costs in proportion to it, however many pieces its texts are in.
+func TestAnswersInManyPieces(t *testing.T) {
+	text := strings.Repeat("a<!---->", 100_000)
+	s := &service{answer: func(*http.Request, string) (int, string) {
+		return 200, strings.Replace(identity, "111122223333", text, 1)
+	}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	out, status := run(t, s, "sts get-caller-identity --output text")
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; status != 0 || len(out) < 100_000 || took > 1<<29 {
+		t.Errorf("status %d, %d bytes of %d read, by %d bytes of memory", status, len(out), len(text), took)
+	}
 }

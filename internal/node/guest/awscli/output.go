@@ -63,6 +63,7 @@ func writeText(w *strings.Builder, v any, name string, scalars []string) {
 	}
 }
 
+// scalars, which are sorted, are the columns; nil: those that it has.
 func writeStructure(w *strings.Builder, v map[string]any, name string, scalars []string) {
 	var line, others []string
 	for _, k := range scalars {
@@ -73,8 +74,9 @@ func writeStructure(w *strings.Builder, v map[string]any, name string, scalars [
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(v)) {
+		_, column := slices.BinarySearch(scalars, k)
 		switch {
-		case scalars != nil && slices.Contains(scalars, k):
+		case column:
 		case isScalar(v[k]):
 			line = append(line, textScalar(v[k]))
 		default:
@@ -100,18 +102,18 @@ func writeList(w *strings.Builder, list []any, name string) {
 	case len(list) == 0:
 	case has(isMap):
 		// All structures of a list show the same columns.
-		columns := []string{}
+		columns := map[string]bool{}
 		for _, x := range list {
 			m, _ := x.(map[string]any)
 			for k, v := range m {
-				if isScalar(v) && !slices.Contains(columns, k) {
-					columns = append(columns, k)
+				if isScalar(v) {
+					columns[k] = true
 				}
 			}
 		}
-		slices.Sort(columns)
+		sorted := append([]string{}, slices.Sorted(maps.Keys(columns))...) // never nil
 		for _, x := range list {
-			writeText(w, x, name, columns)
+			writeText(w, x, name, sorted)
 		}
 	case has(isList):
 		var flat []any

@@ -114,7 +114,7 @@ func textTime(s string) string {
 // An element is one of an XML answer.
 type element struct {
 	name string
-	text string
+	text []byte
 	kids []*element
 }
 
@@ -129,7 +129,7 @@ func (e *element) kid(name string) *element {
 
 func (e *element) textOf(name string) string {
 	if k := e.kid(name); k != nil {
-		return k.text
+		return string(k.text)
 	}
 	return ""
 }
@@ -156,7 +156,7 @@ func parseXML(body []byte) (*element, error) {
 			top.kids = append(top.kids, e)
 			stack = append(stack, e)
 		case xml.CharData:
-			top.text += string(t)
+			top.text = append(top.text, t...)
 		case xml.EndElement:
 			stack = stack[:len(stack)-1]
 		}
@@ -219,14 +219,14 @@ func xmlValue(s *model.Shape, e *element) any {
 		}
 		return out
 	case model.Boolean:
-		return e.text == "true"
+		return string(e.text) == "true"
 	case model.Integer, model.Long, model.Float, model.Double:
-		n, _ := strconv.ParseFloat(e.text, 64) // the service is ours
+		n, _ := strconv.ParseFloat(string(e.text), 64) // the service is ours
 		return n
 	case model.Timestamp:
-		return textTime(e.text)
+		return textTime(string(e.text))
 	}
-	return e.text
+	return string(e.text)
 }
 
 // serviceError reads the error that a service has answered.

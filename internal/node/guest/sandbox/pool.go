@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,6 +245,14 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	if job.Outside == nil {
 		return a
 	}
+	size := 0
+	for _, s := range slices.Concat(m.Args, m.Env) {
+		size += len(s) + 1 + 8 // its end, and where it is
+	}
+	if size > maxArguments || len(m.Args) == 0 {
+		a.Status, a.Found, a.Stderr = 126, true, []byte("Argument list too long\n")
+		return a
+	}
 	files := vfs.New(job.FS.Limits(), nil)
 	if err := files.Restore(m.Files); err != nil {
 		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
@@ -266,6 +275,10 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	a.Changes = vfs.Diff(m.Files, files.Image())
 	return a
 }
+
+// maxArguments bounds the arguments and the environment of a program outside, as Linux
+// does: execve(2), ARG_MAX.
+const maxArguments = 2 << 20
 
 // maxPrograms is how many programs outside one script may have at once: each has a
 // copy of the machine's files here.

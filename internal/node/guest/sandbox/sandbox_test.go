@@ -185,6 +185,23 @@ func TestProgramsLeftBehind(t *testing.T) {
 	}
 }
 
+// Programs outside get no more arguments than Linux gives a program.
+func TestManyArguments(t *testing.T) {
+	asked := 0
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		asked++
+		fmt.Fprintln(c.Stdout, len(c.Args))
+		return 0, true
+	}
+	out, _, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask $(seq 100000); echo $?; ask $(seq 200000); echo $?", outside)
+	if want := "100001\n0\nArgument list too long\n126\n"; err != nil || out != want || asked != 1 {
+		t.Errorf("%.200q, asked %d times, %v", out, asked, err)
+	}
+}
+
 func TestAProgramThatPanics(t *testing.T) {
 	out, res, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask; echo $?", func(context.Context, *shell.Call) (int, bool) {
 		panic("a mistake of ours")
