@@ -57,8 +57,9 @@ type Supervisor struct {
 	hard sync.Once
 	now  chan struct{} // closed to kill without grace
 
-	mu   sync.Mutex
-	wake chan struct{} // closed to end a backoff
+	mu      sync.Mutex
+	wake    chan struct{} // closed to end a backoff
+	process *os.Process   // nil: none runs
 }
 
 // Supervise starts a child and starts it again whenever it ends, until ctx ends
@@ -109,6 +110,21 @@ func (s *Supervisor) RestartNow() {
 	defer s.mu.Unlock()
 	close(s.wake)
 	s.wake = make(chan struct{})
+}
+
+// KillRun kills the child that runs, if one does: it hangs. It is started again.
+func (s *Supervisor) KillRun() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Kill() // it may just have ended
+	}
+}
+
+func (s *Supervisor) setProcess(p *os.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = p
 }
 
 // LogTail returns the last lines of a log file, about 4 kB.
@@ -192,6 +208,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.setProcess(cmd.Process)
 	if s.spec.OnStart != nil {
 		s.spec.OnStart(cmd.Process.Pid)
 	}
@@ -237,6 +254,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 		_ = writeFrame(downW, config)
 	})
 	err = cmd.Wait()
+	s.setProcess(nil)
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}

@@ -67,6 +67,9 @@ type Config struct {
 	// ClientAddress is the address by which the world sees users of this machine;
 	// by default 203.0.113.10. Public access CIDRs are matched against it.
 	ClientAddress netip.Addr
+	// Silence is how long a process may answer nothing before it is killed and started
+	// again; by default 2 minutes.
+	Silence time.Duration
 	// WarmSpares is how many planes are kept running for the key claimed last.
 	WarmSpares int
 	// Clock is the time for certificates; by default the real one.

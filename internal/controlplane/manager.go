@@ -73,6 +73,9 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.KeyPause == 0 {
 		cfg.KeyPause = longestKeyPause
 	}
+	if cfg.Silence == 0 {
+		cfg.Silence = longestSilence
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -143,6 +146,7 @@ func (m *Manager) start(ctx context.Context) error {
 	}
 	m.wg.Go(m.keepSpares)
 	m.wg.Go(m.keepCertificates)
+	m.wg.Go(m.endHanging)
 	return m.removeStrayState(ctx)
 }
 

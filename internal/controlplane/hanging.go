@@ -1,0 +1,99 @@
+package controlplane
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// longestSilence is how long a process may answer nothing, unless Config says
+// otherwise. The kubelet gives an API server of kubeadm's about as much.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/cmd/kubeadm/app/util/staticpod/utils.go (LivenessProbe)
+const longestSilence = 2 * time.Minute
+
+// maxUnanswered is how often in a row a process is asked in vain before it is killed.
+const maxUnanswered = 4
+
+// A hanging process was asked in vain.
+type hanging struct {
+	pid   int
+	times int
+}
+
+// endHanging kills processes that answer nothing any more: they hang, or somebody has
+// stopped them. Their supervisors start them again.
+func (m *Manager) endHanging() {
+	pause := m.cfg.Silence / (2 * maxUnanswered) // and as long for an answer
+	unanswered := map[string]hanging{}
+	for {
+		timer := time.NewTimer(pause) // of the process's own time
+		select {
+		case <-m.closing:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		last := unanswered
+		unanswered = map[string]hanging{}
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for _, p := range m.all() {
+			status := p.processStatus()
+			if status.State != Ready {
+				continue // starts that fail end by themselves
+			}
+			group.Go(func() {
+				if p.answers(m.ctx, pause) || m.isClosed() {
+					return
+				}
+				h := hanging{status.PID, 1}
+				if was := last[p.id]; was.pid == h.pid {
+					h.times += was.times
+				}
+				if h.times >= maxUnanswered {
+					m.cfg.Log.Error("a control plane answers nothing any more, starting it again", "plane", p.id, "pid", h.pid)
+					p.killRun()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				unanswered[p.id] = h
+			})
+		}
+		group.Wait()
+	}
+}
+
+// answers asks the process for any answer at all.
+func (p *plane) answers(ctx context.Context, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cfg := p.clients.config(false)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cfg.Host+"/livez/ping", nil)
+	if err != nil {
+		return true
+	}
+	resp, err := cfg.Transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // for the connection to be used again
+	_ = resp.Body.Close()
+	return true
+}
+
+// processStatus is the status of the process, without what explains it.
+func (p *plane) processStatus() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+func (p *plane) killRun() {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.child != nil {
+		p.child.KillRun()
+	}
+}

@@ -1,0 +1,64 @@
+package controlplane_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/controlplane"
+)
+
+// A process that hangs does not end by itself, and nothing of its plane would ever
+// answer again.
+func TestAStoppedProcessIsReplaced(t *testing.T) {
+	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Silence = 4 * time.Second })
+	p := w.claim("o", account)
+	s, err := w.Status(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.PID
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return gone(old) })
+	eventually(t, func() error {
+		s, err := w.Status(p.ID)
+		if err == nil && (s.State != controlplane.Ready || s.PID == old) {
+			err = fmt.Errorf("%s: %s", s.State, s.Reason)
+		}
+		return err
+	})
+}
+
+// A stopped process does not keep the daemon from ending.
+func TestCloseEndsStoppedProcesses(t *testing.T) {
+	w := newWorld(t, nil)
+	var pids []int
+	for _, owner := range []string{"o1", "o2"} {
+		pid := w.pid(w.claim(owner, account).ID)
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Minute): // it takes as long as a child may take to stop
+		t.Fatal("it does not end")
+	}
+	var left []error
+	for _, pid := range pids {
+		left = append(left, gone(pid))
+	}
+	if err := errors.Join(left...); err != nil {
+		t.Error(err)
+	}
+}
