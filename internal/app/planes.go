@@ -37,7 +37,7 @@ func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.Wai
 
 func (p planes) Release(ctx context.Context, id string) error { return p.m.Release(ctx, id) }
 
-func (p planes) SetAccess(id string, public bool, cidrs []string, private bool) error {
+func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error {
 	a := controlplane.Access{Public: public, Private: private}
 	for _, c := range cidrs {
 		prefix, err := netip.ParsePrefix(c)
@@ -46,7 +46,7 @@ func (p planes) SetAccess(id string, public bool, cidrs []string, private bool) 
 		}
 		a.PublicCIDRs = append(a.PublicCIDRs, prefix)
 	}
-	return p.m.SetAccess(context.Background(), id, a)
+	return p.m.SetAccess(ctx, id, a)
 }
 
 func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }

@@ -76,7 +76,7 @@ type ControlPlanes interface {
 	Release(ctx context.Context, id string) error
 	// SetAccess says from where the endpoint may be reached: by the public's
 	// clients within cidrs, from inside the VPC.
-	SetAccess(id string, public bool, cidrs []string, private bool) error
+	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
 	// RESTConfig returns a client configuration with all rights on the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt has a plane's data encrypted with a key of AWS KMS, for good, and

@@ -155,7 +155,7 @@ func (p *fakePlanes) Release(_ context.Context, id string) error {
 	return p.faults.strike()
 }
 
-func (p *fakePlanes) SetAccess(id string, public bool, cidrs []string, private bool) error {
+func (p *fakePlanes) SetAccess(_ context.Context, id string, public bool, cidrs []string, private bool) error {
 	if err := p.faults.strike(); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (s *Service) createCluster(ctx context.Context, key store.Key, rec clusterR
 	if err != nil {
 		return 0, err
 	}
-	if err := s.cfg.ControlPlanes.SetAccess(plane.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
+	if err := s.cfg.ControlPlanes.SetAccess(ctx, plane.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
 		return 0, fmt.Errorf("setting endpoint access: %w", err)
 	}
 	if err := s.waitReady(ctx, plane.ID); err != nil {
@@ -344,7 +344,7 @@ func (s *Service) applyVPC(ctx context.Context, key store.Key, rec clusterRecord
 		_, err := s.ensureInterfaces(svc, rec, text(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), v.Subnets, v.SecurityGroups)
 		return err
 	}
-	return s.cfg.ControlPlanes.SetAccess(rec.Plane.ID, v.Public, v.CIDRs, v.Private)
+	return s.cfg.ControlPlanes.SetAccess(ctx, rec.Plane.ID, v.Public, v.CIDRs, v.Private)
 }
 
 func updateError(err error) ekstypes.ErrorDetail {
