@@ -31,7 +31,7 @@ var bans = []ban{
 		why: "no test binary and no daemon code links the Kubernetes servers"},
 	{from: `.*`, to: module + `internal/app$`, except: `^cmd/drydock$|^test/|^tools/`,
 		why: "app is the composition root: it knows everybody, nobody knows it"},
-	{from: `^internal/`, to: module + `internal/(why|faults)$`, except: `^internal/app$`,
+	{from: `^internal/`, to: module + `internal/(why|faults|network)$`, except: `^internal/app$`,
 		why: "each stands between app and the services, for one purpose: app connects it, nobody else knows it"},
 	{from: `^internal/`, to: module + `internal/pages$`, except: `^internal/(app|why|faults)$`,
 		why: "only what answers the daemon's own paths knows how they are answered"},

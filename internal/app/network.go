@@ -2,63 +2,50 @@ package app
 
 import (
 	"context"
-	"net/netip"
-	"strings"
+	"fmt"
 
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// network is the network of an account and region, with the names of its clusters and
-// load balancers.
-func (d *daemon) network(ctx context.Context, account, region string) (*reach.Snapshot, error) {
-	s, err := d.ec2.Reach(ctx, account, region)
-	if err != nil {
-		return nil, err
-	}
-	endpoints, err := d.eks.APIEndpoints(ctx, account, region)
-	if err != nil {
-		return nil, err
-	}
-	balancers, err := d.balancers(account, region)
-	if err != nil {
-		return nil, err
-	}
-	broken := d.faults.Network(account, region)
-	if len(endpoints)+len(balancers)+len(broken) == 0 {
-		return s, nil
-	}
-	draft := s.Edit()
-	for _, f := range broken {
-		draft.Put(f)
-	}
-	for _, e := range endpoints {
-		draft.Put(hostName(s, e))
-	}
-	for _, b := range balancers {
-		draft.Put(b)
-	}
-	return draft.Snapshot(), nil
+// newNetwork connects the network with the services that make it. These have it in a
+// round: they ask by the functions below, once all are there.
+func (d *daemon) newNetwork() *network.Network {
+	return network.New(network.Config{
+		EC2: d.ec2, EKS: d.eks, ELB: d.elb, ELBv2: d.elbv2, Faults: d.faults.Network, ControlPlanes: planes{d.planes}, Log: d.log,
+	})
 }
 
-// hostName is a cluster's endpoint in DNS.
-func hostName(s *reach.Snapshot, e eks.APIEndpoint) *reach.HostName {
-	h := &reach.HostName{Name: strings.ToLower(e.Host), Owner: e.ARN, PublicFrom: []netip.Prefix{}}
-	for _, id := range e.Interfaces {
-		if eni, ok := s.Get(id).(*reach.Interface); ok && len(eni.Addresses) > 0 {
-			h.Private = append(h.Private, eni.Addresses[0].Private)
-		}
+func (d *daemon) snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
+	return d.network.Snapshot(ctx, account, region)
+}
+
+func (d *daemon) through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
+	return d.network.Through(ctx, account, region, s, v)
+}
+
+func (d *daemon) probes(ctx context.Context, account, region string) loadbalancing.Prober {
+	return d.network.Probes(ctx, account, region)
+}
+
+// AtHost implements network.ControlPlanes.
+func (p planes) AtHost(host string) (planeID string, ok bool) {
+	pl, ok := p.byHost(host)
+	return pl.ID, ok
+}
+
+// Serving implements network.ControlPlanes: clients would wait for a plane that boots.
+func (p planes) Serving(planeID string) (*rest.Config, error) {
+	st, err := p.m.Status(planeID)
+	if err != nil {
+		return nil, err
 	}
-	if e.Private {
-		h.VPC = e.VPCID
+	if st.State != controlplane.Ready {
+		return nil, fmt.Errorf("the control plane is %s", st.State)
 	}
-	if e.Public {
-		h.Public = []netip.Addr{reach.StableAddress(h.Name)}
-		for _, c := range e.PublicCIDRs {
-			if p, err := netip.ParsePrefix(c); err == nil {
-				h.PublicFrom = append(h.PublicFrom, p)
-			}
-		}
-	}
-	return h
+	return p.m.RESTConfig(planeID)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -82,6 +83,7 @@ type daemon struct {
 	fargates    *fargates
 	origins     origins
 	podRuns     podRuns
+	network     *network.Network
 	why         *why.Explainer
 	server      *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
@@ -141,7 +143,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.network, d.timing.GuestDial), faults: d.faults.Set()}
+	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.snapshot, d.timing.GuestDial), faults: d.faults.Set()}
 	d.machines.network.through = d.through
 	if err := d.connectMetadata(ctx); err != nil {
 		return nil, err
@@ -241,6 +243,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
 	d.fargates = newFargates(d)
+	d.network = d.newNetwork()
 	d.why = d.newExplainer()
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),

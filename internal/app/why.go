@@ -13,7 +13,7 @@ import (
 func (d *daemon) newExplainer() *why.Explainer {
 	return why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Machines: allMachines{d}, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults.Set(),
-		Network: d.network, Through: d.through, ClientAddress: d.cfg.ClientAddress,
+		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress,
 		PlaneAt: func(host string) (planeID, cluster string, ok bool) {
 			p, ok := d.machines.planes.byHost(host)
 			if !ok {

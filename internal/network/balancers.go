@@ -1,4 +1,4 @@
-package app
+package network
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 )
 
 // balancers are the load balancers of an account and region as the network sees them.
-func (d *daemon) balancers(account, region string) ([]*reach.LoadBalancer, error) {
-	classic, err := d.elb.Endpoints(account, region)
+func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, error) {
+	classic, err := n.cfg.ELB.Endpoints(account, region)
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.elbv2.Endpoints(account, region)
+	all, err := n.cfg.ELBv2.Endpoints(account, region)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ type balancedTarget struct {
 }
 
 // balance asks the service that has a load balancer.
-func (d *daemon) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
+func (n *Network) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
 	if !strings.HasPrefix(lb.Name, "arn:") {
-		w, err := d.elb.Serve(ctx, account, region, lb.Name, port)
+		w, err := n.cfg.ELB.Serve(ctx, account, region, lb.Name, port)
 		b := balancing{
 			listener: w.Listener, noListener: reach.CodeClassicListeners, noTargets: reach.CodeTargetHealth,
 			addListener:    fmt.Sprintf("aws elb create-load-balancer-listeners --load-balancer-name %s --listeners Protocol=TCP,LoadBalancerPort=%d,InstanceProtocol=TCP,InstancePort=…", lb.Name, port),
@@ -69,7 +69,7 @@ func (d *daemon) balance(ctx context.Context, account, region string, lb *reach.
 		}
 		return b, err
 	}
-	w, err := d.elbv2.Serve(ctx, account, region, lb.Name, port)
+	w, err := n.cfg.ELBv2.Serve(ctx, account, region, lb.Name, port)
 	b := balancing{
 		listener: w.Listener, answer: w.Answer, noListener: reach.CodeListeners, noTargets: reach.CodeNoTargets,
 		addListener:    fmt.Sprintf("aws elbv2 create-listener --load-balancer-arn %s --protocol TCP --port %d --default-actions Type=forward,TargetGroupArn=…", lb.Name, port),
@@ -91,9 +91,9 @@ func (d *daemon) balance(ctx context.Context, account, region string, lb *reach.
 	return b, err
 }
 
-// through goes on with a connection that gets to a load balancer's interface: to its
+// Through goes on with a connection that gets to a load balancer's interface: to its
 // listener, and to a target that is healthy. Other connections stay as they are.
-func (d *daemon) through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
+func (n *Network) Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
 	if !v.Reachable || v.Flow.Protocol != reach.TCP {
 		return v, nil
 	}
@@ -105,7 +105,7 @@ func (d *daemon) through(ctx context.Context, account, region string, s *reach.S
 	if v.Flow.From.ID == v.Forward[i].ID { // the load balancer's own
 		return v, nil
 	}
-	b, err := d.balance(ctx, account, region, lb, v.Flow.Port)
+	b, err := n.balance(ctx, account, region, lb, v.Flow.Port)
 	if err != nil {
 		return nil, fmt.Errorf("load balancer %s: %w", lb.Name, err)
 	}

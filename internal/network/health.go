@@ -1,4 +1,4 @@
-package app
+package network
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -38,10 +37,6 @@ type healthProbes struct {
 
 	mu    sync.Mutex
 	known map[string]*knownWorkloads // by plane; what is out of date goes with the next look
-}
-
-func (d *daemon) newHealthProbes() *healthProbes {
-	return &healthProbes{network: d.network, planes: d.planesByVPC, look: d.lookAtWorkloads, log: d.log, known: map[string]*knownWorkloads{}}
 }
 
 // knownWorkloads is what was seen of a cluster lately, or is being looked at: one
@@ -152,15 +147,15 @@ func arrival(v *reach.Verdict) string {
 
 // planesByVPC returns the control planes of clusters by the VPC in which all their
 // nodes are: https://docs.aws.amazon.com/eks/latest/userguide/worker.html
-func (d *daemon) planesByVPC(ctx context.Context, account, region string) (map[string][]string, error) {
-	clusters, err := d.eks.APIEndpoints(ctx, account, region)
+func (n *Network) planesByVPC(ctx context.Context, account, region string) (map[string][]string, error) {
+	clusters, err := n.cfg.EKS.APIEndpoints(ctx, account, region)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]string{}
 	for _, c := range clusters {
-		if p, ok := (planes{d.planes}).byHost(c.Host); ok {
-			out[c.VPCID] = append(out[c.VPCID], p.ID)
+		if id, ok := n.cfg.ControlPlanes.AtHost(c.Host); ok {
+			out[c.VPCID] = append(out[c.VPCID], id)
 		}
 	}
 	return out, nil
@@ -205,15 +200,8 @@ func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads,
 var errNotLooked = errors.New("nobody looked")
 
 // lookAtWorkloads asks a cluster's API server what answers in it.
-func (d *daemon) lookAtWorkloads(ctx context.Context, plane string) (*workloads, error) {
-	st, err := d.planes.Status(plane)
-	if err != nil {
-		return nil, err
-	}
-	if st.State != controlplane.Ready { // clients wait for those that boot
-		return nil, fmt.Errorf("the control plane is %s", st.State)
-	}
-	cfg, err := d.planes.RESTConfig(plane)
+func (n *Network) lookAtWorkloads(ctx context.Context, plane string) (*workloads, error) {
+	cfg, err := n.cfg.ControlPlanes.Serving(plane)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,136 @@
+// Package network is the network of an account and region as all services together make
+// it: EC2's, with the names of clusters and load balancers, and what is broken in it. Of
+// a load balancer it tells where a connection goes on to, and what its health checks find.
+// How packets get through is decided by package reach; load balancers ask for their health
+// checks by package loadbalancing.
+//
+// It reads the services by the interfaces below, and only app imports it.
+package network
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+)
+
+// Config is who makes the network.
+type Config struct {
+	EC2   EC2
+	EKS   EKS
+	ELB   ELB
+	ELBv2 ELBv2
+	// Faults is what is broken in the network of an account and region.
+	Faults        func(account, region string) []reach.Resource
+	ControlPlanes ControlPlanes
+	Log           *slog.Logger
+}
+
+// EC2 is what is asked of the service of that name.
+type EC2 interface {
+	Reach(ctx context.Context, account, region string) (*reach.Snapshot, error)
+}
+
+// EKS is what is asked of the service of that name.
+type EKS interface {
+	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
+}
+
+// ELB is what is asked of the service of that name, in its first version.
+type ELB interface {
+	Endpoints(account, region string) ([]elb.Endpoint, error)
+	Serve(ctx context.Context, account, region, name string, port uint16) (elb.Way, error)
+}
+
+// ELBv2 is what is asked of the service of that name, in its second version.
+type ELBv2 interface {
+	Endpoints(account, region string) ([]elbv2.Endpoint, error)
+	Serve(ctx context.Context, account, region, arn string, port uint16) (elbv2.Way, error)
+}
+
+// ControlPlanes are those of clusters.
+type ControlPlanes interface {
+	// AtHost is the one behind AWS's name of an endpoint.
+	AtHost(host string) (planeID string, ok bool)
+	// Serving is how to ask one as its administrator; an error says that it does not serve.
+	Serving(planeID string) (*rest.Config, error)
+}
+
+// A Network is the network of all accounts and regions.
+type Network struct {
+	cfg    Config
+	health *healthProbes
+}
+
+// New returns a Network.
+func New(cfg Config) *Network {
+	n := &Network{cfg: cfg}
+	n.health = &healthProbes{network: n.Snapshot, planes: n.planesByVPC, look: n.lookAtWorkloads, log: cfg.Log, known: map[string]*knownWorkloads{}}
+	return n
+}
+
+// Probes are the health checks of one request.
+func (n *Network) Probes(ctx context.Context, account, region string) loadbalancing.Prober {
+	return n.health.checks(ctx, account, region)
+}
+
+// Snapshot is the network of an account and region as it is now.
+func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
+	s, err := n.cfg.EC2.Reach(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := n.cfg.EKS.APIEndpoints(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	balancers, err := n.balancers(account, region)
+	if err != nil {
+		return nil, err
+	}
+	broken := n.cfg.Faults(account, region)
+	if len(endpoints)+len(balancers)+len(broken) == 0 {
+		return s, nil
+	}
+	draft := s.Edit()
+	for _, f := range broken {
+		draft.Put(f)
+	}
+	for _, e := range endpoints {
+		draft.Put(hostName(s, e))
+	}
+	for _, b := range balancers {
+		draft.Put(b)
+	}
+	return draft.Snapshot(), nil
+}
+
+// hostName is a cluster's endpoint in DNS.
+func hostName(s *reach.Snapshot, e eks.APIEndpoint) *reach.HostName {
+	h := &reach.HostName{Name: strings.ToLower(e.Host), Owner: e.ARN, PublicFrom: []netip.Prefix{}}
+	for _, id := range e.Interfaces {
+		if eni, ok := s.Get(id).(*reach.Interface); ok && len(eni.Addresses) > 0 {
+			h.Private = append(h.Private, eni.Addresses[0].Private)
+		}
+	}
+	if e.Private {
+		h.VPC = e.VPCID
+	}
+	if e.Public {
+		h.Public = []netip.Addr{reach.StableAddress(h.Name)}
+		for _, c := range e.PublicCIDRs {
+			if p, err := netip.ParsePrefix(c); err == nil {
+				h.PublicFrom = append(h.PublicFrom, p)
+			}
+		}
+	}
+	return h
+}
