@@ -33,6 +33,8 @@ var bans = []ban{
 		why: "app is the composition root: it knows everybody, nobody knows it"},
 	{from: `^internal/`, to: module + `internal/(why|faults|network)$`, except: `^internal/app$`,
 		why: "each stands between app and the services, for one purpose: app connects it, nobody else knows it"},
+	{from: `^internal/`, to: module + `internal/machines$`, except: `^internal/(app|podrun)$`,
+		why: "nodes and services are what machines are made of, and do not know them"},
 	{from: `^internal/`, to: module + `internal/pages$`, except: `^internal/(app|why|faults)$`,
 		why: "only what answers the daemon's own paths knows how they are answered"},
 	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,

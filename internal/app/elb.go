@@ -20,7 +20,7 @@ func (d *daemon) connectLoadBalancing() {
 		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, loadbalancing.ServiceName)
 		return err
 	}
-	network := loadbalancing.Network{EC2: d.ec2, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: d.probes}
+	network := loadbalancing.Network{EC2: d.ec2, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: theNetwork{d}.Probes}
 	d.elb = elb.New(elb.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Log: d.log})
 	d.elbv2 = elbv2.New(elbv2.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log})
 }

@@ -12,29 +12,32 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// newNetwork connects the network with the services that make it. These have it in a
-// round: they ask by the functions below, once all are there.
+// newNetwork connects the network with the services that make it. Some of them are made
+// with theNetwork: they ask when all is there.
 func (d *daemon) newNetwork() *network.Network {
 	return network.New(network.Config{
 		EC2: d.ec2, EKS: d.eks, ELB: d.elb, ELBv2: d.elbv2, Faults: d.faults.Network, ControlPlanes: planes{d.planes}, Log: d.log,
 	})
 }
 
-func (d *daemon) snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
-	return d.network.Snapshot(ctx, account, region)
+// theNetwork is the network for those who are made before it.
+type theNetwork struct{ d *daemon }
+
+func (n theNetwork) Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
+	return n.d.network.Snapshot(ctx, account, region)
 }
 
-func (d *daemon) through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
-	return d.network.Through(ctx, account, region, s, v)
+func (n theNetwork) Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
+	return n.d.network.Through(ctx, account, region, s, v)
 }
 
-func (d *daemon) probes(ctx context.Context, account, region string) loadbalancing.Prober {
-	return d.network.Probes(ctx, account, region)
+func (n theNetwork) Probes(ctx context.Context, account, region string) loadbalancing.Prober {
+	return n.d.network.Probes(ctx, account, region)
 }
 
 // AtHost implements network.ControlPlanes.
 func (p planes) AtHost(host string) (planeID string, ok bool) {
-	pl, ok := p.byHost(host)
+	pl, ok := p.ByHost(host)
 	return pl.ID, ok
 }
 

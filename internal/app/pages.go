@@ -30,12 +30,12 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
-	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.getMetadataCertificate)
+	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.machines.GetCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	mux.HandleFunc("POST /_drydock/pod-runs", d.postPodRun)
 	mux.HandleFunc("GET /_drydock/pods", d.getPods)
 	d.why.Handle(mux)
-	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: d.services, Instances: d.machines.ids}).Handle(mux)
+	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: d.services, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
@@ -45,7 +45,7 @@ func (d *daemon) pages() http.Handler {
 		runtime.GC() // what is alive, not what was
 		_ = pprof.Lookup("heap").WriteTo(w, 0)
 	})
-	return pages.Guard(mux, d.origins.has)
+	return pages.Guard(mux, d.origins.Has)
 }
 
 // getProfile answers the daemon's CPU profile of the next ?seconds=, 10 unless
@@ -73,7 +73,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	s := cli.Status{
 		DaemonInfo: d.info,
 		Timing:     d.timing.Name,
-		Nodes:      d.machines.count(),
+		Nodes:      d.machines.Count(),
 		Clusters:   []cli.ClusterStatus{},
 	}
 	s.SecretAccessKey = ""
@@ -121,7 +121,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}
-	err := errors.Join(d.faults.Refresh(), d.machines.stopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	err := errors.Join(d.faults.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 	}

@@ -3,23 +3,19 @@ package app
 import (
 	"bytes"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/machines"
 )
 
 // Guests' connections come from this machine; the proxy is not for them.
 func TestProxyIsNotForGuests(t *testing.T) {
-	guest, other := net.Pipe()
-	defer guest.Close()
-	defer other.Close()
 	d := daemon{planes: new(controlplane.Manager)}
-	conn := d.origins.add(guestAt{guest, "127.0.0.1:50001"}, guestOrigin{})
+	d.origins.Set("127.0.0.1:50001", machines.Origin{})
 	h := d.handler(server.NewProxy(nil, slog.New(slog.DiscardHandler)))
 	ask := func() int {
 		r := httptest.NewRequest(http.MethodConnect, "http://db.internal:5432", nil)
@@ -31,20 +27,10 @@ func TestProxyIsNotForGuests(t *testing.T) {
 	if got := ask(); got != http.StatusForbidden {
 		t.Errorf("a guest's CONNECT: %d", got)
 	}
-	_ = conn.Close()
+	d.origins.Forget("127.0.0.1:50001")
 	if got := ask(); got != http.StatusBadRequest { // the proxy's answer: this connection cannot be taken over
 		t.Errorf("when its port is another program's: %d", got)
 	}
-}
-
-// guestAt is a connection from an address of this machine.
-type guestAt struct {
-	net.Conn
-	address string
-}
-
-func (c guestAt) LocalAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address))
 }
 
 // What is alive in the daemon can be asked for, as go tool pprof reads it: gzip.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -49,6 +50,9 @@ func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []s
 	return p.m.SetAccess(ctx, id, a)
 }
 
+// Dial connects with a control plane as if from its own network.
+func (p planes) Dial(ctx context.Context, id string) (net.Conn, error) { return p.m.Dial(ctx, id) }
+
 func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }
 
 func (p planes) Encrypt(ctx context.Context, id, keyARN string) error {
@@ -61,9 +65,9 @@ func (p planes) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfigu
 	return p.m.FargateWebhook()
 }
 
-// byHost finds the plane behind an endpoint's AWS name. Its first label is the
+// ByHost finds the plane behind an endpoint's AWS name. Its first label is the
 // plane's ID in lower case or as it is.
-func (p planes) byHost(host string) (controlplane.Plane, bool) {
+func (p planes) ByHost(host string) (controlplane.Plane, bool) {
 	for _, pl := range p.m.Planes() {
 		if strings.EqualFold(pl.AWSHost, host) {
 			return pl, true
@@ -72,9 +76,9 @@ func (p planes) byHost(host string) (controlplane.Plane, bool) {
 	return controlplane.Plane{}, false
 }
 
-// byEndpoint finds a plane by where users of this machine reach it, which is also
+// ByEndpoint finds a plane by where users of this machine reach it, which is also
 // what DescribeCluster tells, and so what people write into user data.
-func (p planes) byEndpoint(endpoint string) (controlplane.Plane, bool) {
+func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {
 	for _, pl := range p.m.Planes() {
 		if pl.Endpoint == endpoint {
 			return pl, true

@@ -21,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -128,7 +129,7 @@ func (p *podRuns) listens(address string) bool {
 }
 
 // keep remembers a connection until it is closed.
-func (p *podRuns) keep(conn net.Conn, c podConn, o *origins) net.Conn {
+func (p *podRuns) keep(conn net.Conn, c podConn, o *machines.Origins) net.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns[conn.RemoteAddr().String()] = c
@@ -138,7 +139,7 @@ func (p *podRuns) keep(conn net.Conn, c podConn, o *origins) net.Conn {
 type podRunConn struct {
 	net.Conn
 	runs    *podRuns
-	origins *origins
+	origins *machines.Origins
 }
 
 func (c *podRunConn) Close() error {
@@ -146,7 +147,7 @@ func (c *podRunConn) Close() error {
 	c.runs.mu.Lock()
 	delete(c.runs.conns, remote)
 	c.runs.mu.Unlock()
-	c.origins.forget(remote)
+	c.origins.Forget(remote)
 	return c.Conn.Close()
 }
 
@@ -327,11 +328,7 @@ func (d *daemon) podHost(p *eks.PodProgram) (node.Instance, bool) {
 	if !ok {
 		return node.Instance{}, false
 	}
-	if in, ok := d.fargates.machine(id); ok {
-		return in, true
-	}
-	m, err := d.machines.get(id)
-	return nodeInstance(m), err == nil
+	return d.machines.Machine(id)
 }
 
 // getPods lists running pods for shells that complete arguments.

@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
@@ -65,10 +66,10 @@ func (d *daemon) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *serv
 }
 
 // answerPod serves what comes on a connection of a pod.
-func (d *daemon) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *server.Proxy, c podConn, from *guestOrigin) {
+func (d *daemon) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *server.Proxy, c podConn, from *machines.Origin) {
 	proxy.Answer(w, hijacker, func(conn net.Conn) net.Conn {
 		if from != nil {
-			d.origins.set(conn.RemoteAddr().String(), *from)
+			d.origins.Set(conn.RemoteAddr().String(), *from)
 		}
 		return d.podRuns.keep(conn, c, &d.origins)
 	})
@@ -142,7 +143,7 @@ func (d *daemon) connectPod(w http.ResponseWriter, r *http.Request, run *podRun,
 		return
 	}
 	in, ok := d.podHost(&run.program)
-	switch plane, isPlane := d.machines.planes.byHost(host); {
+	switch plane, isPlane := (planes{d.planes}).ByHost(host); {
 	case slices.Contains(agentAddresses, host) || slices.Contains(metadataAddresses, host):
 		d.answerPod(w, hijacker, proxy, podConn{run, host, port}, nil)
 	case !ok:
@@ -152,20 +153,19 @@ func (d *daemon) connectPod(w http.ResponseWriter, r *http.Request, run *podRun,
 		if !isPlane {
 			name = d.planeHost(run.program.PlaneID)
 		}
-		far, err := d.machines.dialEndpoint(r.Context(), in, name, 443)
+		far, err := d.machines.DialEndpoint(r.Context(), in, name, 443)
 		if err != nil {
 			d.unreachable(w, run, name, 443, err)
 			return
 		}
 		proxy.Tunnel(w, hijacker, far)
 	default:
-		v, err := d.machines.network.decide(r.Context(), in, host, port)
+		from, err := d.machines.Reach(r.Context(), in, host, port)
 		if err != nil {
 			d.unreachable(w, run, host, port, err)
 			return
 		}
 		if server.AWSHost(host) {
-			from := (&guestConn{in: in, verdict: v}).origin()
 			d.answerPod(w, hijacker, proxy, podConn{run, host, port}, &from)
 			return
 		}
@@ -199,13 +199,13 @@ func (d *daemon) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRu
 	case slices.Contains(metadataAddresses, host) && port == 80:
 		d.podMetadata(w, r, run, in)
 	case server.AWSHost(host):
-		if _, _, address := d.origins.of(r.RemoteAddr); r.TLS == nil || !address.IsValid() {
-			v, err := d.machines.network.decide(r.Context(), in, host, port)
+		if _, _, address := d.origins.Of(r.RemoteAddr); r.TLS == nil || !address.IsValid() {
+			from, err := d.machines.Reach(r.Context(), in, host, port)
 			if err != nil {
 				d.unreachable(w, run, host, port, err)
 				return
 			}
-			d.origins.set(r.RemoteAddr, (&guestConn{in: in, verdict: v}).origin())
+			d.origins.Set(r.RemoteAddr, from)
 		}
 		if strings.HasPrefix(host, "oidc.eks.") {
 			d.planes.OIDCHandler().ServeHTTP(w, r)
@@ -217,7 +217,7 @@ func (d *daemon) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRu
 		}
 		d.server.ServeHTTP(w, r)
 	default:
-		if _, err := d.machines.network.decide(r.Context(), in, host, port); err != nil {
+		if _, err := d.machines.Reach(r.Context(), in, host, port); err != nil {
 			d.unreachable(w, run, host, port, err)
 			return
 		}
@@ -282,7 +282,7 @@ func (d *daemon) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun
 		hops = 1
 	}
 	out := r.Clone(r.Context())
-	resp, err := (&faultyMetadata{d.machines, in.ID, d.machines.metadata.Transport(in.ID, hops)}).RoundTrip(out)
+	resp, err := d.machines.Metadata(in.ID, hops).RoundTrip(out)
 	if err != nil {
 		d.metadataLost(run, in, err)
 		// Nobody answers: the client would wait for its own timeout, and sees the same sooner.
@@ -340,7 +340,7 @@ func roleByAnnotation(run *podRun) string {
 // agentMayCall decides the call of EKS Auth that the agent makes as its node.
 func (d *daemon) agentMayCall(ctx context.Context, run *podRun, in node.Instance) error {
 	host := "eks-auth." + in.Region + ".api.aws"
-	err := d.guestCalls().call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: host, Cluster: run.program.Cluster})
+	err := d.machines.Call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: host, Cluster: run.program.Cluster})
 	why := node.DecisionOf(err)
 	if why == nil {
 		return err

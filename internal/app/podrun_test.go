@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/why"
@@ -185,14 +186,14 @@ func TestPodConnections(t *testing.T) {
 	defer far.Close()
 	c := d.podRuns.keep(near, podConn{run, "sts.eu-west-1.amazonaws.com", 443}, &d.origins)
 	remote := c.RemoteAddr().String()
-	d.origins.set(remote, guestOrigin{"vpce-1", "vpc-1", netip.MustParseAddr("10.0.0.9")})
+	d.origins.Set(remote, machines.Origin{Endpoint: "vpce-1", VPC: "vpc-1", Address: netip.MustParseAddr("10.0.0.9")})
 	if got, ok := d.podRuns.of(remote); !ok || got.run != run || got.host != "sts.eu-west-1.amazonaws.com" {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := d.podRuns.of(remote); ok || d.origins.has(remote) {
+	if _, ok := d.podRuns.of(remote); ok || d.origins.Has(remote) {
 		t.Error("it is known after its end")
 	}
 }

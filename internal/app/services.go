@@ -28,10 +28,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
-	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -78,14 +78,13 @@ type daemon struct {
 	eks         *eks.Service
 	eksAuth     *eksauth.Service
 	planes      *controlplane.Manager
-	machines    *machines
-	guests      *guests
-	fargates    *fargates
-	origins     origins
-	podRuns     podRuns
-	network     *network.Network
-	why         *why.Explainer
-	server      *server.Server
+	machines    *machines.Machines
+	// origins are where connections of machines to the endpoint come from.
+	origins machines.Origins
+	podRuns podRuns
+	network *network.Network
+	why     *why.Explainer
+	server  *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
 	// authorizer decides about every call of the AWS API.
@@ -143,39 +142,13 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
-	d.machines = &machines{planes: planes{d.planes}, running: map[string]ec2.Machine{}, network: newGuestNetwork(d.snapshot, d.timing.GuestDial), faults: d.faults.Set()}
-	d.machines.network.through = d.through
-	if err := d.connectMetadata(ctx); err != nil {
+	volumes, err := newDisks(d.cfg.DataDir)
+	if err != nil {
 		return nil, err
 	}
-	if d.guests, err = newGuests(d); err != nil {
+	if d.machines, err = d.newMachines(ctx, volumes); err != nil {
 		return nil, err
 	}
-	runtime := simulated.NewWith(node.Config{
-		Credentials:     d.machines.credentials,
-		Metadata:        d.machines.metadataOf,
-		RunScript:       d.guests.scripts.Run,
-		HTTP:            d.guests.http,
-		DescribeCluster: d.guests.describeCluster,
-		Disks:           d.guests.disks,
-		DialEndpoint:    d.machines.dialEndpoint,
-		Call: func(ctx context.Context, in node.Instance, c node.Call) error {
-			return d.guestCalls().call(ctx, in, c)
-		},
-		Patience: d.timing.GuestDial,
-		Connect: func(ctx context.Context, in node.Instance, host string, port int) error {
-			return d.guestCalls().connect(ctx, in, host, port)
-		},
-		WhyUnauthorized:     d.whyUnauthorized,
-		ControlPlaneVersion: d.machines.controlPlaneVersion,
-		PodCredentials: func(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
-			return d.guestCalls().podCredentials(ctx, in, id)
-		},
-		PodNetwork: podNetwork{d.machines},
-		Step:       d.recordStep,
-		Log:        d.log,
-	}, simulated.Options{BootDuration: d.timing.InstanceBoot, Patience: d.timing.GuestPatience, StartDuration: d.timing.PodStart})
-	d.machines.runtime, d.machines.console = node.NewManager(nil, runtime), runtime.Console
 	d.ec2 = ec2.New(ec2.Config{
 		Store:     d.store,
 		Timing:    d.timing,
@@ -189,10 +162,9 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Faults:          d.faults.Set(),
 		Log:             d.log,
 	})
-	d.machines.ec2 = d.ec2
 	known, err := d.ec2.InstanceIDs()
 	if err == nil {
-		err = d.guests.disks.sweep(known)
+		err = volumes.sweep(known)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("removing the disks of ended instances: %w", err)
@@ -226,7 +198,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		EndpointURL:      d.info.URL,
 		QuotasOf:         eksQuotas,
 		EnsureFargateRole: func(ctx context.Context, account string) error {
-			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, fargateService)
+			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, machines.FargateService)
 			return err
 		},
 		FargateMachines: func(account, region, cluster, profile string) (int, error) {
@@ -242,7 +214,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.stacks = cloudformation.New()
 	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
 	d.authorizer = d.newAuthorizer()
-	d.fargates = newFargates(d)
+	d.machines.Connect(machines.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
 	d.network = d.newNetwork()
 	d.why = d.newExplainer()
 	d.server, err = server.New(server.Config{
@@ -250,7 +222,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Lookup:    keys.lookup,
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
-		Origin:    d.origins.of,
+		Origin:    d.origins.Of,
 		Faults:    d.faults.Set(),
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
@@ -270,8 +242,8 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		"kms":            d.kms.Run,
 		"elbv2":          d.elbv2.Run,
 		"eks":            d.eks.Run,
-		"fargate":        d.fargates.run,
-		"guest network":  func(ctx context.Context) error { return d.machines.network.run(ctx, d.store.Changed) },
+		"fargate":        d.machines.RunFargate,
+		"guest network":  d.machines.RunNetwork,
 		"memory":         giveBackMemory,
 		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
 	}, nil
@@ -282,14 +254,8 @@ func (d *daemon) close() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if d.fargates != nil {
-		errs = append(errs, d.fargates.runtime.Shutdown(ctx))
-	}
 	if d.machines != nil {
-		errs = append(errs, d.machines.runtime.Shutdown(ctx))
-	}
-	if d.guests != nil {
-		d.guests.scripts.Close()
+		errs = append(errs, d.machines.Close(ctx))
 	}
 	if d.planes != nil {
 		errs = append(errs, d.planes.Close())
@@ -372,7 +338,7 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 			if d.enterPodRun(w, r, proxy) {
 				return
 			}
-			if d.origins.has(r.RemoteAddr) { // the proxy would be a way around its network
+			if d.origins.Has(r.RemoteAddr) { // the proxy would be a way around its network
 				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
 				return
 			}

@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 func TestMetadataThatDoesNotAnswer(t *testing.T) {
 	set := fault.NewSet(fault.Config{})
 	set.Replace([]fault.Fault{{ID: "F-1", Kind: fault.IMDS, Account: awsapi.DefaultAccount, Region: testkit.Region, Instance: "i-1"}})
-	m := &machines{faults: set, network: &guestNetwork{}, running: map[string]ec2.Machine{}}
+	m := &Machines{cfg: Config{Faults: set}, network: &guestNetwork{}, running: map[string]ec2.Machine{}}
 	for _, id := range []string{"i-1", "i-2"} {
 		m.running[id] = ec2.Machine{Account: awsapi.DefaultAccount, Region: testkit.Region, InstanceID: id}
 	}

@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -294,42 +294,42 @@ func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) 
 
 // origin says how the calls of an instance reached the front door: with which
 // address, and through which VPC endpoint if any.
-func (c *guestConn) origin() guestOrigin {
-	o := guestOrigin{address: c.verdict.Source}
+func (c *guestConn) origin() Origin {
+	o := Origin{Address: c.verdict.Source}
 	if c.verdict.Endpoint != "" {
-		o.endpoint, o.vpc = c.verdict.Endpoint, c.in.VPCID
+		o.Endpoint, o.VPC = c.verdict.Endpoint, c.in.VPCID
 	}
 	for _, h := range c.verdict.Forward {
 		if h.Out != nil {
-			o.address = h.Out.Source // a public address, behind a gateway
+			o.Address = h.Out.Source // a public address, behind a gateway
 		}
 	}
 	return o
 }
 
-// A guestOrigin is where a call of a guest comes from.
-type guestOrigin struct {
-	endpoint, vpc string
-	address       netip.Addr
+// A Origin is where a call of a guest comes from.
+type Origin struct {
+	Endpoint, VPC string // of the VPC endpoint, if it came through one
+	Address       netip.Addr
 }
 
-// origins are those of the open connections of guests to the front door, by their
+// Origins are those of the open connections of guests to the front door, by their
 // remote address as the front door sees it.
-type origins struct {
+type Origins struct {
 	mu  sync.Mutex
-	all map[string]guestOrigin
+	all map[string]Origin
 }
 
-// of returns the origin of a connection of a guest.
-func (o *origins) of(remote string) (endpoint, vpc string, address netip.Addr) {
+// Of returns the origin of a connection of a guest.
+func (o *Origins) Of(remote string) (endpoint, vpc string, address netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	g := o.all[remote]
-	return g.endpoint, g.vpc, g.address
+	return g.Endpoint, g.VPC, g.Address
 }
 
-// has reports whether a connection is a guest's, which comes from this machine.
-func (o *origins) has(remote string) bool {
+// Has reports whether a connection is a guest's, which comes from this machine.
+func (o *Origins) Has(remote string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, ok := o.all[remote]
@@ -337,23 +337,24 @@ func (o *origins) has(remote string) bool {
 }
 
 // add remembers a connection until it is closed.
-func (o *origins) add(c net.Conn, g guestOrigin) net.Conn {
-	o.set(c.LocalAddr().String(), g)
+func (o *Origins) add(c net.Conn, g Origin) net.Conn {
+	o.Set(c.LocalAddr().String(), g)
 	return &originConn{Conn: c, o: o}
 }
 
-// set says where the calls on a connection come from, by its remote address as the
+// Set says where the calls on a connection come from, by its remote address as the
 // front door sees it, until it is forgotten.
-func (o *origins) set(remote string, g guestOrigin) {
+func (o *Origins) Set(remote string, g Origin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all = map[string]guestOrigin{}
+		o.all = map[string]Origin{}
 	}
 	o.all[remote] = g
 }
 
-func (o *origins) forget(remote string) {
+// Forget ends what is known of a connection.
+func (o *Origins) Forget(remote string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.all, remote)
@@ -361,10 +362,10 @@ func (o *origins) forget(remote string) {
 
 type originConn struct {
 	net.Conn
-	o *origins
+	o *Origins
 }
 
 func (c *originConn) Close() error {
-	c.o.forget(c.Conn.LocalAddr().String())
+	c.o.Forget(c.Conn.LocalAddr().String())
 	return c.Conn.Close()
 }

@@ -1,10 +1,9 @@
-package app
+package machines
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -25,20 +24,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// fargateService is the principal by which Fargate calls EC2.
-const fargateService = "eks-fargate.amazonaws.com"
+// FargateService is the principal by which Fargate calls EC2.
+const FargateService = "eks-fargate.amazonaws.com"
 
 // fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and
 // the machines of its pods. These are no instances: each is known by its network
 // interface, from which its connections come, and acts as its pod execution role.
 type fargates struct {
-	d       *daemon
+	m       *Machines
 	runtime *simulated.Runtime
 
 	clusters   func(context.Context) ([]eks.ClusterStatus, error)
@@ -64,29 +62,29 @@ type runningFargate struct {
 	ending    bool // it was stopped, and its machines may not be yet
 }
 
-func newFargates(d *daemon) *fargates {
+func newFargates(m *Machines) *fargates {
 	f := &fargates{
-		d: d, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
-		clusters: d.eks.Clusters, profiles: d.eks.FargateClusters, restConfig: d.planes.RESTConfig,
-		network: func(account, region string) fargate.Network { return fargateNetwork{d.ec2, account, region} },
+		m: m, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
+		clusters: m.services.EKS.Clusters, profiles: m.services.EKS.FargateClusters, restConfig: m.cfg.ControlPlanes.RESTConfig,
+		network: func(account, region string) fargate.Network {
+			return fargateNetwork{m.services.EC2, account, region}
+		},
 	}
-	calls := d.guestCalls()
+	calls := m.calls()
 	calls.credentials = f.credentials
 	f.runtime = simulated.NewWith(node.Config{
-		Credentials: f.credentials,
-		DialEndpoint: func(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
-			return d.machines.dialEndpoint(ctx, in, host, port)
-		},
+		Credentials:  f.credentials,
+		DialEndpoint: m.DialEndpoint,
 		Call: func(ctx context.Context, in node.Instance, c node.Call) error {
 			return asPodExecutionRole(calls.call(ctx, in, c))
 		},
 		Connect:             calls.connect,
-		Patience:            d.timing.GuestDial,
-		WhyUnauthorized:     d.whyUnauthorized,
-		ControlPlaneVersion: d.machines.controlPlaneVersion,
-		Step:                d.recordStep,
-		Log:                 d.log,
-	}, simulated.Options{BootDuration: d.timing.InstanceBoot, StartDuration: d.timing.PodStart})
+		Patience:            m.cfg.Timing.GuestDial,
+		WhyUnauthorized:     m.cfg.WhyUnauthorized,
+		ControlPlaneVersion: m.controlPlaneVersion,
+		Step:                m.cfg.Step,
+		Log:                 m.cfg.Log,
+	}, simulated.Options{BootDuration: m.cfg.Timing.InstanceBoot, StartDuration: m.cfg.Timing.PodStart})
 	return f
 }
 
@@ -104,6 +102,10 @@ func asPodExecutionRole(err error) error {
 	return err
 }
 
+// lookAgain bounds how often the set of clusters is looked at while the store is
+// busy.
+const lookAgain = 200 * time.Millisecond
+
 // fargateRetry is how long run waits to try again what failed, if nothing changes.
 const fargateRetry = 5 * time.Second
 
@@ -118,13 +120,13 @@ func (f *fargates) run(ctx context.Context) error {
 	}()
 	defer cancel() // first of the two
 	for {
-		changed := f.d.store.Changed() // profiles, clusters, and the last machine of one
+		changed := f.m.cfg.Store.Changed() // profiles, clusters, and the last machine of one
 		var again <-chan time.Time
 		if err := f.sync(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			f.d.log.Warn("fargate", "err", err)
+			f.m.cfg.Log.Warn("fargate", "err", err)
 			again = time.After(fargateRetry)
 		}
 		select {
@@ -145,7 +147,7 @@ func (f *fargates) run(ctx context.Context) error {
 // no profile and no machine of one any more, and removes what clusters that are gone
 // left. The error joins those of all clusters.
 func (f *fargates) sync(ctx context.Context) error {
-	machines, err := fargate.Clusters(f.d.store) // before the clusters: a cluster precedes its machines
+	machines, err := fargate.Clusters(f.m.cfg.Store) // before the clusters: a cluster precedes its machines
 	if err != nil {
 		return err
 	}
@@ -187,8 +189,8 @@ func (f *fargates) sync(ctx context.Context) error {
 	}
 	for key := range machines {
 		s := fargate.New(fargate.Config{
-			Account: key.Account, Region: key.Region, Cluster: key.ID, Store: f.d.store,
-			Machines: f, Network: f.network(key.Account, key.Region), Log: f.d.log,
+			Account: key.Account, Region: key.Region, Cluster: key.ID, Store: f.m.cfg.Store,
+			Machines: f, Network: f.network(key.Account, key.Region), Log: f.m.cfg.Log,
 		})
 		if err := s.Abandon(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("removing what cluster %s left of Fargate: %w", key.ID, err))
@@ -219,9 +221,9 @@ func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFarg
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	log := f.d.log.With("cluster", c.Name)
+	log := f.m.cfg.Log.With("cluster", c.Name)
 	r := &runningFargate{stop: stop, done: make(chan struct{}), scheduler: fargate.New(fargate.Config{
-		Account: c.Account, Region: c.Region, Cluster: c.Name, Store: f.d.store, Client: client, Machines: f, Log: log,
+		Account: c.Account, Region: c.Region, Cluster: c.Name, Store: f.m.cfg.Store, Client: client, Machines: f, Log: log,
 		Network: f.network(c.Account, c.Region),
 		Policies: func(ctx context.Context, namespace string) ([]fargate.SecurityGroupPolicy, error) {
 			return fargate.ReadPolicies(ctx, client.CoreV1().RESTClient(), namespace)
@@ -235,7 +237,7 @@ func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFarg
 	})}
 	go func() {
 		defer close(r.done)
-		if err := f.d.planes.WaitReady(ctx, c.PlaneID); err != nil && ctx.Err() == nil {
+		if err := f.m.cfg.ControlPlanes.WaitReady(ctx, c.PlaneID); err != nil && ctx.Err() == nil {
 			log.Warn("fargate: waiting for the control plane", "err", err)
 		}
 		if err := r.scheduler.Run(ctx); err != nil && ctx.Err() == nil {
@@ -246,7 +248,7 @@ func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFarg
 }
 
 func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.Cluster, error) {
-	is, err := f.d.eks.FargateCluster(ctx, c.Account, c.Region, c.Name)
+	is, err := f.m.services.EKS.FargateCluster(ctx, c.Account, c.Region, c.Name)
 	if err != nil {
 		return fargate.Cluster{}, err
 	}
@@ -261,7 +263,7 @@ func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.C
 }
 
 func (f *fargates) profile(ctx context.Context, c eks.ClusterStatus, name string, pod *corev1.Pod) (fargate.Profile, error) {
-	p, err := f.d.eks.FargateLaunch(ctx, c.Account, c.Region, c.Name, name, pod)
+	p, err := f.m.services.EKS.FargateLaunch(ctx, c.Account, c.Region, c.Name, name, pod)
 	var blocked *eks.FargateBlock
 	switch {
 	case errors.As(err, &blocked):
@@ -330,7 +332,7 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	if time.Until(m.credentials.Expires) > 10*time.Minute {
 		return m.credentials, nil
 	}
-	c, err := f.d.sts.IssueRoleSession(ctx, m.in.RoleARN, m.in.Fargate.NodeName, instanceSession, sts.SessionOptions{})
+	c, err := f.m.services.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.Fargate.NodeName, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return aws.Credentials{}, err
 	}
@@ -341,9 +343,15 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	return m.credentials, nil
 }
 
+// FargateInterfaces is EC2 as far as machines of Fargate have network interfaces.
+type FargateInterfaces interface {
+	CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error)
+	DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
+}
+
 // fargateNetwork makes network interfaces in an account's subnets.
 type fargateNetwork struct {
-	ec2             *ec2.Service
+	ec2             FargateInterfaces
 	account, region string
 }
 
@@ -352,8 +360,8 @@ func (n fargateNetwork) service(ctx context.Context) context.Context {
 	return awsapi.WithCall(ctx, &awsapi.Call{
 		RequestID: ids.UUID(), Account: n.account, Region: n.region, Time: time.Now(),
 		Principal: awsapi.Principal{
-			Type: awsapi.AWSService, Account: n.account, Name: fargateService,
-			ARN: "arn:aws:iam::" + n.account + ":role/aws-service-role/" + fargateService + "/AWSServiceRoleForAmazonEKSForFargate",
+			Type: awsapi.AWSService, Account: n.account, Name: FargateService,
+			ARN: "arn:aws:iam::" + n.account + ":role/aws-service-role/" + FargateService + "/AWSServiceRoleForAmazonEKSForFargate",
 		},
 	})
 }

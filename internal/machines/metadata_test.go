@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -26,8 +26,25 @@ import (
 
 const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
+// world is what metadata are made of.
+type world struct {
+	store    *store.Store
+	machines *Machines
+	iam      *iam.Service
+	sts      *sts.Service
+	ec2      *ec2.Service
+}
+
+// profiles are those of IAM.
+type profiles struct{ iam *iam.Service }
+
+func (p profiles) InstanceProfile(ctx context.Context, account, name string) (ec2.Profile, bool, error) {
+	got, role, err := p.iam.InstanceProfileRole(ctx, account, name)
+	return ec2.Profile{ARN: got.ARN, ID: got.ID, RoleARN: role.ARN}, err == nil, err
+}
+
 // metadataWorld is EC2, IAM and STS with one running instance, and its metadata.
-func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *daemon, ctx context.Context, instance ec2types.Instance) {
+func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world, ctx context.Context, instance ec2types.Instance) {
 	t.Helper()
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
 	if err != nil {
@@ -38,11 +55,12 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *daemo
 			t.Error(err)
 		}
 	})
-	d = &daemon{store: st, machines: &machines{running: map[string]ec2.Machine{}}}
+	d = &world{store: st, machines: &Machines{cfg: Config{Store: st}, running: map[string]ec2.Machine{}}}
 	d.iam = iam.New(iam.Config{Store: st})
 	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam})
-	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: identities{d.iam}})
-	if err := d.connectMetadata(t.Context()); err != nil {
+	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
+	d.machines.services = Services{EC2: d.ec2, IAM: d.iam, STS: d.sts}
+	if err := d.machines.connectMetadata(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.iam.EnsureAccount(t.Context(), awsapi.DefaultAccount); err != nil {
@@ -82,7 +100,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *daemo
 	return d, ctx, instance
 }
 
-func metadataClient(d *daemon, id string, hops int) *awsimds.Client {
+func metadataClient(d *world, id string, hops int) *awsimds.Client {
 	return awsimds.New(awsimds.Options{
 		HTTPClient: &http.Client{Transport: d.machines.metadata.Transport(id, hops)}, Retryer: aws.NopRetryer{}, ClientEnableState: awsimds.ClientEnabled,
 	})
@@ -206,7 +224,7 @@ func TestMetadataSecretsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.connectMetadata(ctx); err != nil {
+	if err := d.machines.connectMetadata(ctx); err != nil {
 		t.Fatal(err)
 	}
 	second, err := d.machines.metadata.Certificate(ctx)

@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -42,8 +42,8 @@ type (
 )
 
 // connectMetadata makes the instance metadata service.
-func (d *daemon) connectMetadata(ctx context.Context) error {
-	secret, err := once(ctx, d.store, metadataSecrets, func() (metadataSecret, error) {
+func (m *Machines) connectMetadata(ctx context.Context) error {
+	secret, err := once(ctx, m.cfg.Store, metadataSecrets, func() (metadataSecret, error) {
 		b := make([]byte, 32)
 		_, _ = rand.Read(b) // never fails
 		return metadataSecret{b}, nil
@@ -53,10 +53,10 @@ func (d *daemon) connectMetadata(ctx context.Context) error {
 	}
 	var mu sync.Mutex
 	var known *imds.Identity
-	d.machines.metadata = imds.New(imds.Config{
-		Source: &metadataSource{d},
+	m.metadata = imds.New(imds.Config{
+		Source: &metadataSource{m},
 		Secret: secret.Secret,
-		Log:    d.log,
+		Log:    m.cfg.Log,
 		// Making an RSA key takes a while; few ask for signatures.
 		Identity: func(ctx context.Context) (imds.Identity, error) {
 			mu.Lock()
@@ -64,7 +64,7 @@ func (d *daemon) connectMetadata(ctx context.Context) error {
 			if known != nil {
 				return *known, nil
 			}
-			rec, err := once(ctx, d.store, metadataIdentities, func() (metadataIdentity, error) {
+			rec, err := once(ctx, m.cfg.Store, metadataIdentities, func() (metadataIdentity, error) {
 				key, cert, err := imds.NewIdentity(time.Now())
 				return metadataIdentity{key, cert}, err
 			})
@@ -101,10 +101,10 @@ func once[T any](ctx context.Context, st *store.Store, c store.Collection[T], ma
 	return rec, err
 }
 
-// getMetadataCertificate answers the certificate of identity documents, which AWS
-// publishes per region.
-func (d *daemon) getMetadataCertificate(w http.ResponseWriter, r *http.Request) {
-	cert, err := d.machines.metadata.Certificate(r.Context())
+// GetCertificate answers the certificate of identity documents, which AWS publishes per
+// region.
+func (m *Machines) GetCertificate(w http.ResponseWriter, r *http.Request) {
+	cert, err := m.metadata.Certificate(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -114,12 +114,12 @@ func (d *daemon) getMetadataCertificate(w http.ResponseWriter, r *http.Request) 
 }
 
 // metadataOf is an instance's own way to its metadata service.
-func (m *machines) metadataOf(instanceID string) http.RoundTripper {
-	return &faultyMetadata{m, instanceID, m.metadata.Transport(instanceID, 1)}
+func (m *Machines) metadataOf(instanceID string) http.RoundTripper {
+	return m.Metadata(instanceID, 1)
 }
 
 // credentials are what the instance's metadata service hands out.
-func (m *machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
+func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
 	c, err := imds.Client{Transport: m.metadataOf(instanceID)}.Credentials(ctx)
 	if errors.Is(err, imds.ErrNotFound) {
 		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
@@ -134,7 +134,7 @@ func (m *machines) credentials(ctx context.Context, instanceID string) (aws.Cred
 }
 
 // metadataSource is what the metadata service knows of EC2, IAM and STS.
-type metadataSource struct{ d *daemon }
+type metadataSource struct{ m *Machines }
 
 var _ imds.Source = (*metadataSource)(nil)
 
@@ -143,11 +143,11 @@ const instanceSession = 6 * time.Hour
 
 // find returns a running instance as EC2 describes it, and as it was started.
 func (s *metadataSource) find(instanceID string) (ec2.Machine, ec2types.Instance, error) {
-	m, err := s.d.machines.get(instanceID)
+	m, err := s.m.Instance(instanceID)
 	if err != nil {
 		return m, ec2types.Instance{}, imds.ErrNotRunning
 	}
-	i, ok := s.d.ec2.InstanceByID(m.Account, m.Region, instanceID)
+	i, ok := s.m.services.EC2.InstanceByID(m.Account, m.Region, instanceID)
 	if !ok {
 		return m, i, imds.ErrNotRunning
 	}
@@ -195,10 +195,10 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 			out.Volumes = append(out.Volumes, name)
 		}
 	}
-	if out.Tags[groupTag] != "" && s.d.scaling != nil {
+	if out.Tags[groupTag] != "" && s.m.services.AutoScaling != nil {
 		out.TargetState = func(ctx context.Context) (string, error) { return s.targetState(call(ctx, m), instanceID) }
 	}
-	if f := s.d.machines.faults.Instance(fault.Terminate, m.Account, m.Region, instanceID); f != nil && out.Spot {
+	if f := s.m.cfg.Faults.Instance(fault.Terminate, m.Account, m.Region, instanceID); f != nil && out.Spot {
 		out.SpotAction, out.SpotActionTime = "terminate", f.Until
 	}
 	if i.Placement != nil {
@@ -213,7 +213,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 		out.RoleName = role.Name
 	}
 	if out.KeyName != "" {
-		keys, err := s.d.ec2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
+		keys, err := s.m.services.EC2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
 		if err == nil && len(keys.KeyPairs) == 1 { // a deleted key pair leaves none
 			out.PublicKey = strings.TrimSpace(aws.ToString(keys.KeyPairs[0].PublicKey))
 		}
@@ -227,7 +227,7 @@ const groupTag = "aws:autoscaling:groupName"
 // targetState is where an Auto Scaling group takes the instance.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
 func (s *metadataSource) targetState(ctx context.Context, instanceID string) (string, error) {
-	out, err := s.d.scaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
+	out, err := s.m.services.AutoScaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil || len(out.AutoScalingInstances) == 0 {
 		return "Detached", err
 	}
@@ -245,7 +245,7 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 
 // role returns the role of a profile as it is now; the zero Role if there is none.
 func (s *metadataSource) role(ctx context.Context, m ec2.Machine, profileARN string) (iam.Role, error) {
-	_, role, err := s.d.iam.InstanceProfileRole(ctx, m.Account, profileARN)
+	_, role, err := s.m.services.IAM.InstanceProfileRole(ctx, m.Account, profileARN)
 	if errors.Is(err, iam.ErrNoSuchInstanceProfile) || errors.Is(err, iam.ErrNoSuchRole) {
 		return iam.Role{}, nil
 	}
@@ -268,10 +268,10 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (im
 	if role.ARN == "" {
 		return imds.Credentials{}, imds.NoProfile()
 	}
-	if !s.d.iam.TrustsService(role, "ec2.amazonaws.com") {
+	if !s.m.services.IAM.TrustsService(role, "ec2.amazonaws.com") {
 		return imds.Credentials{}, imds.NotTrusted(role.Name)
 	}
-	c, err := s.d.sts.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
+	c, err := s.m.services.STS.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return imds.Credentials{}, err
 	}
@@ -330,7 +330,7 @@ func (s *metadataSource) networkInterface(ctx context.Context, n ec2types.Instan
 	for _, p := range n.Ipv6Prefixes {
 		out.IPv6Prefixes = append(out.IPv6Prefixes, aws.ToString(p.Ipv6Prefix))
 	}
-	subnets, err := s.d.ec2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{out.SubnetID}})
+	subnets, err := s.m.services.EC2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{out.SubnetID}})
 	if err != nil {
 		return out, err
 	}
@@ -340,7 +340,7 @@ func (s *metadataSource) networkInterface(ctx context.Context, n ec2types.Instan
 			out.SubnetIPv6CIDRs = append(out.SubnetIPv6CIDRs, aws.ToString(a.Ipv6CidrBlock))
 		}
 	}
-	vpcs, err := s.d.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{out.VPCID}})
+	vpcs, err := s.m.services.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{out.VPCID}})
 	if err != nil {
 		return out, err
 	}

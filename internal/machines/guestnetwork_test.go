@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -160,11 +160,11 @@ func TestGuestNetworkCuts(t *testing.T) {
 func TestGuestOrigin(t *testing.T) {
 	in := node.Instance{ID: "i-1", VPCID: "vpc-1"}
 	v := guestWorld().CheckName(reach.Flow{From: reach.At("i-1"), Protocol: reach.TCP, Port: 443}, "eks.us-east-1.amazonaws.com")
-	if got, want := (&guestConn{in: in, verdict: v}).origin(), (guestOrigin{address: netip.MustParseAddr("54.0.0.5")}); got != want {
+	if got, want := (&guestConn{in: in, verdict: v}).origin(), (Origin{Address: netip.MustParseAddr("54.0.0.5")}); got != want {
 		t.Errorf("by the internet gateway: %+v, want %+v", got, want)
 	}
 	through := &reach.Verdict{Endpoint: "vpce-1", Source: netip.MustParseAddr("10.0.0.5")}
-	if got, want := (&guestConn{in: in, verdict: through}).origin(), (guestOrigin{"vpce-1", "vpc-1", netip.MustParseAddr("10.0.0.5")}); got != want {
+	if got, want := (&guestConn{in: in, verdict: through}).origin(), (Origin{"vpce-1", "vpc-1", netip.MustParseAddr("10.0.0.5")}); got != want {
 		t.Errorf("by an endpoint: %+v, want %+v", got, want)
 	}
 }

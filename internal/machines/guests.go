@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -8,12 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,42 +21,20 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
 )
 
-// guests are what simulated machines have around them: a place for their scripts,
-// their disks, and the network as they see it.
+// guests are what simulated machines have around them: the network as they see it.
 type guests struct {
-	machines *machines
-	scripts  *sandbox.Pool
-	disks    disks
+	machines *Machines
 	endpoint string // host:port of the AWS endpoint, on this machine
 	trusted  *x509.CertPool
-	origins  *origins // of their connections to the AWS endpoint
-}
-
-func newGuests(d *daemon) (*guests, error) {
-	u, err := url.Parse(d.info.URL)
-	if err != nil {
-		return nil, err
-	}
-	pem, err := os.ReadFile(d.info.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	g := &guests{
-		machines: d.machines, scripts: sandbox.NewPool(sandbox.Config{}), disks: disks{dir: filepath.Join(d.cfg.DataDir, "disks")},
-		endpoint: u.Host, trusted: x509.NewCertPool(), origins: &d.origins,
-	}
-	g.machines.disks = g.disks
-	g.trusted.AppendCertsFromPEM(pem)
-	return g, os.MkdirAll(g.disks.dir, 0o700)
+	origins  *Origins // of their connections to the AWS endpoint
 }
 
 // dial connects an instance with a name and port outside of it, if its network
 // lets it.
 func (g *guests) dial(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
-	if c, err := g.machines.dialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
+	if c, err := g.machines.DialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
 		return c, err
 	}
 	v, err := g.machines.network.allow(ctx, in, host, port)
@@ -134,7 +108,7 @@ func (g *guests) describeCluster(ctx context.Context, in node.Instance, region, 
 	if info.CA, err = base64.StdEncoding.DecodeString(aws.ToString(c.CertificateAuthority.Data)); err != nil {
 		return node.ClusterInfo{}, err
 	}
-	if p, ok := g.machines.planes.byEndpoint(info.Endpoint); ok {
+	if p, ok := g.machines.cfg.ControlPlanes.ByEndpoint(info.Endpoint); ok {
 		// The address that the API tells is this machine's; a guest uses AWS's name.
 		info.Endpoint = "https://" + p.AWSHost
 	}
@@ -161,69 +135,4 @@ func cliError(err error, operation, target string) error {
 		return keep(fmt.Sprintf("Connect timeout on endpoint URL: %q", target)) // the AWS CLI's text
 	}
 	return keep(fmt.Sprintf("Could not connect to the endpoint URL: %q", target)) // the AWS CLI's text
-}
-
-// disks keeps the root volumes of instances as files.
-type disks struct{ dir string }
-
-func (d disks) file(instanceID string) (string, error) {
-	if !strings.HasPrefix(instanceID, "i-") || strings.ContainsAny(instanceID, "/\\.") {
-		return "", fmt.Errorf("bad instance ID %q", instanceID)
-	}
-	return filepath.Join(d.dir, instanceID), nil
-}
-
-// Load implements node.Disks.
-func (d disks) Load(instanceID string) ([]byte, bool, error) {
-	name, err := d.file(instanceID)
-	if err != nil {
-		return nil, false, err
-	}
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	return data, err == nil, err
-}
-
-// Save implements node.Disks.
-func (d disks) Save(instanceID string, data []byte) error {
-	name, err := d.file(instanceID)
-	if err != nil {
-		return err
-	}
-	return writeFile(name, data, 0o600)
-}
-
-// sweep removes the disks of instances that are no more: a crash may come between
-// the end of one and the removal of its disk.
-func (d disks) sweep(known map[string]bool) error {
-	list, err := os.ReadDir(d.dir)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range list {
-		if !known[e.Name()] {
-			errs = append(errs, os.Remove(filepath.Join(d.dir, e.Name())))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// remove removes an instance's disk, if it has one.
-func (d disks) remove(instanceID string) error {
-	name, err := d.file(instanceID)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// ConsoleOutput implements ec2.ConsoleReader.
-func (m *machines) ConsoleOutput(_ context.Context, instanceID string) ([]byte, bool) {
-	return m.console(instanceID)
 }

@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"cmp"
@@ -21,9 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
 // guestCalls decides the calls that programs of an image make as the instance's
@@ -33,15 +31,11 @@ import (
 type guestCalls struct {
 	network     *guestNetwork
 	credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
-	sts         *sts.Service
-	ec2         *ec2.Service
-	eksAuth     *eksauth.Service
-	authorizer  *authz.Authorizer
+	sts         STS
+	ec2         EC2
+	eksAuth     EKSAuth
+	authorizer  Authorizer
 	faults      *fault.Set
-}
-
-func (d *daemon) guestCalls() *guestCalls {
-	return &guestCalls{network: d.machines.network, credentials: d.machines.credentials, sts: d.sts, ec2: d.ec2, eksAuth: d.eksAuth, authorizer: d.authorizer, faults: d.faults.Set()}
 }
 
 // hosts are the endpoints of services, before the region.
@@ -223,10 +217,10 @@ func (g *guestCalls) connect(ctx context.Context, in node.Instance, host string,
 }
 
 // controlPlaneVersion is the version of the control plane at an endpoint: 1.33.
-func (m *machines) controlPlaneVersion(host string) string {
-	p, ok := m.planes.byHost(host)
+func (m *Machines) controlPlaneVersion(host string) string {
+	p, ok := m.cfg.ControlPlanes.ByHost(host)
 	if !ok {
-		p, _ = m.planes.byEndpoint("https://" + host)
+		p, _ = m.cfg.ControlPlanes.ByEndpoint("https://" + host)
 	}
 	return p.Key.Version
 }

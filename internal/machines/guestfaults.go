@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ var metadataAddress = &net.TCPAddr{IP: net.IPv4(169, 254, 169, 254), Port: 80}
 // faultyMetadata is an instance's way to its metadata service, which a fault may
 // keep from answering.
 type faultyMetadata struct {
-	m          *machines
+	m          *Machines
 	instanceID string
 	next       http.RoundTripper
 }
@@ -48,12 +48,12 @@ func (t *faultyMetadata) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // faultOf is the fault of a kind that a running instance has, or nil.
-func (m *machines) faultOf(k fault.Kind, instanceID string) *fault.Fault {
-	in, err := m.get(instanceID)
+func (m *Machines) faultOf(k fault.Kind, instanceID string) *fault.Fault {
+	in, err := m.Instance(instanceID)
 	if err != nil {
 		return nil
 	}
-	return m.faults.Instance(k, in.Account, in.Region, instanceID)
+	return m.cfg.Faults.Instance(k, in.Account, in.Region, instanceID)
 }
 
 // dnsServer is AmazonProvidedDNS as instances ask it.

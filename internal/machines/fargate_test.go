@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	asked := map[string]int{}
 	removed := &removedInterfaces{}
 	f := &fargates{
-		d:        &daemon{store: st, log: slog.New(slog.DiscardHandler)},
+		m:        &Machines{cfg: Config{Store: st, Log: slog.New(slog.DiscardHandler)}},
 		runtime:  simulated.NewWith(node.Config{Log: slog.New(slog.DiscardHandler)}, simulated.Options{}),
 		machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: func(context.Context) ([]eks.ClusterStatus, error) {

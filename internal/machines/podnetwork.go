@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -8,8 +8,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
+// PodInterfaces is EC2 as far as pods have network interfaces.
+type PodInterfaces interface {
+	PodInterfaces(ctx context.Context, account, region, id string) ([]ec2.PodInterface, error)
+	AttachPodInterface(ctx context.Context, account, region, id string, spec ec2.PodInterfaceSpec) (ec2.PodInterface, error)
+	AssignPodAddresses(ctx context.Context, account, region, eni string, n, prefixes int, tags ec2.Tags) (ec2.PodInterface, error)
+	UnassignPodAddresses(ctx context.Context, account, region, eni string, addrs []netip.Addr, prefixes []netip.Prefix) error
+	RemovePodInterface(ctx context.Context, account, region, eni string) error
+}
+
 // podNetwork is EC2 as the VPC CNI plugin uses it.
-type podNetwork struct{ machines *machines }
+type podNetwork struct{ machines *Machines }
 
 var _ node.PodNetwork = podNetwork{}
 
@@ -20,7 +29,7 @@ func podInterface(p ec2.PodInterface) node.PodInterface {
 }
 
 func (n podNetwork) Interfaces(ctx context.Context, in node.Instance) ([]node.PodInterface, error) {
-	all, err := n.machines.ec2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
+	all, err := n.machines.services.EC2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
 	out := make([]node.PodInterface, len(all))
 	for i, p := range all {
 		out[i] = podInterface(p)
@@ -29,21 +38,21 @@ func (n podNetwork) Interfaces(ctx context.Context, in node.Instance) ([]node.Po
 }
 
 func (n podNetwork) Attach(ctx context.Context, in node.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
-	p, err := n.machines.ec2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
+	p, err := n.machines.services.EC2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
 		Subnet: s.Subnet, Groups: s.Groups, Addresses: s.Addresses, Prefixes: s.Prefixes, Tags: s.Tags, Discover: s.Discover, Cluster: s.Cluster,
 	})
 	return podInterface(p), err
 }
 
 func (n podNetwork) Assign(ctx context.Context, in node.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
-	p, err := n.machines.ec2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
+	p, err := n.machines.services.EC2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
 	return podInterface(p), err
 }
 
 func (n podNetwork) Unassign(ctx context.Context, in node.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
-	return n.machines.ec2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
+	return n.machines.services.EC2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
 }
 
 func (n podNetwork) Remove(ctx context.Context, in node.Instance, eni string) error {
-	return n.machines.ec2.RemovePodInterface(ctx, in.Account, in.Region, eni)
+	return n.machines.services.EC2.RemovePodInterface(ctx, in.Account, in.Region, eni)
 }

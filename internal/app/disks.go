@@ -1,0 +1,79 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/machines"
+)
+
+// disks keeps the root volumes of instances as files.
+type disks struct{ dir string }
+
+var _ machines.Disks = disks{}
+
+func newDisks(dataDir string) (disks, error) {
+	d := disks{filepath.Join(dataDir, "disks")}
+	return d, os.MkdirAll(d.dir, 0o700)
+}
+
+func (d disks) file(instanceID string) (string, error) {
+	if !strings.HasPrefix(instanceID, "i-") || strings.ContainsAny(instanceID, "/\\.") {
+		return "", fmt.Errorf("bad instance ID %q", instanceID)
+	}
+	return filepath.Join(d.dir, instanceID), nil
+}
+
+// Load implements machines.Disks.
+func (d disks) Load(instanceID string) ([]byte, bool, error) {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return nil, false, err
+	}
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return data, err == nil, err
+}
+
+// Save implements machines.Disks.
+func (d disks) Save(instanceID string, data []byte) error {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return err
+	}
+	return writeFile(name, data, 0o600)
+}
+
+// sweep removes the disks of instances that are no more: a crash may come between
+// the end of one and the removal of its disk.
+func (d disks) sweep(known map[string]bool) error {
+	list, err := os.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range list {
+		if !known[e.Name()] {
+			errs = append(errs, os.Remove(filepath.Join(d.dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Remove implements machines.Disks.
+func (d disks) Remove(instanceID string) error {
+	name, err := d.file(instanceID)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Package machines runs EC2's instances, and the machines that Fargate's pods have to
+// themselves, in the node runtimes. To these it is all that is around a machine: its
+// network, the instance metadata service, and AWS, which it calls as the machine's role.
+// Every such call is decided as AWS would: by the network, the policies of the role and
+// those of VPC endpoints, and by what is broken on purpose.
+//
+// How a machine boots and joins is package node's. The services are read by the
+// interfaces below; only app imports it, and package podrun, whose programs are on the
+// same network.
+package machines
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/node/imds"
+	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Config is what Machines need.
+type Config struct {
+	Store  *store.Store
+	Timing clock.Timing
+	Disks  Disks
+	// Network is what machines connect in.
+	Network       Network
+	ControlPlanes ControlPlanes
+	// Faults are those in force.
+	Faults *fault.Set
+	// Origins learns of the connections of machines to Endpoint.
+	Origins *Origins
+	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted who signs
+	// its certificates.
+	Endpoint string
+	Trusted  *x509.CertPool
+	// WhyUnauthorized and Step are the runtimes': see [node.Config].
+	WhyUnauthorized func(ctx context.Context, in node.Instance, host, token string) *node.Decision
+	Step            func(ctx context.Context, s node.Step)
+	Log             *slog.Logger
+}
+
+// Disks keeps the root volumes of instances that are off.
+type Disks interface {
+	node.Disks
+	// Remove removes an instance's, if it has one.
+	Remove(instanceID string) error
+}
+
+// Network is the network of all accounts and regions.
+type Network interface {
+	// Snapshot is the network of an account and region as it is now.
+	Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error)
+	// Through goes on with a connection that gets to a load balancer.
+	Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
+}
+
+// ControlPlanes are those of clusters.
+type ControlPlanes interface {
+	// ByHost is the one behind AWS's name of an endpoint.
+	ByHost(host string) (controlplane.Plane, bool)
+	// ByEndpoint is the one behind an endpoint as DescribeCluster tells it.
+	ByEndpoint(endpoint string) (controlplane.Plane, bool)
+	Dial(ctx context.Context, planeID string) (net.Conn, error)
+	WaitReady(ctx context.Context, planeID string) error
+	RESTConfig(planeID string) (*rest.Config, error)
+}
+
+// Services are whom machines call. They know the machines themselves, so [Machines.Connect]
+// tells of them when they are there.
+type Services struct {
+	EC2         EC2
+	EKS         EKS
+	EKSAuth     EKSAuth
+	IAM         IAM
+	STS         STS
+	AutoScaling AutoScaling
+	Authorizer  Authorizer
+}
+
+// EC2 is what is asked of the service of that name.
+type EC2 interface {
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
+	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
+	EndpointPolicy(ctx context.Context, account, region, id string) string
+	PodInterfaces
+	FargateInterfaces
+}
+
+// EKS is what Fargate asks of the service of that name.
+type EKS interface {
+	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
+	FargateClusters() (map[store.Key]bool, error)
+	FargateCluster(ctx context.Context, account, region, name string) (eks.FargateCluster, error)
+	FargateLaunch(ctx context.Context, account, region, cluster, profile string, pod *corev1.Pod) (eks.FargateProfileLaunch, error)
+}
+
+// EKSAuth is what is asked of the service of that name.
+type EKSAuth interface {
+	AssumeRoleForPodIdentity(ctx context.Context, in *eksauth.AssumeRoleForPodIdentityInput) (*eksauth.AssumeRoleForPodIdentityOutput, error)
+}
+
+// IAM is what is asked of the service of that name.
+type IAM interface {
+	InstanceProfileRole(ctx context.Context, account, profile string) (iam.InstanceProfile, iam.Role, error)
+	TrustsService(role iam.Role, service string) bool
+}
+
+// STS is what is asked of the service of that name.
+type STS interface {
+	OpenSession(ctx context.Context, accessKeyID, token string) (secret string, p awsapi.Principal, err error)
+	AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error)
+	RoleSessions
+}
+
+// RoleSessions gives machines the credentials of their role.
+type RoleSessions interface {
+	IssueRoleSession(ctx context.Context, roleARN, name string, duration time.Duration, opts sts.SessionOptions) (sts.Credentials, error)
+}
+
+// AutoScaling is what is asked of the service of that name.
+type AutoScaling interface {
+	DescribeAutoScalingInstances(ctx context.Context, in *awsautoscaling.DescribeAutoScalingInstancesInput) (*awsautoscaling.DescribeAutoScalingInstancesOutput, error)
+}
+
+// Authorizer decides about calls.
+type Authorizer interface {
+	Authorize(ctx context.Context, call *awsapi.Call, in any) error
+}
+
+// Machines are those that run.
+type Machines struct {
+	cfg      Config
+	services Services
+	runtime  node.Runtime
+	metadata *imds.Service
+	network  *guestNetwork
+	scripts  *sandbox.Pool
+	fargates *fargates
+
+	// console returns what an instance has printed.
+	console func(instanceID string) ([]byte, bool)
+
+	mu      sync.Mutex
+	running map[string]ec2.Machine // by instance ID
+}
+
+var _ ec2.Machines = (*Machines)(nil)
+
+// New makes the runtimes; nothing runs yet.
+func New(ctx context.Context, cfg Config) (*Machines, error) {
+	m := &Machines{cfg: cfg, running: map[string]ec2.Machine{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial), scripts: sandbox.NewPool(sandbox.Config{})}
+	m.network.through = cfg.Network.Through
+	if err := m.connectMetadata(ctx); err != nil {
+		return nil, err
+	}
+	g := &guests{machines: m, endpoint: cfg.Endpoint, trusted: cfg.Trusted, origins: cfg.Origins}
+	runtime := simulated.NewWith(node.Config{
+		Credentials:     m.credentials,
+		Metadata:        m.metadataOf,
+		RunScript:       m.scripts.Run,
+		HTTP:            g.http,
+		DescribeCluster: g.describeCluster,
+		Disks:           cfg.Disks,
+		DialEndpoint:    m.DialEndpoint,
+		Call:            m.Call,
+		Patience:        cfg.Timing.GuestDial,
+		Connect: func(ctx context.Context, in node.Instance, host string, port int) error {
+			return m.calls().connect(ctx, in, host, port)
+		},
+		WhyUnauthorized:     cfg.WhyUnauthorized,
+		ControlPlaneVersion: m.controlPlaneVersion,
+		PodCredentials: func(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+			return m.calls().podCredentials(ctx, in, id)
+		},
+		PodNetwork: podNetwork{m},
+		Step:       cfg.Step,
+		Log:        cfg.Log,
+	}, simulated.Options{BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
+	m.runtime, m.console = node.NewManager(nil, runtime), runtime.Console
+	return m, nil
+}
+
+// Connect tells of the services, before anything runs.
+func (m *Machines) Connect(s Services) {
+	m.services = s
+	m.fargates = newFargates(m)
+}
+
+// RunFargate runs Fargate's scheduler for the clusters that have profiles, until ctx ends.
+func (m *Machines) RunFargate(ctx context.Context) error { return m.fargates.run(ctx) }
+
+// RunNetwork cuts the connections that a changed network does not let live on, until ctx
+// ends.
+func (m *Machines) RunNetwork(ctx context.Context) error {
+	return m.network.run(ctx, m.cfg.Store.Changed)
+}
+
+// Close ends all machines as when the daemon ends: they are expected to be started again.
+func (m *Machines) Close(ctx context.Context) error {
+	var err error
+	if m.fargates != nil {
+		err = m.fargates.runtime.Shutdown(ctx)
+	}
+	err = errors.Join(err, m.runtime.Shutdown(ctx))
+	m.scripts.Close()
+	return err
+}
+
+// calls decides what a machine's programs call.
+func (m *Machines) calls() *guestCalls {
+	s := &m.services
+	return &guestCalls{network: m.network, credentials: m.credentials, sts: s.STS, ec2: s.EC2, eksAuth: s.EKSAuth, authorizer: s.Authorizer, faults: m.cfg.Faults}
+}
