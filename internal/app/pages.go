@@ -32,9 +32,8 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
 	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.machines.GetCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
-	mux.HandleFunc("POST /_drydock/pod-runs", d.postPodRun)
-	mux.HandleFunc("GET /_drydock/pods", d.getPods)
 	d.why.Handle(mux)
+	d.podRuns.Handle(mux)
 	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: d.services, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)

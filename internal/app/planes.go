@@ -76,6 +76,16 @@ func (p planes) ByHost(host string) (controlplane.Plane, bool) {
 	return controlplane.Plane{}, false
 }
 
+// AWSHost is AWS's name of a plane's endpoint.
+func (p planes) AWSHost(planeID string) string {
+	for _, pl := range p.m.Planes() {
+		if pl.ID == planeID {
+			return pl.AWSHost
+		}
+	}
+	return ""
+}
+
 // ByEndpoint finds a plane by where users of this machine reach it, which is also
 // what DescribeCluster tells, and so what people write into user data.
 func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {

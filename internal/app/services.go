@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/podrun"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -81,7 +82,7 @@ type daemon struct {
 	machines    *machines.Machines
 	// origins are where connections of machines to the endpoint come from.
 	origins machines.Origins
-	podRuns podRuns
+	podRuns *podrun.Runs
 	network *network.Network
 	why     *why.Explainer
 	server  *server.Server
@@ -217,6 +218,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 	d.machines.Connect(machines.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
 	d.network = d.newNetwork()
 	d.why = d.newExplainer()
+	d.podRuns = d.newPodRuns()
 	d.server, err = server.New(server.Config{
 		Services:  d.services(),
 		Lookup:    keys.lookup,
@@ -317,7 +319,7 @@ func (d *daemon) ownHost(host string) bool {
 		return false
 	}
 	name, port, err := net.SplitHostPort(host)
-	if err != nil || port != own && !d.podRuns.listens(host) {
+	if err != nil || port != own && !d.podRuns.Listens(host) {
 		return false
 	}
 	_, err = netip.ParseAddr(name)
@@ -330,14 +332,10 @@ func (d *daemon) ownHost(host string) bool {
 func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 	oidc := d.planes.OIDCHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := d.podRuns.of(r.RemoteAddr); ok {
-			d.servePod(w, r, c, proxy)
+		if d.podRuns.Serve(w, r, proxy) {
 			return
 		}
 		if r.Method == http.MethodConnect {
-			if d.enterPodRun(w, r, proxy) {
-				return
-			}
 			if d.origins.Has(r.RemoteAddr) { // the proxy would be a way around its network
 				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
 				return

@@ -1,4 +1,4 @@
-package app
+package podrun
 
 import (
 	"cmp"
@@ -29,15 +29,6 @@ import (
 
 // maxPodRuns bounds the commands that run as pods at a time.
 const maxPodRuns = 256
-
-// podRuns are the commands of this machine that run as pods, for as long as `drydock
-// run --pod` of each listens. Their connections come through that process, which shows
-// the run's secret.
-type podRuns struct {
-	mu       sync.Mutex
-	bySecret map[string]*podRun
-	conns    map[string]podConn // by remote address
-}
 
 // A podRun is one such command.
 type podRun struct {
@@ -78,49 +69,46 @@ func (r *podRun) notice(text string) {
 // name is NAMESPACE/NAME.
 func (r *podRun) name() string { return r.program.Pod.Namespace + "/" + r.program.Pod.Name }
 
-func (p *podRuns) add(r *podRun) (secret string, err error) {
+func (rs *Runs) add(r *podRun) (secret string, err error) {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	secret = hex.EncodeToString(b)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.bySecret) >= maxPodRuns {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(rs.bySecret) >= maxPodRuns {
 		return "", fmt.Errorf("%d commands run as pods already", maxPodRuns)
 	}
-	if p.bySecret == nil {
-		p.bySecret, p.conns = map[string]*podRun{}, map[string]podConn{}
-	}
-	p.bySecret[secret] = r
+	rs.bySecret[secret] = r
 	return secret, nil
 }
 
-func (p *podRuns) remove(secret string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.bySecret, secret)
+func (rs *Runs) remove(secret string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.bySecret, secret)
 }
 
-func (p *podRuns) find(secret string) (*podRun, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok := p.bySecret[secret]
+func (rs *Runs) find(secret string) (*podRun, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r, ok := rs.bySecret[secret]
 	return r, ok
 }
 
 // of returns what is known of a connection by its remote address.
-func (p *podRuns) of(remote string) (podConn, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c, ok := p.conns[remote]
+func (rs *Runs) of(remote string) (podConn, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	c, ok := rs.conns[remote]
 	return c, ok
 }
 
-// listens reports whether an address is that of a run's listener, whose name AWS's
+// Listens reports whether an address is that of a run's listener, whose name AWS's
 // tokens are then signed for.
-func (p *podRuns) listens(address string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range p.bySecret {
+func (rs *Runs) Listens(address string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.bySecret {
 		if r.listener == address {
 			return true
 		}
@@ -129,16 +117,16 @@ func (p *podRuns) listens(address string) bool {
 }
 
 // keep remembers a connection until it is closed.
-func (p *podRuns) keep(conn net.Conn, c podConn, o *machines.Origins) net.Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conns[conn.RemoteAddr().String()] = c
-	return &podRunConn{conn, p, o}
+func (rs *Runs) keep(conn net.Conn, c podConn, o *machines.Origins) net.Conn {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.conns[conn.RemoteAddr().String()] = c
+	return &podRunConn{conn, rs, o}
 }
 
 type podRunConn struct {
 	net.Conn
-	runs    *podRuns
+	runs    *Runs
 	origins *machines.Origins
 }
 
@@ -161,7 +149,7 @@ func (c *podRunConn) CloseWrite() error {
 
 // postPodRun begins a run. Its answer goes on for as long as the run: new tokens and
 // notices, a line each.
-func (d *daemon) postPodRun(w http.ResponseWriter, r *http.Request) {
+func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 	var in cli.PodRunRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -172,14 +160,14 @@ func (d *daemon) postPodRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: in.Account, Region: in.Region, Service: "eks"})
-	program, err := d.podProgram(ctx, &in)
+	program, err := rs.podProgram(ctx, &in)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
 	run := &podRun{program: program, listener: in.Listener, notices: make(chan string, maxNotices), told: map[string]bool{}}
 	tokens := podTokens{tokens: program.Tokens, issue: func(ctx context.Context, t eks.PodToken) (string, time.Time, error) {
-		return d.eks.IssuePodToken(ctx, &program, t)
+		return rs.cfg.EKS.IssuePodToken(ctx, &program, t)
 	}}
 	files, err := tokens.renew(ctx, time.Now())
 	if err != nil {
@@ -189,12 +177,12 @@ func (d *daemon) postPodRun(w http.ResponseWriter, r *http.Request) {
 	for name, data := range program.Files {
 		files[name] = data
 	}
-	secret, err := d.podRuns.add(run)
+	secret, err := rs.add(run)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer d.podRuns.remove(secret)
+	defer rs.remove(secret)
 	out := http.NewResponseController(w)
 	if err := out.SetReadDeadline(time.Time{}); err != nil { // or the run would end with it
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -268,13 +256,13 @@ func checkPodRun(in *cli.PodRunRequest) error {
 }
 
 // podProgram looks the pod up. Its errors say what to do next.
-func (d *daemon) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodProgram, error) {
-	cluster, err := d.why.OnlyCluster(ctx, in.Account, in.Region, in.Cluster)
+func (rs *Runs) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodProgram, error) {
+	cluster, err := rs.cfg.Why.OnlyCluster(ctx, in.Account, in.Region, in.Cluster)
 	if err != nil {
 		return eks.PodProgram{}, fmt.Errorf("%w\nTry: drydock status", err)
 	}
 	name := in.Namespace + "/" + in.Pod
-	p, err := d.eks.PodProgram(ctx, cluster, in.Namespace, in.Pod, in.Container)
+	p, err := rs.cfg.EKS.PodProgram(ctx, cluster, in.Namespace, in.Pod, in.Container)
 	var refused smithy.APIError
 	var idle *eks.PodNotRunningError
 	var none *eks.NoContainerError
@@ -283,24 +271,24 @@ func (d *daemon) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.Pod
 	case errors.As(err, &refused):
 		return p, fmt.Errorf("%s\nTry: drydock status", refused.ErrorMessage())
 	case errors.Is(err, eks.ErrNoPod):
-		return p, d.noPod(ctx, cluster, in)
+		return p, rs.noPod(ctx, cluster, in)
 	case errors.As(err, &idle):
-		return p, fmt.Errorf("nothing runs in pod %s: %w%s\nTry: %s", name, idle, d.whyNotRunning(ctx, cluster, in), whyPod)
+		return p, fmt.Errorf("nothing runs in pod %s: %w%s\nTry: %s", name, idle, rs.whyNotRunning(ctx, cluster, in), whyPod)
 	case errors.As(err, &none):
 		return p, fmt.Errorf("pod %s: %w\nTry: drydock run --pod %s --container %s -- COMMAND", name, none, name, none.Have[0])
 	case err != nil:
 		return p, fmt.Errorf("pod %s: %w\nTry: %s", name, err, whyPod)
 	}
-	if _, ok := d.podHost(&p); !ok {
+	if _, ok := rs.podHost(&p); !ok {
 		return p, fmt.Errorf("pod %s is on node %s, which is no running instance of Drydock's: what it may reach is not known\nTry: %s", name, p.Pod.Spec.NodeName, whyPod)
 	}
 	return p, nil
 }
 
 // noPod names a pod of the Deployment that was meant, if it was one.
-func (d *daemon) noPod(ctx context.Context, cluster string, in *cli.PodRunRequest) error {
+func (rs *Runs) noPod(ctx context.Context, cluster string, in *cli.PodRunRequest) error {
 	err := fmt.Errorf("there is no pod %s/%s in cluster %s", in.Namespace, in.Pod, cluster)
-	facts, e := d.eks.PodFacts(ctx, cluster, in.Namespace, in.Pod)
+	facts, e := rs.cfg.EKS.PodFacts(ctx, cluster, in.Namespace, in.Pod)
 	switch {
 	case e == nil && facts.Pod != nil:
 		return fmt.Errorf("%w, but %s\nTry: drydock run --pod %s/%s -- COMMAND", err, facts.Pod.Name, in.Namespace, facts.Pod.Name)
@@ -311,8 +299,8 @@ func (d *daemon) noPod(ctx context.Context, cluster string, in *cli.PodRunReques
 }
 
 // whyNotRunning is the first step at which the pod fails, as `why pod` shows it.
-func (d *daemon) whyNotRunning(ctx context.Context, cluster string, in *cli.PodRunRequest) string {
-	s := d.why.FailingStep(ctx, cluster, in.Namespace, in.Pod)
+func (rs *Runs) whyNotRunning(ctx context.Context, cluster string, in *cli.PodRunRequest) string {
+	s := rs.cfg.Why.FailingStep(ctx, cluster, in.Namespace, in.Pod)
 	switch {
 	case s == nil:
 		return ""
@@ -323,29 +311,29 @@ func (d *daemon) whyNotRunning(ctx context.Context, cluster string, in *cli.PodR
 }
 
 // podHost is the machine that a pod is on. It is gone once that is.
-func (d *daemon) podHost(p *eks.PodProgram) (node.Instance, bool) {
-	id, ok := d.why.FindNode(p.Account, p.Region, p.Pod.Spec.NodeName)
+func (rs *Runs) podHost(p *eks.PodProgram) (node.Instance, bool) {
+	id, ok := rs.cfg.Why.FindNode(p.Account, p.Region, p.Pod.Spec.NodeName)
 	if !ok {
 		return node.Instance{}, false
 	}
-	return d.machines.Machine(id)
+	return rs.cfg.Machines.Machine(id)
 }
 
 // getPods lists running pods for shells that complete arguments.
-func (d *daemon) getPods(w http.ResponseWriter, r *http.Request) {
+func (rs *Runs) getPods(w http.ResponseWriter, r *http.Request) {
 	account, region, err := pages.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
-	cluster, err := d.why.OnlyCluster(ctx, account, region, r.URL.Query().Get("cluster"))
+	cluster, err := rs.cfg.Why.OnlyCluster(ctx, account, region, r.URL.Query().Get("cluster"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	const most = 500 // a shell shows no more
-	names, err := d.eks.PodNames(ctx, cluster, most)
+	names, err := rs.cfg.EKS.PodNames(ctx, cluster, most)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return

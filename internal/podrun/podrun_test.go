@@ -1,4 +1,4 @@
-package app
+package podrun
 
 import (
 	"context"
@@ -20,12 +20,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/pricing"
+	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/why"
 )
 
@@ -99,7 +107,7 @@ func TestPodRunEnds(t *testing.T) {
 // What a request to the run's listener means: the variables of a command name it in
 // the place of several hosts.
 func TestMeantByPods(t *testing.T) {
-	d := constantServices()
+	rs := New(Config{Services: theServices})
 	signed := func(service, region string) http.Header {
 		return http.Header{"Authorization": {"AWS4-HMAC-SHA256 Credential=AKIA/20260101/" + region + "/" + service + "/aws4_request, SignedHeaders=host;x-amz-date, Signature=" + strings.Repeat("0", 64)}, "X-Amz-Date": {"20260101T000000Z"}}
 	}
@@ -125,7 +133,7 @@ func TestMeantByPods(t *testing.T) {
 		for k, v := range tt.header {
 			r.Header[k] = v
 		}
-		if host, port := d.meant(runOf("web"), r); host != tt.want || port != tt.port {
+		if host, port := rs.meant(runOf("web"), r); host != tt.want || port != tt.port {
 			t.Errorf("%s: %s:%d, want %s:%d", tt.name, host, port, tt.want, tt.port)
 		}
 	}
@@ -133,8 +141,8 @@ func TestMeantByPods(t *testing.T) {
 
 // Only who knows the secret of a run gets into it, and only from this machine.
 func TestEnterPodRun(t *testing.T) {
-	d := &daemon{}
-	secret, err := d.podRuns.add(runOf("web"))
+	rs := New(Config{})
+	secret, err := rs.add(runOf("web"))
 	if err != nil || len(secret) != 64 {
 		t.Fatalf("%q, %v", secret, err)
 	}
@@ -154,46 +162,47 @@ func TestEnterPodRun(t *testing.T) {
 		r.RemoteAddr = tt.remote
 		r.Header.Set("Proxy-Authorization", tt.authorization)
 		w := httptest.NewRecorder()
-		if got := d.enterPodRun(w, r, proxy); got != tt.entered || w.Code != tt.status {
+		if got := rs.enterPodRun(w, r, proxy); got != tt.entered || w.Code != tt.status {
 			t.Errorf("%s: %v with status %d", tt.name, got, w.Code)
 		}
 	}
-	if !d.podRuns.listens("127.0.0.1:1111") || d.podRuns.listens("127.0.0.1:2222") {
+	if !rs.Listens("127.0.0.1:1111") || rs.Listens("127.0.0.1:2222") {
 		t.Error("the run listens elsewhere")
 	}
-	d.podRuns.remove(secret)
-	if _, ok := d.podRuns.find(secret); ok || d.podRuns.listens("127.0.0.1:1111") {
+	rs.remove(secret)
+	if _, ok := rs.find(secret); ok || rs.Listens("127.0.0.1:1111") {
 		t.Error("the run goes on")
 	}
 	for range maxPodRuns {
-		if _, err := d.podRuns.add(runOf("web")); err != nil {
+		if _, err := rs.add(runOf("web")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.podRuns.add(runOf("web")); err == nil {
+	if _, err := rs.add(runOf("web")); err == nil {
 		t.Error("there is no limit")
 	}
 }
 
 // A connection and where it comes from are known until it is closed.
 func TestPodConnections(t *testing.T) {
-	d := &daemon{}
+	var origins machines.Origins
+	rs := New(Config{Origins: &origins})
 	run := runOf("web")
-	if _, err := d.podRuns.add(run); err != nil {
+	if _, err := rs.add(run); err != nil {
 		t.Fatal(err)
 	}
 	near, far := net.Pipe()
 	defer far.Close()
-	c := d.podRuns.keep(near, podConn{run, "sts.eu-west-1.amazonaws.com", 443}, &d.origins)
+	c := rs.keep(near, podConn{run, "sts.eu-west-1.amazonaws.com", 443}, &origins)
 	remote := c.RemoteAddr().String()
-	d.origins.Set(remote, machines.Origin{Endpoint: "vpce-1", VPC: "vpc-1", Address: netip.MustParseAddr("10.0.0.9")})
-	if got, ok := d.podRuns.of(remote); !ok || got.run != run || got.host != "sts.eu-west-1.amazonaws.com" {
+	origins.Set(remote, machines.Origin{Endpoint: "vpce-1", VPC: "vpc-1", Address: netip.MustParseAddr("10.0.0.9")})
+	if got, ok := rs.of(remote); !ok || got.run != run || got.host != "sts.eu-west-1.amazonaws.com" {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := d.podRuns.of(remote); ok || d.origins.Has(remote) {
+	if _, ok := rs.of(remote); ok || origins.Has(remote) {
 		t.Error("it is known after its end")
 	}
 }
@@ -224,10 +233,9 @@ func TestUnreachableOfPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	d := &daemon{journal: j, log: slog.New(slog.DiscardHandler)}
-	d.why = why.New(why.Config{Journal: j})
+	rs := New(Config{Journal: j, Log: slog.New(slog.DiscardHandler)})
 	run, w := runOf("web"), httptest.NewRecorder()
-	d.unreachable(w, run, "sts.eu-west-1.amazonaws.com", 443, &node.Refusal{Err: errors.New("i/o timeout"), Decision: node.Decision{
+	rs.unreachable(w, run, "sts.eu-west-1.amazonaws.com", 443, &node.Refusal{Err: errors.New("i/o timeout"), Decision: node.Decision{
 		By: node.ByNetwork, Code: "NO_ROUTE", Component: "rtb-1", Text: "rtb-1 has no route", Fixes: []string{"aws ec2 create-route"},
 	}})
 	if w.Code != http.StatusGatewayTimeout || !strings.HasPrefix(w.Body.String(), "<html>") {
@@ -237,7 +245,7 @@ func TestUnreachableOfPods(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 	mux, answer := http.NewServeMux(), httptest.NewRecorder()
-	d.why.Handle(mux)
+	why.New(why.Config{Journal: j}).Handle(mux)
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/_drydock/why/request?account=000000000000", nil))
 	var e cli.RequestExplanation
 	if err := json.Unmarshal(answer.Body.Bytes(), &e); err != nil {
@@ -252,7 +260,7 @@ func TestUnreachableOfPods(t *testing.T) {
 		}
 	}
 	w = httptest.NewRecorder()
-	if d.unreachable(w, run, "x", 1, errors.New("secrets of the machine")); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secrets") {
+	if rs.unreachable(w, run, "x", 1, errors.New("secrets of the machine")); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secrets") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
@@ -264,14 +272,13 @@ func TestPodsOnFargateHaveNoCredentialsOfTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	d := &daemon{journal: j, log: slog.New(slog.DiscardHandler)}
-	d.why = why.New(why.Config{Journal: j})
+	rs := New(Config{Journal: j, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
-	d.why.Handle(mux)
+	why.New(why.Config{Journal: j}).Handle(mux)
 	in := node.Instance{ID: "fargate-1", Fargate: &node.Fargate{}}
 	for name, ask := range map[string]func(http.ResponseWriter, *http.Request, *podRun, node.Instance){
-		"pod shop/web cannot reach 169.254.169.254:80: pods on Fargate have no instance metadata service":           d.podMetadata,
-		"pod shop/web: 169.254.170.23:80 refuses connections: EKS Pod Identity is not available to pods on Fargate": d.podIdentityAgent,
+		"pod shop/web cannot reach 169.254.169.254:80: pods on Fargate have no instance metadata service":           rs.podMetadata,
+		"pod shop/web: 169.254.170.23:80 refuses connections: EKS Pod Identity is not available to pods on Fargate": rs.podIdentityAgent,
 	} {
 		run, w, answer := runOf("web"), httptest.NewRecorder(), httptest.NewRecorder()
 		ask(w, httptest.NewRequest(http.MethodGet, "/", nil), run, in)
@@ -282,5 +289,13 @@ func TestPodsOnFargateHaveNoCredentialsOfTheNode(t *testing.T) {
 		if !strings.Contains(answer.Body.String(), "eks.amazonaws.com/role-arn=") {
 			t.Errorf("%s: why says %s", name, answer.Body)
 		}
+	}
+}
+
+// theServices are some, by their operations.
+func theServices() []awsapi.Service {
+	return []awsapi.Service{
+		new(eks.Service).AWS(), new(eksauth.Service).AWS(), new(ec2.Service).AWS(), new(elb.Service).AWS(), new(elbv2.Service).AWS(),
+		new(iam.Service).AWS(), new(sts.Service).AWS(), new(pricing.Service).AWS(),
 	}
 }

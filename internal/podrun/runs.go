@@ -1,0 +1,124 @@
+// Package podrun runs programs of this machine as pods of simulated nodes, for `drydock run
+// --pod`: with the pod's variables and tokens, and on its network. To such a program the
+// daemon is the AWS endpoint, the EKS Pod Identity Agent of the node and the instance
+// metadata service, as far as the pod's network lets it; what it does not reach is kept
+// for `drydock why`.
+//
+// The program itself is started by the CLI, through whose process all its connections
+// come. Only app imports this package.
+package podrun
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machines"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// Config is what Runs need.
+type Config struct {
+	EC2           EC2
+	EKS           EKS
+	EKSAuth       EKSAuth
+	Machines      Machines
+	ControlPlanes ControlPlanes
+	Why           Explainer
+	// Services are those that have an endpoint, and AWS is what answers them; OIDC answers
+	// for the issuers of clusters.
+	Services  func() []awsapi.Service
+	AWS, OIDC http.Handler
+	// Origins learns where the connections of programs to AWS come from.
+	Origins *machines.Origins
+	Journal Journal
+	Log     *slog.Logger
+}
+
+// EC2 is what is asked of the service of that name.
+type EC2 interface {
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+}
+
+// EKS is what is asked of the service of that name.
+type EKS interface {
+	PodProgram(ctx context.Context, cluster, namespace, name, container string) (eks.PodProgram, error)
+	IssuePodToken(ctx context.Context, p *eks.PodProgram, t eks.PodToken) (token string, expires time.Time, err error)
+	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
+	PodNames(ctx context.Context, cluster string, most int64) ([]string, error)
+	PodIdentityAgentRuns(ctx context.Context, planeID, nodeName string) (bool, error)
+}
+
+// EKSAuth is what is asked of the service of that name.
+type EKSAuth interface {
+	// Agent is the EKS Pod Identity Agent of a node that calls the service if may says so.
+	Agent(account, region, cluster string, may func(ctx context.Context) error) http.Handler
+}
+
+// Machines are those on which pods are.
+type Machines interface {
+	Machine(id string) (node.Instance, bool)
+	// Reach decides a connection of a machine, and tells where it comes from.
+	Reach(ctx context.Context, in node.Instance, host string, port int) (machines.Origin, error)
+	// DialEndpoint connects a machine with a cluster's endpoint.
+	DialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error)
+	// Call decides a call of AWS.
+	Call(ctx context.Context, in node.Instance, c node.Call) error
+	// Metadata is the way to a machine's metadata service from so many hops away.
+	Metadata(id string, hops int) http.RoundTripper
+}
+
+// ControlPlanes are those of clusters.
+type ControlPlanes interface {
+	// ByHost is the one behind AWS's name of an endpoint.
+	ByHost(host string) (controlplane.Plane, bool)
+	// AWSHost is AWS's name of one's endpoint.
+	AWSHost(planeID string) string
+}
+
+// Explainer is `drydock why`.
+type Explainer interface {
+	// OnlyCluster is the named cluster, or the only one of the region.
+	OnlyCluster(ctx context.Context, account, region, name string) (string, error)
+	// FindNode is the machine behind a node.
+	FindNode(account, region, name string) (string, bool)
+	// FailingStep is the first at which a pod fails, or nil.
+	FailingStep(ctx context.Context, cluster, namespace, name string) *cli.Step
+}
+
+// Journal keeps what was decided.
+type Journal interface {
+	Append(e journal.Entry)
+}
+
+// Runs are the commands of this machine that run as pods, for as long as `drydock run
+// --pod` of each listens. Their connections come through that process, which shows the
+// run's secret.
+type Runs struct {
+	cfg Config
+
+	mu       sync.Mutex
+	bySecret map[string]*podRun
+	conns    map[string]podConn // by remote address
+}
+
+// New returns Runs of nothing yet.
+func New(cfg Config) *Runs {
+	return &Runs{cfg: cfg, bySecret: map[string]*podRun{}, conns: map[string]podConn{}}
+}
+
+// Handle answers the pages of `drydock run --pod`.
+func (rs *Runs) Handle(mux *http.ServeMux) {
+	mux.HandleFunc("POST /_drydock/pod-runs", rs.postPodRun)
+	mux.HandleFunc("GET /_drydock/pods", rs.getPods)
+}
