@@ -76,6 +76,9 @@ func (p planes) ByHost(host string) (controlplane.Plane, bool) {
 	return controlplane.Plane{}, false
 }
 
+// Planes are all of them.
+func (p planes) Planes() []controlplane.Plane { return p.m.Planes() }
+
 // AWSHost is AWS's name of a plane's endpoint.
 func (p planes) AWSHost(planeID string) string {
 	for _, pl := range p.m.Planes() {

@@ -247,7 +247,7 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,
 		"memory":         giveBackMemory,
-		"node lifecycle": (&nodeLifecycles{d: d, running: map[string]*runningLifecycle{}}).run,
+		"node lifecycle": d.machines.RunNodeLifecycles,
 	}, nil
 }
 

@@ -88,6 +88,8 @@ type ControlPlanes interface {
 	ByEndpoint(endpoint string) (controlplane.Plane, bool)
 	Dial(ctx context.Context, planeID string) (net.Conn, error)
 	WaitReady(ctx context.Context, planeID string) error
+	Planes() []controlplane.Plane
+	Release(ctx context.Context, planeID string) error
 	RESTConfig(planeID string) (*rest.Config, error)
 }
 
@@ -106,6 +108,7 @@ type Services struct {
 // EC2 is what is asked of the service of that name.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	WatchInstances(scope store.Scope) *store.Watcher
 	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
@@ -114,7 +117,7 @@ type EC2 interface {
 	FargateInterfaces
 }
 
-// EKS is what Fargate asks of the service of that name.
+// EKS is what is asked of the service of that name, most of it by Fargate.
 type EKS interface {
 	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
 	FargateClusters() (map[store.Key]bool, error)

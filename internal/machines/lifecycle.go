@@ -1,4 +1,4 @@
-package app
+package machines
 
 import (
 	"context"
@@ -13,15 +13,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// RunNodeLifecycles has the nodes of instances that are gone removed from their clusters,
+// and control planes that have no cluster any more ended, until ctx ends.
+func (m *Machines) RunNodeLifecycles(ctx context.Context) error {
+	return (&nodeLifecycles{m: m, running: map[string]*runningLifecycle{}}).run(ctx)
+}
+
 // nodeLifecycles runs, for every cluster with a control plane, the controller
 // that removes the nodes of instances that are gone.
 type nodeLifecycles struct {
-	d       *daemon
+	m       *Machines
 	mu      sync.Mutex
 	running map[string]*runningLifecycle // by plane ID
 }
@@ -32,10 +37,6 @@ type runningLifecycle struct {
 	done chan struct{}
 }
 
-// lookAgain bounds how often the set of clusters is looked at while the store is
-// busy.
-const lookAgain = 200 * time.Millisecond
-
 func (n *nodeLifecycles) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -44,9 +45,9 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 	defer cancel() // first of the three
 	wg.Go(func() { n.watchInstances(ctx) })
 	for {
-		changed := n.d.store.Changed()
-		planes := n.d.planes.Planes() // before the clusters: a record precedes its claim
-		clusters, err := n.d.eks.Clusters(ctx)
+		changed := n.m.cfg.Store.Changed()
+		planes := n.m.cfg.ControlPlanes.Planes() // before the clusters: a record precedes its claim
+		clusters, err := n.m.services.EKS.Clusters(ctx)
 		if err != nil {
 			return err
 		}
@@ -76,8 +77,8 @@ func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlpla
 		if owned[p.Owner] {
 			continue
 		}
-		if err := n.d.planes.Release(ctx, p.ID); err != nil && ctx.Err() == nil {
-			n.d.log.Warn("releasing a control plane without a cluster", "plane", p.ID, "err", err)
+		if err := n.m.cfg.ControlPlanes.Release(ctx, p.ID); err != nil && ctx.Err() == nil {
+			n.m.cfg.Log.Warn("releasing a control plane without a cluster", "plane", p.ID, "err", err)
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (n *nodeLifecycles) sync(ctx context.Context, clusters []eks.ClusterStatus)
 		}
 		r, err := n.start(ctx, c)
 		if err != nil {
-			n.d.log.Warn("node lifecycle", "cluster", c.Name, "err", err)
+			n.m.cfg.Log.Warn("node lifecycle", "cluster", c.Name, "err", err)
 			continue
 		}
 		n.running[id] = r
@@ -113,7 +114,7 @@ func (n *nodeLifecycles) sync(ctx context.Context, clusters []eks.ClusterStatus)
 }
 
 func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runningLifecycle, error) {
-	rc, err := n.d.planes.RESTConfig(c.PlaneID)
+	rc, err := n.m.cfg.ControlPlanes.RESTConfig(c.PlaneID)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +128,9 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 		Lifecycle: node.NewLifecycle(node.LifecycleConfig{
 			Client: client,
 			State: func(_ context.Context, providerID string) (node.InstanceState, error) {
-				return instanceState(n.d.ec2, c.Account, c.Region, providerID)
+				return instanceState(n.m.services.EC2, c.Account, c.Region, providerID)
 			},
-			Log: n.d.log.With("cluster", c.Name),
+			Log: n.m.cfg.Log.With("cluster", c.Name),
 		}),
 		stop: stop,
 		done: make(chan struct{}),
@@ -143,7 +144,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 
 // watchInstances has the nodes looked at when an instance goes away or stops.
 func (n *nodeLifecycles) watchInstances(ctx context.Context) {
-	w := n.d.ec2.WatchInstances(store.Scope{})
+	w := n.m.services.EC2.WatchInstances(store.Scope{})
 	defer w.Stop()
 	for {
 		keys, err := w.Next(ctx)
@@ -151,7 +152,7 @@ func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 			return
 		}
 		for _, k := range keys {
-			i, ok := n.d.ec2.InstanceByID(k.Account, k.Region, k.ID)
+			i, ok := n.m.services.EC2.InstanceByID(k.Account, k.Region, k.ID)
 			if ok && (i.State.Name == ec2types.InstanceStateNamePending || i.State.Name == ec2types.InstanceStateNameRunning) {
 				continue
 			}
@@ -166,7 +167,7 @@ func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 }
 
 // instanceState says how the instance of a provider ID, aws:///ZONE/ID, is.
-func instanceState(s *ec2.Service, account, region, providerID string) (node.InstanceState, error) {
+func instanceState(s EC2, account, region, providerID string) (node.InstanceState, error) {
 	id := kube.InstanceID(providerID)
 	if strings.HasPrefix(id, "fargate-") {
 		return node.InstanceExists, nil // Fargate's scheduler knows of its own
