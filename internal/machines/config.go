@@ -179,11 +179,12 @@ var _ ec2.Machines = (*Machines)(nil)
 
 // New makes the runtimes; nothing runs yet.
 func New(ctx context.Context, cfg Config) (*Machines, error) {
-	m := &Machines{cfg: cfg, running: map[string]ec2.Machine{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial), scripts: sandbox.NewPool(sandbox.Config{})}
+	m := &Machines{cfg: cfg, running: map[string]ec2.Machine{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial)}
 	m.network.through = cfg.Network.Through
 	if err := m.connectMetadata(ctx); err != nil {
 		return nil, err
 	}
+	m.scripts = sandbox.NewPool(sandbox.Config{})
 	g := &guests{machines: m, endpoint: cfg.Endpoint, trusted: cfg.Trusted, origins: cfg.Origins}
 	runtime := simulated.NewWith(node.Config{
 		Credentials:     m.credentials,
