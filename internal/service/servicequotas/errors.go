@@ -12,10 +12,8 @@ func errNoService() error {
 	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified service does not exist.")}
 }
 
-// from memory, in the words of errNoService
-func errNoQuota() error {
-	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified service quota does not exist.")}
-}
+// GetServiceQuota says nothing: https://github.com/aws/aws-cli/issues/6629
+func errNoQuota() error { return &servicequotastypes.NoSuchResourceException{} }
 
 // from memory
 func errNoRequest() error {
@@ -26,9 +24,9 @@ func illegal(format string, args ...any) error {
 	return &servicequotastypes.IllegalArgumentException{Message: aws.String(fmt.Sprintf(format, args...))}
 }
 
-// from memory
+// https://github.com/cloud-custodian/cloud-custodian/pull/8939
 func errNotMore() error {
-	return illegal("You must provide a quota value greater than the current quota value.")
+	return illegal("You must provide a quota value greater than the current quota value")
 }
 
 // from memory

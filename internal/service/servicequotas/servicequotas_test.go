@@ -133,7 +133,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"service", "NoSuchResourceException", "The request failed because the specified service does not exist.", ask("EKS", "L-1194D53C", 200)},
 		{"quota", "NoSuchResourceException", "", ask("eks", "L-00000000", 200)},
-		{"not more", "IllegalArgumentException", "You must provide a quota value greater than the current quota value.", ask("eks", "L-1194D53C", 100)},
+		{"not more", "IllegalArgumentException", "You must provide a quota value greater than the current quota value", ask("eks", "L-1194D53C", 100)},
 		{"negative", "IllegalArgumentException", "", ask("eks", "L-1194D53C", -1)},
 		{"too much", "IllegalArgumentException", "", ask("eks", "L-1194D53C", 1e11)},
 		{"not adjustable", "IllegalArgumentException", "", ask("vpc", "L-8312C5BB", 200)},

@@ -66,9 +66,9 @@ func errConcurrent() error {
 	return &ssmtypes.TooManyUpdates{Message: aws.String("There are concurrent updates for a resource that supports one update at a time.")}
 }
 
-// from memory
+// [seen] in tests of clients of Parameter Store
 func errKeyOfPlain() error {
-	return errValidation("KeyId is not supported for parameters of type String or StringList.")
+	return errValidation("KeyId is required for SecureString type parameter only.")
 }
 
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html
