@@ -267,7 +267,34 @@ func errTagResource(typ string) error {
 }
 
 func errTagKey(key string) error {
-	return errValidation("Invalid tag key: '%s'. Keys are 1 to 128 characters long and do not begin with aws:", key) // from memory
+	return errValidation("Invalid tag key: '%s'. Keys do not begin with aws:", key) // from memory
+}
+
+// https://github.com/fog/fog-aws/issues/125
+func errTagLength(value string, n int, member, constraint string) error {
+	return errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.%s' failed to satisfy constraint: Member must have length %s", value, n+1, member, constraint)
+}
+
+// https://github.com/boto/boto3/issues/3098
+func errIncompleteTags(tags []autoscalingtypes.Tag) error {
+	var text strings.Builder
+	text.WriteString("Incomplete tags information for these tags. ")
+	for _, t := range tags {
+		fmt.Fprintf(&text, "Tag - 'Key:%s,PropagateAtLaunch:%s,ResourceId:%s,ResourceType:%s' , ", orNull(t.Key), orNull(t.PropagateAtLaunch), orNull(t.ResourceId), orNull(t.ResourceType))
+	}
+	return errValidation("%s", text.String())
+}
+
+func orNull[T any](v *T) string {
+	if v == nil {
+		return "null"
+	}
+	return fmt.Sprint(*v)
+}
+
+// https://github.com/kubernetes/autoscaler/issues/1228
+func errGroupNames(most int) error {
+	return errValidation("The number of group names that may be passed in is limited to %d", most)
 }
 
 func errNextToken() error { return &autoscalingtypes.InvalidNextToken{Message: new("Invalid token")} }
@@ -276,8 +303,9 @@ func errRefreshInProgress() error {
 	return &autoscalingtypes.InstanceRefreshInProgressFault{Message: new("An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")}
 }
 
+// Recorded from AWS: ansible-collections/amazon.aws tests/integration/targets/autoscaling_instance_refresh
 func errNoRefresh(group string) error {
-	return &autoscalingtypes.ActiveInstanceRefreshNotFoundFault{Message: new("No in progress or pending Instance Refresh found for Auto Scaling group " + group)}
+	return &autoscalingtypes.ActiveInstanceRefreshNotFoundFault{Message: new("No in progress, baking, pending, or cancelling Instance Refresh found for Auto Scaling group " + group)}
 }
 
 func errLimit(format string, args ...any) error {

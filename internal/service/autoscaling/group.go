@@ -336,6 +336,11 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	if err != nil {
 		return nil, err
 	}
+	// MaxRecords raises the bound.
+	// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeAutoScalingGroups.html
+	if most := max(50, int(aws.ToInt32(in.MaxRecords))); len(in.AutoScalingGroupNames) > most {
+		return nil, errGroupNames(most)
+	}
 	all, next, err := describe(s.store, groups, sc.all(), func(g groupRecord) bool {
 		return (len(in.AutoScalingGroupNames) == 0 || slices.Contains(in.AutoScalingGroupNames, g.name())) && match(g.Group.Tags)
 	}, in.MaxRecords, in.NextToken)

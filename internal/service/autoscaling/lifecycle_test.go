@@ -206,7 +206,7 @@ func TestInstanceRefresh(t *testing.T) {
 				}
 			}
 			_, err = w.CancelInstanceRefresh(ctx, &awsautoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: name})
-			wantError(t, err, "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group web")
+			wantError(t, err, "ActiveInstanceRefreshNotFound", "No in progress, baking, pending, or cancelling Instance Refresh found for Auto Scaling group web")
 		})
 	}
 }

@@ -2,6 +2,7 @@ package autoscaling_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -58,7 +59,15 @@ func TestTags(t *testing.T) {
 	if diff := cmp.Diff([]string{"one team=a", "two env=prod"}, find()); diff != "" {
 		t.Error(diff)
 	}
-	_, err := w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("nobody", "a", "b")}})
+	_, err := w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{{Key: aws.String("Lab"), PropagateAtLaunch: aws.Bool(true), ResourceId: aws.String("one")}}})
+	wantError(t, err, "ValidationError", "Incomplete tags information for these tags. Tag - 'Key:Lab,PropagateAtLaunch:true,ResourceId:one,ResourceType:null' , ")
+	long := strings.Repeat("k", 129)
+	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", long, "")}})
+	wantError(t, err, "ValidationError", "1 validation error detected: Value '"+long+"' at 'tags.1.member.key' failed to satisfy constraint: Member must have length less than or equal to 128")
+	_, err = w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: make([]string, 51)})
+	wantError(t, err, "ValidationError", "The number of group names that may be passed in is limited to 50")
+	must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: make([]string, 51), MaxRecords: aws.Int32(51)}))(t)
+	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("nobody", "a", "b")}})
 	wantError(t, err, "ValidationError", "AutoScalingGroup not found - AutoScaling Group nobody not found")
 }
 

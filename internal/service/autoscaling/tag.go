@@ -21,7 +21,29 @@ const (
 
 // newTags are the tags of a group that is being made.
 func newTags(group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
+	if err := checkTags(in); err != nil {
+		return nil, err
+	}
 	return putTags(group, nil, in)
+}
+
+func checkTags(in []autoscalingtypes.Tag) error {
+	for n, t := range in {
+		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
+		switch {
+		case key == "":
+			return errTagLength(key, n, "key", "greater than or equal to 1")
+		case len([]rune(key)) > 128:
+			return errTagLength(key, n, "key", "less than or equal to 128")
+		case len([]rune(value)) > 256:
+			return errTagLength(value, n, "value", "less than or equal to 256")
+		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+			return errTagKey(key)
+		case t.ResourceType != nil && *t.ResourceType != tagsResource:
+			return errTagResource(*t.ResourceType)
+		}
+	}
+	return nil
 }
 
 // putTags adds tags to a group's, or changes them. Tags of running instances stay
@@ -33,14 +55,6 @@ func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscali
 	}
 	for _, t := range in {
 		key := aws.ToString(t.Key)
-		switch {
-		case key == "" || len([]rune(key)) > 128 || strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return nil, errTagKey(key)
-		case len([]rune(aws.ToString(t.Value))) > 256:
-			return nil, errValidation("1 validation error detected: Value at 'tags.value' failed to satisfy constraint: Member must have length less than or equal to 256")
-		case t.ResourceType != nil && *t.ResourceType != tagsResource:
-			return nil, errTagResource(*t.ResourceType)
-		}
 		out = slices.DeleteFunc(out, func(o autoscalingtypes.TagDescription) bool { return *o.Key == key })
 		out = append(out, autoscalingtypes.TagDescription{
 			Key: &key, Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
@@ -71,6 +85,15 @@ func byGroup(tags []autoscalingtypes.Tag) (map[string][]autoscalingtypes.Tag, er
 
 // CreateOrUpdateTags tags groups, all or none.
 func (s *Service) CreateOrUpdateTags(ctx context.Context, in *awsautoscaling.CreateOrUpdateTagsInput) (*awsautoscaling.CreateOrUpdateTagsOutput, error) {
+	incomplete := slices.DeleteFunc(slices.Clone(in.Tags), func(t autoscalingtypes.Tag) bool {
+		return t.Key != nil && t.ResourceId != nil && t.ResourceType != nil
+	})
+	if len(incomplete) > 0 {
+		return nil, errIncompleteTags(incomplete)
+	}
+	if err := checkTags(in.Tags); err != nil {
+		return nil, err
+	}
 	return &awsautoscaling.CreateOrUpdateTagsOutput{}, s.changeTags(ctx, in.Tags, putTags)
 }
 
