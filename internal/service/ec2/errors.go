@@ -242,6 +242,12 @@ func errTagLimit() error {
 	return errf("TagLimitExceeded", "The maximum number of Tags for a resource has been reached.")
 }
 
+// CreateTags' answer: https://github.com/miqdigital/aws-utils/issues/13
+func errReservedKey(key string) error {
+	return errInvalidParameter("Value ( %s ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use", key)
+}
+
+// RunInstances' answer: https://github.com/jcjorel/ec2-spot-converter/issues/13
 func errReservedTag() error {
 	return errInvalidParameter("Tag keys starting with 'aws:' are reserved for internal use")
 }

@@ -97,9 +97,9 @@ func errRuleDescription() error {
 	return errInvalidParameter("Invalid rule description. Valid descriptions are strings less than 256 characters from the following set:  a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*")
 }
 
-// [seen] in the events of Crossplane's subnets
+// https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/735
 func errNoIPv6(subnet, attribute string) error {
-	return errInvalidParameter("Invalid value true for %s. Cannot set %s to true unless the subnet (%s) has an IPv6 CIDR block associated with it.", attribute, attribute, subnet)
+	return errInvalidParameter("Invalid value 'true' for %s. Cannot set %s to true unless the subnet (%s) has an IPv6 CIDR block associated with it.", attribute, attribute, subnet)
 }
 
 // https://github.com/nanlabs/terraform-aws-starter/issues/18

@@ -140,7 +140,7 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: &n.table, DestinationCidrBlock: aws.String("1.0.0.0/8"), GatewayId: aws.String("vpce-" + none)})
 			return err
 		}},
-		{"InvalidParameterValue", "Invalid value true for assign-ipv6-address-on-creation. Cannot set assign-ipv6-address-on-creation to true unless the subnet (" + n.public + ") has an IPv6 CIDR block associated with it.", func() error {
+		{"InvalidParameterValue", "Invalid value 'true' for assign-ipv6-address-on-creation. Cannot set assign-ipv6-address-on-creation to true unless the subnet (" + n.public + ") has an IPv6 CIDR block associated with it.", func() error {
 			_, err := w.ModifySubnetAttribute(ctx, &awsec2.ModifySubnetAttributeInput{SubnetId: &n.public, AssignIpv6AddressOnCreation: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}})
 			return err
 		}},
@@ -163,6 +163,18 @@ func TestNetworkErrors(t *testing.T) {
 		{"InvalidParameterCombination", "Fields for multiple attribute types specified: enableDnsSupport, enableDnsHostnames", func() error {
 			yes := &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}
 			_, err := w.ModifyVpcAttribute(ctx, &awsec2.ModifyVpcAttributeInput{VpcId: &n.vpc, EnableDnsSupport: yes, EnableDnsHostnames: yes})
+			return err
+		}},
+		{"MissingParameter", "Either 'cidrBlock' or 'ipv4IpamPoolId' should be provided.", func() error {
+			_, err := w.CreateVpc(ctx, &awsec2.CreateVpcInput{})
+			return err
+		}},
+		{"InvalidParameterValue", "invalid value for parameter ipv6-cidr-block: 2600:1f16:c6:ff10::/60", func() error {
+			_, err := w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &n.public, Ipv6CidrBlock: aws.String("2600:1f16:c6:ff10::/60")})
+			return err
+		}},
+		{"InvalidSubnet.Range", "The IPv6 CIDR '2600:1f16:c6:ff10::/64' is invalid.", func() error {
+			_, err := w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &n.public, Ipv6CidrBlock: aws.String("2600:1f16:c6:ff10::/64")})
 			return err
 		}},
 		{"UnsupportedTenancy", "The tenancy value dedicated is not supported.", func() error {

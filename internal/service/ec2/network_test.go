@@ -289,7 +289,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("left: %+v", got)
 	}
 	_, err := w.CreateTags(ctx, &awsec2.CreateTagsInput{Resources: []string{vpc}, Tags: []ec2types.Tag{tag("aws:x", "y")}})
-	wantError(t, err, "InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use")
+	wantError(t, err, "InvalidParameterValue", "Value ( aws:x ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use")
 	_, err = w.CreateTags(ctx, &awsec2.CreateTagsInput{Resources: []string{"foo"}, Tags: []ec2types.Tag{tag("x", "y")}})
 	wantError(t, err, "InvalidID", "The ID 'foo' is not valid")
 	_, err = w.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16"), TagSpecifications: []ec2types.TagSpecification{{ResourceType: "subnet", Tags: []ec2types.Tag{tag("x", "y")}}}})

@@ -341,7 +341,7 @@ func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) 
 		case t.Routes[i].Origin == originCreateRouteTable:
 			return errInvalidParameter("cannot remove local route %s in route table %s", destination, t.ID)
 		case strings.HasPrefix(gateway, "vpce-"):
-			return errInvalidParameter("cannot remove VPC endpoint route %s in route table %s", destination, t.ID) // from memory
+			return errInvalidParameter("cannot remove VPC endpoint route %s in route table %s", destination, t.ID) // [seen] its beginning; the rest is from memory
 		}
 		t.Routes = slices.Delete(slices.Clone(t.Routes), i, i+1)
 		return routeTables.Put(tx, sc.key(t.ID), t)

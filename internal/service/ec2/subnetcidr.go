@@ -39,7 +39,8 @@ func parseSubnetBlock6(cidr string) (netip.Prefix, error) {
 		return p, errCIDR(cidr, "ipv6CidrBlock")
 	}
 	if p.Bits() != subnetBits6 {
-		return p, errSubnetRange(cidr)
+		// https://github.com/hashicorp/terraform-provider-aws/issues/28775
+		return p, errInvalidParameter("invalid value for parameter ipv6-cidr-block: %s", cidr)
 	}
 	return p, nil
 }
@@ -47,10 +48,12 @@ func parseSubnetBlock6(cidr string) (netip.Prefix, error) {
 // checkSubnetBlock6 refuses a block that is outside the VPC or taken.
 func checkSubnetBlock6(v vpcRecord, others []subnetRecord, p netip.Prefix) error {
 	if !slices.ContainsFunc(v.prefixes6(), func(q netip.Prefix) bool { return within(q, p) }) {
-		return errSubnetRange(p.String())
+		// https://github.com/hashicorp/terraform-provider-aws/issues/31913
+		return errf("InvalidSubnet.Range", "The IPv6 CIDR '%s' is invalid.", p)
 	}
 	if overlapsAny(others, p) {
-		return errSubnetConflict(p.String())
+		// Recorded from AWS: ansible-collections/amazon.aws tests/integration/targets/ec2_vpc_subnet
+		return errf("InvalidSubnet.Conflict", "The IPv6 CIDR '%s' conflicts with another subnet", p)
 	}
 	return nil
 }

@@ -67,6 +67,8 @@ func mayReserve(ctx context.Context) bool {
 	return awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
 }
 
+func isReservedKey(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
+
 // parseTags checks the tags of a request.
 func parseTags(ctx context.Context, in []ec2types.Tag) (Tags, error) {
 	out := make(Tags, len(in))
@@ -75,7 +77,7 @@ func parseTags(ctx context.Context, in []ec2types.Tag) (Tags, error) {
 		switch {
 		case key == "":
 			return nil, errInvalidParameter("Tag key cannot be null or empty.")
-		case strings.HasPrefix(strings.ToLower(key), "aws:") && !mayReserve(ctx):
+		case isReservedKey(key) && !mayReserve(ctx):
 			return nil, errReservedTag()
 		case utf8.RuneCountInString(key) > 128:
 			return nil, errInvalidParameter("Tag key exceeds the maximum length of 128 characters")
@@ -245,6 +247,11 @@ func (s *Service) editTags(ctx context.Context, dryRun *bool, ids []string, fn f
 func (s *Service) CreateTags(ctx context.Context, in *awsec2.CreateTagsInput) (*awsec2.CreateTagsOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, errMissing("tagSet")
+	}
+	for _, t := range in.Tags {
+		if key := aws.ToString(t.Key); isReservedKey(key) && !mayReserve(ctx) {
+			return nil, errReservedKey(key)
+		}
 	}
 	tags, err := parseTags(ctx, in.Tags)
 	if err != nil {

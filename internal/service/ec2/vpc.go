@@ -109,7 +109,8 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 		return nil, err
 	}
 	if in.CidrBlock == nil {
-		return nil, errMissing("cidrBlock")
+		// https://github.com/hashicorp/terraform-provider-aws/issues/42414
+		return nil, errf("MissingParameter", "Either 'cidrBlock' or 'ipv4IpamPoolId' should be provided.")
 	}
 	p, ok := parseCIDR(*in.CidrBlock)
 	if !ok {
