@@ -177,6 +177,14 @@ func TestNetworkErrors(t *testing.T) {
 			_, err := w.AssociateSubnetCidrBlock(ctx, &awsec2.AssociateSubnetCidrBlockInput{SubnetId: &n.public, Ipv6CidrBlock: aws.String("2600:1f16:c6:ff10::/64")})
 			return err
 		}},
+		{"MissingParameter", "The request must include either the Destination parameter or the FilterAtSource.DestinationAddress parameter. Add the required parameter and retry the request.", func() error {
+			_, err := w.CreateNetworkInsightsPath(ctx, &awsec2.CreateNetworkInsightsPathInput{Source: eni, DestinationIp: aws.String("10.0.0.9"), Protocol: ec2types.ProtocolTcp})
+			return err
+		}},
+		{"InvalidPolicyDocument", "The Policy Document is not valid. Syntax error at position (2,3)", func() error {
+			_, err := w.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{VpcId: &n.vpc, ServiceName: aws.String("com.amazonaws.us-east-1.s3"), PolicyDocument: aws.String("{\n  x}")})
+			return err
+		}},
 		{"UnsupportedTenancy", "The tenancy value dedicated is not supported.", func() error {
 			_, err := w.ModifyVpcTenancy(ctx, &awsec2.ModifyVpcTenancyInput{VpcId: &n.vpc, InstanceTenancy: "dedicated"})
 			return err

@@ -120,10 +120,13 @@ func TestPeeringLifecycle(t *testing.T) {
 	if again := request(b); again != pcx {
 		t.Errorf("asked again: %s, not %s", again, pcx)
 	}
-	must(w.AcceptVpcPeeringConnection(ctx, &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: &pcx}))(t)
-	must(w.ModifyVpcPeeringConnectionOptions(ctx, &awsec2.ModifyVpcPeeringConnectionOptionsInput{
+	options := &awsec2.ModifyVpcPeeringConnectionOptionsInput{
 		VpcPeeringConnectionId: &pcx, RequesterPeeringConnectionOptions: &ec2types.PeeringConnectionOptionsRequest{AllowDnsResolutionFromRemoteVpc: aws.Bool(false)},
-	}))(t)
+	}
+	_, err = w.ModifyVpcPeeringConnectionOptions(ctx, options)
+	wantError(t, err, "OperationNotPermitted", "Peering "+pcx+" is not active. Peering options can be added only to active peerings.")
+	must(w.AcceptVpcPeeringConnection(ctx, &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: &pcx}))(t)
+	must(w.ModifyVpcPeeringConnectionOptions(ctx, options))(t)
 	_, err = w.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: &b})
 	wantError(t, err, "DependencyViolation", "The vpc '"+b+"' has dependencies and cannot be deleted.")
 

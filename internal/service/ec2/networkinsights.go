@@ -167,8 +167,9 @@ func newInsightsPath(in *awsec2.CreateNetworkInsightsPathInput) (insightsPathRec
 			return p, err
 		}
 	}
-	if p.Destination == "" && p.DestinationIP == "" && (p.Filter == nil || p.Filter.DestinationAddress == "") {
-		return p, errMissing("destination")
+	if p.Destination == "" && (p.Filter == nil || p.Filter.DestinationAddress == "") {
+		// https://github.com/hashicorp/terraform-provider-aws/issues/38132
+		return p, errf("MissingParameter", "The request must include either the Destination parameter or the FilterAtSource.DestinationAddress parameter. Add the required parameter and retry the request.")
 	}
 	return p, nil
 }

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -397,14 +398,20 @@ func (s *Service) ModifyVpcPeeringConnectionOptions(ctx context.Context, in *aws
 	out := &awsec2.ModifyVpcPeeringConnectionOptionsOutput{}
 	_, err := s.changePeering(ctx, in.DryRun, in.VpcPeeringConnectionId, func(tx *store.Tx, sc scope, p *peeringRecord) error {
 		if !p.active() {
-			return errNotPermitted("Peering %s is not active. Peering options can be added only to active peering connections.", p.ID) // the text Terraform's documentation quotes
+			// https://github.com/grem11n/terraform-aws-vpc-peering/issues/21
+			return errNotPermitted("Peering %s is not active. Peering options can be added only to active peerings.", p.ID)
 		}
 		set := func(side *peeringSide, options *ec2types.PeeringConnectionOptionsRequest, name string) (*ec2types.PeeringConnectionOptions, error) {
 			if options == nil {
 				return nil, nil
 			}
-			if side.scope() != sc {
-				return nil, errNotPermitted("User %s cannot modify %s options of peering %s", sc.account, name, p.ID) // from memory
+			switch {
+			case side.Account != sc.account:
+				// https://github.com/hashicorp/terraform-provider-aws/issues/582
+				return nil, errNotPermitted("User %s does not have permission to modify the %s side peering options", sc.account, strings.ToLower(name))
+			case side.Region != sc.region:
+				// https://github.com/hashicorp/terraform-provider-aws/issues/12113
+				return nil, errNotPermitted("%s's VPC Peering connection options cannot be modified for a different region", name)
 			}
 			if options.AllowDnsResolutionFromRemoteVpc != nil {
 				side.AllowDNS = *options.AllowDnsResolutionFromRemoteVpc
@@ -416,10 +423,10 @@ func (s *Service) ModifyVpcPeeringConnectionOptions(ctx context.Context, in *aws
 			return &ec2types.PeeringConnectionOptions{AllowDnsResolutionFromRemoteVpc: aws.Bool(side.AllowDNS)}, nil
 		}
 		var err error
-		if out.RequesterPeeringConnectionOptions, err = set(&p.Requester, in.RequesterPeeringConnectionOptions, "requester"); err != nil {
+		if out.RequesterPeeringConnectionOptions, err = set(&p.Requester, in.RequesterPeeringConnectionOptions, "Requester"); err != nil {
 			return err
 		}
-		out.AccepterPeeringConnectionOptions, err = set(&p.Accepter, in.AccepterPeeringConnectionOptions, "accepter")
+		out.AccepterPeeringConnectionOptions, err = set(&p.Accepter, in.AccepterPeeringConnectionOptions, "Accepter")
 		return err
 	})
 	if err != nil {

@@ -154,6 +154,10 @@ func TestReachAcrossAccounts(t *testing.T) {
 	reaches(t, w.reach(t), f, "NO_ROUTE_TO_DESTINATION") // of the reply
 	route(theirs, there, "10.0.0.0/16")
 	reaches(t, w.reach(t), f, "")
+	_, err := w.ModifyVpcPeeringConnectionOptions(ctx, &awsec2.ModifyVpcPeeringConnectionOptionsInput{
+		VpcPeeringConnectionId: pcx, AccepterPeeringConnectionOptions: &ec2types.PeeringConnectionOptionsRequest{AllowDnsResolutionFromRemoteVpc: aws.Bool(true)},
+	})
+	wantError(t, err, "OperationNotPermitted", "User "+w.account+" does not have permission to modify the accepter side peering options")
 	must(theirs.DeleteVpcPeeringConnection(ctx, &awsec2.DeleteVpcPeeringConnectionInput{VpcPeeringConnectionId: pcx}))(t)
 	reaches(t, w.reach(t), f, "BAD_STATE_ROUTE")
 }

@@ -3,7 +3,9 @@ package ec2
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -20,10 +22,21 @@ const maxPolicy = 20480
 
 func checkPolicy(document string) error {
 	var parsed struct{ Statement any }
-	if len(document) > maxPolicy || json.Unmarshal([]byte(document), &parsed) != nil || parsed.Statement == nil {
-		return errf("InvalidPolicyDocument", "Invalid policy document") // from memory
+	if len(document) > maxPolicy {
+		return errf("InvalidPolicyDocument", "The Policy Document is too long.") // from memory
 	}
-	return nil
+	err := json.Unmarshal([]byte(document), &parsed)
+	if err == nil && parsed.Statement != nil {
+		return nil
+	}
+	read := document
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		read = document[:syntax.Offset]
+	}
+	line, column := 1+strings.Count(read, "\n"), len(read)-(strings.LastIndex(read, "\n")+1)
+	// https://github.com/hashicorp/terraform-provider-aws/issues/42291
+	return errf("InvalidPolicyDocument", "The Policy Document is not valid. Syntax error at position (%d,%d)", line, column)
 }
 
 func errInvalid(format string, args ...any) error { return errf("InvalidParameter", format, args...) }
