@@ -122,6 +122,9 @@ func (sim *simulation) actionNames(c *checks, names []string) {
 func (sim *simulation) resourceARNs(c *checks, arns []string) {
 	for _, a := range arns {
 		c.length("resourceArns", a, 1, 2048)
+		if _, err := arn.Parse(a); err != nil && a != "*" && c.first == nil {
+			c.first = invalidInput("ResourceNames are not in a valid ARN format: %s.", a) // https://github.com/aws-containers/amazon-ecs-exec-checker/issues/35
+		}
 	}
 	sim.resources = arns
 }
@@ -170,13 +173,12 @@ func (sim *simulation) addInputs(documents, boundary []string) error {
 // addResource adds the resource's policy, who owns it and who calls.
 func (sim *simulation) addResource(document, owner, caller *string) error {
 	if owner != nil {
-		sim.owner = *owner
-		if a, err := arn.Parse(*owner); err == nil {
-			sim.owner = a.Account
+		// The bare number of an account is refused too: https://github.com/boto/botocore/issues/1346
+		a, err := arn.Parse(*owner)
+		if err != nil || !isAccount(a.Account) {
+			return invalidInput("'%s' is not a valid as a Resource Owner.", *owner)
 		}
-		if !isAccount(sim.owner) {
-			return invalidInput("Invalid resource owner: %s", *owner) // from memory
-		}
+		sim.owner = a.Account
 	}
 	if caller != nil {
 		a, err := arn.Parse(*caller)

@@ -61,7 +61,7 @@ func TestSimulateCustomPolicy(t *testing.T) {
 		}, "allowed", []string{"ResourcePolicy 1:38-1:145"}, nil},
 		{"across accounts both must allow", awsiam.SimulateCustomPolicyInput{
 			ActionNames: []string{"sqs:SendMessage"}, PolicyInputList: []string{allowGet}, CallerArn: &ann, ResourceArns: []string{"arn:aws:sqs:us-east-1:999900009999:q"},
-			ResourceOwner:  aws.String("999900009999"),
+			ResourceOwner:  aws.String("arn:aws:iam::999900009999:root"),
 			ResourcePolicy: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + ann + `"},"Action":"sqs:*","Resource":"*"}]}`),
 		}, "implicitDeny", nil, nil},
 	} {
@@ -201,6 +201,10 @@ func TestSimulationRefusesNonsense(t *testing.T) {
 	wantError(t, err, "InvalidInput", "Invalid Policy Source Arn: caller's account "+account+" does not have access to policies in account 999900009999")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, CallerArn: aws.String("arn:aws:iam::" + account + ":role/r")})
 	wantError(t, err, "InvalidInput", "Invalid caller - Caller must be an IAM user in this context.")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceOwner: &account})
+	wantError(t, err, "InvalidInput", "'"+account+"' is not a valid as a Resource Owner.")
+	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceArns: []string{"*", "ann"}})
+	wantError(t, err, "InvalidInput", "ResourceNames are not in a valid ARN format: ann.")
 	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::" + account + ":user/nobody"), ActionNames: []string{"iam:GetUser"}})
 	wantError(t, err, "NoSuchEntity", "The user with name nobody cannot be found.")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:*"}, PolicyInputList: []string{allowGet}})
