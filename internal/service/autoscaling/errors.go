@@ -3,6 +3,7 @@ package autoscaling
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
@@ -211,8 +212,14 @@ func errNoInstanceIDs() error {
 	return errValidation("You must specify at least one instance ID.") // from memory
 }
 
-func errHealthStatus(s string) error {
-	return errValidation("Valid instance health states are: [Healthy, Unhealthy]; got %q", s) // from memory
+// The mocks of fog/fog-aws quote it, and moto.
+func errHealthStatus() error {
+	return errValidation("Valid instance health states are: [Healthy, Unhealthy].")
+}
+
+// https://github.com/aws/aws-cli/issues/171
+func errGracePeriod(age, grace time.Duration) error {
+	return errValidation("The age of the instance (%d seconds) is less than the configured grace period of %d seconds", age/time.Second, grace/time.Second)
 }
 
 func errHealthCheckType(s string) error {

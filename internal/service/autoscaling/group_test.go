@@ -152,6 +152,20 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
+func TestHealthWithinTheGracePeriod(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	id := w.group("web", 1).Instances[0].InstanceId
+	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), HealthCheckGracePeriod: aws.Int32(36000)}))(t)
+	_, err := w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("ill")})
+	wantError(t, err, "ValidationError", "Valid instance health states are: [Healthy, Unhealthy].")
+	_, err = w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("Unhealthy")})
+	if err == nil || !strings.Contains(err.Error(), "ValidationError: The age of the instance (") || !strings.HasSuffix(err.Error(), " seconds) is less than the configured grace period of 36000 seconds") {
+		t.Error(err)
+	}
+	must(w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("Unhealthy"), ShouldRespectGracePeriod: aws.Bool(false)}))(t)
+}
+
 func TestSuspendedProcesses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

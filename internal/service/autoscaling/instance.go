@@ -173,7 +173,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 	sc := scopeOf(ctx)
 	status := aws.ToString(in.HealthStatus)
 	if status != "Healthy" && status != "Unhealthy" {
-		return nil, errHealthStatus(status)
+		return nil, errHealthStatus()
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		key, m, err := s.member(tx, sc, in.InstanceId)
@@ -186,8 +186,8 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 		}
 		grace := time.Duration(aws.ToInt32(g.Group.HealthCheckGracePeriod)) * time.Second
 		respected := in.ShouldRespectGracePeriod == nil || *in.ShouldRespectGracePeriod
-		if respected && status == "Unhealthy" && s.clock.Since(m.Launched) < grace {
-			return nil
+		if age := s.clock.Since(m.Launched); respected && status == "Unhealthy" && age < grace {
+			return errGracePeriod(age, grace)
 		}
 		return members.Update(tx, below(key, m.ID), func(m *memberRecord) error {
 			m.Unhealthy, m.ByUser, m.ByBalancer = status == "Unhealthy", status == "Unhealthy", false

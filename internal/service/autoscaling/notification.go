@@ -31,7 +31,7 @@ func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *awsauto
 func (s *Service) PutNotificationConfiguration(ctx context.Context, in *awsautoscaling.PutNotificationConfigurationInput) (*awsautoscaling.PutNotificationConfigurationOutput, error) {
 	for _, t := range in.NotificationTypes {
 		if !slices.Contains(notificationTypes(), t) {
-			return nil, errValidation("\"%s\" is not a valid Notification Type.", t) // from memory
+			return nil, errValidation("\"%s\" is not a valid Notification Type.", t) // the mocks of fog/fog-aws quote it
 		}
 	}
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
@@ -53,7 +53,11 @@ func withoutTopic(all []autoscalingtypes.NotificationConfiguration, topic string
 // DeleteNotificationConfiguration forgets a topic.
 func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsautoscaling.DeleteNotificationConfigurationInput) (*awsautoscaling.DeleteNotificationConfigurationOutput, error) {
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
-		g.Notifications = withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
+		left := withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
+		if len(left) == len(g.Notifications) { // the mocks of fog/fog-aws quote it
+			return errValidation("Notification Topic '%s' doesn't exist for '%s'", aws.ToString(in.TopicARN), scopeOf(ctx).account)
+		}
+		g.Notifications = left
 		return nil
 	})
 	return &awsautoscaling.DeleteNotificationConfigurationOutput{}, err
@@ -94,7 +98,7 @@ func groupMetrics() []string {
 // EnableMetricsCollection remembers metrics as enabled: those named, or all.
 func (s *Service) EnableMetricsCollection(ctx context.Context, in *awsautoscaling.EnableMetricsCollectionInput) (*awsautoscaling.EnableMetricsCollectionOutput, error) {
 	if aws.ToString(in.Granularity) != "1Minute" {
-		return nil, errValidation("Invalid granularity: %s. The only valid value is 1Minute.", aws.ToString(in.Granularity)) // from memory
+		return nil, errValidation("Valid metrics granularity type is: [1Minute].") // the mocks of fog/fog-aws quote it
 	}
 	return &awsautoscaling.EnableMetricsCollectionOutput{}, s.changeMetrics(ctx, in.AutoScalingGroupName, in.Metrics, in.Granularity)
 }

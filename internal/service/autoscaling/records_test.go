@@ -107,7 +107,13 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	must(w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic}))(t)
+	_, err := w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic})
+	wantError(t, err, "ValidationError", "Notification Topic '"+*topic+"' doesn't exist for '"+w.account+"'")
+	_, err = w.PutNotificationConfiguration(ctx, &awsautoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic, NotificationTypes: []string{"news"}})
+	wantError(t, err, "ValidationError", `"news" is not a valid Notification Type.`)
 
+	_, err = w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Hour")})
+	wantError(t, err, "ValidationError", "Valid metrics granularity type is: [1Minute].")
 	must(w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Minute"), Metrics: []string{"GroupMinSize", "GroupMaxSize"}}))(t)
 	must(w.DisableMetricsCollection(ctx, &awsautoscaling.DisableMetricsCollectionInput{AutoScalingGroupName: name, Metrics: []string{"GroupMaxSize"}}))(t)
 	must(w.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{"arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}}))(t)
