@@ -47,6 +47,10 @@ func (d *daemon) pages() http.Handler {
 	return pages.Guard(mux, d.origins.Has)
 }
 
+// countPatience is how long the status waits for the number of keys: less than anybody
+// waits for the status.
+const countPatience = 2 * time.Second
+
 // getProfile answers the daemon's CPU profile of the next ?seconds=, 10 unless
 // told: go tool pprof reads it.
 func getProfile(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +98,9 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 		}
 		s.Clusters = append(s.Clusters, cs)
 	}
-	if n, err := d.store.CountKeys(r.Context()); err == nil {
+	ctx, cancel := context.WithTimeout(r.Context(), countPatience)
+	defer cancel()
+	if n, err := d.store.CountKeys(ctx); err == nil {
 		s.StoreKeys = n
 	}
 	pages.Answer(w, s)

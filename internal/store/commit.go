@@ -73,6 +73,9 @@ func (s *Store) tryUpdate(ctx context.Context, fn func(*Tx) error) error {
 	}()
 	for {
 		fresh, err := s.lineup.turn(ctx, p, s.view)
+		if errors.Is(err, errStuck) {
+			return s.explain(context.DeadlineExceeded)
+		}
 		if err != nil {
 			return err
 		}
@@ -131,6 +134,9 @@ func (s *Store) Reset(ctx context.Context, account string) error {
 	p := s.lineup.enter(tx)
 	if _, err := s.lineup.turn(ctx, p, s.view); err != nil {
 		s.lineup.leave(p)
+		if errors.Is(err, errStuck) {
+			return s.explain(context.DeadlineExceeded)
+		}
 		return err
 	}
 	var ops []clientv3.Op
@@ -299,7 +305,12 @@ func (s *Store) settle(p *pending, err error) {
 	// In a shared etcd the comparisons catch it.
 	if s.shared() || rejected(err) || !s.spawn(func() {
 		defer s.lineup.leave(p)
+		begin, stuck := time.Now(), false
 		for s.alive.Err() == nil && !s.settled(p) {
+			if !stuck && time.Since(begin) >= commitTimeout {
+				s.lineup.stick(p)
+				stuck = true
+			}
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-s.alive.Done():

@@ -121,7 +121,29 @@ func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, er
 // clusters' and its own.
 func (s *Store) CountKeys(ctx context.Context) (int64, error) {
 	start := s.root + "/"
-	return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start))
+	return s.within(ctx, func() (int64, error) { return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start)) })
+}
+
+// within waits for read no longer than ctx lasts: the embedded etcd heeds none while it
+// waits for its disk.
+func (s *Store) within(ctx context.Context, read func() (int64, error)) (int64, error) {
+	type result struct {
+		n   int64
+		err error
+	}
+	done := make(chan result, 1)
+	if !s.spawn(func() {
+		n, err := read()
+		done <- result{n, err}
+	}) {
+		return 0, ErrClosed
+	}
+	select {
+	case r := <-done:
+		return r.n, r.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 func (s *Store) count(ctx context.Context, start, end string) (int64, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 )
@@ -20,10 +21,15 @@ type pending struct {
 	tx         *Tx
 	committing bool
 	left       chan struct{}
+	// stuck is closed when etcd does not answer it: nobody knows how long it takes.
+	stuck chan struct{}
 }
 
+// errStuck: etcd does not answer a transaction ahead.
+var errStuck = errors.New("stuck")
+
 func (l *lineup) enter(tx *Tx) *pending {
-	p := &pending{tx: tx, left: make(chan struct{})}
+	p := &pending{tx: tx, left: make(chan struct{}), stuck: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, p)
@@ -39,8 +45,11 @@ func (l *lineup) leave(p *pending) {
 	}
 }
 
+// stick tells those behind p that it may take as long as it likes. It is called once.
+func (l *lineup) stick(p *pending) { close(p.stuck) }
+
 // turn waits until nothing that conflicts with p is being committed or has come
-// earlier. Then, if what p read is still so, p counts as being committed and turn
+// earlier; not for what is stuck: errStuck. Then, if what p read is still so, p counts as being committed and turn
 // returns true; else p keeps its place and should be run again.
 func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 	for {
@@ -56,6 +65,8 @@ func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 		l.mu.Unlock()
 		select {
 		case <-first.left:
+		case <-first.stuck: // and has not left since
+			return false, errStuck
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
