@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +45,9 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 		_ = env.Report(launch.Report{Event: launch.Fatal, Reason: "no such luck"}.Encode())
 		fmt.Fprintln(os.Stderr, "the last line of the log")
 		return 1
+	}
+	if _, err := os.Stat(hangWish(cfg.Dir)); err == nil {
+		select {}
 	}
 	cas := x509.NewCertPool()
 	cas.AppendCertsFromPEM(mustRead(files.CA()))
@@ -89,6 +93,9 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	_ = server.Serve(listener)
 	return 0
 }
+
+// hangWish is where a test wishes that a process never gets ready.
+func hangWish(dir string) string { return filepath.Join(dir, "hang") }
 
 // forward posts a request on with a kubeconfig, as the API server's webhooks do.
 func forward(kubeconfig string) http.HandlerFunc {

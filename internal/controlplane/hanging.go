@@ -13,17 +13,22 @@ import (
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/cmd/kubeadm/app/util/staticpod/utils.go (LivenessProbe)
 const longestSilence = 2 * time.Minute
 
-// maxUnanswered is how often in a row a process is asked in vain before it is killed.
-const maxUnanswered = 4
+const (
+	// maxUnanswered is how often in a row a process is asked in vain before it is killed.
+	maxUnanswered = 4
+	// maxStarting is how often a process may still be starting: for five times as long.
+	maxStarting = 5 * 2 * maxUnanswered
+)
 
-// A hanging process was asked in vain.
+// A hanging process was asked in vain, or is not ready.
 type hanging struct {
 	pid   int
+	state State
 	times int
 }
 
-// endHanging kills processes that answer nothing any more: they hang, or somebody has
-// stopped them. Their supervisors start them again.
+// endHanging kills processes that answer nothing any more, or never get ready: they
+// hang, or somebody has stopped them. Their supervisors start them again.
 func (m *Manager) endHanging() {
 	pause := m.cfg.Silence / (2 * maxUnanswered) // and as long for an answer
 	unanswered := map[string]hanging{}
@@ -41,19 +46,23 @@ func (m *Manager) endHanging() {
 		var group sync.WaitGroup
 		for _, p := range m.all() {
 			status := p.processStatus()
-			if status.State != Ready {
-				continue // starts that fail end by themselves
+			if status.PID == 0 {
+				continue // none runs
 			}
 			group.Go(func() {
-				if p.answers(m.ctx, pause) || m.isClosed() {
-					return
+				most := maxStarting
+				if status.State == Ready {
+					most = maxUnanswered
+					if p.answers(m.ctx, pause) || m.isClosed() {
+						return
+					}
 				}
-				h := hanging{status.PID, 1}
-				if was := last[p.id]; was.pid == h.pid {
+				h := hanging{status.PID, status.State, 1}
+				if was := last[p.id]; was.pid == h.pid && was.state == h.state {
 					h.times += was.times
 				}
-				if h.times >= maxUnanswered {
-					m.cfg.Log.Error("a control plane answers nothing any more, starting it again", "plane", p.id, "pid", h.pid)
+				if h.times >= most {
+					m.cfg.Log.Error("a control plane hangs, starting it again", "plane", p.id, "pid", h.pid, "state", h.state)
 					p.killRun()
 				}
 				mu.Lock()

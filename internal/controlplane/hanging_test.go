@@ -3,6 +3,8 @@ package controlplane_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +33,38 @@ func TestAStoppedProcessIsReplaced(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A process that never gets ready does not end by itself either.
+func TestAProcessThatHangsAtItsStartIsReplaced(t *testing.T) {
+	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Silence = 2 * time.Second })
+	p := w.claim("o", account)
+	wish := hangWish(filepath.Join(w.cfg.Dir, p.ID))
+	if err := os.WriteFile(wish, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.Status(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.PID
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	hanging := 0
+	eventually(t, func() error {
+		s, err := w.Status(p.ID)
+		if err == nil && (s.State != controlplane.Starting || s.PID == 0 || s.PID == old) {
+			err = fmt.Errorf("%s: %s", s.State, s.Reason)
+		}
+		hanging = s.PID
+		return err
+	})
+	eventually(t, func() error { return gone(hanging) })
+	if err := os.Remove(wish); err != nil {
+		t.Fatal(err)
+	}
+	w.ready(p.ID)
 }
 
 // A stopped process does not keep the daemon from ending.
