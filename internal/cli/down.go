@@ -63,8 +63,7 @@ func (o *globalOptions) stop(ctx context.Context, info DaemonInfo, patience time
 	if !gone {
 		return withHint(fmt.Errorf("process %d survives SIGKILL: it waits for a disk that does not answer", info.PID), fmt.Sprintf("ps -o stat,wchan,args -p %d", info.PID))
 	}
-	RemoveInfo(info.DataDir)
-	return nil
+	return nil // its record stays, and counts as none: the disk may hang
 }
 
 // waitGone waits for a process to end; false: it has not.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,7 +102,10 @@ func TestDownOfADeafDaemon(t *testing.T) {
 	if !strings.Contains(errs.String(), "is killed. Nothing is lost") || alive(info.PID) {
 		t.Errorf("alive %v, %q", alive(info.PID), errs.String())
 	}
-	if _, err := os.Stat(infoFile(dir)); err == nil {
-		t.Error("it is still on record")
+	if _, err := o.readInfo(); !errors.Is(err, errNotRunning) {
+		t.Errorf("it counts as running: %v", err)
+	}
+	if _, err := os.Stat(infoFile(dir)); err != nil {
+		t.Errorf("its disk was written to: %v", err)
 	}
 }
