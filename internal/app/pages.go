@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/faults"
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/pages"
 )
 
@@ -133,6 +134,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if !d.cfg.Listen.Addr().IsLoopback() {
 		err = errors.Join(err, d.makeCredentials(ctx))
 	}
+	d.journal.Append(journal.Entry{Time: time.Now(), Account: account, Kind: journal.KindReset})
 	return err
 }
 

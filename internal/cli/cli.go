@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"os"
 	"regexp"
@@ -113,6 +114,25 @@ func (h *hint) Unwrap() error { return h.err }
 
 func withHint(err error, try string) error { return &hint{err, try} }
 
+// orHint adds a hint to an error that has none: found where what was asked about is
+// not known, else try.
+func orHint(err error, try, found string) error {
+	switch said, ok := errors.AsType[*answerError](err); {
+	case err == nil:
+		return nil
+	case hinted(err):
+		return err
+	case ok && said.status == http.StatusNotFound:
+		return withHint(err, found)
+	}
+	return withHint(err, try)
+}
+
+func hinted(err error) bool {
+	_, ok := errors.AsType[*hint](err)
+	return ok
+}
+
 // goParsing is what Go's parsers of numbers put before their reason.
 var goParsing = regexp.MustCompile(`strconv\.\w+: parsing "(?:[^"\\]|\\.)*": `)
 
@@ -120,6 +140,15 @@ var goParsing = regexp.MustCompile(`strconv\.\w+: parsing "(?:[^"\\]|\\.)*": `)
 // wrong flags: with exit code 2 and what to try. For a command that only groups others
 // cobra would print the help, and report success, whatever word comes after it.
 func strict(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == 2 && exit.Err != nil && !hinted(err) {
+				return &ExitError{2, withHint(exit.Err, cmd.CommandPath()+" --help")}
+			}
+			return err
+		}
+	}
 	check := cmd.Args
 	switch {
 	case !cmd.Runnable():

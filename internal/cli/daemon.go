@@ -96,6 +96,14 @@ func zombie(pid int) bool {
 	return err == nil && name >= 0 && bytes.HasPrefix(b[name+1:], []byte(" Z"))
 }
 
+// An answerError is what the daemon says in place of an answer.
+type answerError struct {
+	status int
+	said   string
+}
+
+func (e *answerError) Error() string { return e.said }
+
 // call asks one of the daemon's own pages and decodes its JSON answer into out,
 // if out is not nil.
 func call(ctx context.Context, info DaemonInfo, method, path string, query url.Values, in, out any) error {
@@ -128,7 +136,7 @@ func call(ctx context.Context, info DaemonInfo, method, path string, query url.V
 	}
 	if resp.StatusCode != http.StatusOK {
 		if said := string(bytes.TrimSpace(b)); said != "" {
-			return errors.New(said)
+			return &answerError{resp.StatusCode, said}
 		}
 		return withHint(fmt.Errorf("the daemon (process %d) answers %s", info.PID, resp.Status), "drydock status"+dataDirFlag(info.DataDir))
 	}

@@ -135,7 +135,7 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
 			q := url.Values{"account": {f.account}, "region": {f.region}, "name": {args[0]}}
 			return whyChain(cmd.Context(), o, f.output, watch, func(ctx context.Context) (explanation, error) {
 				var e NodeExplanation
-				return &e, call(ctx, info, http.MethodGet, "why/node", q, nil, &e)
+				return &e, orHint(call(ctx, info, http.MethodGet, "why/node", q, nil, &e), "drydock status", "aws ec2 describe-instances --region "+f.region)
 			})
 		},
 	}
@@ -281,7 +281,11 @@ func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, cluster, no
 	var e NodesExplanation
 	q := url.Values{"account": {f.account}, "region": {f.region}, "cluster": {cluster}, "nodegroup": {nodegroup}}
 	if err := call(ctx, info, http.MethodGet, "why/nodes", q, nil, &e); err != nil {
-		return &ExitError{2, err}
+		found := "drydock status"
+		if nodegroup != "" && cluster != "" {
+			found = "aws eks list-nodegroups --cluster-name " + cluster + " --region " + f.region
+		}
+		return &ExitError{2, orHint(err, "drydock status", found)}
 	}
 	if f.output == "json" {
 		err = o.printJSON(e)

@@ -144,7 +144,7 @@ func TestWhyNode(t *testing.T) {
 		{"refused", []string{"node", "i-1"}, 1, "✘ endpoint", "account=&name=i-1&region=us-east-1"},
 		{"ready", []string{"node", "i-2"}, 0, "Ready.", "account=&name=i-2&region=us-east-1"},
 		{"watched until it is Ready", []string{"node", "i-2", "--watch"}, 0, "Ready.", "account=&name=i-2&region=us-east-1"},
-		{"not known", []string{"node", "i-3"}, 2, "drydock: no instance or node i-3 is known", "account=&name=i-3&region=us-east-1"},
+		{"not known", []string{"node", "i-3"}, 2, "drydock: no instance or node i-3 is known in us-east-1\nTry: aws ec2 describe-instances --region us-east-1", "account=&name=i-3&region=us-east-1"},
 		{"json", []string{"node", "i-1", "-o", "json"}, 1, `"code": "SG_HAS_NO_RULES"`, "account=&name=i-1&region=us-east-1"},
 		{"no account", []string{"node", "i-1", "--account", "1"}, 2, "12-digit", ""},
 		{"no output", []string{"node", "i-1", "-o", "dot"}, 2, "neither text nor json", ""},

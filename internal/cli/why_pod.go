@@ -97,7 +97,7 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if it is not k
 			q := url.Values{"account": {f.account}, "region": {f.region}, "cluster": {cluster}, "namespace": {namespace}, "name": {name}}
 			return whyChain(cmd.Context(), o, f.output, watch, func(ctx context.Context) (explanation, error) {
 				var e PodExplanation
-				return &e, call(ctx, info, http.MethodGet, "why/pod", q, nil, &e)
+				return &e, orHint(call(ctx, info, http.MethodGet, "why/pod", q, nil, &e), "drydock status", "kubectl get pods --namespace "+namespace)
 			})
 		},
 	}

@@ -154,7 +154,7 @@ The exit code is 0 if the request was refused and explained, 2 if it is not know
 			}
 			var e RequestExplanation
 			if err := call(cmd.Context(), info, http.MethodGet, "why/request", q, nil, &e); err != nil {
-				return &ExitError{2, err}
+				return &ExitError{2, orHint(err, "drydock status", "aws cloudtrail lookup-events --max-items 20")}
 			}
 			if output == "json" {
 				return o.printJSON(e)

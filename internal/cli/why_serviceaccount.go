@@ -127,7 +127,7 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 			q := url.Values{"account": {account}, "region": {region}, "cluster": {cluster}, "namespace": {namespace}, "name": {name}}
 			var e ServiceAccountExplanation
 			if err := call(cmd.Context(), info, http.MethodGet, "why/serviceaccount", q, nil, &e); err != nil {
-				return &ExitError{2, err}
+				return &ExitError{2, orHint(err, "drydock status", "drydock status")}
 			}
 			if output == "json" {
 				err = o.printJSON(e)

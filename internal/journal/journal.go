@@ -31,6 +31,9 @@ const (
 	KindCall     Kind = "call"     // an AWS API call
 	KindDecision Kind = "decision" // an authorization or reachability verdict
 	KindStep     Kind = "step"     // a step of a longer story: a node joining
+	// KindReset says that the entry's account was emptied, or all of them if it has
+	// none: what was before is not told any more.
+	KindReset Kind = "reset"
 )
 
 // An Entry is one event.
@@ -336,8 +339,8 @@ func (f *Filter) matches(e *Entry) bool {
 }
 
 // Query returns the entries that match, newest first: those appended before the
-// call, in the order of their writing. An error ends the sequence. A half-written
-// or foreign line is skipped.
+// call, in the order of their writing, and after the last reset of their account. An
+// error ends the sequence. A half-written or foreign line is skipped.
 func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if j == nil {
@@ -363,6 +366,7 @@ func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 			yield(Entry{}, fmt.Errorf("reading the journal: %w", errs))
 			return
 		}
+		emptied := map[string]bool{}
 		for _, file := range files {
 			for line, err := range linesBackwards(file) {
 				if err != nil {
@@ -370,7 +374,15 @@ func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 					return
 				}
 				var e Entry
-				if json.Unmarshal(line, &e) != nil || !f.matches(&e) {
+				switch {
+				case json.Unmarshal(line, &e) != nil:
+					continue
+				case e.Kind == KindReset && e.Account == "":
+					return
+				case e.Kind == KindReset:
+					emptied[e.Account] = true
+					continue
+				case emptied[e.Account] || !f.matches(&e):
 					continue
 				}
 				if !yield(e, nil) {

@@ -210,3 +210,25 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	b.ReportMetric(float64(j.Dropped())/float64(b.N), "dropped/op")
 }
+
+func TestNothingIsToldOfBeforeAReset(t *testing.T) {
+	j := open(t, t.TempDir(), journal.Limits{})
+	n := 0
+	call := func(account string) {
+		j.Append(journal.Entry{Time: day, Account: account, Kind: journal.KindCall, Fields: map[string]any{"n": n}})
+		n++
+	}
+	reset := func(account string) { j.Append(journal.Entry{Time: day, Account: account, Kind: journal.KindReset}) }
+	call("a")
+	reset("")
+	call("a")
+	call("b")
+	reset("a")
+	call("a")
+	call("b")
+	for account, want := range map[string][]string{"": {"4", "3", "2"}, "a": {"3"}, "b": {"4", "2"}} {
+		if diff := cmp.Diff(want, query(t, j, journal.Filter{Account: account})); diff != "" {
+			t.Errorf("of account %q: %s", account, diff)
+		}
+	}
+}

@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
@@ -251,7 +252,7 @@ func (x *exchange) verify() error {
 		x.call.Principal = awsapi.Principal{Type: awsapi.AnonymousCaller}
 		return nil
 	}
-	if !validRegion(x.call.Region) {
+	if _, known := regions.Lookup(x.call.Region); !known && x.call.Region != "aws-global" {
 		return &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", x.call.Region)}
 	}
 	if partitionWide[x.service.Name] || x.call.Region == "aws-global" {
@@ -473,7 +474,7 @@ func sourceIP(remote string) netip.Addr {
 	return addr.Unmap()
 }
 
-// validRegion keeps what is no region out of keys and ARNs.
+// validRegion tells a region's name in a host name from other labels.
 func validRegion(s string) bool {
 	if len(s) == 0 || len(s) > 32 || s[0] == '-' || s[len(s)-1] == '-' || !strings.Contains(s, "-") {
 		return false

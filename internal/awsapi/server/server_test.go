@@ -193,3 +193,21 @@ func TestEveryProtocolTravelsThroughThePipeline(t *testing.T) {
 		t.Errorf("eks: %+v, %v", entry, err)
 	}
 }
+
+// A region that AWS does not have is no empty one: there, its endpoints do not even resolve.
+func TestRegionsThatAreNone(t *testing.T) {
+	s, _ := start(t, testkit.Config{})
+	cfg := s.AWSConfig(s.Account(t))
+	for region, want := range map[string]string{
+		"eu-west-1":  "",
+		"eu-west-11": "InvalidSignatureException Forbidden: Credential should be scoped to a valid region, not 'eu-west-11'. ",
+		"mars":       "InvalidSignatureException Forbidden: Credential should be scoped to a valid region, not 'mars'. ",
+	} {
+		cfg.Region = region
+		_, err := awseks.NewFromConfig(cfg).ListClusters(t.Context(), nil)
+		switch {
+		case err == nil && want != "", err != nil && code(err) != want:
+			t.Errorf("%s: %v, want %q", region, err, want)
+		}
+	}
+}
