@@ -1,0 +1,75 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	authnv1 "k8s.io/api/authentication/v1"
+
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// closed is a cluster that lets nobody in but by its doors.
+type closed struct {
+	EKS
+	doors eks.Doors
+	opens bool // meanwhile
+}
+
+func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.UserInfo, error) {
+	if c.opens {
+		return authnv1.UserInfo{}, nil
+	}
+	return authnv1.UserInfo{}, errors.New(planeID + " does not know the role")
+}
+
+func (c closed) Doors(context.Context, string) (eks.Doors, error) { return c.doors, nil }
+
+// What a cluster knows in place of a node's role is named, and so is each way to have it
+// know the role.
+func TestUnauthorized(t *testing.T) {
+	const plain, withPath = "arn:aws:iam::000000000000:role/node", "arn:aws:iam::000000000000:role/team/node"
+	const entry, mapping = "aws eks create-access-entry --cluster-name dev --principal-arn ", "eksctl create iamidentitymapping --cluster dev --arn "
+	for _, tt := range []struct {
+		name, role string
+		doors      eks.Doors
+		text       string
+		fixes      []string
+	}{
+		{"nobody is known", plain, eks.Doors{API: true}, "the cluster knows nobody", []string{entry + plain}},
+		{"another role is", plain, eks.Doors{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster knows arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
+		{"many are", plain, eks.Doors{API: true, Entries: make([]string, 6)}, "the cluster knows 6 others", []string{entry + plain}},
+		{"aws-auth cannot be read", plain, eks.Doors{ConfigMap: true, Invalid: errors.New("line 3")}, "maps nobody: line 3", []string{mapping + plain}},
+		{"a path", withPath, eks.Doors{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + plain}},
+		{"an instance profile", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are known by their role, " + plain, []string{mapping + plain}},
+		{"a session", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; write the role's ARN, " + plain, []string{mapping + plain}},
+		{"another account", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{EKS: closed{doors: tt.doors}, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }})
+			in := node.Instance{RoleARN: tt.role}
+			if why := x.Unauthorized(t.Context(), in, "other.example", "token"); why != nil {
+				t.Errorf("of no cluster: %+v", why)
+			}
+			why := x.Unauthorized(t.Context(), in, "dev.example", "token")
+			if why == nil || why.By != node.ByCluster || why.Component != tt.role || !strings.HasPrefix(why.Text, "p-1 does not know the role; ") || !strings.Contains(why.Text, tt.text) {
+				t.Fatalf("%+v, want %s", why, tt.text)
+			}
+			if len(why.Fixes) != len(tt.fixes) {
+				t.Fatalf("fixes %q", why.Fixes)
+			}
+			for i, fix := range tt.fixes {
+				if !strings.HasPrefix(why.Fixes[i], fix+" ") {
+					t.Errorf("fix %s, want %s", why.Fixes[i], fix)
+				}
+			}
+		})
+	}
+	x := New(Config{EKS: closed{opens: true}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
+	if why := x.Unauthorized(t.Context(), node.Instance{RoleARN: plain}, "dev.example", "token"); why != nil {
+		t.Errorf("it would get in now: %+v", why)
+	}
+}
