@@ -118,6 +118,31 @@ func errTemplate(cause string) error {
 	return errValidation("You must use a valid fully-formed launch template. %s", cause)
 }
 
+// https://github.com/7Factor/terraform-aws-concourse/issues/28
+func errTemplateVersion() error {
+	return errValidation("Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed.")
+}
+
+// https://github.com/hashicorp/terraform-provider-aws/issues/4570
+func errTemplateGroups() error {
+	return awserr.Newf("InvalidQueryParameter", "Invalid launch template: When a network interface is provided, the security groups must be a part of it.")
+}
+
+// https://github.com/kubernetes-sigs/cluster-api-provider-aws/pull/4656
+func errTemplateSpot() error {
+	return awserr.Newf("InvalidQueryParameter", "Incompatible launch template: You cannot use a launch template that is set to request Spot Instances (InstanceMarketOptions) when you configure an Auto Scaling group with a mixed instances policy. Add a different launch template to the group and try again.")
+}
+
+// [seen] in output of Terraform that users published
+func errSpotStrategy(all []string) error {
+	return errValidation("SpotAllocationStrategy is not valid. Valid options are: [%s].", strings.Join(all, ", "))
+}
+
+// [seen] in a record of decisions about a group of workers
+func errOnDemandStrategy() error {
+	return errValidation("OnDemandAllocationStrategy is not valid. Valid options are: [prioritized, lowest-price].")
+}
+
 func errNoPlace() error {
 	return errValidation("At least one Availability Zone or VPC Subnet is required.")
 }
@@ -258,6 +283,22 @@ func errNoAction(instance, token string) error {
 }
 
 func errPolicy(format string, args ...any) error { return errValidation(format, args...) }
+
+// https://github.com/Netflix/asgard/issues/704
+func errNoAdjustment() error {
+	return errValidation("Scaling increment must be specified for a SimpleScaling policy")
+}
+
+// https://github.com/hashicorp/terraform-provider-aws/issues/9077
+func errNoUpperBound() error {
+	return errValidation("There must be a StepAdjustment with an unspecified upper bound (i.e., upper bound is null) when one StepAdjustment has a positive upper bound")
+}
+
+// [seen] in notes of users of put-scaling-policy, and of Application Auto Scaling in
+// https://github.com/hashicorp/terraform-provider-aws/issues/41179
+func errSameMetric() error {
+	return errValidation("Only one TargetTrackingScaling policy for a given metric specification is allowed.")
+}
 
 func errNoPolicy() error { return errValidation("Policy name not found") } // from memory
 

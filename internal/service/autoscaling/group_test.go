@@ -364,6 +364,11 @@ func TestCreateRefuses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	lt := w.template("tmpl")
+	template := func(name string, data *ec2types.RequestLaunchTemplateData) *autoscalingtypes.LaunchTemplateSpecification {
+		data.ImageId, data.InstanceType = &w.image, "t3.small"
+		made := must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data}))(t).LaunchTemplate
+		return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplateId}
+	}
 	for _, tt := range []struct {
 		name          string
 		edit          func(*awsautoscaling.CreateAutoScalingGroupInput)
@@ -401,6 +406,33 @@ func TestCreateRefuses(t *testing.T) {
 				LaunchTemplateSpecification: lt, Overrides: []autoscalingtypes.LaunchTemplateOverrides{large, large, large},
 			}}
 		}, "ValidationError", "Cannot add same instance type override more than once. Remove these duplicates from the request and try again: [m5.large]"},
+		{"a Spot strategy that is none", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = nil
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{
+				LaunchTemplate:        &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: lt},
+				InstancesDistribution: &autoscalingtypes.InstancesDistribution{SpotAllocationStrategy: aws.String("diversified")},
+			}
+		}, "ValidationError", "SpotAllocationStrategy is not valid. Valid options are: [lowest-price, capacity-optimized, capacity-optimized-prioritized, price-capacity-optimized]."},
+		{"an on-demand strategy that is none", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = nil
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{
+				LaunchTemplate:        &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: lt},
+				InstancesDistribution: &autoscalingtypes.InstancesDistribution{OnDemandAllocationStrategy: aws.String("lowestPrice")},
+			}
+		}, "ValidationError", "OnDemandAllocationStrategy is not valid. Valid options are: [prioritized, lowest-price]."},
+		{"a version that is none", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: lt.LaunchTemplateId, Version: aws.String("latest")}
+		}, "ValidationError", "Invalid launch template version: either '$Default', '$Latest', or a numeric version are allowed."},
+		{"groups beside an interface", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = template("beside", &ec2types.RequestLaunchTemplateData{
+				SecurityGroupIds: []string{"sg-0123456789abcdef0"}, NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{DeviceIndex: aws.Int32(0)}},
+			})
+		}, "InvalidQueryParameter", "Invalid launch template: When a network interface is provided, the security groups must be a part of it."},
+		{"a Spot template for mixed instances", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
+			in.LaunchTemplate = nil
+			spot := template("spot", &ec2types.RequestLaunchTemplateData{InstanceMarketOptions: &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: "spot"}})
+			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: spot}}
+		}, "InvalidQueryParameter", "Incompatible launch template: You cannot use a launch template that is set to request Spot Instances (InstanceMarketOptions) when you configure an Auto Scaling group with a mixed instances policy. Add a different launch template to the group and try again."},
 		{"Spot pools of another strategy", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
 			in.LaunchTemplate = nil
 			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -154,8 +155,11 @@ func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src s
 			return err
 		}
 	case src.template != nil:
-		spec, _, err := s.template(svc, src.template)
+		spec, _, data, err := s.template(svc, src.template)
 		if err != nil {
+			return err
+		}
+		if err := checkTemplate(data, false); err != nil {
 			return err
 		}
 		src.template = spec
@@ -174,32 +178,47 @@ func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src s
 }
 
 // template resolves a launch template: as Describe shows it, and with the number
-// of the version that it stands for now.
-func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTemplateSpecification) (shown, pinned *autoscalingtypes.LaunchTemplateSpecification, err error) {
+// of the version that it stands for now, and that version.
+func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTemplateSpecification) (shown, pinned *autoscalingtypes.LaunchTemplateSpecification, data *ec2types.ResponseLaunchTemplateData, err error) {
 	if (aws.ToString(spec.LaunchTemplateId) == "") == (aws.ToString(spec.LaunchTemplateName) == "") {
-		return nil, nil, errTemplateSpec()
+		return nil, nil, nil, errTemplateSpec()
 	}
 	version := aws.ToString(spec.Version)
 	if version == "" {
 		version = "$Default"
 	}
+	if _, err := strconv.ParseUint(version, 10, 63); err != nil && version != "$Default" && version != "$Latest" {
+		return nil, nil, nil, errTemplateVersion()
+	}
 	out, err := s.cfg.EC2.DescribeLaunchTemplateVersions(svc, &awsec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName, Versions: []string{version},
 	})
 	if errorCode(err) != "" {
-		return nil, nil, errTemplate(errorText(err))
+		return nil, nil, nil, errTemplate(errorText(err))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("looking for the launch template: %w", err)
+		return nil, nil, nil, fmt.Errorf("looking for the launch template: %w", err)
 	}
 	if len(out.LaunchTemplateVersions) != 1 {
-		return nil, nil, errTemplate("Could not find the specified version " + version + " for the launch template.")
+		return nil, nil, nil, errTemplate("Could not find the specified version " + version + " for the launch template.")
 	}
 	v := out.LaunchTemplateVersions[0]
 	of := func(version string) *autoscalingtypes.LaunchTemplateSpecification {
 		return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: v.LaunchTemplateId, LaunchTemplateName: v.LaunchTemplateName, Version: &version}
 	}
-	return of(version), of(fmt.Sprint(aws.ToInt64(v.VersionNumber))), nil
+	return of(version), of(fmt.Sprint(aws.ToInt64(v.VersionNumber))), v.LaunchTemplateData, nil
+}
+
+// checkTemplate refuses what a group's template may not say.
+func checkTemplate(data *ec2types.ResponseLaunchTemplateData, mixed bool) error {
+	switch {
+	case data == nil:
+	case mixed && data.InstanceMarketOptions != nil && data.InstanceMarketOptions.MarketType == ec2types.MarketTypeSpot:
+		return errTemplateSpot()
+	case len(data.NetworkInterfaces) > 0 && len(data.SecurityGroupIds)+len(data.SecurityGroups) > 0:
+		return errTemplateGroups()
+	}
+	return nil
 }
 
 // lowestPrice is the allocation strategy that SpotInstancePools is for.
@@ -221,8 +240,11 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		if in.LaunchTemplate.LaunchTemplateSpecification == nil {
 			return nil, errTemplateSpec()
 		}
-		shown, _, err := s.template(svc, in.LaunchTemplate.LaunchTemplateSpecification)
+		shown, _, data, err := s.template(svc, in.LaunchTemplate.LaunchTemplateSpecification)
 		if err != nil {
+			return nil, err
+		}
+		if err := checkTemplate(data, true); err != nil {
 			return nil, err
 		}
 		seen := map[string]int{}
@@ -254,13 +276,13 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 	to := out.InstancesDistribution
 	if v := aws.ToString(d.OnDemandAllocationStrategy); v != "" {
 		if v != "prioritized" && v != lowestPrice {
-			return nil, errValidation("Invalid on-demand allocation strategy: %s", v) // from memory
+			return nil, errOnDemandStrategy()
 		}
 		to.OnDemandAllocationStrategy = &v
 	}
 	if v := aws.ToString(d.SpotAllocationStrategy); v != "" {
-		if !slices.Contains([]string{lowestPrice, "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}, v) {
-			return nil, errValidation("Invalid spot allocation strategy: %s", v) // from memory
+		if all := []string{lowestPrice, "capacity-optimized", "capacity-optimized-prioritized", "price-capacity-optimized"}; !slices.Contains(all, v) {
+			return nil, errSpotStrategy(all)
 		}
 		to.SpotAllocationStrategy = &v
 	}

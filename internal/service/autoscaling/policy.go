@@ -2,6 +2,7 @@ package autoscaling
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -55,6 +56,15 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		default:
 			p.PolicyARN = old.PolicyARN
 		}
+		others, err := policies.List(tx, allBelow(sc.group(*in.AutoScalingGroupName)))
+		if err != nil {
+			return err
+		}
+		for _, o := range others {
+			if *o.Value.PolicyName != name && *o.Value.PolicyType == typ && typ == "TargetTrackingScaling" && sameMetric(o.Value.TargetTrackingConfiguration, p.TargetTrackingConfiguration) {
+				return errSameMetric()
+			}
+		}
 		return policies.Put(tx, key, p)
 	})
 	if err != nil {
@@ -63,8 +73,14 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 	return &awsautoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
 }
 
-// checkPolicy checks that a policy has what its type needs. The texts are from
-// memory.
+// sameMetric reports whether two policies track one metric.
+func sameMetric(a, b *autoscalingtypes.TargetTrackingConfiguration) bool {
+	return a != nil && b != nil && reflect.DeepEqual(a.PredefinedMetricSpecification, b.PredefinedMetricSpecification) &&
+		reflect.DeepEqual(a.CustomizedMetricSpecification, b.CustomizedMetricSpecification)
+}
+
+// checkPolicy checks that a policy has what its type needs. The texts that stand here
+// are from memory.
 func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
 	switch typ {
 	case "SimpleScaling", "StepScaling":
@@ -72,10 +88,15 @@ func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
 			return errPolicy("Policies of type %s must have an AdjustmentType of ChangeInCapacity, ExactCapacity or PercentChangeInCapacity.", typ)
 		}
 		if typ == "SimpleScaling" && in.ScalingAdjustment == nil {
-			return errPolicy("SimpleScaling policies must have a ScalingAdjustment.")
+			return errNoAdjustment()
 		}
 		if typ == "StepScaling" && len(in.StepAdjustments) == 0 {
 			return errPolicy("StepScaling policies must have at least one StepAdjustment.")
+		}
+		positive := func(a autoscalingtypes.StepAdjustment) bool { return aws.ToFloat64(a.MetricIntervalUpperBound) > 0 }
+		open := func(a autoscalingtypes.StepAdjustment) bool { return a.MetricIntervalUpperBound == nil }
+		if steps := in.StepAdjustments; slices.ContainsFunc(steps, positive) && !slices.ContainsFunc(steps, open) {
+			return errNoUpperBound()
 		}
 	case "TargetTrackingScaling":
 		c := in.TargetTrackingConfiguration

@@ -91,6 +91,22 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 			TargetValue: aws.Float64(50), PredefinedMetricSpecification: &autoscalingtypes.PredefinedMetricSpecification{PredefinedMetricType: "ASGAverageCPUUtilization"},
 		}
 	})
+	refused := func(message string, in *awsautoscaling.PutScalingPolicyInput) {
+		t.Helper()
+		in.AutoScalingGroupName, in.PolicyName = name, aws.String("refused")
+		_, err := w.PutScalingPolicy(ctx, in)
+		wantError(t, err, "ValidationError", message)
+	}
+	refused("Scaling increment must be specified for a SimpleScaling policy", &awsautoscaling.PutScalingPolicyInput{AdjustmentType: aws.String("ChangeInCapacity")})
+	refused("There must be a StepAdjustment with an unspecified upper bound (i.e., upper bound is null) when one StepAdjustment has a positive upper bound", &awsautoscaling.PutScalingPolicyInput{
+		PolicyType: aws.String("StepScaling"), AdjustmentType: aws.String("ChangeInCapacity"),
+		StepAdjustments: []autoscalingtypes.StepAdjustment{{ScalingAdjustment: aws.Int32(1), MetricIntervalLowerBound: aws.Float64(1), MetricIntervalUpperBound: aws.Float64(2)}},
+	})
+	refused("Only one TargetTrackingScaling policy for a given metric specification is allowed.", &awsautoscaling.PutScalingPolicyInput{
+		PolicyType: aws.String("TargetTrackingScaling"), TargetTrackingConfiguration: &autoscalingtypes.TargetTrackingConfiguration{
+			TargetValue: aws.Float64(70), PredefinedMetricSpecification: &autoscalingtypes.PredefinedMetricSpecification{PredefinedMetricType: "ASGAverageCPUUtilization"},
+		},
+	})
 	listed := must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: name, PolicyTypes: []string{"TargetTrackingScaling"}}))(t).ScalingPolicies
 	if len(listed) != 1 || *listed[0].PolicyARN != *cpu.PolicyARN || *listed[0].TargetTrackingConfiguration.TargetValue != 50 {
 		t.Errorf("%+v", listed)

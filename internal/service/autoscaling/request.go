@@ -44,7 +44,7 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 		return src, err
 	}
 	byID := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version}
-	_, pinned, err := s.template(svc, byID)
+	_, pinned, _, err := s.template(svc, byID)
 	src.template = pinned
 	return src, err
 }
