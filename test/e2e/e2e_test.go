@@ -40,6 +40,8 @@ func TestScripts(t *testing.T) {
 			"eventually": eventually,
 			"killdaemon": killDaemon,
 			"killchild":  killChild,
+			"stopdaemon": stopDaemon,
+			"stopchild":  stopChild,
 			"jq":         jq,
 			"processes":  processes,
 			"listening":  listening,
@@ -167,6 +169,21 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 func killChild(ts *testscript.TestScript, neg bool, args []string) {
 	for _, pid := range children(readInfo(ts).PID) {
 		ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	}
+}
+
+// stopdaemon has the daemon hang, by SIGSTOP.
+func stopDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	pid := readInfo(ts).PID
+	families.alive(ts.Getenv("DRYDOCK_DATA_DIR")) // remember its children
+	ts.Check(syscall.Kill(pid, syscall.SIGSTOP))
+}
+
+// stopchild has the daemon's control planes hang, by SIGSTOP.
+func stopChild(ts *testscript.TestScript, neg bool, args []string) {
+	families.alive(ts.Getenv("DRYDOCK_DATA_DIR"))
+	for _, pid := range children(readInfo(ts).PID) {
+		ts.Check(syscall.Kill(pid, syscall.SIGSTOP))
 	}
 }
 
