@@ -20,10 +20,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// logPatience is how long the last lines of the log may take.
+const logPatience = time.Second
+
 // runDaemon is `drydock up`: it makes every part, calls ready once the endpoint
 // answers, and returns when ctx ends and all of it is gone.
 func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonInfo)) (err error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel()}))
+	lines := newLogWriter(os.Stderr)
+	defer lines.Close(logPatience)
+	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: logLevel()}))
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot use the data folder: %w\nTry: drydock up --data-dir FOLDER", err)
 	}

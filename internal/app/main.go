@@ -58,7 +58,9 @@ func endInTime(ctx context.Context, limit time.Duration, run func() error) error
 	case err := <-done:
 		return err
 	case <-timer.C:
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // the log: it says what hangs
+		out := newLogWriter(os.Stderr) // the log may be what hangs
+		_ = pprof.Lookup("goroutine").WriteTo(out, 1)
+		out.Close(logPatience)
 		return fmt.Errorf("not everything ended within %s; the rest ends now, and nothing is lost by it", limit)
 	}
 }

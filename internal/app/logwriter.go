@@ -1,0 +1,74 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxLogLines is how many lines of the log wait to be written.
+const maxLogLines = 4096
+
+// A logWriter writes lines from a goroutine of its own: a terminal that is stopped, a
+// pipe that nobody reads or a disk that hangs must not stop who logs. What is too much
+// meanwhile is lost, and counted.
+type logWriter struct {
+	w       io.Writer
+	lines   chan []byte
+	lost    atomic.Int64
+	closing chan struct{}
+	once    sync.Once
+	done    chan struct{}
+}
+
+func newLogWriter(w io.Writer) *logWriter {
+	l := &logWriter{w: w, lines: make(chan []byte, maxLogLines), closing: make(chan struct{}), done: make(chan struct{})}
+	go l.run()
+	return l
+}
+
+// Write never waits and never fails.
+func (l *logWriter) Write(p []byte) (int, error) {
+	select {
+	case l.lines <- bytes.Clone(p):
+	default:
+		l.lost.Add(1)
+	}
+	return len(p), nil
+}
+
+// Close writes what waits, and gives that up after patience.
+func (l *logWriter) Close(patience time.Duration) {
+	l.once.Do(func() { close(l.closing) })
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-l.done:
+	case <-timer.C:
+	}
+}
+
+func (l *logWriter) run() {
+	defer close(l.done)
+	for {
+		select {
+		case line := <-l.lines:
+			l.put(line)
+		case <-l.closing:
+			for len(l.lines) > 0 {
+				l.put(<-l.lines)
+			}
+			return
+		}
+	}
+}
+
+func (l *logWriter) put(line []byte) {
+	_, _ = l.w.Write(line) // there is nobody to tell
+	if n := l.lost.Swap(0); n > 0 {
+		fmt.Fprintf(l.w, "%d lines of the log were lost: nobody took them\n", n)
+	}
+}
