@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -74,7 +75,7 @@ question is wrong.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "where the connection comes from")
-	f.StringVar(&to, "to", "", "where it goes: ADDRESS:PORT, NAME:PORT, ID:PORT, [IPV6]:PORT")
+	f.StringVar(&to, "to", "", "where it goes: ADDRESS:PORT, NAME:PORT, ID:PORT, [IPV6]:PORT, https://ENDPOINT")
 	f.StringVar(&protocol, "protocol", "tcp", "tcp, udp, icmp, icmpv6 or a number")
 	f.StringVar(&account, "account", defaultAccount(), accountUsage)
 	f.StringVar(&region, "region", defaultRegion(), "the region")
@@ -111,6 +112,9 @@ func destination(to, protocol string) (host, port string, err error) {
 		return "", "", fmt.Errorf("--to is missing")
 	case !ported:
 		return strings.Trim(to, "[]"), "", nil
+	}
+	if u, err := url.Parse(to); err == nil && u.Scheme == "https" && u.Host != "" { // a cluster's endpoint, as EKS tells it
+		return u.Hostname(), cmp.Or(u.Port(), "443"), nil
 	}
 	host, port, err = net.SplitHostPort(to)
 	if err != nil || host == "" || port == "" {

@@ -51,6 +51,8 @@ func TestWhyReach(t *testing.T) {
 		{"IPv6", []string{"--from", "i-1", "--to", "[2001:db8::1]:22"}, true, 0, "reachable", "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=2001%3Adb8%3A%3A1"},
 		{"without a port", []string{"--from", "i-1", "--to", "i-2", "--protocol", "icmp"}, true, 0, "reachable", "account=&from=i-1&port=&protocol=icmp&region=us-east-1&to=i-2"},
 		{"json", []string{"--from", "i-1", "--to", "i-2:22", "-o", "json"}, false, 1, `"reachable": false`, "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=i-2"},
+		{"an endpoint", []string{"--from", "laptop", "--to", "https://127.0.0.1:27001"}, true, 0, "reachable", "account=&from=laptop&port=27001&protocol=tcp&region=us-east-1&to=127.0.0.1"},
+		{"an endpoint of AWS", []string{"--from", "i-1", "--to", "https://x.gr7.us-east-1.eks.amazonaws.com"}, true, 0, "reachable", "account=&from=i-1&port=443&protocol=tcp&region=us-east-1&to=x.gr7.us-east-1.eks.amazonaws.com"},
 		{"dot", []string{"--from", "i-1", "--to", "i-2:22", "-o", "dot"}, true, 0, "digraph", "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=i-2"},
 		{"a port is missing", []string{"--from", "i-1", "--to", "i-2"}, true, 2, "has no port", ""},
 		{"a source is missing", []string{"--to", "i-2:22"}, true, 2, "--from is missing", ""},

@@ -19,6 +19,10 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if err := x.endpointAt(r.Context(), &q); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	s, err := x.cfg.Network(r.Context(), q.account, q.region)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -39,6 +43,35 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pages.Answer(w, v)
+}
+
+// endpointAt takes the address of a cluster's listener on this machine, which
+// DescribeCluster and kubeconfigs have, for the endpoint that it stands for.
+func (x *Explainer) endpointAt(ctx context.Context, q *reachQuery) error {
+	if !q.flow.To.Address.IsLoopback() {
+		return nil
+	}
+	clusters, err := x.cfg.EKS.Clusters(ctx)
+	if err != nil {
+		return err
+	}
+	endpoints, err := x.cfg.EKS.APIEndpoints(ctx, q.account, q.region)
+	if err != nil {
+		return err
+	}
+	listener := "https://" + netip.AddrPortFrom(q.flow.To.Address, q.flow.Port).String()
+	for _, c := range clusters {
+		if c.Account != q.account || c.Region != q.region || c.Endpoint != listener {
+			continue
+		}
+		for _, e := range endpoints {
+			if strings.HasSuffix(e.ARN, ":cluster/"+c.Name) {
+				q.name, q.flow.To, q.flow.Port = e.Host, reach.Endpoint{}, 443
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // clusterForHost adds the endpoint's name where a cluster's was given for a host's.

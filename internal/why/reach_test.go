@@ -1,6 +1,8 @@
 package why
 
 import (
+	"context"
+	"fmt"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 func TestParseReachQuery(t *testing.T) {
@@ -48,5 +51,44 @@ func TestParseReachQuery(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// listeners are clusters, as far as their endpoints go.
+type listeners struct {
+	EKS
+	clusters  []eks.ClusterStatus
+	endpoints []eks.APIEndpoint
+}
+
+func (l listeners) Clusters(context.Context) ([]eks.ClusterStatus, error) { return l.clusters, nil }
+
+func (l listeners) APIEndpoints(context.Context, string, string) ([]eks.APIEndpoint, error) {
+	return l.endpoints, nil
+}
+
+// What DescribeCluster calls the endpoint is an address of this machine; meant is the cluster's.
+func TestListenersStandForEndpoints(t *testing.T) {
+	const account, host = "000000000000", "0123.gr7.us-east-1.eks.amazonaws.com"
+	x := New(Config{EKS: listeners{
+		clusters: []eks.ClusterStatus{
+			{Account: account, Region: "eu-west-1", Name: "dev", Endpoint: "https://127.0.0.1:27002"},
+			{Account: account, Region: "us-east-1", Name: "dev", Endpoint: "https://127.0.0.1:27001"},
+		},
+		endpoints: []eks.APIEndpoint{{Host: "x", ARN: "arn:aws:eks:us-east-1:" + account + ":cluster/other"}, {Host: host, ARN: "arn:aws:eks:us-east-1:" + account + ":cluster/dev"}},
+	}})
+	for to, want := range map[string]string{
+		"to=127.0.0.1&port=27001": host + " 443",
+		"to=127.0.0.1&port=27002": " 27002",
+		"to=10.0.0.1&port=27001":  " 27001",
+		"to=" + host + "&port=1":  host + " 1",
+	} {
+		q, err := parseReachQuery(httptest.NewRequest("GET", "/_drydock/why/reach?from=laptop&protocol=tcp&"+to, nil), netip.Addr{})
+		if err == nil {
+			err = x.endpointAt(t.Context(), &q)
+		}
+		if got := fmt.Sprint(q.name, " ", q.flow.Port); err != nil || got != want || q.flow.To.Address.IsValid() == (q.name != "") {
+			t.Errorf("%s: %s, %v, %v, want %s", to, got, q.flow.To, err, want)
+		}
 	}
 }
