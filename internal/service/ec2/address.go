@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -51,6 +52,9 @@ func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddres
 		return nil, errInvalidValue(in.Domain, "domain", "")
 	}
 	if pool := aws.ToString(in.PublicIpv4Pool); pool != "" && pool != "amazon" {
+		if !strings.HasPrefix(pool, "ipv4pool-") { // the end-to-end tests of aws-controllers-k8s/ec2-controller quote it
+			return nil, errInvalidParameter("invalid value for parameter pool: %s", pool)
+		}
 		return nil, errf("InvalidPublicIpv4PoolID.NotFound", "The pool ID '%s' does not exist.", pool)
 	}
 	if err := checkBorderGroup(sc, in.NetworkBorderGroup); err != nil {

@@ -91,7 +91,7 @@ func parseDHCP(in []ec2types.NewDhcpConfiguration) (map[string][]string, error) 
 				return nil, invalid(key, v)
 			}
 		default:
-			return nil, errInvalidParameter("Unknown DHCP option %s", key) // from memory
+			return nil, errInvalidValue(key, "name", "Unknown DHCP option") // the end-to-end tests of aws-controllers-k8s/ec2-controller quote it
 		}
 		if len(c.Values) > most {
 			return nil, invalid(key, c.Values[most])

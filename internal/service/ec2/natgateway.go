@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -83,6 +84,9 @@ func (n natGatewayRecord) sdk(scope) ec2types.NatGateway {
 // CreateNatGateway makes a NAT gateway, which becomes available by itself. What is
 // wrong with its network makes it failed, as on AWS:
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
+//
+// What it says of missing and malformed parameters is quoted by the end-to-end tests
+// of aws-controllers-k8s/ec2-controller.
 func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGatewayInput) (*awsec2.CreateNatGatewayOutput, error) {
 	sc, err := s.scope(ctx)
 	if err != nil {
@@ -100,8 +104,12 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 		return nil, errCombination("AllocationId cannot be specified for a private NAT gateway") // from memory
 	case !private && in.ConnectivityType != "" && in.ConnectivityType != ec2types.ConnectivityTypePublic:
 		return nil, errInvalidValue(in.ConnectivityType, "connectivityType", "")
-	case !private && in.AllocationId == nil:
-		return nil, errMissing("AllocationId")
+	case !private && aws.ToString(in.AllocationId) == "":
+		return nil, errf("MissingParameter", "The request must include the AllocationId parameter. Add the required parameter and retry the request.")
+	case !strings.HasPrefix(*in.SubnetId, "subnet-"):
+		return nil, errf("InvalidSubnet", "The subnet ID '%s' is malformed", *in.SubnetId)
+	case !private && !strings.HasPrefix(*in.AllocationId, "eipalloc-"):
+		return nil, errf("InvalidElasticIpID.Malformed", "The elastic-ip ID '%s' is malformed", *in.AllocationId)
 	}
 	tags, err := specifiedTags(ctx, in.TagSpecifications, ec2types.ResourceTypeNatgateway)
 	if err != nil {

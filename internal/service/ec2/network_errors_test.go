@@ -190,7 +190,31 @@ func TestNetworkErrors(t *testing.T) {
 			return err
 		}},
 		{"InvalidPublicIpv4PoolID.NotFound", "", func() error {
+			_, err := w.AllocateAddress(ctx, &awsec2.AllocateAddressInput{PublicIpv4Pool: aws.String("ipv4pool-ec2-" + none)})
+			return err
+		}},
+		{"InvalidParameterValue", "invalid value for parameter pool: mine", func() error {
 			_, err := w.AllocateAddress(ctx, &awsec2.AllocateAddressInput{PublicIpv4Pool: aws.String("mine")})
+			return err
+		}},
+		{"InvalidParameterValue", "Value (colour) for parameter name is invalid. Unknown DHCP option", func() error {
+			_, err := w.CreateDhcpOptions(ctx, &awsec2.CreateDhcpOptionsInput{DhcpConfigurations: []ec2types.NewDhcpConfiguration{{Key: aws.String("colour"), Values: []string{"red"}}}})
+			return err
+		}},
+		{"MissingParameter", "The request must include the AllocationId parameter. Add the required parameter and retry the request.", func() error {
+			_, err := w.CreateNatGateway(ctx, &awsec2.CreateNatGatewayInput{SubnetId: &n.public})
+			return err
+		}},
+		{"InvalidSubnet", "The subnet ID 'here' is malformed", func() error {
+			_, err := w.CreateNatGateway(ctx, &awsec2.CreateNatGatewayInput{SubnetId: aws.String("here"), AllocationId: &eip})
+			return err
+		}},
+		{"InvalidElasticIpID.Malformed", "The elastic-ip ID 'mine' is malformed", func() error {
+			_, err := w.CreateNatGateway(ctx, &awsec2.CreateNatGatewayInput{SubnetId: &n.public, AllocationId: aws.String("mine")})
+			return err
+		}},
+		{"InvalidVpcId.Malformed", "Invalid Id: 'mine'", func() error {
+			_, err := w.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{VpcId: aws.String("mine"), ServiceName: aws.String("com.amazonaws.us-east-1.s3")})
 			return err
 		}},
 	} {

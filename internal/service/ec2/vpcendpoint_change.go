@@ -84,6 +84,9 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		if done, err := recallOne(tx, s, sc, "CreateVpcEndpoint", in.ClientToken, in, vpcEndpoints, vpcEndpointID, &e); done || err != nil {
 			return err
 		}
+		if id := aws.ToString(in.VpcId); !strings.HasPrefix(id, "vpc-") { // the end-to-end tests of aws-controllers-k8s/ec2-controller quote it
+			return errf("InvalidVpcId.Malformed", "Invalid Id: '%s'", id)
+		}
 		v, err := get(tx, vpcs, sc, vpcID, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
