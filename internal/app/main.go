@@ -59,9 +59,10 @@ func endInTime(ctx context.Context, limit time.Duration, run func() error) error
 		return err
 	case <-timer.C:
 		out := newLogWriter(os.Stderr) // the log may be what hangs
+		fmt.Fprintf(out, "drydock: not everything ended within %s; the rest ends now, and nothing is lost by it\n", limit)
 		_ = pprof.Lookup("goroutine").WriteTo(out, 1)
 		out.Close(logPatience)
-		return fmt.Errorf("not everything ended within %s; the rest ends now, and nothing is lost by it", limit)
+		return &cli.ExitError{Code: 1} // all is said
 	}
 }
 

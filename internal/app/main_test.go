@@ -3,9 +3,10 @@ package app
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/cli"
 )
 
 // A daemon that hangs when it is to end ends all the same.
@@ -28,7 +29,8 @@ func TestEndInTime(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		if err == nil || !strings.Contains(err.Error(), "not everything ended") {
+		var exit *cli.ExitError
+		if !errors.As(err, &exit) || exit.Code != 1 || exit.Err != nil {
 			t.Errorf("a daemon that hangs: %v", err)
 		}
 	case <-time.After(time.Minute):
