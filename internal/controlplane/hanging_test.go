@@ -12,19 +12,29 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
+// signal sends a signal to the process of a plane, whichever that is: on a busy machine
+// one that is healthy may be taken for one that hangs.
+func signal(t *testing.T, w *world, id string, what syscall.Signal) (pid int) {
+	t.Helper()
+	eventually(t, func() error {
+		s, err := w.Status(id)
+		if err == nil && s.State != controlplane.Ready {
+			err = fmt.Errorf("%s: %s", s.State, s.Reason)
+		}
+		if err == nil {
+			pid, err = s.PID, syscall.Kill(s.PID, what)
+		}
+		return err
+	})
+	return pid
+}
+
 // A process that hangs does not end by itself, and nothing of its plane would ever
 // answer again.
 func TestAStoppedProcessIsReplaced(t *testing.T) {
 	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Silence = 4 * time.Second })
 	p := w.claim("o", account)
-	s, err := w.Status(p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := s.PID
-	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	old := signal(t, w, p.ID, syscall.SIGSTOP)
 	eventually(t, func() error { return gone(old) })
 	eventually(t, func() error {
 		s, err := w.Status(p.ID)
@@ -43,14 +53,7 @@ func TestAProcessThatHangsAtItsStartIsReplaced(t *testing.T) {
 	if err := os.WriteFile(wish, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.Status(p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := s.PID
-	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	old := signal(t, w, p.ID, syscall.SIGKILL)
 	hanging := 0
 	eventually(t, func() error {
 		s, err := w.Status(p.ID)
