@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -64,6 +66,11 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		if h := g.Nodegroup.Health; h != nil {
 			for _, i := range h.Issues {
 				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
+				for _, f := range nodegroupFixes(&i, g.Nodegroup, region) {
+					if !slices.Contains(out.Fixes, f) {
+						out.Fixes = append(out.Fixes, f)
+					}
+				}
 			}
 		}
 	}
@@ -86,6 +93,39 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		out.Nodes = append(out.Nodes, e)
 	}
 	return out, nil
+}
+
+// nodegroupFixes are the commands that end an issue of a node group, or say more of it,
+// where its nodes do not: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
+func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string) []string {
+	at := " --region " + region
+	again := "aws eks delete-nodegroup --cluster-name " + aws.ToString(g.ClusterName) + " --nodegroup-name " + aws.ToString(g.NodegroupName) + at
+	switch issue.Code {
+	case ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound, ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound, ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound,
+		ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound:
+		return []string{again}
+	case ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, ekstypes.NodegroupIssueCodeAmiIdNotFound:
+		if t := g.LaunchTemplate; t != nil {
+			return []string{
+				"aws ec2 create-launch-template-version --launch-template-id " + aws.ToString(t.Id) + " --source-version " + aws.ToString(t.Version) + " --launch-template-data file://MENDED" + at,
+				again,
+			}
+		}
+		return []string{again}
+	case ekstypes.NodegroupIssueCodeIamNodeRoleNotFound:
+		_, role, _ := strings.Cut(aws.ToString(g.NodeRole), ":role/")
+		return []string{"aws iam create-role --role-name " + path.Base(role) +
+			` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}
+	case ekstypes.NodegroupIssueCodeInsufficientFreeAddresses:
+		return []string{"aws ec2 describe-subnets --query 'Subnets[].[SubnetId,CidrBlock,AvailableIpAddressCount]' --subnet-ids " + strings.Join(g.Subnets, " ") + at}
+	case ekstypes.NodegroupIssueCodeInstanceLimitExceeded:
+		return []string{"aws service-quotas list-service-quotas --service-code ec2" + at}
+	case ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures, ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration:
+		if r := g.Resources; r != nil && len(r.AutoScalingGroups) > 0 {
+			return []string{"aws autoscaling describe-scaling-activities --max-items 5 --auto-scaling-group-name " + aws.ToString(r.AutoScalingGroups[0].Name) + at}
+		}
+	}
+	return nil
 }
 
 // keyFixes are the commands that end an issue of a cluster with its key.
