@@ -45,7 +45,7 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"a fault without a daemon", "Try: drydock up -d", []string{"fault", "set", "capacity", "--type", "m5.large"}, 1},
 		{"bad output of faults", "neither text nor json", []string{"fault", "list", "--output", "yaml"}, 2},
 		{"bad output, and what to try", "nor json\nTry: drydock why node --help", []string{"why", "node", "i-1", "--output", "yaml"}, 2},
-		{"bad output", "neither text nor json", []string{"status", "--output", "yaml"}, 2},
+		{"bad output", "neither text nor json\nTry: drydock status --output json\n", []string{"status", "--output", "yaml"}, 2},
 		{"unknown command", "Try: drydock status", []string{"statsu"}, 2},
 		{"nothing like a command", "Try: drydock --help", []string{"nonsense"}, 2},
 		{"unknown command of a group", "Try: drydock why --help", []string{"why", "nonsense"}, 2},

@@ -15,7 +15,7 @@ func outputFlag(cmd *cobra.Command, output *string) {
 	pre := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if *output != "text" && *output != "json" {
-			return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", *output)}
+			return &ExitError{2, withHint(fmt.Errorf("--output %q is neither text nor json", *output), cmd.CommandPath()+" --output json")}
 		}
 		if pre != nil {
 			return pre(cmd, args)
