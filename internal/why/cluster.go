@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -90,6 +91,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		if err != nil {
 			return out, err
 		}
+		x.missingCNI(ctx, &e, time.Now())
 		out.Nodes = append(out.Nodes, e)
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -39,6 +40,7 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	x.missingCNI(r.Context(), &e, time.Now())
 	pages.Answer(w, e)
 }
 
