@@ -80,6 +80,7 @@ func setup(env *testscript.Env, bin string) error {
 		return err
 	}
 	env.Setenv("HOME", home)
+	env.Setenv("DRYDOCK_BIN", bin)
 	env.Setenv("GORACE", os.Getenv("GORACE")) // of a program with the race detector
 	env.Setenv("KUBECONFIG", filepath.Join(home, "kubeconfig"))
 	env.Setenv("DRYDOCK_DATA_DIR", data)
@@ -142,7 +143,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Setenv("DRYDOCK_PORT", port)
 	var vars map[string]string
-	cmd := exec.Command(filepath.Join("..", "..", "bin", "drydock"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR"))
+	cmd := exec.Command(ts.Getenv("DRYDOCK_BIN"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR"))
 	b, err := cmd.Output()
 	ts.Check(err)
 	ts.Check(json.Unmarshal(b, &vars))
