@@ -1,7 +1,8 @@
 // Package cli is the drydock command: one file per sub-command. Commands talk
 // to a running daemon as any client would: over HTTP, to the AWS API or to the
 // daemon's own /_drydock/ pages. The one thing they cannot do that way, being
-// the daemon, is handed in by internal/app, the only importer.
+// the daemon, is handed in by internal/app. Here, too, are the shapes of what those
+// pages answer; the packages that answer them import these.
 //
 // Standard output carries only the result; progress and errors go to standard
 // error. Every error says the next command to try.

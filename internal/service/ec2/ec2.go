@@ -13,8 +13,7 @@
 //	                                      └─► terminated ─► (forgotten)
 //
 // The package decides no reachability (package reach does) and starts no
-// process: what boots an instance is behind Machines. Only the composition root
-// imports it.
+// process: what boots an instance is behind Machines. No other service imports it.
 package ec2
 
 import (

@@ -5,8 +5,7 @@
 //
 // It starts no control plane and boots no instance: it says which it wants
 // through the small interfaces of Config, which internal/app connects to the
-// control-plane package and to the EC2 and IAM services. Only internal/app
-// imports it.
+// control-plane package and to the EC2 and IAM services. No other service imports it.
 //
 // Handlers only write records; reconcilers (lifecycle_*.go) bring the world to
 // what the records say, and may be killed and repeated at any point:

@@ -7,7 +7,7 @@
 // The health of an instance is decided when it is asked for: whether the network
 // lets a health check through, and whether something answers at the port.
 //
-// The package knows no cluster. Only the composition root imports it.
+// The package knows no cluster. No other service imports it.
 package elb
 
 import (

@@ -9,7 +9,7 @@
 //
 //	CreateLoadBalancer ─► provisioning ─► active ─► DeleteLoadBalancer ─► (interfaces go) ─► gone
 //
-// The package knows no cluster. Only the composition root imports it.
+// The package knows no cluster. No other service imports it.
 package elbv2
 
 import (

@@ -5,7 +5,7 @@
 //
 // It decides nothing itself: package authz says what a call needs and package
 // policy evaluates. It knows no other service; internal/app hands it to those
-// that need roles. Only internal/app may import it.
+// that need roles. No other service imports it.
 package iam
 
 import (

@@ -3,8 +3,7 @@
 // ask for. Prices come from catalog/prices, the rest from catalog/instancetypes.
 //
 // AWS deviation: other operating systems, tenancies, terms and services have no
-// products here; a filter for them finds nothing. Only the composition root
-// imports it.
+// products here; a filter for them finds nothing. No other service imports it.
 package pricing
 
 import (

@@ -3,8 +3,7 @@
 // sealed description of the session that only this installation's store can
 // open, so a million sessions cost nothing and survive a restart.
 //
-// It knows roles and policies only through Directory. Only internal/app may
-// import it.
+// It knows roles and policies only through Directory. No other service imports it.
 package sts
 
 import (
