@@ -37,6 +37,8 @@ type RequestExplanation struct {
 	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions"`
+	// Fix is the command that makes the first of them come true that takes but one.
+	Fix string `json:"fix,omitempty"`
 	// Now is the decision on the same request by the policies of today.
 	Now *policy.Decision `json:"now,omitempty"`
 }
@@ -105,6 +107,9 @@ func (e RequestExplanation) Text() string {
 		for line := range strings.Lines(s.String()) {
 			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
 		}
+	}
+	if e.Fix != "" {
+		b.WriteString("\nfix: " + e.Fix + "\n")
 	}
 	switch {
 	case e.Now == nil:

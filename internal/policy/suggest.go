@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -387,7 +388,7 @@ func addition(req *Request, t PolicyType) Change {
 	c.Text = "add to "
 	switch {
 	case t == IdentityBased && len(who) > 0:
-		c.Text += "an identity-based policy of " + who[0]
+		c.Text += "an identity-based policy of " + cmp.Or(req.Principal.RoleARN, who[0]) // sessions have none of their own
 	case t == IdentityBased:
 		c.Text += "an identity-based policy"
 	default:

@@ -62,6 +62,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (cli
 				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
 				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
 				Explanation: why.Explanation, OmittedStatements: why.Omitted, NoSuchRole: why.NoSuchRole, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
+				Fix: fixRequest(why.RequestID, cmp.Or(why.Principal.RoleARN, why.Principal.ARN), why.Suggestions),
 			}, true, nil
 		}
 	}
