@@ -21,6 +21,17 @@ func (c *podChain) allowedBy(n *corev1.Node) bool {
 	return err == nil && ok
 }
 
+// repelledBy is the taint, of that key or any, that keeps the pod from a node, or nil.
+func (c *podChain) repelledBy(n *corev1.Node, key string) *corev1.Taint {
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
+	}, false)
+	if !found {
+		return nil
+	}
+	return &taint
+}
+
 // tainted finds the node that a taint keeps the pod from: one that its affinity allows
 // before others, one of EC2 before Fargate's. Newer schedulers do not name the
 // taint: then key is empty.
@@ -30,10 +41,8 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 	rank := -1
 	for i := range c.facts.Nodes {
 		n := &c.facts.Nodes[i]
-		t, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-			return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
-		}, false)
-		if !found {
+		t := c.repelledBy(n, key)
+		if t == nil {
 			continue
 		}
 		r := 0
@@ -44,7 +53,7 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 			r++
 		}
 		if r > rank {
-			best, taint, rank = n, t, r
+			best, taint, rank = n, *t, r
 		}
 	}
 	return best, taint
@@ -55,14 +64,15 @@ func (c *podChain) untolerated(reason string) (text string, fixes []string) {
 	_, named, _ := strings.Cut(reason, "{")
 	key, _, _ := strings.Cut(named, ": ")
 	n, t := c.tainted(key)
-	if n == nil {
-		return reason, nil
-	}
 	switch {
-	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
-		return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
+	case n == nil:
+		return reason, nil
 	case t.Key == "eks.amazonaws.com/compute-type" && t.Value == "fargate":
 		return reason + ": nodes of Fargate run the pod that they are made for", c.moreNodes()
+	case !c.allowedBy(n): // without the taint the pod would not go there either
+		return reason + ": " + n.Name + " for one", nil
+	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
+		return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
 	}
 	if patch := c.toleration(&t); patch != "" {
 		fixes = append(fixes, patch)
@@ -106,12 +116,13 @@ func (c *podChain) selected(reason string) (text string, fixes []string) {
 		return reason + ": no node has what the pod's node affinity asks for", nil
 	}
 	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
-	var other *corev1.Node
+	var other *corev1.Node // that lacks but the labels, if there is one
 	for i := range c.facts.Nodes {
 		switch n := &c.facts.Nodes[i]; {
 		case c.allowedBy(n):
 			return text, nil // there are such nodes, and something else keeps it from them
-		case other == nil && !ofFargate(n):
+		case ofFargate(n):
+		case other == nil || c.repelledBy(other, "") != nil && c.repelledBy(n, "") == nil:
 			other = n
 		}
 	}

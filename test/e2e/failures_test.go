@@ -182,8 +182,17 @@ func (f *failure) launchBy(t *testing.T, command string) {
 // patience is what a loaded machine needs; a step takes a second on an idle one.
 const patience = time.Minute
 
+// recoveryPatience is longer than a kubelet waits before it pulls an image again: five
+// minutes at most, the more the longer the failure was there.
+const recoveryPatience = 6 * time.Minute
+
 // eventually polls until ok, or fails with what was last seen.
 func (f *failure) eventually(t *testing.T, what, command string, ok func(out string, err error) bool) {
+	t.Helper()
+	f.within(t, patience, what, command, ok)
+}
+
+func (f *failure) within(t *testing.T, patience time.Duration, what, command string, ok func(out string, err error) bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -279,7 +288,7 @@ func (f *failure) mend(t *testing.T) {
 
 // recovered waits until all is well.
 func (f *failure) recovered(t *testing.T) {
-	f.eventually(t, "recovery", "drydock why "+f.Why+f.w.cluster(f), func(out string, err error) bool {
+	f.within(t, recoveryPatience, "recovery", "drydock why "+f.Why+f.w.cluster(f), func(out string, err error) bool {
 		return err == nil && (f.Outcome != failures.Warned || !strings.Contains(out, "  ! "))
 	})
 }
