@@ -184,7 +184,7 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 	}
 	defer rs.remove(secret)
 	out := http.NewResponseController(w)
-	if err := out.SetReadDeadline(time.Time{}); err != nil { // or the run would end with it
+	if err := errors.Join(out.SetReadDeadline(time.Time{}), out.SetWriteDeadline(time.Time{})); err != nil { // or the run would end with them
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -17,6 +17,10 @@ const (
 	peekTimeout = 10 * time.Second
 	// acceptPause follows a failure to accept that may pass.
 	acceptPause = 100 * time.Millisecond
+	// answerTimeout is how long all of a request may take, from its header to the end of
+	// its answer: a client that does not read holds nothing for longer. What answers
+	// without end sets its own deadline; tunnels have none.
+	answerTimeout = 5 * time.Minute
 	// drainTimeout is how long requests under way may take when serving ends.
 	drainTimeout = 5 * time.Second
 )
@@ -181,6 +185,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 		Handler:           h,
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       2 * time.Minute,
+		WriteTimeout:      answerTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
