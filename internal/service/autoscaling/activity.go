@@ -57,7 +57,7 @@ func progress(tx *store.Tx, group store.Key, id string, status autoscalingtypes.
 	if id == "" {
 		return nil
 	}
-	return ignoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
+	return store.IgnoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
 		if a.Activity.EndTime == nil {
 			a.Activity.StatusCode, a.Activity.Progress = status, &percent
 		}
@@ -70,7 +70,7 @@ func end(tx *store.Tx, group store.Key, id string, status autoscalingtypes.Scali
 	if id == "" {
 		return nil
 	}
-	return ignoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
+	return store.IgnoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
 		if a.Activity.EndTime != nil {
 			return nil
 		}
@@ -94,7 +94,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 		where = allBelow(sc.group(name))
 		if _, err := groups.Get(s.store, sc.group(name)); notFound(err) && !deleted {
 			return nil, errNoGroup(name)
-		} else if ignoreNotFound(err) != nil {
+		} else if store.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 	}

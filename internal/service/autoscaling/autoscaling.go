@@ -134,10 +134,3 @@ func groupOf(k store.Key) store.Key {
 }
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
-
-func ignoreNotFound(err error) error {
-	if notFound(err) {
-		return nil
-	}
-	return err
-}

@@ -137,7 +137,7 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.De
 	for chunk := range slices.Chunk(waiting, batch) {
 		if err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, id := range chunk {
-				if err := ignoreNotFound(members.Update(tx, below(group, id), func(m *memberRecord) error {
+				if err := store.IgnoreNotFound(members.Update(tx, below(group, id), func(m *memberRecord) error {
 					m.complete(name, "", resultAbandon, s.now())
 					return nil
 				})); err != nil {
@@ -205,7 +205,7 @@ func (s *Service) CompleteLifecycleActions(ctx context.Context, group, hook, res
 	for chunk := range slices.Chunk(instanceIDs, 3*batch) {
 		if err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, id := range chunk {
-				if err := ignoreNotFound(members.Update(tx, below(key, id), func(m *memberRecord) error {
+				if err := store.IgnoreNotFound(members.Update(tx, below(key, id), func(m *memberRecord) error {
 					m.complete(hook, "", result, s.now())
 					return nil
 				})); err != nil {

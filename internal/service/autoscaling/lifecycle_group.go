@@ -68,7 +68,7 @@ func (w *work) scope() scope { return scope{w.key.Account, w.key.Region} }
 func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := groups.Get(s.store, key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	w := &work{s: s, key: key, g: g, svc: s.asService(ctx, key.Account, key.Region)}
 	if err := w.launch(ctx); err != nil {
@@ -116,7 +116,7 @@ func (w *work) members() ([]memberRecord, error) {
 func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	g, err := groups.Get(w.s.store, w.key)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	w.g = g
 	all, err := w.members()
@@ -323,7 +323,7 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 					}
 					return w.s.beginEnd(tx, w.key, &g, m, cause(&telling, m), true)
 				})
-				if ignoreNotFound(err) != nil {
+				if store.IgnoreNotFound(err) != nil {
 					return err
 				}
 			}
@@ -334,7 +334,7 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 			return groups.Put(tx, w.key, g)
 		})
 		if err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 	}
 	return nil
@@ -419,7 +419,7 @@ func (s *Service) forget(ctx context.Context, key store.Key) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, key)
 		if err != nil || !g.Deleting {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		groups.Delete(tx, key)
 		return nil

@@ -38,7 +38,7 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 	n = min(n, maxPlanned)
 	now := w.s.now()
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
-	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
 		if err != nil || g.Deleting || g.desired() != w.g.desired() {
 			return err // its change brings the reconciler back
@@ -245,7 +245,7 @@ func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error 
 		}
 		p.Attempt++
 		if err := plans.UpdateOne(ctx, w.s.store, key, func(stored *planRecord) error { stored.Attempt = p.Attempt; return nil }); err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 	}
 }
@@ -267,11 +267,11 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 	in := p.Pools[p.Attempt].Subnet
 	return w.s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := plans.Get(tx, key); err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		g, err := groups.Get(tx, w.key)
 		if err != nil {
-			return ignoreNotFound(err)
+			return store.IgnoreNotFound(err)
 		}
 		for _, i := range out.Instances {
 			m := memberRecord{
@@ -305,7 +305,7 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 // next attempt.
 func (w *work) failed(ctx context.Context, plan *store.Key, text string) error {
 	now := w.s.now()
-	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
 		if err != nil {
 			return err

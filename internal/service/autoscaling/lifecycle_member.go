@@ -164,7 +164,7 @@ func (w *work) terminate(instanceIDs []string) error {
 
 // move carries out what is due for some instances.
 func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) error {
-	return ignoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
+	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
 		if err != nil {
 			return err

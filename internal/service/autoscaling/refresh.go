@@ -263,7 +263,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 		return nil
 	})
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, store.IgnoreNotFound(err)
 	}
 	return again, w.end(ctx, leave, w.whyScaleIn(leave, want, refreshCause), false)
 }
@@ -277,7 +277,7 @@ func (w *work) tell(ctx context.Context, key store.Key, r *refreshRecord, left i
 	if *r.Refresh.PercentageComplete == percent && int(*r.Refresh.InstancesToUpdate) == left && !done {
 		return nil
 	}
-	return ignoreNotFound(refreshes.UpdateOne(ctx, w.s.store, key, func(r *refreshRecord) error {
+	return store.IgnoreNotFound(refreshes.UpdateOne(ctx, w.s.store, key, func(r *refreshRecord) error {
 		if !r.active() {
 			return nil
 		}

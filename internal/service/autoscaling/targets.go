@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Sources are the traffic sources of one type, with which a group registers its
@@ -112,7 +114,7 @@ func (w *work) targets(ctx context.Context) error {
 	if maps.EqualFunc(now, w.g.Registered, slices.Equal) {
 		return nil
 	}
-	return ignoreNotFound(groups.UpdateOne(ctx, w.s.store, w.key, func(g *groupRecord) error {
+	return store.IgnoreNotFound(groups.UpdateOne(ctx, w.s.store, w.key, func(g *groupRecord) error {
 		g.Registered = now
 		return nil
 	}))
@@ -188,7 +190,7 @@ func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 		if maps.EqualFunc(failing[id], asked[id].Failing, time.Time.Equal) && !over[id] {
 			continue
 		}
-		err := ignoreNotFound(members.UpdateOne(ctx, w.s.store, below(w.key, id), func(m *memberRecord) error {
+		err := store.IgnoreNotFound(members.UpdateOne(ctx, w.s.store, below(w.key, id), func(m *memberRecord) error {
 			if m.State == autoscalingtypes.LifecycleStateInService {
 				m.Failing, m.Unhealthy, m.ByBalancer = failing[id], m.Unhealthy || over[id], over[id]
 			}
