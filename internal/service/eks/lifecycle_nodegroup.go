@@ -146,6 +146,9 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 		return 0, w.change(ctx, func(g *nodegroupRecord) { g.ScalingGroupMade = true })
 	}
 	asg, err := w.tend(ctx, ses)
+	if errors.Is(err, errNoScalingGroup) {
+		return 0, w.fail(ctx, w.noScalingGroup())
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -242,13 +245,11 @@ func (w *groupWork) keep(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	asg, err := w.tend(ctx, ses)
+	if errors.Is(err, errNoScalingGroup) {
+		return steady, w.health(ctx, []ekstypes.Issue{w.noScalingGroup()})
+	}
 	if err != nil {
 		return 0, err
-	}
-	if asg == nil {
-		return steady, w.health(ctx, []ekstypes.Issue{issue(ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
-			"We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover.",
-			w.g.resourceName())})
 	}
 	if err := w.follow(ctx, asg); err != nil {
 		return 0, err
@@ -354,9 +355,6 @@ func (w *groupWork) update(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		if asg == nil {
-			return 0, errors.New("the Auto Scaling group is gone")
-		}
 		absent := withoutNode(asg.staying, ses.nodes(), anyNode)
 		if err := w.relabel(ctx, ses, w.g, asg.staying); err != nil {
 			return 0, err
@@ -394,11 +392,15 @@ func (w *groupWork) updatesMarks() (bool, error) {
 
 // tend looks after the instances of the Auto Scaling group: those that have joined
 // come into service, those that leave are drained and let go, and the nodes of those
-// that are gone are removed. It returns nil if there is no Auto Scaling group.
+// that are gone are removed. It returns errNoScalingGroup if there is no Auto Scaling
+// group.
 func (w *groupWork) tend(ctx context.Context, ses *session) (*scalingGroup, error) {
 	asg, err := w.scalingGroup()
-	if err != nil || asg == nil {
+	if err != nil {
 		return nil, err
+	}
+	if asg == nil {
+		return nil, errNoScalingGroup
 	}
 	var joined []string
 	absent := withoutNode(asg.joining, ses.nodes(), anyNode)

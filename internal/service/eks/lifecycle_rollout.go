@@ -2,6 +2,7 @@ package eks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,17 +33,17 @@ func (w *groupWork) rollOut(ctx context.Context, ses *session) (time.Duration, e
 		return 0, w.beginRollout(ctx)
 	}
 	asg, err := w.tend(ctx, ses)
-	if err != nil {
-		return 0, err
-	}
-	if asg == nil { // nothing to turn back: the update ends with what went wrong first
+	if errors.Is(err, errNoScalingGroup) { // nothing to turn back: the update ends with what went wrong first
 		failure := r.Failure
 		if failure == nil {
 			failure = &ekstypes.ErrorDetail{
-				ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new("the Auto Scaling group is gone"), ResourceIds: []string{w.g.resourceName()},
+				ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(err.Error()), ResourceIds: []string{w.g.resourceName()},
 			}
 		}
 		return steady, w.endRollout(ctx, failure)
+	}
+	if err != nil {
+		return 0, err
 	}
 	if r.Failure != nil {
 		return w.turnBack(ctx, ses, asg)

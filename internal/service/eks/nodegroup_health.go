@@ -46,6 +46,15 @@ func errUnreachable(cluster string) ekstypes.Issue {
 		"This can happen if there are network disruptions or if API servers are timing out processing requests.", cluster)
 }
 
+// errNoScalingGroup says that somebody deleted the node group's Auto Scaling group.
+var errNoScalingGroup = errors.New("the Auto Scaling group is gone")
+
+func (w *groupWork) noScalingGroup() ekstypes.Issue {
+	return issue(ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
+		"We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover.",
+		w.g.resourceName())
+}
+
 // nodegroupIssue returns the issue of an error of EC2, IAM or Auto Scaling, nil for
 // others.
 func nodegroupIssue(err error) *ekstypes.Issue {

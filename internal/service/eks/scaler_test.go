@@ -124,3 +124,24 @@ func TestAnAutoScalingGroupThatIsGoneDegradesTheNodegroup(t *testing.T) {
 	}
 	w.deleteNodegroup("dev", "ng")
 }
+
+// The reconciler used to panic on a group without its Auto Scaling group, each time it
+// looked at it.
+func TestAnAutoScalingGroupThatIsGoneFailsTheNewNodegroup(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	waiting := w.held()
+	made, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "ng", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting(1)
+	if _, err := w.asg.DeleteAutoScalingGroup(t.Context(), &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: made.Nodegroup.Resources.AutoScalingGroups[0].Name, ForceDelete: aws.Bool(true)}); err != nil {
+		t.Fatal(err)
+	}
+	ng := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusCreateFailed)
+	if ng.Health.Issues[0].Code != ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound {
+		t.Errorf("%+v", ng.Health.Issues[0])
+	}
+	w.deleteNodegroup("dev", "ng")
+}
