@@ -15,8 +15,14 @@ var ErrNotFound = errors.New("not found")
 
 // IgnoreNotFound is err, or nil if what was looked for is not there.
 func IgnoreNotFound(err error) error {
+	return NotFoundAs(err, nil)
+}
+
+// NotFoundAs returns notFound if err is ErrNotFound, and err itself otherwise: what
+// a caller hears as "does not exist" must never be a failure of the store.
+func NotFoundAs(err, notFound error) error {
 	if errors.Is(err, ErrNotFound) {
-		return nil
+		return notFound
 	}
 	return err
 }

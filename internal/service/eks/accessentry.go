@@ -61,7 +61,9 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 	rec.Token, rec.Request = text(in.ClientRequestToken), request
 	var out awseks.CreateAccessEntryOutput
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := clusters.Get(tx, key); err != nil || c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+		if c, err := clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, errNoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
 			return errNoCluster(key.ID)
 		}
 		id := below(key, *rec.Entry.PrincipalArn)
@@ -246,7 +248,7 @@ func (s *Service) DescribeAccessEntry(ctx context.Context, in *awseks.DescribeAc
 	}
 	rec, err := accessEntries.Get(s.store, below(key, text(in.PrincipalArn)))
 	if err != nil {
-		return nil, errNoAccessEntry()
+		return nil, store.NotFoundAs(err, errNoAccessEntry())
 	}
 	return &awseks.DescribeAccessEntryOutput{AccessEntry: &rec.Entry}, nil
 }
@@ -332,7 +334,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccess
 		rec, err := accessEntries.Get(tx, id)
 		switch {
 		case err != nil:
-			return errNoAccessEntry()
+			return store.NotFoundAs(err, errNoAccessEntry())
 		case rec.Managed:
 			return errServiceLinkedPrincipal(key.ID)
 		}

@@ -11,6 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // ListAccessPolicies returns the access policies there are.
@@ -94,7 +95,7 @@ func (s *Service) ListAssociatedAccessPolicies(ctx context.Context, in *awseks.L
 	}
 	rec, err := accessEntries.Get(s.store, below(key, text(in.PrincipalArn)))
 	if err != nil {
-		return nil, errNoAccessEntry()
+		return nil, store.NotFoundAs(err, errNoAccessEntry())
 	}
 	sorted := slices.SortedFunc(slices.Values(rec.Policies), func(a, b ekstypes.AssociatedAccessPolicy) int {
 		return strings.Compare(*a.PolicyArn, *b.PolicyArn)

@@ -130,7 +130,9 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	}
 	out := &awseks.CreateAddonOutput{}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := clusters.Get(tx, key); err != nil || c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+		if c, err := clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, errNoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
 			return errNoCluster(key.ID)
 		}
 		old, err := addonRecords.Get(tx, below(key, a.Name))
@@ -342,19 +344,23 @@ func lookupAddon(cluster string, name *string) (*addons.AddOn, error) {
 	return a, nil
 }
 
-// addonByARN finds an add-on of the caller's by its ARN: addon/CLUSTER/NAME/UUID.
-func addonByARN(r store.Reader, account, region, resource string) (store.Key, addonRecord, bool) {
+// addonByARN finds an add-on of the caller's by its ARN: addon/CLUSTER/NAME/UUID. It
+// returns store.ErrNotFound if there is none.
+func addonByARN(r store.Reader, account, region, resource string) (store.Key, addonRecord, error) {
 	f := strings.SplitN(resource, ":", 6)
 	if len(f) != 6 || f[3] != region || f[4] != account {
-		return store.Key{}, addonRecord{}, false
+		return store.Key{}, addonRecord{}, store.ErrNotFound
 	}
 	path := strings.Split(f[5], "/")
 	if len(path) != 4 || path[0] != "addon" {
-		return store.Key{}, addonRecord{}, false
+		return store.Key{}, addonRecord{}, store.ErrNotFound
 	}
 	key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
 	rec, err := addonRecords.Get(r, key)
-	return key, rec, err == nil && *rec.Addon.AddonArn == resource
+	if err == nil && *rec.Addon.AddonArn != resource {
+		err = store.ErrNotFound
+	}
+	return key, rec, err
 }
 
 // settledAddon reports whether nothing is under way with an add-on.

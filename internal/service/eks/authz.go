@@ -115,8 +115,8 @@ func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 		p, err := fargateProfiles.Get(r.s.store, store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]})
 		return authz.Resource{ARN: id, Tags: p.Profile.Tags}, err == nil && *p.Profile.FargateProfileArn == id
 	case path[0] == "addon":
-		_, a, ok := addonByARN(r.s.store, account, region, id)
-		return authz.Resource{ARN: id, Tags: a.Addon.Tags}, ok
+		_, a, err := addonByARN(r.s.store, account, region, id)
+		return authz.Resource{ARN: id, Tags: a.Addon.Tags}, err == nil
 	case len(path) == 3 && path[0] == "podidentityassociation":
 		_, rec, err := findPodIdentity(r.s.store, store.Key{Account: account, Region: region, ID: path[1]}, &path[2])
 		return authz.Resource{ARN: id, Tags: rec.Association.Tags}, err == nil

@@ -232,7 +232,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, err := clusters.Get(tx, key)
 		if err != nil {
-			return errNoCluster(key.ID)
+			return store.NotFoundAs(err, errNoCluster(key.ID))
 		}
 		switch rec.Cluster.Status {
 		case ekstypes.ClusterStatusActive, ekstypes.ClusterStatusFailed:

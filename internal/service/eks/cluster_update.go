@@ -52,7 +52,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		now, err := clusters.Get(tx, key)
 		switch {
 		case err != nil:
-			return errNoCluster(key.ID)
+			return store.NotFoundAs(err, errNoCluster(key.ID))
 		case now.Cluster.Status == ekstypes.ClusterStatusUpdating:
 			return s.updateInProgress(tx, key, "", string(up.Update.Type))
 		case now.Cluster.Status != ekstypes.ClusterStatusActive:

@@ -109,7 +109,7 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := clusters.Get(tx, key)
 		if err != nil {
-			return errNoCluster(key.ID)
+			return store.NotFoundAs(err, errNoCluster(key.ID))
 		}
 		if err := s.encryptable(tx, key, &now, rec.UID, wanted); err != nil {
 			return err

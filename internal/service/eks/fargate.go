@@ -68,7 +68,10 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 			return err
 		}
 		now, err := clusters.Get(tx, key)
-		if err != nil || now.UID != cluster.UID {
+		if err != nil {
+			return store.NotFoundAs(err, errNoCluster(key.ID))
+		}
+		if now.UID != cluster.UID {
 			return errNoCluster(key.ID)
 		}
 		if err := usable(now); err != nil {
@@ -114,7 +117,7 @@ func repeatedFargateProfile(cluster string, old fargateProfileRecord, token *str
 func (s *Service) settledFargateProfiles(r store.Reader, cluster store.Key, verb, name string) ([]store.Item[fargateProfileRecord], error) {
 	rec, err := clusters.Get(r, cluster)
 	if err != nil {
-		return nil, errNoCluster(cluster.ID)
+		return nil, store.NotFoundAs(err, errNoCluster(cluster.ID))
 	}
 	if rec.Cluster.Status == ekstypes.ClusterStatusUpdating {
 		return nil, errFargateClusterUpdating(verb, name, cluster.ID)
@@ -234,7 +237,7 @@ func (s *Service) fargateProfile(ctx context.Context, cluster, name *string) (st
 	id := below(key, *name)
 	rec, err := fargateProfiles.Get(s.store, id)
 	if err != nil {
-		return id, rec, errNoFargateProfile(key.ID, *name)
+		return id, rec, store.NotFoundAs(err, errNoFargateProfile(key.ID, *name))
 	}
 	return id, rec, nil
 }

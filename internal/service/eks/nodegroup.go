@@ -47,7 +47,10 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 			return err
 		}
 		now, err := clusters.Get(tx, key)
-		if err != nil || now.UID != cluster.UID {
+		if err != nil {
+			return store.NotFoundAs(err, errNoCluster(key.ID))
+		}
+		if now.UID != cluster.UID {
 			return errNoCluster(key.ID)
 		}
 		if err := usable(now); err != nil {
@@ -254,7 +257,7 @@ func (s *Service) nodegroup(ctx context.Context, cluster, name *string) (store.K
 	id := below(key, *name)
 	rec, err := nodegroups.Get(s.store, id)
 	if err != nil {
-		return id, rec, errNoNodegroup(key.ID, *name)
+		return id, rec, store.NotFoundAs(err, errNoNodegroup(key.ID, *name))
 	}
 	return id, rec, nil
 }

@@ -66,7 +66,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 	}
 	cluster, err := clusters.Get(s.store, owner)
 	if err != nil {
-		return nil, errNoCluster(owner.ID)
+		return nil, store.NotFoundAs(err, errNoCluster(owner.ID))
 	}
 	if err := updatable(owner.ID, name, &rec); err != nil {
 		return nil, err

@@ -53,7 +53,9 @@ func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.C
 	}
 	out := &awseks.CreatePodIdentityAssociationOutput{Association: &rec.Association}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := clusters.Get(tx, key); err != nil || c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+		if c, err := clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, errNoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
 			return errNoCluster(key.ID)
 		}
 		id := podIdentityKey(key, *in.Namespace, *in.ServiceAccount)

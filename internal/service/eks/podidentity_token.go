@@ -10,6 +10,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	authnv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // What ReviewPodToken finds wrong.
@@ -83,7 +85,7 @@ func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (Po
 	}
 	association, err := podIdentities.Get(s.store, podIdentityKey(key, namespace, name))
 	if err != nil {
-		return PodSubject{}, ErrNoPodIdentity
+		return PodSubject{}, store.NotFoundAs(err, ErrNoPodIdentity)
 	}
 	return PodSubject{
 		Cluster: cluster, ClusterARN: *rec.Cluster.Arn, Namespace: namespace, ServiceAccount: name,

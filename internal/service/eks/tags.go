@@ -2,6 +2,7 @@ package eks
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 
@@ -123,7 +124,11 @@ func (s *Service) tagged(ctx context.Context, r store.Reader, resource string) (
 	}
 	switch kind {
 	case "cluster":
-		if _, err := clusters.Get(r, key); err == nil && rest == cluster {
+		_, err := clusters.Get(r, key)
+		if store.IgnoreNotFound(err) != nil {
+			return taggedResource{}, err
+		}
+		if err == nil && rest == cluster {
 			return taggedResource{kind, key}, nil
 		}
 	case "nodegroup":
@@ -147,8 +152,9 @@ func (s *Service) tagged(ctx context.Context, r store.Reader, resource string) (
 			}
 		}
 	case "addon":
-		if key, _, ok := addonByARN(r, a.Account, a.Region, resource); ok {
-			return taggedResource{kind, key}, nil
+		key, _, err := addonByARN(r, a.Account, a.Region, resource)
+		if !errors.Is(err, store.ErrNotFound) {
+			return taggedResource{kind, key}, err
 		}
 	case "access-entry":
 		items, err := accessEntries.List(r, allBelow(key))

@@ -33,7 +33,10 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateI
 		return nil, errMissing("updateId")
 	}
 	up, err := updates.Get(s.store, below(key, *in.UpdateId))
-	if err != nil || up.Nodegroup != text(in.NodegroupName) || up.Addon != text(in.AddonName) {
+	if err != nil {
+		return nil, store.NotFoundAs(err, errNoUpdate(*in.UpdateId))
+	}
+	if up.Nodegroup != text(in.NodegroupName) || up.Addon != text(in.AddonName) {
 		return nil, errNoUpdate(*in.UpdateId)
 	}
 	return &awseks.DescribeUpdateOutput{Update: &up.Update}, nil
@@ -47,12 +50,12 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 	}
 	if in.NodegroupName != nil {
 		if _, err := nodegroups.Get(s.store, below(key, *in.NodegroupName)); err != nil {
-			return nil, errNoNodegroup(key.ID, *in.NodegroupName)
+			return nil, store.NotFoundAs(err, errNoNodegroup(key.ID, *in.NodegroupName))
 		}
 	}
 	if in.AddonName != nil {
 		if _, err := addonRecords.Get(s.store, below(key, *in.AddonName)); err != nil {
-			return nil, errNoAddon(key.ID, *in.AddonName)
+			return nil, store.NotFoundAs(err, errNoAddon(key.ID, *in.AddonName))
 		}
 	}
 	items, err := updates.List(s.store, allBelow(key))

@@ -26,7 +26,7 @@ func (s *Service) CreateAccessKey(ctx context.Context, in *awsiam.CreateAccessKe
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		u, err := users.Get(tx, nameKey(acct, name))
 		if err != nil {
-			return orElse(err, noSuchUser(name))
+			return store.NotFoundAs(err, noSuchUser(name))
 		}
 		owned, err := userKeys(tx, acct, &u)
 		if err != nil {
@@ -111,12 +111,12 @@ func (s *Service) changeKey(ctx context.Context, name *string, id string, fn fun
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		u, err := users.Get(tx, nameKey(acct, n))
 		if err != nil {
-			return orElse(err, noSuchUser(n))
+			return store.NotFoundAs(err, noSuchUser(n))
 		}
 		key := store.Key{Account: acct, ID: id}
 		k, err := keys.Get(tx, key)
 		if err != nil {
-			return orElse(err, noSuchAccessKey(id))
+			return store.NotFoundAs(err, noSuchAccessKey(id))
 		}
 		if k.UserID != u.ID {
 			return noSuchAccessKey(id)

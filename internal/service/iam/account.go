@@ -81,14 +81,14 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secr
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return "", awsapi.Principal{}, orElse(err, ErrNoSuchKey)
+		return "", awsapi.Principal{}, store.NotFoundAs(err, ErrNoSuchKey)
 	}
 	u, err := users.Get(s.store, nameKey(acct, k.User))
 	if err == nil && u.ID != k.UserID {
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return "", awsapi.Principal{}, orElse(err, ErrNoSuchKey)
+		return "", awsapi.Principal{}, store.NotFoundAs(err, ErrNoSuchKey)
 	}
 	return k.Secret, awsapi.Principal{
 		Type: awsapi.IAMUser, Account: acct, ARN: u.arn(acct), UserID: u.ID, AccessKeyID: accessKeyID, Name: u.Name,

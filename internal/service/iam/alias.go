@@ -93,5 +93,5 @@ func (s *Service) ListAccountAliases(ctx context.Context, in *awsiam.ListAccount
 // nothing.
 func (s *Service) account(ctx context.Context) (account, error) {
 	a, err := accounts.Get(s.store, store.Key{Account: awsapi.CallFrom(ctx).Account, ID: accountID})
-	return a, orElse(err, nil)
+	return a, store.NotFoundAs(err, nil)
 }

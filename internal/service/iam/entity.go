@@ -7,6 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // An entity is a user, group or role with the policies that bind it.
@@ -34,12 +35,18 @@ func (s *Service) entity(account, entityARN string) (entity, error) {
 	switch typ {
 	case "user":
 		u, err := users.Get(s.store, nameKey(account, name))
+		if store.IgnoreNotFound(err) != nil {
+			return e, err
+		}
 		if err != nil || u.arn(account) != entityARN {
 			missing = noSuchUser(name)
 		}
 		p.Type, p.UserID, p.Tags = awsapi.IAMUser, u.ID, tagMap(u.Tags)
 	case "role":
 		r, err := roles.Get(s.store, nameKey(account, name))
+		if store.IgnoreNotFound(err) != nil {
+			return e, err
+		}
 		if err != nil || r.arn(account) != entityARN {
 			missing = noSuchRole(name)
 		}
@@ -47,7 +54,10 @@ func (s *Service) entity(account, entityARN string) (entity, error) {
 		e.principal.RoleARN = entityARN
 	case "group":
 		g, err := groups.Get(s.store, nameKey(account, name))
-		if err != nil || g.arn(account) != entityARN {
+		if err != nil {
+			return e, store.NotFoundAs(err, noSuchGroup(name))
+		}
+		if g.arn(account) != entityARN {
 			return e, noSuchGroup(name)
 		}
 		s.addIdentity(&e.policies, account, entityARN, &g.identity)

@@ -112,7 +112,7 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, nameKey(acct, *in.GroupName))
 		if err != nil {
-			return orElse(err, noSuchGroup(*in.GroupName))
+			return store.NotFoundAs(err, noSuchGroup(*in.GroupName))
 		}
 		members, err := groupMembers(tx, acct, g.Name)
 		switch {
@@ -141,7 +141,7 @@ func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupI
 		g, err := groups.Get(tx, nameKey(acct, *in.GroupName))
 		switch {
 		case err != nil:
-			return orElse(err, noSuchGroup(*in.GroupName))
+			return store.NotFoundAs(err, noSuchGroup(*in.GroupName))
 		case slices.Contains(u.Groups, g.Name):
 			return nil
 		case len(u.Groups) >= maxGroupsPerUser:
@@ -162,7 +162,7 @@ func (s *Service) RemoveUserFromGroup(ctx context.Context, in *awsiam.RemoveUser
 	acct := awsapi.CallFrom(ctx).Account
 	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
 		if _, err := groups.Get(tx, nameKey(acct, *in.GroupName)); err != nil {
-			return orElse(err, noSuchGroup(*in.GroupName))
+			return store.NotFoundAs(err, noSuchGroup(*in.GroupName))
 		}
 		u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return strings.EqualFold(g, *in.GroupName) })
 		return nil

@@ -55,14 +55,6 @@ func pathOr(path *string) string {
 // now is the time as IAM keeps it: to the second.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }
 
-// orElse replaces store.ErrNotFound by AWS's error.
-func orElse(err, notFound error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return notFound
-	}
-	return err
-}
-
 // putInline sets an inline policy.
 func (id *identity) putInline(k ownerKind, name, document string) error {
 	if _, err := policy.Parse(policy.Identity, document); err != nil {

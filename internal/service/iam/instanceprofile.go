@@ -74,7 +74,7 @@ func (s *Service) profile(account, name string) (instanceProfile, error) {
 		return instanceProfile{}, err
 	}
 	p, err := profiles.Get(s.store, nameKey(account, name))
-	return p, orElse(err, noSuchInstanceProfile(name))
+	return p, store.NotFoundAs(err, noSuchInstanceProfile(name))
 }
 
 // ListInstanceProfiles lists the account's instance profiles.
@@ -129,7 +129,7 @@ func (s *Service) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteIn
 		key := nameKey(acct, *in.InstanceProfileName)
 		p, err := profiles.Get(tx, key)
 		if err != nil {
-			return orElse(err, noSuchInstanceProfile(*in.InstanceProfileName))
+			return store.NotFoundAs(err, noSuchInstanceProfile(*in.InstanceProfileName))
 		}
 		if p.Role != "" {
 			return deleteConflict(mustRemoveRoles)
@@ -150,7 +150,7 @@ func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRo
 		r, err := roles.Get(tx, nameKey(acct, *in.RoleName))
 		switch {
 		case err != nil:
-			return orElse(err, noSuchRole(*in.RoleName))
+			return store.NotFoundAs(err, noSuchRole(*in.RoleName))
 		case r.ServiceLinked != "":
 			return protectedRole(r.Name)
 		case p.Role != "":
@@ -184,7 +184,7 @@ func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *awsiam.
 func (s *Service) changeProfile(ctx context.Context, name string, fn func(*store.Tx, *instanceProfile) error) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		key := nameKey(awsapi.CallFrom(ctx).Account, name)
-		return orElse(profiles.Update(tx, key, func(p *instanceProfile) error { return fn(tx, p) }), noSuchInstanceProfile(name))
+		return store.NotFoundAs(profiles.Update(tx, key, func(p *instanceProfile) error { return fn(tx, p) }), noSuchInstanceProfile(name))
 	})
 }
 

@@ -63,7 +63,7 @@ func (k kind[T]) read(ctx context.Context, r store.Reader, name string) (T, erro
 		return none, err
 	}
 	v, err := k.records.Get(r, nameKey(awsapi.CallFrom(ctx).Account, name))
-	return v, orElse(err, k.missing(name))
+	return v, store.NotFoundAs(err, k.missing(name))
 }
 
 // create makes v, which complete may fill in.
@@ -113,7 +113,7 @@ func (k kind[T]) rename(ctx context.Context, s *Service, name string, newName, n
 		old := nameKey(acct, name)
 		v, err := k.records.Get(tx, old)
 		if err != nil {
-			return orElse(err, k.missing(name))
+			return store.NotFoundAs(err, k.missing(name))
 		}
 		id := k.identity(&v)
 		if newPath != nil {
@@ -156,7 +156,7 @@ func (k kind[T]) changeAny(ctx context.Context, s *Service, name string, fn func
 	}
 	key := nameKey(awsapi.CallFrom(ctx).Account, name)
 	return s.store.Update(ctx, func(tx *store.Tx) error {
-		return orElse(k.records.Update(tx, key, func(v *T) error { return fn(tx, v) }), k.missing(name))
+		return store.NotFoundAs(k.records.Update(tx, key, func(v *T) error { return fn(tx, v) }), k.missing(name))
 	})
 }
 

@@ -142,7 +142,7 @@ func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccess
 	acct := awsapi.CallFrom(ctx).Account
 	k, err := keys.Get(s.store, store.Key{Account: acct, ID: *in.AccessKeyId})
 	if err != nil {
-		return nil, orElse(err, noSuchAccessKey(*in.AccessKeyId))
+		return nil, store.NotFoundAs(err, noSuchAccessKey(*in.AccessKeyId))
 	}
 	// https://docs.aws.amazon.com/IAM/latest/APIReference/API_AccessKeyLastUsed.html
 	last := &iamtypes.AccessKeyLastUsed{Region: aws.String("N/A"), ServiceName: aws.String("N/A")}

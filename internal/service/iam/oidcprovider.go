@@ -101,7 +101,7 @@ func (s *Service) provider(ctx context.Context, providerARN string) (oidcProvide
 		return oidcProvider{}, err
 	}
 	p, err := providers.Get(s.store, key)
-	return p, orElse(err, noSuchProvider(providerARN))
+	return p, store.NotFoundAs(err, noSuchProvider(providerARN))
 }
 
 func (s *Service) changeProvider(ctx context.Context, providerARN string, fn func(*oidcProvider) error) error {
@@ -109,7 +109,7 @@ func (s *Service) changeProvider(ctx context.Context, providerARN string, fn fun
 	if err != nil {
 		return err
 	}
-	return orElse(providers.UpdateOne(ctx, s.store, key, fn), noSuchProvider(providerARN))
+	return store.NotFoundAs(providers.UpdateOne(ctx, s.store, key, fn), noSuchProvider(providerARN))
 }
 
 // GetOpenIDConnectProvider describes a provider.
@@ -146,7 +146,7 @@ func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *awsiam.De
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := providers.Get(tx, key); err != nil {
-			return orElse(err, noSuchProvider(*in.OpenIDConnectProviderArn))
+			return store.NotFoundAs(err, noSuchProvider(*in.OpenIDConnectProviderArn))
 		}
 		providers.Delete(tx, key)
 		return nil

@@ -197,7 +197,7 @@ func (s *Service) DeleteAccountPasswordPolicy(ctx context.Context, _ *awsiam.Del
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_passwords_account-policy.html
 func judgePassword(r store.Reader, acct, password string) error {
 	a, err := accounts.Get(r, store.Key{Account: acct, ID: accountID})
-	if err := orElse(err, nil); err != nil {
+	if err := store.NotFoundAs(err, nil); err != nil {
 		return err
 	}
 	const symbols = "!@#$%^&*()_+-=[]{}|'"

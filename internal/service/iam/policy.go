@@ -89,7 +89,7 @@ func findPolicy(r store.Reader, account, policyARN string) (managedPolicy, error
 	if err == nil && (owner != account || p.Path != path) {
 		err = store.ErrNotFound
 	}
-	return p, orElse(err, noSuchPolicy(policyARN))
+	return p, store.NotFoundAs(err, noSuchPolicy(policyARN))
 }
 
 // changePolicy changes a customer-managed policy; AWS's are refused.

@@ -69,7 +69,7 @@ func (s *Service) role(account, name string) (role, error) {
 		return role{}, err
 	}
 	r, err := roles.Get(s.store, nameKey(account, name))
-	return r, orElse(err, noSuchRole(name))
+	return r, store.NotFoundAs(err, noSuchRole(name))
 }
 
 // ListRoles lists the account's roles, without tags and boundaries, as IAM does.
@@ -153,7 +153,7 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		r, err := roles.Get(tx, nameKey(acct, *in.RoleName))
 		if err != nil {
-			return orElse(err, noSuchRole(*in.RoleName))
+			return store.NotFoundAs(err, noSuchRole(*in.RoleName))
 		}
 		holding, err := profilesOf(tx, acct, r.Name)
 		switch {

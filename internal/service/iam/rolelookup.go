@@ -49,7 +49,7 @@ func (s *Service) RoleByARN(ctx context.Context, roleARN string) (Role, error) {
 func (s *Service) RoleByName(_ context.Context, account, name string) (Role, error) {
 	r, err := roles.Get(s.store, nameKey(account, name))
 	if err != nil {
-		return Role{}, orElse(err, ErrNoSuchRole)
+		return Role{}, store.NotFoundAs(err, ErrNoSuchRole)
 	}
 	return export(account, &r), nil
 }
@@ -114,7 +114,7 @@ func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN st
 	}
 	p, err := profiles.Get(s.store, nameKey(account, name))
 	if err != nil {
-		return InstanceProfile{}, Role{}, orElse(err, ErrNoSuchInstanceProfile)
+		return InstanceProfile{}, Role{}, store.NotFoundAs(err, ErrNoSuchInstanceProfile)
 	}
 	out := InstanceProfile{Name: p.Name, ARN: p.arn(account), ID: p.ID}
 	if name != nameOrARN && out.ARN != nameOrARN {

@@ -130,7 +130,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.Delete
 	key := nameKey(acct, r.Name)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := roles.Get(tx, key); err != nil {
-			return orElse(err, noSuchRole(*in.RoleName))
+			return store.NotFoundAs(err, noSuchRole(*in.RoleName))
 		}
 		if len(failed.Usage) > 0 {
 			return deletions.Put(tx, key, failed)
@@ -159,7 +159,9 @@ func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context, in *aw
 		}
 		return &awsiam.GetServiceLinkedRoleDeletionStatusOutput{Status: iamtypes.DeletionTaskStatusTypeFailed, Reason: out}, nil
 	}
-	if _, err := roles.Get(s.store, key); err == nil {
+	if _, err := roles.Get(s.store, key); store.IgnoreNotFound(err) != nil {
+		return nil, err
+	} else if err == nil {
 		return nil, noSuchEntity("The deletion task %s cannot be found.", *in.DeletionTaskId) // from memory
 	}
 	return &awsiam.GetServiceLinkedRoleDeletionStatusOutput{Status: iamtypes.DeletionTaskStatusTypeSucceeded}, nil

@@ -77,7 +77,7 @@ func (s *Service) user(ctx context.Context, name *string) (user, error) {
 		return user{}, err
 	}
 	u, err := users.Get(s.store, nameKey(awsapi.CallFrom(ctx).Account, n))
-	return u, orElse(err, noSuchUser(n))
+	return u, store.NotFoundAs(err, noSuchUser(n))
 }
 
 // userName is the user a request is about: the one it names, or the caller.
@@ -131,7 +131,7 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		u, err := users.Get(tx, nameKey(acct, name))
 		if err != nil {
-			return orElse(err, noSuchUser(name))
+			return store.NotFoundAs(err, noSuchUser(name))
 		}
 		owned, err := userKeys(tx, acct, &u)
 		switch {
