@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -25,7 +26,7 @@ const logPatience = time.Second
 
 // runDaemon is `drydock up`: it makes every part, calls ready once the endpoint
 // answers, and returns when ctx ends and all of it is gone.
-func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonInfo)) (err error) {
+func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonInfo)) (err error) {
 	lines := newLogWriter(os.Stderr)
 	defer lines.Close(logPatience)
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: logLevel()}))
@@ -53,7 +54,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 	defer func() { err = errors.Join(err, st.Close()) }()
 
 	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now(), connected: make(chan struct{})}
-	d.info = cli.DaemonInfo{
+	d.info = api.DaemonInfo{
 		PID:             os.Getpid(),
 		URL:             "http://" + reachable(ln.Addr()),
 		DataDir:         cfg.DataDir,
@@ -90,10 +91,10 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonI
 			failed <- fmt.Errorf("the endpoint ended: %w", err)
 		}
 	})
-	if err := cli.WriteInfo(d.info); err != nil {
+	if err := api.WriteInfo(d.info); err != nil {
 		return err
 	}
-	defer cli.RemoveInfo(cfg.DataDir)
+	defer api.RemoveInfo(cfg.DataDir)
 	ready(d.info)
 	select {
 	case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/cli"
 )
@@ -31,7 +32,7 @@ func Main(args []string, modes childproc.Modes) int {
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	return cli.Run(ctx, args[1:], streams, cli.Config{
 		Version: versionInfo(),
-		RunDaemon: func(ctx context.Context, cfg cli.DaemonConfig, ready func(cli.DaemonInfo)) error {
+		RunDaemon: func(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonInfo)) error {
 			return endInTime(ctx, maxShutdown, func() error { return runDaemon(ctx, cfg, ready) })
 		},
 	})

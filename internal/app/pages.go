@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -26,7 +26,7 @@ import (
 func (d *daemon) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
-		pages.Answer(w, cli.Ping{PID: d.info.PID})
+		pages.Answer(w, api.Ping{PID: d.info.PID})
 	})
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
@@ -74,11 +74,11 @@ func getProfile(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
-	s := cli.Status{
+	s := api.Status{
 		DaemonInfo: d.info,
 		Timing:     d.timing.Name,
 		Nodes:      d.machines.Count(),
-		Clusters:   []cli.ClusterStatus{},
+		Clusters:   []api.ClusterStatus{},
 	}
 	s.SecretAccessKey = ""
 	clusters, err := d.eks.Clusters(r.Context())
@@ -87,7 +87,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, c := range clusters {
-		cs := cli.ClusterStatus{
+		cs := api.ClusterStatus{
 			Account: c.Account, Region: c.Region, Name: c.Name,
 			Version: c.Version, Status: c.Status, Endpoint: c.Endpoint,
 		}
@@ -145,9 +145,9 @@ func (d *daemon) getImages(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	out := []cli.Image{}
+	out := []api.Image{}
 	for _, img := range images.All(region) {
-		i := cli.Image{ID: img.ID, Name: img.Name, Kubernetes: img.KubernetesVersion}
+		i := api.Image{ID: img.ID, Name: img.Name, Kubernetes: img.KubernetesVersion}
 		for id, name := range aliases {
 			if target, ok := images.ByName(region, name); ok && target.ID == img.ID {
 				i.Aliases = append(i.Aliases, id)
@@ -159,7 +159,7 @@ func (d *daemon) getImages(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
-	var in cli.ImageAlias
+	var in api.ImageAlias
 	b, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(b, &in)

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clocks "k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
@@ -54,7 +55,7 @@ import (
 // A daemon is everything that runs.
 type daemon struct {
 	cfg     cli.DaemonConfig
-	info    cli.DaemonInfo
+	info    api.DaemonInfo
 	log     *slog.Logger
 	timing  clock.Timing
 	started time.Time

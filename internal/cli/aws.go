@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -18,11 +17,13 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // awsConfig is the official SDK's configuration for the running daemon, with the
 // credentials `drydock env` prints.
-func awsConfig(info DaemonInfo) aws.Config {
+func awsConfig(info api.DaemonInfo) aws.Config {
 	return aws.Config{
 		Region:       "us-east-1",
 		BaseEndpoint: aws.String(info.URL),
@@ -105,12 +106,12 @@ func newAMI(o *globalOptions) *cobra.Command {
 		Short: "List the images of a region",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return err
 			}
-			var images []Image
-			if err := call(cmd.Context(), info, http.MethodGet, "images", map[string][]string{"region": {region}}, nil, &images); err != nil {
+			images, err := daemon.Images(cmd.Context(), region)
+			if err != nil {
 				return err
 			}
 			if output == "json" {
@@ -131,12 +132,12 @@ func newAMI(o *globalOptions) *cobra.Command {
 		Example: "  drydock ami alias ami-0d275f57a60281ccc amazon-eks-node-1.32",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return err
 			}
-			if err := call(cmd.Context(), info, http.MethodPost, "images/alias", nil, ImageAlias{ID: args[0], Name: args[1]}, nil); err != nil {
-				return withHint(err, "drydock ami list")
+			if err := daemon.AliasImage(cmd.Context(), api.ImageAlias{ID: args[0], Name: args[1]}); err != nil {
+				return o.orHint(err, "drydock ami list", "drydock ami list")
 			}
 			o.progress("%s now stands for %s.", args[0], args[1])
 			return nil
@@ -144,18 +145,4 @@ func newAMI(o *globalOptions) *cobra.Command {
 	}
 	cmd.AddCommand(list, alias)
 	return cmd
-}
-
-// Image is one image of GET /_drydock/images.
-type Image struct {
-	ID         string   `json:"id"`
-	Name       string   `json:"name"`
-	Kubernetes string   `json:"kubernetes,omitempty"`
-	Aliases    []string `json:"aliases,omitempty"`
-}
-
-// ImageAlias is the body of POST /_drydock/images/alias.
-type ImageAlias struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
 }

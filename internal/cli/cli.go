@@ -1,8 +1,8 @@
 // Package cli is the drydock command: one file per sub-command. Commands talk
 // to a running daemon as any client would: over HTTP, to the AWS API or to the
 // daemon's own /_drydock/ pages. The one thing they cannot do that way, being
-// the daemon, is handed in by internal/app. Here, too, are the shapes of what those
-// pages answer; the packages that answer them import these.
+// the daemon, is handed in by internal/app. What those pages are asked and answer is in
+// internal/api.
 //
 // Standard output carries only the result; progress and errors go to standard
 // error. Every error says the next command to try.
@@ -18,10 +18,11 @@ import (
 	"os"
 	"regexp"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // Streams are the process's standard streams.
@@ -52,28 +53,12 @@ type EtcdConfig struct {
 	Prefix                    string
 }
 
-// DaemonInfo tells where a running daemon is. It stands in daemon.json in the
-// data folder, readable by its owner only.
-type DaemonInfo struct {
-	PID     int       `json:"pid"`
-	URL     string    `json:"url"` // http://127.0.0.1:4566; the same port speaks https
-	DataDir string    `json:"dataDir"`
-	CAFile  string    `json:"caFile"`
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
-	// AccessKeyID and SecretAccessKey are the credentials `drydock env` prints:
-	// test/test on loopback, generated ones elsewhere.
-	AccessKeyID     string `json:"accessKeyId"`
-	SecretAccessKey string `json:"secretAccessKey"`
-	LogFile         string `json:"logFile,omitempty"`
-}
-
 // Config connects the command to the program it is part of.
 type Config struct {
 	Version Version
 	// RunDaemon is the daemon: it calls ready once the endpoint answers and
 	// returns when ctx ends and everything it started is gone.
-	RunDaemon func(ctx context.Context, cfg DaemonConfig, ready func(DaemonInfo)) error
+	RunDaemon func(ctx context.Context, cfg DaemonConfig, ready func(api.DaemonInfo)) error
 }
 
 // Version describes the build.
@@ -117,16 +102,32 @@ func withHint(err error, try string) error { return &hint{err, try} }
 
 // orHint adds a hint to an error that has none: found where what was asked about is
 // not known, else try.
-func orHint(err error, try, found string) error {
-	switch said, ok := errors.AsType[*answerError](err); {
+func (o *globalOptions) orHint(err error, try, found string) error {
+	err = o.daemonHint(err)
+	switch said, ok := errors.AsType[*api.Error](err); {
 	case err == nil:
 		return nil
 	case hinted(err):
 		return err
-	case ok && said.status == http.StatusNotFound:
+	case ok && said.Status == http.StatusNotFound:
 		return withHint(err, found)
 	}
 	return withHint(err, try)
+}
+
+// daemonHint adds a hint to an error of a daemon that does not answer, or says nothing.
+func (o *globalOptions) daemonHint(err error) error {
+	if hinted(err) {
+		return err
+	}
+	dir := dataDirFlag(o.dataDir)
+	if _, ok := errors.AsType[*api.SilenceError](err); ok {
+		return withHint(err, fmt.Sprintf("drydock down%[1]s && drydock up -d%[1]s", dir))
+	}
+	if said, ok := errors.AsType[*api.Error](err); ok && said.Message == "" {
+		return withHint(err, "drydock status"+dir)
+	}
+	return err
 }
 
 func hinted(err error) bool {
@@ -186,7 +187,8 @@ var noForeignFlags = sync.OnceFunc(func() { pflag.CommandLine = pflag.NewFlagSet
 // Run runs the command line (without the program's name) and returns the exit code:
 // 0 done, 1 failed, 2 wrong usage.
 func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
-	root := newRoot(cfg, streams)
+	o := &globalOptions{streams: streams, version: cfg.Version.Drydock}
+	root := newRoot(o, cfg)
 	root.SetArgs(args)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -198,17 +200,16 @@ func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
 	var exit *ExitError
 	if errors.As(err, &exit) {
 		if exit.Err != nil {
-			fmt.Fprintln(streams.Err, "drydock:", exit.Err)
+			fmt.Fprintln(streams.Err, "drydock:", o.daemonHint(exit.Err))
 		}
 		return exit.Code
 	}
-	fmt.Fprintln(streams.Err, "drydock:", err)
+	fmt.Fprintln(streams.Err, "drydock:", o.daemonHint(err))
 	return 1
 }
 
-func newRoot(cfg Config, streams Streams) *cobra.Command {
+func newRoot(o *globalOptions, cfg Config) *cobra.Command {
 	noForeignFlags()
-	o := &globalOptions{streams: streams}
 	root := &cobra.Command{
 		Use:     "drydock",
 		Version: cfg.Version.String(),
@@ -238,7 +239,7 @@ when AWS would.
 		newFault(o),
 		newKubeconfig(o),
 		newToken(o),
-		newKubectl(streams),
+		newKubectl(o.streams),
 		newDemo(o),
 		newWhy(o),
 		newSupport(o),
@@ -253,6 +254,7 @@ when AWS would.
 type globalOptions struct {
 	dataDir string
 	streams Streams
+	version string // of this program
 }
 
 func (o *globalOptions) progress(format string, args ...any) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func run(t *testing.T, dataDir string, args ...string) (code int, stdout, stderr string) {
@@ -15,8 +17,8 @@ func run(t *testing.T, dataDir string, args ...string) (code int, stdout, stderr
 	var out, errs bytes.Buffer
 	code = Run(context.Background(), append([]string{"--data-dir", dataDir}, args...), Streams{strings.NewReader(""), &out, &errs}, Config{
 		Version: Version{Drydock: "v1", Kubernetes: "v1.36.3", Go: "go1.26"},
-		RunDaemon: func(_ context.Context, cfg DaemonConfig, ready func(DaemonInfo)) error {
-			ready(DaemonInfo{URL: "http://" + cfg.Listen.String(), DataDir: cfg.DataDir, Version: "v1", AccessKeyID: "test"})
+		RunDaemon: func(_ context.Context, cfg DaemonConfig, ready func(api.DaemonInfo)) error {
+			ready(api.DaemonInfo{URL: "http://" + cfg.Listen.String(), DataDir: cfg.DataDir, Version: "v1", AccessKeyID: "test"})
 			return nil
 		},
 	})
@@ -111,11 +113,11 @@ func TestUpSaysWhereItListensAndKeepsItsData(t *testing.T) {
 // A record left by a daemon that was killed counts as no daemon.
 func TestStaleRecordIsNoDaemon(t *testing.T) {
 	dir := t.TempDir()
-	b, err := json.Marshal(DaemonInfo{PID: 1<<22 + 1, DataDir: dir})
+	b, err := json.Marshal(api.DaemonInfo{PID: 1<<22 + 1, DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(infoFile(dir), b, 0o600); err != nil {
+	if err := os.WriteFile(api.InfoFile(dir), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := run(t, dir, "down"); code != 0 || !strings.Contains(stderr, "No Drydock is running") {
@@ -124,7 +126,7 @@ func TestStaleRecordIsNoDaemon(t *testing.T) {
 }
 
 func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
-	info := DaemonInfo{URL: "http://127.0.0.1:1", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
+	info := api.DaemonInfo{URL: "http://127.0.0.1:1", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
 	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1", "NO_PROXY=corp.example", "HTTPS_PROXY=http://corp:3128"}, info, "/bundle.pem")
 	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ENDPOINT_URL_STS=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/bundle.pem", "SSL_CERT_FILE=/bundle.pem", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=corp.example,localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1"} {
 		if !slices.Contains(got, want) {

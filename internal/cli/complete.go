@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // completeOne lets shells complete a command's only argument by names.
@@ -24,12 +24,12 @@ func completeOne(names func(context.Context) []string) cobra.CompletionFunc {
 // nodeNames are the instances and nodes of an account and region, or none where they
 // cannot be asked for.
 func (o *globalOptions) nodeNames(ctx context.Context, account, region string) []string {
-	info, err := o.readInfo()
+	daemon, err := o.client()
 	if err != nil {
 		return nil
 	}
-	var out []string
-	if err := call(ctx, info, http.MethodGet, "nodes", url.Values{"account": {account}, "region": {region}}, nil, &out); err != nil {
+	out, err := daemon.Nodes(ctx, api.Place{Account: account, Region: region})
+	if err != nil {
 		return nil
 	}
 	return out

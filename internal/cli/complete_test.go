@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // Shells complete the names that the daemon knows; what it does not
@@ -15,11 +17,11 @@ func TestNames(t *testing.T) {
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/_drydock/ping":
-			_ = json.NewEncoder(w).Encode(Ping{PID: os.Getpid()})
+			_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
 		case "/_drydock/nodes":
 			_ = json.NewEncoder(w).Encode([]string{"i-1", "ip-10-0-0-1.ec2.internal", r.URL.Query().Get("account") + "@" + r.URL.Query().Get("region")})
 		case "/_drydock/status":
-			_ = json.NewEncoder(w).Encode(Status{Clusters: []ClusterStatus{
+			_ = json.NewEncoder(w).Encode(api.Status{Clusters: []api.ClusterStatus{
 				{Account: "000000000000", Region: "us-east-1", Name: "dev"}, {Account: "111122223333", Region: "us-east-1", Name: "prod"}, {Account: "000000000000", Region: "eu-west-1", Name: "far"},
 			}})
 		case "/clusters/nope":
@@ -32,7 +34,7 @@ func TestNames(t *testing.T) {
 	}))
 	defer daemon.Close()
 	dir := t.TempDir()
-	if err := WriteInfo(DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir, AccessKeyID: "test", SecretAccessKey: "test"}); err != nil {
+	if err := api.WriteInfo(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir, AccessKeyID: "test", SecretAccessKey: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"} {

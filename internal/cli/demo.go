@@ -18,6 +18,8 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // demo builds a cluster through the public AWS endpoint with the official SDK,
@@ -124,23 +126,23 @@ func (d *demo) step(format string, args ...any) {
 }
 
 // daemon returns the running daemon, or starts one.
-func (d *demo) daemon(ctx context.Context) (DaemonInfo, error) {
+func (d *demo) daemon(ctx context.Context) (api.DaemonInfo, error) {
 	info, err := d.readInfo()
 	if err == nil {
 		d.step("Drydock runs already: %s", info.URL)
 		return info, nil
 	}
 	if !errors.Is(err, errNotRunning) {
-		return DaemonInfo{}, err
+		return api.DaemonInfo{}, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return DaemonInfo{}, err
+		return api.DaemonInfo{}, err
 	}
 	up := exec.CommandContext(ctx, self, "up", "--detach", "--data-dir", d.dataDir)
 	up.Stderr = d.streams.Err
 	if err := up.Run(); err != nil {
-		return DaemonInfo{}, fmt.Errorf("starting Drydock: %w", err)
+		return api.DaemonInfo{}, fmt.Errorf("starting Drydock: %w", err)
 	}
 	info, err = d.readInfo()
 	if err == nil {

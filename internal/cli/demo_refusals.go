@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"time"
@@ -19,6 +17,8 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // refusals ends the demo with what Drydock is for: a user that is refused and a node
 // that cannot join, each explained, mended, and let in.
-func (d *demo) refusals(ctx context.Context, cfg aws.Config, info DaemonInfo, kubeconfig string) error {
+func (d *demo) refusals(ctx context.Context, cfg aws.Config, info api.DaemonInfo, kubeconfig string) error {
 	if err := d.refusedUser(ctx, cfg, info); err != nil {
 		return fmt.Errorf("the user that is refused: %w", err)
 	}
@@ -58,7 +58,7 @@ func (d *demo) show(ctx context.Context, typed string, args ...string) error {
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.streams.Out, format+"\n", args...) }
 
 // refusedUser has a user without policies describe the cluster, and gives it one.
-func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info DaemonInfo) error {
+func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonInfo) error {
 	if _, err := d.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String(demoUser)}); err == nil {
 		d.step("user %s has been let in before", demoUser)
 		return nil
@@ -104,7 +104,7 @@ func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info DaemonInfo)
 }
 
 // refusedNode launches an instance whose security group lets nothing out, and opens it.
-func (d *demo) refusedNode(ctx context.Context, region string, info DaemonInfo) error {
+func (d *demo) refusedNode(ctx context.Context, region string, info api.DaemonInfo) error {
 	found, err := d.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("tag:Name"), Values: []string{demoNode}}, {Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
 	}})
@@ -137,10 +137,9 @@ spec:
 		return err
 	}
 	d.step("instance %s runs, and does not join the cluster", instance)
-	ask := func(until func(e *NodeExplanation) bool) error {
+	ask := func(until func(e *api.NodeExplanation) bool) error {
 		for {
-			var e NodeExplanation
-			err := call(ctx, info, http.MethodGet, "why/node", url.Values{"region": {region}, "name": {instance}}, nil, &e)
+			e, err := d.clientOf(info).WhyNode(ctx, api.Place{Region: region}, instance)
 			if err != nil || until(&e) {
 				return err
 			}
@@ -151,7 +150,7 @@ spec:
 			}
 		}
 	}
-	if err := ask(func(e *NodeExplanation) bool { return e.FirstFailed() != nil }); err != nil {
+	if err := ask(func(e *api.NodeExplanation) bool { return e.FirstFailed() != nil }); err != nil {
 		return err
 	}
 	why := []string{"why", "node", instance, "--region", region, "--data-dir", info.DataDir}
@@ -164,7 +163,7 @@ spec:
 	}}); err != nil {
 		return err
 	}
-	if err := ask(func(e *NodeExplanation) bool { return e.Ready }); err != nil {
+	if err := ask(func(e *api.NodeExplanation) bool { return e.Ready }); err != nil {
 		return err
 	}
 	d.step("instance %s has joined", instance)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // How long a daemon may take to end by itself, and to be gone after SIGKILL. It gives
@@ -41,7 +43,7 @@ func newDown(o *globalOptions) *cobra.Command {
 }
 
 // stop ends a daemon, in good order if it does that within patience.
-func (o *globalOptions) stop(ctx context.Context, info DaemonInfo, patience time.Duration) error {
+func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience time.Duration) error {
 	// SIGCONT for one that was stopped (SIGSTOP, Ctrl-Z): it could not heed the other.
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := syscall.Kill(info.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {

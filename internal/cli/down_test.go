@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // TestMain is also the daemon of TestDown.
@@ -75,7 +77,7 @@ func TestDownOfAStoppedDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := WriteInfo(DaemonInfo{PID: fake.Process.Pid, URL: "http://" + ln.Addr().String(), DataDir: dir}); err != nil {
+	if err := api.WriteInfo(api.DaemonInfo{PID: fake.Process.Pid, URL: "http://" + ln.Addr().String(), DataDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	code, _, stderr := run(t, dir, "down")
@@ -90,8 +92,8 @@ func TestDownOfADeafDaemon(t *testing.T) {
 	pings := httptest.NewServer(http.NotFoundHandler())
 	defer pings.Close()
 	dir := t.TempDir()
-	info := DaemonInfo{PID: fake.Process.Pid, URL: pings.URL, DataDir: dir}
-	if err := WriteInfo(info); err != nil {
+	info := api.DaemonInfo{PID: fake.Process.Pid, URL: pings.URL, DataDir: dir}
+	if err := api.WriteInfo(info); err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
@@ -105,7 +107,7 @@ func TestDownOfADeafDaemon(t *testing.T) {
 	if _, err := o.readInfo(); !errors.Is(err, errNotRunning) {
 		t.Errorf("it counts as running: %v", err)
 	}
-	if _, err := os.Stat(infoFile(dir)); err != nil {
+	if _, err := os.Stat(api.InfoFile(dir)); err != nil {
 		t.Errorf("its disk was written to: %v", err)
 	}
 }

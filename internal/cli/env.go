@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // environment returns the variables that point AWS clients at the daemon.
 // AWS_PROFILE is emptied: a profile's keys would win over the ones set here.
-func environment(info DaemonInfo) [][2]string {
+func environment(info api.DaemonInfo) [][2]string {
 	return [][2]string{
 		{"AWS_ENDPOINT_URL", info.URL},
 		// The SDK for Go assumes roles of profiles and of web identities with an STS

@@ -3,13 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/fault"
 )
 
@@ -94,13 +93,14 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 	if err := f.fault.Check(); err != nil {
 		return &ExitError{2, withHint(err, "drydock fault set "+string(f.fault.Kind)+" --help")}
 	}
-	info, err := o.readInfo()
+	daemon, err := o.client()
 	if err != nil {
 		return err
 	}
-	var out fault.Fault
-	if err := call(ctx, info, http.MethodPost, "faults", nil, f.fault, &out); err != nil {
-		return withHint(err, "drydock fault set "+string(f.fault.Kind)+" --help")
+	out, err := daemon.SetFault(ctx, f.fault)
+	if err != nil {
+		try := "drydock fault set " + string(f.fault.Kind) + " --help"
+		return o.orHint(err, try, try)
 	}
 	if f.output == "json" {
 		return o.printJSON(out)
@@ -122,14 +122,14 @@ func newFaultList(o *globalOptions) *cobra.Command {
 		Short: "List what is set to fail",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return err
 			}
 			if all {
 				f.fault.Region = ""
 			}
-			found, err := listFaults(cmd.Context(), info, f.fault)
+			found, err := listFaults(cmd.Context(), daemon, f.fault)
 			if err != nil {
 				return err
 			}
@@ -153,10 +153,8 @@ func newFaultList(o *globalOptions) *cobra.Command {
 	return cmd
 }
 
-func listFaults(ctx context.Context, info DaemonInfo, of fault.Fault) ([]fault.Fault, error) {
-	var found []fault.Fault
-	err := call(ctx, info, http.MethodGet, "faults", url.Values{"account": {of.Account}, "region": {of.Region}}, nil, &found)
-	return found, err
+func listFaults(ctx context.Context, daemon *api.Client, of fault.Fault) ([]fault.Fault, error) {
+	return daemon.Faults(ctx, api.Place{Account: of.Account, Region: of.Region})
 }
 
 func newFaultClear(o *globalOptions) *cobra.Command {
@@ -167,14 +165,13 @@ func newFaultClear(o *globalOptions) *cobra.Command {
 		Short:   "Mend what is set to fail: the faults named, or all of the region",
 		Example: "  drydock fault clear F-0123abcd\n  drydock fault clear --kind throttle\n  drydock fault clear",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return err
 			}
-			q := url.Values{"account": {f.fault.Account}, "region": {f.fault.Region}, "id": args, "kind": {kind}}
-			var gone []fault.Fault
-			if err := call(cmd.Context(), info, http.MethodDelete, "faults", q, nil, &gone); err != nil {
-				return withHint(err, "drydock fault list --all-regions")
+			gone, err := daemon.ClearFaults(cmd.Context(), api.Place{Account: f.fault.Account, Region: f.fault.Region}, fault.Kind(kind), args...)
+			if err != nil {
+				return o.orHint(err, "drydock fault list --all-regions", "drydock fault list --all-regions")
 			}
 			if f.output == "json" {
 				return o.printJSON(gone)
@@ -199,11 +196,11 @@ func newFaultClear(o *globalOptions) *cobra.Command {
 
 // completeFaults proposes the faults in force that args does not name yet.
 func completeFaults(ctx context.Context, o *globalOptions, of fault.Fault, args []string) []string {
-	info, err := o.readInfo()
+	daemon, err := o.client()
 	if err != nil {
 		return nil
 	}
-	found, err := listFaults(ctx, info, of)
+	found, err := listFaults(ctx, daemon, of)
 	if err != nil {
 		return nil
 	}

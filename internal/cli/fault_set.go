@@ -2,35 +2,25 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/fault"
 )
-
-// FaultTargets are what faults can be set of in an account and region, which
-// GET /_drydock/faults/targets answers for shells that complete arguments.
-type FaultTargets struct {
-	Instances  []string `json:"instances"` // those that are not terminated
-	VPCs       []string `json:"vpcs"`
-	Zones      []string `json:"zones"`
-	Operations []string `json:"operations"` // ec2:RunInstances
-}
 
 func newFaultSet(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{Use: "set", Short: "Make something fail from now on", Args: cobra.NoArgs}
 	instance := func(f *fault.Fault, arg string) { f.Instance = arg }
 	operation := func(f *fault.Fault, arg string) { f.Operation = arg }
-	targets := func(of func(FaultTargets) []string) completion {
+	targets := func(of func(api.FaultTargets) []string) completion {
 		return func(ctx context.Context, o *globalOptions, f *faultFlags, begun string) []string {
 			return faultTargets(ctx, o, f, begun, of)
 		}
 	}
-	instances := targets(func(t FaultTargets) []string { return t.Instances })
-	operations := targets(func(t FaultTargets) []string { return t.Operations })
+	instances := targets(func(t api.FaultTargets) []string { return t.Instances })
+	operations := targets(func(t api.FaultTargets) []string { return t.Operations })
 	cmd.AddCommand(
 		faultCommand(o, fault.Terminate, "INSTANCE-ID", "Take an instance away",
 			`Take an instance away: a Spot Instance as when EC2 needs its capacity back, another
@@ -56,7 +46,7 @@ Ready again when the fault is cleared. Metadata and DNS, which its host answers,
 and nothing gets to the network interfaces in it: instances, VPC endpoints, NAT gateways,
 those of control planes.`,
 			"  drydock fault set zone us-east-1a\n  drydock fault set zone use1-az1 --for 10m",
-			func(f *fault.Fault, arg string) { f.Zone = arg }, nil, targets(func(t FaultTargets) []string { return t.Zones })),
+			func(f *fault.Fault, arg string) { f.Zone = arg }, nil, targets(func(t api.FaultTargets) []string { return t.Zones })),
 		faultCommand(o, fault.Capacity, "", "Let EC2 run out of instances",
 			`Let EC2 run out of instances of a type, in a zone, on demand or Spot: RunInstances
 fails with InsufficientInstanceCapacity, fleets and Auto Scaling groups fall back to
@@ -102,7 +92,7 @@ must be rebooted once the fault is cleared.`,
 				} else {
 					f.VPC = arg
 				}
-			}, nil, targets(func(t FaultTargets) []string { return append(t.VPCs, t.Instances...) })),
+			}, nil, targets(func(t api.FaultTargets) []string { return append(t.VPCs, t.Instances...) })),
 	)
 	return cmd
 }
@@ -115,14 +105,13 @@ func callFlags(cmd *cobra.Command, f *faultFlags) {
 }
 
 // faultTargets proposes what a fault can be of.
-func faultTargets(ctx context.Context, o *globalOptions, f *faultFlags, begun string, of func(FaultTargets) []string) []string {
-	info, err := o.readInfo()
+func faultTargets(ctx context.Context, o *globalOptions, f *faultFlags, begun string, of func(api.FaultTargets) []string) []string {
+	daemon, err := o.client()
 	if err != nil {
 		return nil
 	}
-	var t FaultTargets
-	q := url.Values{"account": {f.fault.Account}, "region": {f.fault.Region}}
-	if err := call(ctx, info, http.MethodGet, "faults/targets", q, nil, &t); err != nil {
+	t, err := daemon.FaultTargets(ctx, api.Place{Account: f.fault.Account, Region: f.fault.Region})
+	if err != nil {
 		return nil
 	}
 	var out []string

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"net/http"
-	"net/url"
 	"regexp"
 
 	"fmt"
@@ -23,15 +21,11 @@ func newReset(o *globalOptions) *cobra.Command {
 			if account != "" && !accountID.MatchString(account) {
 				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
 			}
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return err
 			}
-			q := url.Values{}
-			if account != "" {
-				q.Set("account", account)
-			}
-			if err := call(cmd.Context(), info, http.MethodPost, "reset", q, nil, nil); err != nil {
+			if err := daemon.Reset(cmd.Context(), account); err != nil {
 				return err
 			}
 			if account == "" {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func newRun(o *globalOptions) *cobra.Command {
@@ -72,7 +74,7 @@ a folder with links to what is in yours, without .aws, .kube and .boto.`,
 
 // childEnv is base with the daemon's variables, its proxy and a CA bundle in place
 // of the caller's own.
-func childEnv(base []string, info DaemonInfo, bundle string) []string {
+func childEnv(base []string, info api.DaemonInfo, bundle string) []string {
 	vars := environment(info)
 	for i := range vars {
 		if vars[i][0] == "AWS_CA_BUNDLE" {
@@ -130,7 +132,7 @@ var systemBundles = []string{
 
 // writeBundle writes the CA certificates that programs of `drydock run` trust into
 // the data folder: the caller's own or the system's, and Drydock's.
-func writeBundle(info DaemonInfo) (string, error) {
+func writeBundle(info api.DaemonInfo) (string, error) {
 	own, err := os.ReadFile(info.CAFile)
 	if err != nil {
 		return "", fmt.Errorf("the certificate of Drydock's CA: %w\nTry: drydock down, drydock up -d", err)

@@ -1,17 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // runPodFlags are those of drydock run for pods.
@@ -40,15 +37,15 @@ func (f *runPodFlags) add(cmd *cobra.Command, o *globalOptions) {
 
 // pods proposes running pods.
 func (f *runPodFlags) pods(ctx context.Context, o *globalOptions, begun string) []string {
-	info, err := o.readInfo()
+	daemon, err := o.client()
 	if err != nil {
 		return nil
 	}
-	var names, out []string
-	q := url.Values{"account": {f.account}, "region": {f.region}, "cluster": {f.cluster}}
-	if err := call(ctx, info, http.MethodGet, "pods", q, nil, &names); err != nil {
+	names, err := daemon.Pods(ctx, api.Place{Account: f.account, Region: f.region}, f.cluster)
+	if err != nil {
 		return nil
 	}
+	var out []string
 	for _, name := range names {
 		if strings.HasPrefix(name, begun) {
 			out = append(out, name)
@@ -72,7 +69,7 @@ func (f *runPodFlags) check() (namespace, name string, err error) {
 }
 
 // runAsPod runs a program as a container of a pod, and returns its exit code as an error.
-func (o *globalOptions) runAsPod(ctx context.Context, info DaemonInfo, f *runPodFlags, path string, args []string) (err error) {
+func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *runPodFlags, path string, args []string) (err error) {
 	namespace, name, err := f.check()
 	if err != nil {
 		return &ExitError{2, err}
@@ -93,7 +90,7 @@ func (o *globalOptions) runAsPod(ctx context.Context, info DaemonInfo, f *runPod
 	// A signal is the command's business: this goes on until that has ended.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	events, run, err := beginPodRun(ctx, info, PodRunRequest{
+	events, run, err := o.clientOf(info).BeginPodRun(ctx, api.PodRunRequest{
 		Account: f.account, Region: f.region, Cluster: f.cluster, Namespace: namespace, Pod: name, Container: f.container,
 		Listener: lns[0].Addr().String(),
 	})
@@ -118,7 +115,7 @@ func (o *globalOptions) runAsPod(ctx context.Context, info DaemonInfo, f *runPod
 	defer wg.Wait()
 	defer events.Close() // first of the two: follow returns
 	wg.Go(func() { o.follow(events, p) })
-	for i, target := range []string{PodRunTarget, PodRunKubernetes} {
+	for i, target := range []string{api.PodRunTarget, api.PodRunKubernetes} {
 		fw := &forwarder{daemon: strings.TrimPrefix(info.URL, "http://"), secret: run.Secret, target: target}
 		wg.Go(func() { fw.serve(ctx, lns[i]) })
 	}
@@ -127,47 +124,11 @@ func (o *globalOptions) runAsPod(ctx context.Context, info DaemonInfo, f *runPod
 	return o.runChild(path, args, e.environ(os.Environ()))
 }
 
-// podEvents are what the daemon tells during a run.
-type podEvents struct {
-	io.Closer
-	dec *json.Decoder
-}
-
-// beginPodRun asks the daemon for a run, which lasts until the events are closed.
-func beginPodRun(ctx context.Context, info DaemonInfo, in PodRunRequest) (*podEvents, *PodRun, error) {
-	b, err := json.Marshal(in)
-	if err != nil {
-		return nil, nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, info.URL+"/_drydock/pod-runs", bytes.NewReader(b))
-	if err != nil {
-		return nil, nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, nil, withHint(fmt.Errorf("the daemon (process %d) does not answer: %w", info.PID, err), "drydock down && drydock up -d")
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it
-		return nil, nil, errors.New(string(bytes.TrimSpace(text)))
-	}
-	events := &podEvents{resp.Body, json.NewDecoder(resp.Body)}
-	var first PodRunEvent
-	if err := events.dec.Decode(&first); err != nil || first.Run == nil {
-		_ = resp.Body.Close() // nothing more is expected
-		return nil, nil, fmt.Errorf("the daemon's answer: %w", errors.Join(err, errNoRun))
-	}
-	return events, first.Run, nil
-}
-
-var errNoRun = errors.New("it begins no run")
-
 // follow writes new tokens and shows notices until the events end.
-func (o *globalOptions) follow(events *podEvents, p podFiles) {
+func (o *globalOptions) follow(events *api.PodRunEvents, p podFiles) {
 	for {
-		var e PodRunEvent
-		if err := events.dec.Decode(&e); err != nil {
+		e, err := events.Next()
+		if err != nil {
 			return // the command has ended, or the daemon: then its tokens last as long as they do
 		}
 		if e.Notice != "" {
@@ -247,7 +208,7 @@ func (p podFiles) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig"
 
 // writeKubeconfig stands in for the in-cluster configuration, whose files have a fixed
 // path. A pod without the token has an empty one.
-func (p podFiles) writeKubeconfig(run *PodRun, namespace, address string) error {
+func (p podFiles) writeKubeconfig(run *api.PodRun, namespace, address string) error {
 	kc := clientcmdapi.NewConfig()
 	if run.Files[serviceAccountDir+"/token"] != nil {
 		const name = "in-cluster"

@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // A podEnv makes the environment of a command that runs as a pod.
 type podEnv struct {
-	run        *PodRun
+	run        *api.PodRun
 	dir        string // of the pod's files
 	pod        string
 	listener   string // HOST:PORT of AWS, of the metadata service, of the agent, and of a proxy

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // A forwarder passes the connections to a listener of a run on to the daemon, which
@@ -50,7 +52,7 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 		_ = far.Close()
 	})
 	defer stop()
-	if _, err := fmt.Fprintf(far, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: %s%s\r\n\r\n", f.target, PodRunAuthorization, f.secret); err != nil {
+	if _, err := fmt.Fprintf(far, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: %s%s\r\n\r\n", f.target, api.PodRunAuthorization, f.secret); err != nil {
 		return
 	}
 	in := bufio.NewReader(far)

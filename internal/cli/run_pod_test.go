@@ -19,10 +19,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
-func podRunOf(env map[string]string) *PodRun {
-	return &PodRun{
+func podRunOf(env map[string]string) *api.PodRun {
+	return &api.PodRun{
 		Secret: "s3cr3t", Cluster: "dev", Container: "app", Containers: []string{"app"}, ServiceAccount: "cart", Env: env,
 		Mounts: []string{"/var/run/secrets/eks.amazonaws.com/serviceaccount", serviceAccountDir},
 		Files:  map[string][]byte{serviceAccountDir + "/token": []byte("t"), serviceAccountDir + "/ca.crt": []byte("PEM")},
@@ -177,7 +179,7 @@ func fakeDaemon(t *testing.T) string {
 				defer c.Close()
 				in := bufio.NewReader(c)
 				r, err := http.ReadRequest(in)
-				if err != nil || r.Method != http.MethodConnect || r.Host != PodRunTarget || r.Header.Get("Proxy-Authorization") != PodRunAuthorization+"s3cr3t" {
+				if err != nil || r.Method != http.MethodConnect || r.Host != api.PodRunTarget || r.Header.Get("Proxy-Authorization") != api.PodRunAuthorization+"s3cr3t" {
 					_, _ = io.WriteString(c, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
 					return
 				}
@@ -203,7 +205,7 @@ func TestForwarder(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			(&forwarder{daemon: daemon, secret: secret, target: PodRunTarget}).serve(ctx, ln)
+			(&forwarder{daemon: daemon, secret: secret, target: api.PodRunTarget}).serve(ctx, ln)
 		}()
 		dial := func() net.Conn {
 			c, err := net.Dial("tcp", ln.Addr().String())
@@ -232,7 +234,7 @@ func fakeRun(t *testing.T, dir string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_drydock/pod-runs", func(w http.ResponseWriter, r *http.Request) {
-		var in PodRunRequest
+		var in api.PodRunRequest
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Pod != "web" || in.Namespace != "default" || in.Account != "000000000000" {
 			http.Error(w, "there is no pod\nTry: kubectl get pods", http.StatusConflict)
 			return
@@ -240,8 +242,8 @@ func fakeRun(t *testing.T, dir string) {
 		run := podRunOf(map[string]string{"TOKEN_FILE": serviceAccountDir + "/token"})
 		run.Containers = []string{"app", "side"}
 		enc := json.NewEncoder(w)
-		_ = enc.Encode(PodRunEvent{Run: run})
-		_ = enc.Encode(PodRunEvent{Files: map[string][]byte{serviceAccountDir + "/token": []byte("renewed")}, Notice: "watch out"})
+		_ = enc.Encode(api.PodRunEvent{Run: run})
+		_ = enc.Encode(api.PodRunEvent{Files: map[string][]byte{serviceAccountDir + "/token": []byte("renewed")}, Notice: "watch out"})
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
@@ -263,7 +265,7 @@ func fakeRun(t *testing.T, dir string) {
 	if err := os.WriteFile(ca, []byte("PEM\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteInfo(DaemonInfo{PID: os.Getpid(), URL: "http://" + ln.Addr().String(), DataDir: dir, CAFile: ca}); err != nil {
+	if err := api.WriteInfo(api.DaemonInfo{PID: os.Getpid(), URL: "http://" + ln.Addr().String(), DataDir: dir, CAFile: ca}); err != nil {
 		t.Fatal(err)
 	}
 }

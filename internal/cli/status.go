@@ -3,35 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
-
-// Status is what GET /_drydock/status answers.
-type Status struct {
-	DaemonInfo
-	Uptime   string          `json:"uptime"`
-	Timing   string          `json:"timing"`
-	Clusters []ClusterStatus `json:"clusters"`
-	// Nodes counts the instances that are on.
-	Nodes int `json:"nodes"`
-	// StoreKeys counts what etcd holds: AWS records and the objects of all clusters.
-	StoreKeys int64 `json:"storeKeys"`
-}
-
-// ClusterStatus is one cluster in Status.
-type ClusterStatus struct {
-	Account      string `json:"account"`
-	Region       string `json:"region"`
-	Name         string `json:"name"`
-	Version      string `json:"version"`
-	Status       string `json:"status"`
-	Endpoint     string `json:"endpoint,omitempty"`
-	ControlPlane string `json:"controlPlane,omitempty"` // starting, ready, failed: …
-}
 
 func newStatus(o *globalOptions) *cobra.Command {
 	var output string
@@ -65,14 +43,13 @@ func newStatus(o *globalOptions) *cobra.Command {
 	return cmd
 }
 
-func (o *globalOptions) status(ctx context.Context) (Status, error) {
-	info, err := o.readInfo()
+func (o *globalOptions) status(ctx context.Context) (api.Status, error) {
+	daemon, err := o.client()
 	if err != nil {
-		return Status{}, err
+		return api.Status{}, err
 	}
-	var s Status
-	err = call(ctx, info, http.MethodGet, "status", nil, nil, &s)
-	s.DaemonInfo = info
-	s.Uptime = time.Since(info.Started).Round(time.Second).String()
+	s, err := daemon.Status(ctx)
+	s.DaemonInfo = daemon.Daemon
+	s.Uptime = time.Since(s.Started).Round(time.Second).String()
 	return s, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -81,15 +80,16 @@ func (o *globalOptions) dumpDaemon(cmd *cobra.Command, z *zip.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "%s/%s, %d CPUs, %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.RFC3339))
-	info, err := o.readInfo()
+	daemon, err := o.client()
 	if err != nil {
 		fmt.Fprintln(w, err)
 		return nil
 	}
+	info := &daemon.Daemon
 	fmt.Fprintf(w, "drydock %s, process %d, %s\n", info.Version, info.PID, info.URL)
 	for _, page := range []string{"status", "goroutines"} {
-		var raw []byte
-		if err := call(cmd.Context(), info, http.MethodGet, page, nil, nil, &raw); err != nil {
+		raw, err := daemon.Page(cmd.Context(), page)
+		if err != nil {
 			fmt.Fprintf(w, "%s: %v\n", page, err)
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // DefaultPort is the port of the AWS endpoint unless --port says otherwise.
@@ -115,12 +117,12 @@ func (up *upOptions) config() (DaemonConfig, error) {
 }
 
 func (up *upOptions) runForeground(ctx context.Context, dc DaemonConfig, cfg Config) error {
-	return cfg.RunDaemon(ctx, dc, func(info DaemonInfo) {
+	return cfg.RunDaemon(ctx, dc, func(info api.DaemonInfo) {
 		up.describe(info, dc)
 	})
 }
 
-func (up *upOptions) describe(info DaemonInfo, dc DaemonConfig) {
+func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	where := info.DataDir
 	if dc.Ephemeral {
 		where += " (nothing is kept)"

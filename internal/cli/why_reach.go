@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func newWhyReach(o *globalOptions) *cobra.Command {
@@ -48,15 +47,12 @@ question is wrong.`,
 			case output != "text" && output != "json" && output != "dot":
 				return &ExitError{2, fmt.Errorf("--output %q is none of text, json and dot", output)}
 			}
-			info, err := o.readInfo()
+			daemon, err := o.client()
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			q := url.Values{
-				"account": {account}, "region": {region}, "from": {from}, "to": {host}, "port": {port}, "protocol": {protocol},
-			}
-			var v reach.Verdict
-			if err := call(cmd.Context(), info, http.MethodGet, "why/reach", q, nil, &v); err != nil {
+			v, err := daemon.WhyReach(cmd.Context(), api.Place{Account: account, Region: region}, api.Connection{From: from, To: host, Port: port, Protocol: protocol})
+			if err != nil {
 				return &ExitError{2, err}
 			}
 			switch output {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -19,7 +20,7 @@ func TestWhyReach(t *testing.T) {
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/_drydock/ping":
-			_ = json.NewEncoder(w).Encode(Ping{PID: os.Getpid()})
+			_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
 		case "/_drydock/why/reach":
 			asked = r.URL.Query().Encode()
 			v := reach.Verdict{Reachable: reachable, Source: netip.MustParseAddr("10.0.0.1"), Forward: []reach.Hop{{Kind: reach.KindInstance, ID: "i-1", OK: true}}}
@@ -31,11 +32,11 @@ func TestWhyReach(t *testing.T) {
 	}))
 	defer daemon.Close()
 	dir := t.TempDir()
-	record, err := json.Marshal(DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir})
+	record, err := json.Marshal(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(infoFile(dir), record, 0o600); err != nil {
+	if err := os.WriteFile(api.InfoFile(dir), record, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

@@ -11,10 +11,10 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/pages"
 )
@@ -113,7 +113,7 @@ func (p *Pages) getFaultTargets(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := cli.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
+	out := api.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
 	out.Instances = append(out.Instances, p.Instances(account, region)...)
 	if vpcs, err := p.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {

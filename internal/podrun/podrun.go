@@ -18,9 +18,9 @@ import (
 	"github.com/aws/smithy-go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -150,7 +150,7 @@ func (c *podRunConn) CloseWrite() error {
 // postPodRun begins a run. Its answer goes on for as long as the run: new tokens and
 // notices, a line each.
 func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
-	var in cli.PodRunRequest
+	var in api.PodRunRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -189,13 +189,13 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	send := func(e cli.PodRunEvent) error {
+	send := func(e api.PodRunEvent) error {
 		if err := json.NewEncoder(w).Encode(e); err != nil {
 			return err
 		}
 		return out.Flush()
 	}
-	err = send(cli.PodRunEvent{Run: &cli.PodRun{
+	err = send(api.PodRunEvent{Run: &api.PodRun{
 		Secret: secret, Cluster: program.Cluster, Container: program.Container, Containers: program.Containers,
 		ServiceAccount: cmp.Or(program.Pod.Spec.ServiceAccountName, "default"), Env: program.Env, Files: files, Mounts: program.Mounts,
 	}})
@@ -205,7 +205,7 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 }
 
 // follow tells the client what happens, until it is gone or the daemon ends.
-func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.PodRunEvent) error) error {
+func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.PodRunEvent) error) error {
 	for {
 		due := time.NewTimer(time.Until(tokens.due()))
 		select {
@@ -217,7 +217,7 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.Po
 			return nil
 		case text := <-r.notices:
 			due.Stop()
-			if err := send(cli.PodRunEvent{Notice: text}); err != nil {
+			if err := send(api.PodRunEvent{Notice: text}); err != nil {
 				return err
 			}
 		case <-due.C:
@@ -231,7 +231,7 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.Po
 			if len(files) == 0 {
 				continue
 			}
-			if err := send(cli.PodRunEvent{Files: files}); err != nil {
+			if err := send(api.PodRunEvent{Files: files}); err != nil {
 				return err
 			}
 		}
@@ -239,7 +239,7 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(cli.Po
 }
 
 // checkPodRun bounds what is asked for.
-func checkPodRun(in *cli.PodRunRequest) error {
+func checkPodRun(in *api.PodRunRequest) error {
 	listener, err := netip.ParseAddrPort(in.Listener)
 	bad := pages.CheckAccount(in.Account)
 	switch {
@@ -256,7 +256,7 @@ func checkPodRun(in *cli.PodRunRequest) error {
 }
 
 // podProgram looks the pod up. Its errors say what to do next.
-func (rs *Runs) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodProgram, error) {
+func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodProgram, error) {
 	cluster, err := rs.cfg.Why.OnlyCluster(ctx, in.Account, in.Region, in.Cluster)
 	if err != nil {
 		return eks.PodProgram{}, fmt.Errorf("%w\nTry: drydock status", err)
@@ -286,7 +286,7 @@ func (rs *Runs) podProgram(ctx context.Context, in *cli.PodRunRequest) (eks.PodP
 }
 
 // noPod names a pod of the Deployment that was meant, if it was one.
-func (rs *Runs) noPod(ctx context.Context, cluster string, in *cli.PodRunRequest) error {
+func (rs *Runs) noPod(ctx context.Context, cluster string, in *api.PodRunRequest) error {
 	err := fmt.Errorf("there is no pod %s/%s in cluster %s", in.Namespace, in.Pod, cluster)
 	facts, e := rs.cfg.EKS.PodFacts(ctx, cluster, in.Namespace, in.Pod)
 	switch {
@@ -299,7 +299,7 @@ func (rs *Runs) noPod(ctx context.Context, cluster string, in *cli.PodRunRequest
 }
 
 // whyNotRunning is the first step at which the pod fails, as `why pod` shows it.
-func (rs *Runs) whyNotRunning(ctx context.Context, cluster string, in *cli.PodRunRequest) string {
+func (rs *Runs) whyNotRunning(ctx context.Context, cluster string, in *api.PodRunRequest) string {
 	s := rs.cfg.Why.FailingStep(ctx, cluster, in.Namespace, in.Pod)
 	switch {
 	case s == nil:

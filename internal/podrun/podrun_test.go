@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -67,7 +67,7 @@ func TestPodTokensAreRenewed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Hour)
 		defer cancel()
 		var notices []string
-		err := runOf("web").follow(ctx, &tokens, func(e cli.PodRunEvent) error {
+		err := runOf("web").follow(ctx, &tokens, func(e api.PodRunEvent) error {
 			if e.Notice != "" {
 				notices = append(notices, e.Notice)
 			}
@@ -96,7 +96,7 @@ func TestPodRunEnds(t *testing.T) {
 	r.notice("hello")
 	r.notice("hello")
 	var told []string
-	if err := r.follow(t.Context(), &podTokens{}, func(e cli.PodRunEvent) error { told = append(told, e.Notice); return gone }); !errors.Is(err, gone) || len(told) != 1 {
+	if err := r.follow(t.Context(), &podTokens{}, func(e api.PodRunEvent) error { told = append(told, e.Notice); return gone }); !errors.Is(err, gone) || len(told) != 1 {
 		t.Errorf("%v after %q", err, told)
 	}
 	if len(r.notices) > 0 {
@@ -154,11 +154,11 @@ func TestEnterPodRun(t *testing.T) {
 	}{
 		{"nobody's", "127.0.0.1:1", "", false, http.StatusOK},
 		{"another proxy's", "127.0.0.1:1", "Basic eDp5", false, http.StatusOK},
-		{"a wrong secret", "127.0.0.1:1", cli.PodRunAuthorization + strings.Repeat("0", 64), true, http.StatusForbidden},
-		{"another machine", "192.0.2.1:1", cli.PodRunAuthorization + secret, true, http.StatusForbidden},
-		{"the right one, on a connection that cannot be taken over", "127.0.0.1:1", cli.PodRunAuthorization + secret, true, http.StatusBadRequest},
+		{"a wrong secret", "127.0.0.1:1", api.PodRunAuthorization + strings.Repeat("0", 64), true, http.StatusForbidden},
+		{"another machine", "192.0.2.1:1", api.PodRunAuthorization + secret, true, http.StatusForbidden},
+		{"the right one, on a connection that cannot be taken over", "127.0.0.1:1", api.PodRunAuthorization + secret, true, http.StatusBadRequest},
 	} {
-		r := httptest.NewRequest(http.MethodConnect, "http://"+cli.PodRunTarget, nil)
+		r := httptest.NewRequest(http.MethodConnect, "http://"+api.PodRunTarget, nil)
 		r.RemoteAddr = tt.remote
 		r.Header.Set("Proxy-Authorization", tt.authorization)
 		w := httptest.NewRecorder()
@@ -208,15 +208,15 @@ func TestPodConnections(t *testing.T) {
 }
 
 func TestCheckPodRun(t *testing.T) {
-	good := cli.PodRunRequest{Account: "000000000000", Region: "us-east-1", Namespace: "default", Pod: "web", Listener: "127.0.0.1:80"}
+	good := api.PodRunRequest{Account: "000000000000", Region: "us-east-1", Namespace: "default", Pod: "web", Listener: "127.0.0.1:80"}
 	if err := checkPodRun(&good); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*cli.PodRunRequest){
-		"account must be 12 digits": func(r *cli.PodRunRequest) { r.Account = "1" },
-		"region is missing":         func(r *cli.PodRunRequest) { r.Region = "" },
-		"name a pod":                func(r *cli.PodRunRequest) { r.Pod = "a/b" },
-		"of this machine's":         func(r *cli.PodRunRequest) { r.Listener = "192.0.2.1:80" },
+	for want, change := range map[string]func(*api.PodRunRequest){
+		"account must be 12 digits": func(r *api.PodRunRequest) { r.Account = "1" },
+		"region is missing":         func(r *api.PodRunRequest) { r.Region = "" },
+		"name a pod":                func(r *api.PodRunRequest) { r.Pod = "a/b" },
+		"of this machine's":         func(r *api.PodRunRequest) { r.Listener = "192.0.2.1:80" },
 	} {
 		bad := good
 		change(&bad)
@@ -247,7 +247,7 @@ func TestUnreachableOfPods(t *testing.T) {
 	mux, answer := http.NewServeMux(), httptest.NewRecorder()
 	why.New(why.Config{Journal: j}).Handle(mux)
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/_drydock/why/request?account=000000000000", nil))
-	var e cli.RequestExplanation
+	var e api.RequestExplanation
 	if err := json.Unmarshal(answer.Body.Bytes(), &e); err != nil {
 		t.Fatalf("%v: %s", err, answer.Body)
 	}

@@ -18,8 +18,8 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machines"
@@ -93,7 +93,7 @@ type Explainer interface {
 	// FindNode is the machine behind a node.
 	FindNode(account, region, name string) (string, bool)
 	// FailingStep is the first at which a pod fails, or nil.
-	FailingStep(ctx context.Context, cluster, namespace, name string) *cli.Step
+	FailingStep(ctx context.Context, cluster, namespace, name string) *api.Step
 }
 
 // Journal keeps what was decided.

@@ -16,11 +16,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machines"
@@ -55,7 +55,7 @@ func (rs *Runs) Serve(w http.ResponseWriter, r *http.Request, proxy *server.Prox
 // enterPodRun lets a connection of the CLI into its run, and reports whether it asked
 // for one.
 func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *server.Proxy) bool {
-	secret, ok := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), cli.PodRunAuthorization)
+	secret, ok := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), api.PodRunAuthorization)
 	if !ok {
 		return false
 	}
@@ -67,7 +67,7 @@ func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *serve
 		http.Error(w, "no such run", http.StatusForbidden)
 	case !can:
 		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
-	case r.Host == cli.PodRunTarget:
+	case r.Host == api.PodRunTarget:
 		rs.answerPod(w, hijacker, proxy, podConn{run: run}, nil)
 	default:
 		rs.connectPod(w, r, run, proxy)
@@ -158,7 +158,7 @@ func (rs *Runs) connectPod(w http.ResponseWriter, r *http.Request, run *podRun, 
 		rs.answerPod(w, hijacker, proxy, podConn{run, host, port}, nil)
 	case !ok:
 		rs.unreachable(w, run, host, port, gone(run))
-	case r.Host == cli.PodRunKubernetes || isPlane:
+	case r.Host == api.PodRunKubernetes || isPlane:
 		name := plane.AWSHost
 		if !isPlane {
 			name = rs.cfg.ControlPlanes.AWSHost(run.program.PlaneID)

@@ -15,8 +15,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/pages"
 )
 
@@ -44,8 +44,8 @@ func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, nodegroup string) (cli.NodesExplanation, error) {
-	out := cli.NodesExplanation{Cluster: cluster, Nodegroup: nodegroup, Nodes: []cli.NodeExplanation{}}
+func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, nodegroup string) (api.NodesExplanation, error) {
+	out := api.NodesExplanation{Cluster: cluster, Nodegroup: nodegroup, Nodes: []api.NodeExplanation{}}
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: region, Service: "eks"})
 	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &cluster})
 	if err != nil {

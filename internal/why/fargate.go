@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -22,7 +22,7 @@ type fargateExplanation struct {
 	Evidence string
 	// Reason is what keeps the pod from being launched; nil: nothing, or it is not
 	// Fargate's.
-	Reason *cli.Reason
+	Reason *api.Reason
 	// Notes say of a pod that is not Fargate's why that is so.
 	Notes []string
 }
@@ -71,16 +71,16 @@ func (x *Explainer) fargateMachine(out *fargateExplanation, id, role string) {
 		out.Evidence = "the machine with " + id + " does not join: " + s.Name + " fails: " + s.Evidence
 		out.Reason = reason(s.Decision)
 		if out.Reason == nil {
-			out.Reason = &cli.Reason{By: node.ByKubernetes, Component: role, Text: s.Evidence}
+			out.Reason = &api.Reason{By: node.ByKubernetes, Component: role, Text: s.Evidence}
 		}
 		return
 	}
 }
 
 // fargateRefusal is the reason of a refusal, with what would mend it.
-func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *cli.Reason {
+func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *api.Reason {
 	profile := pod.Labels[fargate.LabelProfile]
-	why := &cli.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
+	why := &api.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
 	switch code {
 	case fargate.ReasonUnsupported, fargate.ReasonTooLarge, fargate.ReasonStorage:
 		why.Component = "pod " + pod.Namespace + "/" + pod.Name
@@ -147,7 +147,7 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	if e.Reason != nil {
 		c.fail(podScheduling, e.Evidence, e.Reason)
 	} else {
-		c.Steps = append(c.Steps, cli.Step{Name: podScheduling, State: cli.StepPending, Evidence: e.Evidence})
+		c.Steps = append(c.Steps, api.Step{Name: podScheduling, State: api.StepPending, Evidence: e.Evidence})
 	}
 	return true
 }

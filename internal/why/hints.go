@@ -4,8 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
@@ -13,16 +13,16 @@ import (
 // hint says what is behind a step that failed without a decision of the network, IAM
 // or the cluster: what the program on the node saw is all that it had, and here the
 // rest of the world can be looked at.
-func hint(e *cli.NodeExplanation, m *ec2.Machine, s *node.Step) *cli.Reason {
+func hint(e *api.NodeExplanation, m *ec2.Machine, s *node.Step) *api.Reason {
 	switch s.Name {
 	case node.StepMetadata:
-		return &cli.Reason{By: "EC2", Code: "MetadataOff", Component: e.Instance, Text: "the instance's metadata service does not answer it, which is where user data and credentials are",
+		return &api.Reason{By: "EC2", Code: "MetadataOff", Component: e.Instance, Text: "the instance's metadata service does not answer it, which is where user data and credentials are",
 			Fixes: []string{"aws ec2 modify-instance-metadata-options --instance-id " + e.Instance + " --http-endpoint enabled && aws ec2 reboot-instances --instance-ids " + e.Instance}}
 	case node.StepScript:
 		return scriptHint(e, m, s.Evidence)
 	case node.StepDescribe:
 		if strings.Contains(s.Evidence, "AccessDeniedException") {
-			return &cli.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "eks:DescribeCluster", Text: "the role " + e.Role + " may not describe the cluster, which bootstrap.sh does unless it is given endpoint and authority",
+			return &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "eks:DescribeCluster", Text: "the role " + e.Role + " may not describe the cluster, which bootstrap.sh does unless it is given endpoint and authority",
 				Fixes: []string{node.AllowCommand(e.Role, "eks:DescribeCluster")}}
 		}
 		if strings.Contains(s.Evidence, "ResourceNotFoundException") {
@@ -42,14 +42,14 @@ func hint(e *cli.NodeExplanation, m *ec2.Machine, s *node.Step) *cli.Reason {
 		return registerHint(e, s.Evidence)
 	case node.StepNetwork:
 		if strings.Contains(s.Evidence, "no free addresses") && m != nil {
-			return &cli.Reason{By: "EC2", Code: "InsufficientFreeAddressesInSubnet", Component: m.SubnetID, Text: "every pod takes an address of the node's subnet, which has none left",
+			return &api.Reason{By: "EC2", Code: "InsufficientFreeAddressesInSubnet", Component: m.SubnetID, Text: "every pod takes an address of the node's subnet, which has none left",
 				Fixes: []string{"aws ec2 describe-network-interfaces --filters Name=subnet-id,Values=" + m.SubnetID + " --query 'NetworkInterfaces[].[NetworkInterfaceId,Status,Description]'"}}
 		}
 	}
 	return credentialsHint(e, m, s.Evidence)
 }
 
-func describe(e *cli.NodeExplanation, query string) string {
+func describe(e *api.NodeExplanation, query string) string {
 	if e.Cluster == "" {
 		return ""
 	}
@@ -57,13 +57,13 @@ func describe(e *cli.NodeExplanation, query string) string {
 }
 
 // userDataHint is of wrong user data: it runs once, so the instance is replaced.
-func userDataHint(e *cli.NodeExplanation, code, text string) *cli.Reason {
-	return &cli.Reason{By: node.ByImage, Code: code, Component: "user data of " + e.Instance, Text: text,
+func userDataHint(e *api.NodeExplanation, code, text string) *api.Reason {
+	return &api.Reason{By: node.ByImage, Code: code, Component: "user data of " + e.Instance, Text: text,
 		Fixes: []string{"aws ec2 terminate-instances --instance-ids " + e.Instance + " && aws ec2 run-instances --user-data file://MENDED …"}}
 }
 
 // scriptHint is of user data whose script failed before it came to its end.
-func scriptHint(e *cli.NodeExplanation, m *ec2.Machine, evidence string) *cli.Reason {
+func scriptHint(e *api.NodeExplanation, m *ec2.Machine, evidence string) *api.Reason {
 	why := userDataHint(e, "ScriptFailed", "the script did not come to its end; what it printed: aws ec2 get-console-output --latest --output text --instance-id "+e.Instance)
 	if m == nil {
 		return why
@@ -80,8 +80,8 @@ func scriptHint(e *cli.NodeExplanation, m *ec2.Machine, evidence string) *cli.Re
 var nodesModified = regexp.MustCompile(`node "([^"]*)" is not allowed to modify node "([^"]*)"`)
 
 // registerHint is of a node that the cluster knows as somebody else.
-func registerHint(e *cli.NodeExplanation, evidence string) *cli.Reason {
-	why := &cli.Reason{By: node.ByCluster, Code: "Forbidden", Component: e.Role}
+func registerHint(e *api.NodeExplanation, evidence string) *api.Reason {
+	why := &api.Reason{By: node.ByCluster, Code: "Forbidden", Component: e.Role}
 	edit := "kubectl edit configmap aws-auth --namespace kube-system"
 	switch m := nodesModified.FindStringSubmatch(evidence); {
 	case m != nil:
@@ -101,16 +101,16 @@ func registerHint(e *cli.NodeExplanation, evidence string) *cli.Reason {
 }
 
 // credentialsHint is of an instance that is not given credentials.
-func credentialsHint(e *cli.NodeExplanation, m *ec2.Machine, evidence string) *cli.Reason {
+func credentialsHint(e *api.NodeExplanation, m *ec2.Machine, evidence string) *api.Reason {
 	if m == nil || !strings.Contains(evidence, "credentials") {
 		return nil
 	}
 	switch {
 	case m.ProfileARN == "" && strings.Contains(evidence, "no instance profile"):
-		return &cli.Reason{By: node.ByIAM, Code: "NoInstanceProfile", Component: e.Instance, Text: "the instance has no instance profile, so it has no role",
+		return &api.Reason{By: node.ByIAM, Code: "NoInstanceProfile", Component: e.Instance, Text: "the instance has no instance profile, so it has no role",
 			Fixes: []string{"aws ec2 associate-iam-instance-profile --instance-id " + e.Instance + " --iam-instance-profile Name=NAME"}}
 	case strings.Contains(evidence, "cannot assume the role"):
-		return &cli.Reason{By: node.ByIAM, Code: "AssumeRoleUnauthorizedAccess", Component: m.RoleARN, Text: "the trust policy of the role does not let ec2.amazonaws.com assume it",
+		return &api.Reason{By: node.ByIAM, Code: "AssumeRoleUnauthorizedAccess", Component: m.RoleARN, Text: "the trust policy of the role does not let ec2.amazonaws.com assume it",
 			Fixes: []string{"aws iam update-assume-role-policy --role-name " + roleName(m.RoleARN) +
 				` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}}
 	}

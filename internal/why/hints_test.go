@@ -3,14 +3,14 @@ package why
 import (
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 func TestHint(t *testing.T) {
-	e := &cli.NodeExplanation{Instance: "i-1", Region: "us-east-1", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node"}
+	e := &api.NodeExplanation{Instance: "i-1", Region: "us-east-1", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node"}
 	withProfile := &ec2.Machine{InstanceID: "i-1", ProfileARN: "p", RoleARN: e.Role, SubnetID: "subnet-1", Image: images.Image{Family: images.AL2}, UserData: []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n")}
 	bare := *withProfile
 	bare.ProfileARN = ""

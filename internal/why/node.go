@@ -12,7 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
-	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -82,8 +82,8 @@ func (x *Explainer) FindNode(account, region, name string) (string, bool) {
 
 // explainNode tells an instance's steps: as its runtime knows them, or from the
 // journal once it is off.
-func (x *Explainer) explainNode(account, region, id string) (cli.NodeExplanation, error) {
-	e := cli.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []cli.Step{}}
+func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation, error) {
+	e := api.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []api.Step{}}
 	instance, known := x.cfg.EC2.InstanceByID(account, region, id)
 	if known && instance.State != nil {
 		e.State = string(instance.State.Name)
@@ -114,15 +114,15 @@ func (x *Explainer) explainNode(account, region, id string) (cli.NodeExplanation
 	}
 	failed := false
 	for _, s := range steps {
-		ns := cli.Step{Name: s.Name, State: cli.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
+		ns := api.Step{Name: s.Name, State: api.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
 		switch {
 		case !s.OK:
-			ns.State, failed = cli.StepFailed, true
+			ns.State, failed = api.StepFailed, true
 			if ns.Reason == nil {
 				ns.Reason = hint(&e, machine, &s)
 			}
 		case s.Warning:
-			ns.State = cli.StepWarning
+			ns.State = api.StepWarning
 		}
 		e.Steps = append(e.Steps, ns)
 	}
@@ -137,19 +137,19 @@ func (x *Explainer) explainNode(account, region, id string) (cli.NodeExplanation
 
 // outOfTouch marks a node that was Ready before a step failed that it had taken: only
 // Kubernetes knows for how long it goes on to believe so.
-func outOfTouch(e *cli.NodeExplanation) {
-	i := slices.IndexFunc(e.Steps, func(s cli.Step) bool { return s.Name == node.StepReady && s.State == cli.StepOK })
-	if i < 0 || !slices.ContainsFunc(e.Steps, func(s cli.Step) bool { return s.State == cli.StepFailed && s.Time.After(e.Steps[i].Time) }) {
+func outOfTouch(e *api.NodeExplanation) {
+	i := slices.IndexFunc(e.Steps, func(s api.Step) bool { return s.Name == node.StepReady && s.State == api.StepOK })
+	if i < 0 || !slices.ContainsFunc(e.Steps, func(s api.Step) bool { return s.State == api.StepFailed && s.Time.After(e.Steps[i].Time) }) {
 		return
 	}
 	e.OutOfTouch = true
-	e.Steps[i].State = cli.StepWarning
+	e.Steps[i].State = api.StepWarning
 	e.Steps[i].Evidence += ", before it was out of touch"
 }
 
 // withPending adds the steps that were not reached, but for those that not every
 // instance takes.
-func withPending(steps []cli.Step) []cli.Step {
+func withPending(steps []api.Step) []api.Step {
 	last := -1
 	order := node.Steps()
 	for _, s := range steps {
@@ -159,17 +159,17 @@ func withPending(steps []cli.Step) []cli.Step {
 		switch name {
 		case node.StepScript, node.StepDescribe, node.StepStop:
 		default:
-			steps = append(steps, cli.Step{Name: name, State: cli.StepPending})
+			steps = append(steps, api.Step{Name: name, State: api.StepPending})
 		}
 	}
 	return steps
 }
 
-func reason(d *node.Decision) *cli.Reason {
+func reason(d *node.Decision) *api.Reason {
 	if d == nil {
 		return nil
 	}
-	return &cli.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
+	return &api.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
 }
 
 // stepsInJournal are the last steps of each name of an instance that runs no more.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -17,11 +17,11 @@ const cniPatience = 10 * time.Second
 // missingCNI finds that a node waits for a CNI that its cluster does not have: one made
 // without self-managed add-ons has none before the add-on vpc-cni.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html#addon-consider-auto
-func (x *Explainer) missingCNI(ctx context.Context, e *cli.NodeExplanation, now time.Time) {
-	registered := slices.IndexFunc(e.Steps, func(s cli.Step) bool {
-		return s.Name == node.StepRegister && s.State == cli.StepOK && now.Sub(s.Time) > cniPatience
+func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now time.Time) {
+	registered := slices.IndexFunc(e.Steps, func(s api.Step) bool {
+		return s.Name == node.StepRegister && s.State == api.StepOK && now.Sub(s.Time) > cniPatience
 	})
-	image := slices.IndexFunc(e.Steps, func(s cli.Step) bool { return s.Name == node.StepImage && s.State == cli.StepPending })
+	image := slices.IndexFunc(e.Steps, func(s api.Step) bool { return s.Name == node.StepImage && s.State == api.StepPending })
 	if e.Ready || e.Cluster == "" || registered < 0 || image < 0 {
 		return
 	}
@@ -33,9 +33,9 @@ func (x *Explainer) missingCNI(ctx context.Context, e *cli.NodeExplanation, now 
 	if err != nil || facts.Pod != nil || len(facts.Events) > 0 {
 		return // there is one, or nobody can tell
 	}
-	e.Steps[image].State = cli.StepFailed
+	e.Steps[image].State = api.StepFailed
 	e.Steps[image].Evidence = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
-	e.Steps[image].Reason = &cli.Reason{
+	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: "NoCNI", Component: "DaemonSet kube-system/aws-node",
 		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes are not Ready",
 		Fixes: []string{"aws eks create-addon --cluster-name " + e.Cluster + " --addon-name vpc-cni --region " + e.Region},

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -33,15 +33,15 @@ func TestANodeWithoutCNI(t *testing.T) {
 		image string // the state of that step before
 		want  bool
 	}{
-		"no aws-node":               {at.Add(time.Minute), eks.PodFacts{}, cli.StepPending, true},
-		"it has just registered":    {at.Add(time.Second), eks.PodFacts{}, cli.StepPending, false},
-		"a pod is on its way":       {at.Add(time.Minute), eks.PodFacts{Pod: &corev1.Pod{}}, cli.StepPending, false},
-		"pods are refused":          {at.Add(time.Minute), eks.PodFacts{Events: []corev1.Event{{Reason: "FailedCreate"}}}, cli.StepPending, false},
-		"its image has been pulled": {at.Add(time.Minute), eks.PodFacts{}, cli.StepOK, false},
+		"no aws-node":               {at.Add(time.Minute), eks.PodFacts{}, api.StepPending, true},
+		"it has just registered":    {at.Add(time.Second), eks.PodFacts{}, api.StepPending, false},
+		"a pod is on its way":       {at.Add(time.Minute), eks.PodFacts{Pod: &corev1.Pod{}}, api.StepPending, false},
+		"pods are refused":          {at.Add(time.Minute), eks.PodFacts{Events: []corev1.Event{{Reason: "FailedCreate"}}}, api.StepPending, false},
+		"its image has been pulled": {at.Add(time.Minute), eks.PodFacts{}, api.StepOK, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := cli.NodeExplanation{Cluster: "dev", Region: "us-east-1", Account: "000000000000", Steps: []cli.Step{
-				{Name: node.StepRegister, State: cli.StepOK, Time: at}, {Name: node.StepImage, State: tt.image},
+			e := api.NodeExplanation{Cluster: "dev", Region: "us-east-1", Account: "000000000000", Steps: []api.Step{
+				{Name: node.StepRegister, State: api.StepOK, Time: at}, {Name: node.StepImage, State: tt.image},
 			}}
 			New(Config{EKS: podsOf{facts: tt.facts}, Machines: noMachines{}}).missingCNI(t.Context(), &e, tt.now)
 			failed := e.FirstFailed()

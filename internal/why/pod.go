@@ -11,8 +11,8 @@ import (
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -53,19 +53,19 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 }
 
 // explain follows a pod, and asks Fargate about one that is on no node.
-func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace, name string) (cli.PodExplanation, error) {
+func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace, name string) (api.PodExplanation, error) {
 	var ofFargate fargateExplanation
 	if facts.Pod != nil && facts.Pod.Spec.NodeName == "" {
 		var err error
 		if ofFargate, err = x.fargateExplain(ctx, facts.Account, facts.Region, facts.Cluster, facts.Pod); err != nil {
-			return cli.PodExplanation{}, err
+			return api.PodExplanation{}, err
 		}
 	}
 	return x.explainPod(ctx, facts, &ofFargate, namespace, name)
 }
 
 // FailingStep is the first step at which a pod fails, or nil: none is known.
-func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name string) *cli.Step {
+func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name string) *api.Step {
 	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, namespace, name)
 	if err != nil || facts.Pod == nil {
 		return nil
@@ -130,18 +130,18 @@ type podChain struct {
 	onHost []node.Step
 	facts  *eks.PodFacts
 	pod    *corev1.Pod
-	cli.PodExplanation
+	api.PodExplanation
 }
 
 func (c *podChain) ok(name, evidence string) {
-	c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepOK, Evidence: evidence})
+	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepOK, Evidence: evidence})
 }
 
-func (c *podChain) fail(name, evidence string, why *cli.Reason) {
+func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	if s := c.hosted(name); s != nil && s.Decision != nil {
 		why = reason(s.Decision)
 	}
-	c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepFailed, Evidence: evidence, Reason: why})
+	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: why})
 }
 
 // hosted is what the pod's node says of a step, or nil: which rule or policy it was is
@@ -162,14 +162,14 @@ func (c *podChain) hosted(name string) *node.Step {
 func (c *podChain) pending(name string) {
 	order := []string{podAdmission, podScheduling, podNode, podAddress, podImage, podConfiguration, podIdentity, podRunning}
 	for _, s := range order[slices.Index(order, name):] {
-		c.Steps = append(c.Steps, cli.Step{Name: s, State: cli.StepPending})
+		c.Steps = append(c.Steps, api.Step{Name: s, State: api.StepPending})
 	}
 }
 
 // explainPod follows a pod to its running containers or to where it is stuck.
-func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate *fargateExplanation, namespace, name string) (cli.PodExplanation, error) {
-	c := &podChain{x: x, facts: facts, pod: facts.Pod, PodExplanation: cli.PodExplanation{
-		Cluster: facts.Cluster, Account: facts.Account, Region: facts.Region, Namespace: namespace, Pod: name, Steps: []cli.Step{},
+func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFargate *fargateExplanation, namespace, name string) (api.PodExplanation, error) {
+	c := &podChain{x: x, facts: facts, pod: facts.Pod, PodExplanation: api.PodExplanation{
+		Cluster: facts.Cluster, Account: facts.Account, Region: facts.Region, Namespace: namespace, Pod: name, Steps: []api.Step{},
 	}}
 	if c.pod == nil {
 		c.refusedAdmission(&facts.Events[len(facts.Events)-1])
@@ -236,9 +236,9 @@ func (c *podChain) settle() {
 	steps := c.Steps
 	c.Steps = nil
 	for _, name := range order {
-		i := slices.IndexFunc(steps, func(s cli.Step) bool { return s.Name == name })
+		i := slices.IndexFunc(steps, func(s api.Step) bool { return s.Name == name })
 		if i < 0 {
-			c.Steps = append(c.Steps, cli.Step{Name: name, State: cli.StepPending})
+			c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepPending})
 			continue
 		}
 		c.Steps = append(c.Steps, steps[i])
@@ -248,7 +248,7 @@ func (c *podChain) settle() {
 // refusedAdmission says why the API server did not take a pod from its maker.
 func (c *podChain) refusedAdmission(e *corev1.Event) {
 	maker := strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name
-	why := &cli.Reason{By: node.ByKubernetes, Code: "Forbidden", Component: maker, Text: e.Message}
+	why := &api.Reason{By: node.ByKubernetes, Code: "Forbidden", Component: maker, Text: e.Message}
 	namespace := " --namespace " + c.Namespace
 	switch m := e.Message; {
 	case strings.Contains(m, "error looking up service account"):

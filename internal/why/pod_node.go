@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -18,7 +18,7 @@ import (
 func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
-		c.fail(podNode, "there is no node "+name, &cli.Reason{By: node.ByKubernetes, Component: name,
+		c.fail(podNode, "there is no node "+name, &api.Reason{By: node.ByKubernetes, Component: name,
 			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: []string{"kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force"}})
 		return nil
 	}
@@ -35,7 +35,7 @@ func (c *podChain) onNode() error {
 		c.ok(podNode, says)
 		return nil
 	}
-	says, why := name+" is not Ready", &cli.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: []string{"drydock why node " + name}}
+	says, why := name+" is not Ready", &api.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: []string{"drydock why node " + name}}
 	if ready != nil {
 		why.Code, why.Text = ready.Reason, ready.Message
 	}
@@ -85,7 +85,7 @@ func (c *podChain) address() bool {
 		return true
 	}
 	if e := c.lastEvent("FailedCreatePodSandBox", ""); e != nil {
-		why := &cli.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has set no network up for it"}
+		why := &api.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has set no network up for it"}
 		if strings.Contains(e.Message, "failed to assign an IP address") {
 			why.Code, why.Text, why.Fixes = "NoFreeAddress", "the node has no free address for pods: its interfaces have as many as they may, or its subnet has no more", c.addressFixes()
 		}
@@ -134,7 +134,7 @@ func (c *podChain) image() bool {
 	if e := c.lastEvent("Failed", "Failed to pull image"); e != nil {
 		message = e.Message // the waiting container says only that it is backing off
 	}
-	why := &cli.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: []string{c.setImage(container)}}
+	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: []string{c.setImage(container)}}
 	if strings.HasPrefix(message, "Failed to apply default image tag") || strings.Contains(message, "couldn't parse image") {
 		why.Code, why.Text = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
 	}
@@ -172,7 +172,7 @@ func (c *podChain) started() bool {
 
 func (c *podChain) configuration() bool {
 	if c.configured() && c.started() {
-		if n := slices.IndexFunc(c.Steps, func(s cli.Step) bool { return s.Name == podConfiguration }); n < 0 {
+		if n := slices.IndexFunc(c.Steps, func(s api.Step) bool { return s.Name == podConfiguration }); n < 0 {
 			c.ok(podConfiguration, "the ConfigMaps and Secrets that it names are there")
 		}
 		return true
@@ -182,7 +182,7 @@ func (c *podChain) configuration() bool {
 
 // configured judges what the pod names, and what the kubelet says of it.
 func (c *podChain) configured() bool {
-	if slices.ContainsFunc(c.Steps, func(s cli.Step) bool { return s.Name == podConfiguration }) {
+	if slices.ContainsFunc(c.Steps, func(s api.Step) bool { return s.Name == podConfiguration }) {
 		return true
 	}
 	var evidence string
@@ -200,7 +200,7 @@ func (c *podChain) configured() bool {
 	}
 	m := c.facts.Missing[0]
 	what := m.Kind + " " + c.pod.Namespace + "/" + m.Name
-	why := &cli.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, and it does not exist"}
+	why := &api.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, and it does not exist"}
 	fix := "kubectl create configmap " + m.Name
 	if m.Kind == "Secret" {
 		fix = "kubectl create secret generic " + m.Name
@@ -215,7 +215,7 @@ func (c *podChain) configured() bool {
 	}
 	if c.pod.Status.Phase == corev1.PodRunning {
 		// Containers that have started keep what they got.
-		c.Steps = append(c.Steps, cli.Step{Name: podConfiguration, State: cli.StepWarning, Evidence: evidence + ": its containers would not start again", Reason: why})
+		c.Steps = append(c.Steps, api.Step{Name: podConfiguration, State: api.StepWarning, Evidence: evidence + ": its containers would not start again", Reason: why})
 		return true
 	}
 	c.fail(podConfiguration, evidence, why)
@@ -245,7 +245,7 @@ func (c *podChain) identity(ctx context.Context) {
 		c.ok(podIdentity, "service account "+name+" gives it "+role+", by "+e.Mechanism)
 		return
 	}
-	why := &cli.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
+	why := &api.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
 	if broken.Fix != "" {
 		why.Fixes = []string{strings.ReplaceAll(broken.Fix, "\n", " ")}
 	}
@@ -263,7 +263,7 @@ func (c *podChain) containers() {
 			ready++
 		}
 		if t := s.LastTerminationState.Terminated; t != nil && s.State.Waiting != nil {
-			c.fail(podRunning, s.Name+": "+s.State.Waiting.Message, &cli.Reason{By: "container", Code: s.State.Waiting.Reason, Component: s.Name,
+			c.fail(podRunning, s.Name+": "+s.State.Waiting.Message, &api.Reason{By: "container", Code: s.State.Waiting.Reason, Component: s.Name,
 				Text:  fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, cmp.Or(t.Reason, "Error"), s.RestartCount),
 				Fixes: []string{"kubectl logs " + c.pod.Name + " --container " + s.Name + " --previous --namespace " + c.pod.Namespace}})
 			return
@@ -272,11 +272,11 @@ func (c *podChain) containers() {
 	total := len(c.pod.Spec.Containers)
 	switch {
 	case c.pod.Status.Phase == corev1.PodFailed:
-		c.fail(podRunning, cmp.Or(c.pod.Status.Message, "its containers have failed"), &cli.Reason{By: node.ByKubernetes, Code: cmp.Or(c.pod.Status.Reason, "Failed"), Component: c.pod.Spec.NodeName, Text: "the pod has ended, and is not started again"})
+		c.fail(podRunning, cmp.Or(c.pod.Status.Message, "its containers have failed"), &api.Reason{By: node.ByKubernetes, Code: cmp.Or(c.pod.Status.Reason, "Failed"), Component: c.pod.Spec.NodeName, Text: "the pod has ended, and is not started again"})
 	case c.pod.Status.Phase == corev1.PodRunning && ready == total:
 		c.Running = true
 		c.ok(podRunning, fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts))
 	case c.pod.Status.Phase == corev1.PodRunning:
-		c.Steps = append(c.Steps, cli.Step{Name: podRunning, State: cli.StepWarning, Evidence: fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts)})
+		c.Steps = append(c.Steps, api.Step{Name: podRunning, State: api.StepWarning, Evidence: fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts)})
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -29,14 +29,14 @@ func (c *podChain) unscheduled() {
 	}
 	if message == "" {
 		if len(c.pod.Spec.SchedulingGates) > 0 {
-			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &cli.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "whoever set the gate has to take it away"})
+			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &api.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "whoever set the gate has to take it away"})
 			return
 		}
-		c.Steps = append(c.Steps, cli.Step{Name: podScheduling, State: cli.StepPending, Evidence: "the scheduler " + c.pod.Spec.SchedulerName + " has not said anything yet"})
+		c.Steps = append(c.Steps, api.Step{Name: podScheduling, State: api.StepPending, Evidence: "the scheduler " + c.pod.Spec.SchedulerName + " has not said anything yet"})
 		return
 	}
 	reasons := schedulerReasons(message)
-	why := &cli.Reason{By: node.ByKubernetes, Code: "Unschedulable", Component: c.pod.Spec.SchedulerName}
+	why := &api.Reason{By: node.ByKubernetes, Code: "Unschedulable", Component: c.pod.Spec.SchedulerName}
 	var lines []string
 	for _, r := range reasons {
 		text, fixes := c.schedulerReason(r)

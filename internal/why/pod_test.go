@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -152,7 +152,7 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	explain("a claim that nobody has looked at", "", unscheduled("1", ""), readyNode, claim("gp2", gp2, false))
 	ofFargate = fargateExplanation{Notes: []string{`not of Fargate profile fp: its namespace is "bank"`}}
 	explain("no node, and no profile", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
-	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &cli.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}
+	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &api.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}
 	explain("what Fargate does not run", podScheduling, unscheduled("1", ""), "", nil)
 	ofFargate = fargateExplanation{Ours: true, Evidence: "a machine with eni-1 is being started for it"}
 	explain("Fargate is at it", "", unscheduled("1", ""), "", nil)

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authz"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
@@ -35,30 +35,30 @@ func (x *Explainer) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (x *Explainer) explainRequest(ctx context.Context, account, id string) (cli.RequestExplanation, bool, error) {
+func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api.RequestExplanation, bool, error) {
 	filter := journal.Filter{Account: account, Kind: journal.KindDecision}
 	if id != "" {
 		filter.Fields = map[string]string{"requestId": id}
 	}
 	for e, err := range x.cfg.Journal.Query(filter) {
 		if err != nil {
-			return cli.RequestExplanation{}, false, err
+			return api.RequestExplanation{}, false, err
 		}
 		if f, ok := faultOfEntry(e); ok {
 			out := requestOf(e)
-			out.Refused, out.Fault = true, &cli.RequestFault{
+			out.Refused, out.Fault = true, &api.RequestFault{
 				ID: f.ID, Text: f.Why(), Fix: f.Fix(), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
 			}
 			return out, true, nil
 		}
 		if why, ok := networkRefusal(e); ok {
 			out := requestOf(e)
-			out.Refused, out.Network = true, &cli.RequestNetwork{Cluster: text(e, "cluster"), Pod: text(e, "pod"), Target: text(e, "target"), Reason: *reason(why)}
+			out.Refused, out.Network = true, &api.RequestNetwork{Cluster: text(e, "cluster"), Pod: text(e, "pod"), Target: text(e, "target"), Reason: *reason(why)}
 			return out, true, nil
 		}
 		if why, ok := kept(e); ok {
 			now := x.cfg.Authorizer.Reconsider(ctx, why)
-			return cli.RequestExplanation{
+			return api.RequestExplanation{
 				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
 				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
 				Explanation: why.Explanation, OmittedStatements: why.Omitted, NoSuchRole: why.NoSuchRole, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
@@ -67,21 +67,21 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (cli
 		}
 	}
 	if id == "" {
-		return cli.RequestExplanation{}, false, nil
+		return api.RequestExplanation{}, false, nil
 	}
 	filter.Kind = journal.KindCall
 	for e, err := range x.cfg.Journal.Query(filter) {
 		if err != nil {
-			return cli.RequestExplanation{}, false, err
+			return api.RequestExplanation{}, false, err
 		}
 		return requestOf(e), true, nil
 	}
-	return cli.RequestExplanation{}, false, nil
+	return api.RequestExplanation{}, false, nil
 }
 
 // requestOf is what an entry of the journal says of its request.
-func requestOf(e journal.Entry) cli.RequestExplanation {
-	return cli.RequestExplanation{
+func requestOf(e journal.Entry) api.RequestExplanation {
+	return api.RequestExplanation{
 		RequestID: text(e, "requestId"), Time: e.Time, Account: e.Account, Region: e.Region,
 		Principal: text(e, "principal"), Service: text(e, "service"), Operation: text(e, "operation"),
 	}

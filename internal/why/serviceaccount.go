@@ -12,9 +12,9 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -50,18 +50,18 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 type chain struct {
 	x  *Explainer
 	sa *eks.ServiceAccountIdentity
-	cli.ServiceAccountExplanation
+	api.ServiceAccountExplanation
 }
 
-func (c *chain) add(l cli.IdentityLink) { c.Links = append(c.Links, l) }
+func (c *chain) add(l api.IdentityLink) { c.Links = append(c.Links, l) }
 
 // podIdentityService is who assumes the roles of EKS Pod Identity.
 const podIdentityService = "pods.eks.amazonaws.com"
 
 // explainServiceAccount follows the chain to its end or to where it cannot be
 // followed.
-func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) cli.ServiceAccountExplanation {
-	c := &chain{x: x, sa: sa, ServiceAccountExplanation: cli.ServiceAccountExplanation{
+func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) api.ServiceAccountExplanation {
+	c := &chain{x: x, sa: sa, ServiceAccountExplanation: api.ServiceAccountExplanation{
 		Cluster: sa.Cluster, Account: sa.Account, Region: sa.Region, Namespace: sa.Namespace, ServiceAccount: sa.ServiceAccount,
 	}}
 	c.serviceAccount()
@@ -80,9 +80,9 @@ func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAc
 }
 
 func (c *chain) serviceAccount() {
-	l := cli.IdentityLink{Name: "service account", State: cli.LinkHolds, Says: "exists"}
+	l := api.IdentityLink{Name: "service account", State: api.LinkHolds, Says: "exists"}
 	if !c.sa.Exists {
-		l.State, l.Says = cli.LinkBroken, "there is none of that name in the namespace"
+		l.State, l.Says = api.LinkBroken, "there is none of that name in the namespace"
 		l.Fix = fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount)
 	}
 	c.add(l)
@@ -90,16 +90,16 @@ func (c *chain) serviceAccount() {
 
 // annotation reports whether there is a role to go on with.
 func (c *chain) annotation() bool {
-	l := cli.IdentityLink{Name: "annotation", State: cli.LinkHolds, Says: "eks.amazonaws.com/role-arn: " + c.sa.RoleARN}
+	l := api.IdentityLink{Name: "annotation", State: api.LinkHolds, Says: "eks.amazonaws.com/role-arn: " + c.sa.RoleARN}
 	a, err := arn.Parse(c.sa.RoleARN)
 	name, isRole := strings.CutPrefix(a.Resource, "role/")
 	fix := fmt.Sprintf("kubectl --namespace %s annotate --overwrite serviceaccount %s eks.amazonaws.com/role-arn=arn:aws:iam::%s:role/NAME", c.sa.Namespace, c.sa.ServiceAccount, c.sa.Account)
 	ok := err == nil && a.Service == "iam" && isRole && name != ""
 	switch {
 	case c.sa.RoleARN == "":
-		l.State, l.Says, l.Fix = cli.LinkBroken, "no eks.amazonaws.com/role-arn, and no EKS Pod Identity association: pods get no token", fix
+		l.State, l.Says, l.Fix = api.LinkBroken, "no eks.amazonaws.com/role-arn, and no EKS Pod Identity association: pods get no token", fix
 	case !ok:
-		l.State, l.Fix = cli.LinkBroken, fix
+		l.State, l.Fix = api.LinkBroken, fix
 		l.Error = "ValidationError: " + c.sa.RoleARN + " is invalid"
 		l.Details = []string{"that is not the ARN of a role: arn:aws:iam::ACCOUNT:role/NAME"}
 	}
@@ -109,7 +109,7 @@ func (c *chain) annotation() bool {
 
 func (c *chain) association() {
 	a := c.sa.Association
-	l := cli.IdentityLink{Name: "association", State: cli.LinkHolds, Says: a.ID + " gives it " + a.RoleARN}
+	l := api.IdentityLink{Name: "association", State: api.LinkHolds, Says: a.ID + " gives it " + a.RoleARN}
 	if a.TargetRoleARN != "" {
 		l.Details = append(l.Details, "and from there "+a.TargetRoleARN+" with external ID "+a.ExternalID)
 	}
@@ -121,13 +121,13 @@ func (c *chain) association() {
 
 // token judges the tokens of the pods that there are.
 func (c *chain) token(volume string) {
-	l := cli.IdentityLink{
-		Name: "token", State: cli.LinkHolds, Says: fmt.Sprintf("volume %s, for %d s", volume, c.sa.Expiration),
+	l := api.IdentityLink{
+		Name: "token", State: api.LinkHolds, Says: fmt.Sprintf("volume %s, for %d s", volume, c.sa.Expiration),
 		Details: []string{"issuer   " + c.sa.Issuer, "subject  " + c.sa.Subject, "audience " + c.sa.Audience},
 	}
 	switch n := len(c.sa.WithoutToken); {
 	case n > 0:
-		l.State = cli.LinkBroken
+		l.State = api.LinkBroken
 		l.Says = fmt.Sprintf("%d of %d pods have none: they were made before the service account had the role", n, len(c.sa.Pods))
 		l.Error = "Unable to locate credentials"
 		l.Fix = fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " "))
@@ -142,15 +142,15 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 	role, _ := arn.Parse(c.sa.RoleARN) // annotation has parsed it
 	host := strings.TrimPrefix(c.sa.Issuer, "https://")
 	provider, clientIDs, ok := c.x.cfg.IAM.OIDCProvider(ctx, role.Account, host)
-	l := cli.IdentityLink{Name: "provider", State: cli.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
+	l := api.IdentityLink{Name: "provider", State: api.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
 	switch {
 	case !ok:
 		provider = arn.IAM(role.Account, "oidc-provider/"+host)
-		l.State, l.Says, l.Details = cli.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
+		l.State, l.Says, l.Details = api.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
 		l.Error = "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
 		l.Fix = fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience)
 	case !slices.Contains(clientIDs, c.sa.Audience):
-		l.State, l.Error = cli.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
+		l.State, l.Error = api.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
 		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is none of them")
 		l.Fix = fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience)
 	}
@@ -242,15 +242,15 @@ var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
 	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
-		c.add(cli.IdentityLink{Name: "role", State: cli.LinkBroken, Says: "there is no " + role, Error: refusal, Fix: createRole(role, wanted)})
+		c.add(api.IdentityLink{Name: "role", State: api.LinkBroken, Says: "there is no " + role, Error: refusal, Fix: createRole(role, wanted)})
 		return
 	}
 	trust, err := policy.Parse(policy.Trust, r.Trust)
 	if err != nil { // IAM keeps none that it cannot read
-		c.add(cli.IdentityLink{Name: "trust policy", State: cli.LinkBroken, Says: err.Error(), Error: refusal})
+		c.add(api.IdentityLink{Name: "trust policy", State: api.LinkBroken, Says: err.Error(), Error: refusal})
 		return
 	}
-	l := cli.IdentityLink{Name: "trust policy", State: cli.LinkHolds, Says: "allows " + strings.Join(actions, " and ")}
+	l := api.IdentityLink{Name: "trust policy", State: api.LinkHolds, Says: "allows " + strings.Join(actions, " and ")}
 	for _, action := range actions {
 		req := policy.Request{Action: action, Resource: role, Principal: who, Context: policy.Context{Values: keys, Unknown: unknownOfPods}}
 		policies := policy.Policies{Trust: &policy.Source{Name: "trust policy of " + role, Document: trust}}
@@ -258,10 +258,10 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 		if why.Decision.Allowed {
 			continue
 		}
-		l.State, l.Error = cli.LinkBroken, refusal
+		l.State, l.Error = api.LinkBroken, refusal
 		l.Says = "does not allow " + action
 		if len(why.Decision.UnknownKeys) > 0 {
-			l.State, l.Says = cli.LinkUnknown, "may or may not allow "+action+": it asks for "+strings.Join(why.Decision.UnknownKeys, ", ")
+			l.State, l.Says = api.LinkUnknown, "may or may not allow "+action+": it asks for "+strings.Join(why.Decision.UnknownKeys, ", ")
 		}
 		l.Details = append(l.Details, why.String())
 		if !why.Decision.ExplicitDeny {
@@ -287,7 +287,7 @@ func unknownOfPods(key string) bool {
 func (c *chain) permissions(role, id string) {
 	a, _ := arn.Parse(role) // it was found
 	policies, _ := c.x.cfg.IAM.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
-	l := cli.IdentityLink{Name: "role", State: cli.LinkHolds, Says: role + " may do nothing: it has no policies"}
+	l := api.IdentityLink{Name: "role", State: api.LinkHolds, Says: role + " may do nothing: it has no policies"}
 	if n := len(policies.Identity); n > 0 {
 		l.Says = role + " has " + counted(n, "policy")
 	}

@@ -1,4 +1,4 @@
-package cli
+package api
 
 // A PodRunRequest is the body of POST /_drydock/pod-runs: a command of this machine is
 // to run as a container of a pod.

@@ -1,0 +1,113 @@
+// Package api is what the daemon's own paths below /_drydock/ are asked and answer, and a
+// client of them. The CLI and test libraries ask with it, the packages behind the
+// paths answer with it, so that neither imports the other.
+//
+// It holds data, the words in which explanations read, and the client; it decides nothing.
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// DaemonInfo tells where a running daemon is. It is written to daemon.json in the
+// data folder, readable by its owner only.
+type DaemonInfo struct {
+	PID     int       `json:"pid"`
+	URL     string    `json:"url"` // http://127.0.0.1:4566; the same port speaks https
+	DataDir string    `json:"dataDir"`
+	CAFile  string    `json:"caFile"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// AccessKeyID and SecretAccessKey are the credentials `drydock env` prints:
+	// test/test on loopback, generated ones elsewhere.
+	AccessKeyID     string `json:"accessKeyId"`
+	SecretAccessKey string `json:"secretAccessKey"`
+	LogFile         string `json:"logFile,omitempty"`
+}
+
+// InfoFile is where a running daemon says how to reach it.
+func InfoFile(dataDir string) string { return filepath.Join(dataDir, "daemon.json") }
+
+// ReadInfo returns what InfoFile holds. The daemon may have been killed since.
+func ReadInfo(dataDir string) (DaemonInfo, error) {
+	b, err := os.ReadFile(InfoFile(dataDir))
+	if err != nil {
+		return DaemonInfo{}, err
+	}
+	var info DaemonInfo
+	if err := json.Unmarshal(b, &info); err != nil {
+		return DaemonInfo{}, fmt.Errorf("%s: %w", InfoFile(dataDir), err)
+	}
+	return info, nil
+}
+
+// WriteInfo records a running daemon in its data folder, for its owner only.
+func WriteInfo(info DaemonInfo) error {
+	b, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := InfoFile(info.DataDir) + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, InfoFile(info.DataDir))
+}
+
+// RemoveInfo removes the record of a daemon that ends.
+func RemoveInfo(dataDir string) { os.Remove(InfoFile(dataDir)) }
+
+// Ping is what GET /_drydock/ping answers.
+type Ping struct {
+	PID int `json:"pid"`
+}
+
+// Status is what GET /_drydock/status answers.
+type Status struct {
+	DaemonInfo
+	Uptime   string          `json:"uptime"`
+	Timing   string          `json:"timing"`
+	Clusters []ClusterStatus `json:"clusters"`
+	// Nodes counts the instances that are on.
+	Nodes int `json:"nodes"`
+	// StoreKeys counts what etcd holds: AWS records and the objects of all clusters.
+	StoreKeys int64 `json:"storeKeys"`
+}
+
+// ClusterStatus is one cluster in Status.
+type ClusterStatus struct {
+	Account      string `json:"account"`
+	Region       string `json:"region"`
+	Name         string `json:"name"`
+	Version      string `json:"version"`
+	Status       string `json:"status"`
+	Endpoint     string `json:"endpoint,omitempty"`
+	ControlPlane string `json:"controlPlane,omitempty"` // starting, ready, failed: …
+}
+
+// Image is one image of GET /_drydock/images.
+type Image struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Kubernetes string   `json:"kubernetes,omitempty"`
+	Aliases    []string `json:"aliases,omitempty"`
+}
+
+// ImageAlias is the body of POST /_drydock/images/alias.
+type ImageAlias struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// FaultTargets are what faults can be set of in an account and region, which
+// GET /_drydock/faults/targets answers for shells that complete arguments.
+type FaultTargets struct {
+	Instances  []string `json:"instances"` // those that are not terminated
+	VPCs       []string `json:"vpcs"`
+	Zones      []string `json:"zones"`
+	Operations []string `json:"operations"` // ec2:RunInstances
+}

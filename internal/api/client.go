@@ -1,0 +1,272 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// Prefix is where the daemon's own paths begin.
+const Prefix = "/_drydock/"
+
+// A Client asks a running daemon.
+type Client struct {
+	Daemon DaemonInfo
+	// Agent names the program that asks, such as drydock/1.0.
+	Agent string
+}
+
+// An Error is what the daemon says in place of an answer.
+type Error struct {
+	Status  int
+	Message string // may be empty
+	PID     int    // of the daemon
+}
+
+func (e *Error) Error() string {
+	if e.Message != "" {
+		return e.Message
+	}
+	return fmt.Sprintf("the daemon (process %d) answers %d %s", e.PID, e.Status, http.StatusText(e.Status))
+}
+
+// A SilenceError says that the daemon does not answer at all.
+type SilenceError struct {
+	PID int
+	Err error
+}
+
+func (e *SilenceError) Error() string {
+	return fmt.Sprintf("the daemon (process %d) does not answer: %v", e.PID, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *SilenceError) Unwrap() error { return e.Err }
+
+// A Place is the account and the region of a question. The daemon takes its default
+// account and us-east-1 for what is empty.
+type Place struct{ Account, Region string }
+
+func (p Place) values(more ...string) url.Values {
+	v := url.Values{"account": {p.Account}, "region": {p.Region}}
+	for i := 0; i < len(more); i += 2 {
+		v.Set(more[i], more[i+1])
+	}
+	return v
+}
+
+// Ping returns the process ID of the daemon.
+func (c *Client) Ping(ctx context.Context) (Ping, error) { return get[Ping](ctx, c, "ping", nil) }
+
+// Status returns what runs.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "status", nil)
+}
+
+// Reset empties an account, or all of them if account is empty.
+func (c *Client) Reset(ctx context.Context, account string) error {
+	q := url.Values{}
+	if account != "" {
+		q.Set("account", account)
+	}
+	return c.call(ctx, http.MethodPost, "reset", q, nil, nil)
+}
+
+// Images returns the images of a region.
+func (c *Client) Images(ctx context.Context, region string) ([]Image, error) {
+	return get[[]Image](ctx, c, "images", url.Values{"region": {region}})
+}
+
+// AliasImage lets an image ID stand for an image of the catalogue.
+func (c *Client) AliasImage(ctx context.Context, a ImageAlias) error {
+	return c.call(ctx, http.MethodPost, "images/alias", nil, a, nil)
+}
+
+// Nodes returns the names that WhyNode knows: instances and nodes.
+func (c *Client) Nodes(ctx context.Context, p Place) ([]string, error) {
+	return get[[]string](ctx, c, "nodes", p.values())
+}
+
+// Pods returns the running pods of a cluster, or of the only one, as NAMESPACE/NAME.
+func (c *Client) Pods(ctx context.Context, p Place, cluster string) ([]string, error) {
+	return get[[]string](ctx, c, "pods", p.values("cluster", cluster))
+}
+
+// WhyNode explains how far an instance, or the one behind a node, has come.
+func (c *Client) WhyNode(ctx context.Context, p Place, name string) (NodeExplanation, error) {
+	return get[NodeExplanation](ctx, c, "why/node", p.values("name", name))
+}
+
+// WhyNodes explains the nodes of a cluster, or of one of its node groups if nodegroup is
+// not empty. An empty cluster is the only one.
+func (c *Client) WhyNodes(ctx context.Context, p Place, cluster, nodegroup string) (NodesExplanation, error) {
+	return get[NodesExplanation](ctx, c, "why/nodes", p.values("cluster", cluster, "nodegroup", nodegroup))
+}
+
+// WhyPod explains how far a pod, or the worst of those that name makes, has come.
+func (c *Client) WhyPod(ctx context.Context, p Place, cluster, namespace, name string) (PodExplanation, error) {
+	return get[PodExplanation](ctx, c, "why/pod", p.values("cluster", cluster, "namespace", namespace, "name", name))
+}
+
+// WhyServiceAccount explains which role the pods of a service account get.
+func (c *Client) WhyServiceAccount(ctx context.Context, p Place, cluster, namespace, name string) (ServiceAccountExplanation, error) {
+	return get[ServiceAccountExplanation](ctx, c, "why/serviceaccount", p.values("cluster", cluster, "namespace", namespace, "name", name))
+}
+
+// A Connection is what WhyReach is asked about, in the words of drydock why reach.
+type Connection struct{ From, To, Port, Protocol string }
+
+// WhyReach explains whether a connection can be made.
+func (c *Client) WhyReach(ctx context.Context, p Place, n Connection) (reach.Verdict, error) {
+	return get[reach.Verdict](ctx, c, "why/reach", p.values("from", n.From, "to", n.To, "port", n.Port, "protocol", n.Protocol))
+}
+
+// WhyRequest explains why a request was refused; an empty ID is the last one of the
+// account, or of any if that is empty.
+func (c *Client) WhyRequest(ctx context.Context, account, id string) (RequestExplanation, error) {
+	q := url.Values{"account": {account}}
+	if id != "" {
+		q.Set("id", id)
+	}
+	return get[RequestExplanation](ctx, c, "why/request", q)
+}
+
+// Faults returns the faults in force, of all regions if the region is empty.
+func (c *Client) Faults(ctx context.Context, p Place) ([]fault.Fault, error) {
+	return get[[]fault.Fault](ctx, c, "faults", p.values())
+}
+
+// FaultTargets returns what faults can be set of.
+func (c *Client) FaultTargets(ctx context.Context, p Place) (FaultTargets, error) {
+	return get[FaultTargets](ctx, c, "faults/targets", p.values())
+}
+
+// SetFault puts a fault in force and returns it with its ID.
+func (c *Client) SetFault(ctx context.Context, f fault.Fault) (fault.Fault, error) {
+	var out fault.Fault
+	err := c.call(ctx, http.MethodPost, "faults", nil, f, &out)
+	return out, err
+}
+
+// ClearFaults ends the faults of those IDs, or all of a kind, or all, and returns them.
+func (c *Client) ClearFaults(ctx context.Context, p Place, kind fault.Kind, ids ...string) ([]fault.Fault, error) {
+	q := p.values("kind", string(kind))
+	q["id"] = ids
+	var gone []fault.Fault
+	err := c.call(ctx, http.MethodDelete, "faults", q, nil, &gone)
+	return gone, err
+}
+
+// Page returns a page that is no JSON, such as goroutines, as it is.
+func (c *Client) Page(ctx context.Context, path string) ([]byte, error) {
+	return get[[]byte](ctx, c, path, nil)
+}
+
+// BeginPodRun asks for a run, which lasts until its events are closed.
+func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEvents, *PodRun, error) {
+	resp, err := c.do(ctx, http.MethodPost, "pod-runs", nil, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	events := &PodRunEvents{resp.Body, json.NewDecoder(resp.Body)}
+	first, err := events.Next()
+	if err != nil || first.Run == nil {
+		_ = resp.Body.Close() // nothing more is expected
+		return nil, nil, fmt.Errorf("the daemon's answer: %w", errors.Join(err, errNoRun))
+	}
+	return events, first.Run, nil
+}
+
+var errNoRun = errors.New("it begins no run")
+
+// PodRunEvents are what the daemon tells during a run.
+type PodRunEvents struct {
+	io.Closer
+	dec *json.Decoder
+}
+
+// Next waits for the next event. It fails when the run has ended.
+func (e *PodRunEvents) Next() (PodRunEvent, error) {
+	var out PodRunEvent
+	err := e.dec.Decode(&out)
+	return out, err
+}
+
+const (
+	// patience is how long a question may take.
+	patience = time.Minute
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 64 << 20
+)
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	var out T
+	err := c.call(ctx, http.MethodGet, path, query, nil, &out)
+	return out, err
+}
+
+// call asks and decodes the JSON of the answer into out, or copies it if out is a
+// *[]byte. A nil out wants none.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	resp, err := c.do(ctx, method, path, query, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	switch out := out.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*out = b
+		return nil
+	}
+	return json.Unmarshal(b, out)
+}
+
+// do sends a question. The caller closes the body of the answer.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
+	u := c.Daemon.URL + Prefix + path
+	if len(query) > 0 {
+		u += "?" + query.Encode()
+	}
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, body)
+	if err != nil {
+		return nil, err
+	}
+	if c.Agent != "" {
+		req.Header.Set("User-Agent", c.Agent)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, &SilenceError{PID: c.Daemon.PID, Err: err}
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it
+		return nil, &Error{Status: resp.StatusCode, Message: string(bytes.TrimSpace(said)), PID: c.Daemon.PID}
+	}
+	return resp, nil
+}

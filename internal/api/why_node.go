@@ -1,0 +1,173 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A NodeExplanation is how far an instance has come on its way into its cluster.
+type NodeExplanation struct {
+	Instance string `json:"instance"`
+	Account  string `json:"account"`
+	Region   string `json:"region"`
+	State    string `json:"state"` // EC2's: running, terminated, …
+	Phase    string `json:"phase,omitempty"`
+	Cluster  string `json:"cluster,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Role     string `json:"role,omitempty"`
+	Ready    bool   `json:"ready"`
+	// OutOfTouch says that the node was Ready and reaches its cluster no more, which
+	// Kubernetes finds out later.
+	OutOfTouch bool `json:"outOfTouch,omitempty"`
+	// Problem says what keeps a node from being Ready, or from working, in the words
+	// of its last attempt.
+	Problem string `json:"problem,omitempty"`
+	Steps   []Step `json:"steps"`
+	// Notes are what is not as on AWS's own nodes, and keeps nobody out.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// FirstFailed returns the step that keeps the node out, or nil. That is no script that
+// failed while the node went on, unless nothing else failed.
+func (e *NodeExplanation) FirstFailed() *Step {
+	first := firstFailed(e.Steps)
+	if first == nil || first.Name != stepScript {
+		return first
+	}
+	wentOn := false
+	for i := slices.IndexFunc(e.Steps, func(s Step) bool { return s.Name == stepScript }); i < len(e.Steps); i++ {
+		switch s := &e.Steps[i]; {
+		case s.Name == stepScript:
+		case s.State == StepOK:
+			wentOn = true
+		case s.State == StepFailed && wentOn:
+			return s
+		}
+	}
+	return first
+}
+
+// stepScript is node.StepScript.
+const stepScript = "script"
+
+// Text draws the chain of steps.
+func (e *NodeExplanation) Text() string {
+	title := e.Instance + " in " + e.Region
+	if e.Node != "" {
+		title += ", node " + e.Node
+	}
+	if e.Cluster != "" {
+		title += ", cluster " + e.Cluster
+	}
+	return chainText(title, e.Steps, e.Notes, e.Verdict())
+}
+
+// Chain returns the steps, and whether the end is reached.
+func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
+
+// Verdict sums the chain up in a sentence.
+func (e *NodeExplanation) Verdict() string {
+	failed := e.FirstFailed()
+	switch {
+	case e.State != "running" && e.State != "pending":
+		return "The instance is " + e.State + "."
+	case failed != nil && e.Ready:
+		return "Ready, but " + failed.Name + " has failed."
+	case failed != nil && e.OutOfTouch:
+		return "Out of touch: " + failed.Name + " fails. Kubernetes calls the node Ready until some 40 seconds after its last sign of life, NotReady then."
+	case failed != nil:
+		return "Not Ready: " + failed.Name + " fails."
+	case e.Ready:
+		return "Ready."
+	default:
+		return "Not Ready yet: it is on its way."
+	}
+}
+
+// A NodesExplanation is about the nodes of a cluster, or of one of its node groups.
+type NodesExplanation struct {
+	Cluster   string `json:"cluster"`
+	Nodegroup string `json:"nodegroup,omitempty"`
+	Status    string `json:"status"`
+	// Issues are EKS's own, of the node group or the cluster.
+	Issues []string `json:"issues,omitempty"`
+	// Fixes are commands that would end issues of the cluster.
+	Fixes []string `json:"fixes,omitempty"`
+	// Notes are what may be behind them: faults in force.
+	Notes []string          `json:"notes,omitempty"`
+	Nodes []NodeExplanation `json:"nodes"`
+}
+
+// Ready is how many nodes are.
+func (e *NodesExplanation) Ready() int {
+	n := 0
+	for i := range e.Nodes {
+		if e.Nodes[i].Ready {
+			n++
+		}
+	}
+	return n
+}
+
+// Text sums up: nodes that fail for the same reason are shown once.
+func (e *NodesExplanation) Text() string {
+	var b strings.Builder
+	what := "cluster " + e.Cluster
+	if e.Nodegroup != "" {
+		what = "node group " + e.Nodegroup + " of " + what
+	}
+	fmt.Fprintf(&b, "%s is %s: %d of %d nodes Ready\n", what, e.Status, e.Ready(), len(e.Nodes))
+	for _, i := range e.Issues {
+		b.WriteString("  ✘ " + i + "\n")
+	}
+	for _, f := range e.Fixes {
+		b.WriteString("    fix: " + f + "\n")
+	}
+	for _, n := range e.Notes {
+		b.WriteString("  ! " + n + "\n")
+	}
+	type group struct {
+		step  *Step
+		nodes []string
+		ready bool // all of them
+	}
+	var groups []*group
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		s := n.FirstFailed()
+		if s == nil {
+			continue
+		}
+		var into *group
+		for _, g := range groups {
+			if g.step.Name == s.Name && (g.step.Evidence == s.Evidence || g.step.Reason != nil && s.Reason != nil && g.step.Reason.Code == s.Reason.Code && g.step.Reason.Component == s.Reason.Component) {
+				into = g
+			}
+		}
+		if into == nil {
+			into = &group{step: s, ready: true}
+			groups = append(groups, into)
+		}
+		into.nodes = append(into.nodes, n.Instance)
+		into.ready = into.ready && n.Ready
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { // those that are kept out first
+		switch {
+		case a.ready == b.ready:
+			return 0
+		case b.ready:
+			return -1
+		}
+		return 1
+	})
+	for _, g := range groups {
+		names := strings.Join(g.nodes[:min(3, len(g.nodes))], ", ")
+		if more := len(g.nodes) - 3; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		b.WriteString("\n" + names + "\n")
+		b.WriteString(g.step.Text())
+	}
+	return b.String()
+}

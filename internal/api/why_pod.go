@@ -1,0 +1,48 @@
+package api
+
+// A PodExplanation is how far a pod has come, from its admission to its containers.
+type PodExplanation struct {
+	Cluster   string `json:"cluster"`
+	Account   string `json:"account"`
+	Region    string `json:"region"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Node      string `json:"node,omitempty"`
+	Phase     string `json:"phase,omitempty"` // Kubernetes': Pending, Running, …
+	// Running says that its containers do, or have ended well.
+	Running bool     `json:"running"`
+	Steps   []Step   `json:"steps"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// FirstFailed returns the step that keeps the pod from its work, or nil.
+func (e *PodExplanation) FirstFailed() *Step { return firstFailed(e.Steps) }
+
+// Text draws the chain of steps.
+func (e *PodExplanation) Text() string {
+	title := e.Namespace + "/" + e.Pod + " in cluster " + e.Cluster + " of " + e.Region
+	if e.Node != "" {
+		title += ", node " + e.Node
+	}
+	return chainText(title, e.Steps, e.Notes, e.Verdict())
+}
+
+// Chain returns the steps, and whether the end is reached.
+func (e *PodExplanation) Chain() ([]Step, bool) { return e.Steps, e.Running && e.FirstFailed() == nil }
+
+// Verdict sums the chain up in a sentence.
+func (e *PodExplanation) Verdict() string {
+	failed := e.FirstFailed()
+	switch {
+	case failed != nil && e.Phase == "":
+		return "There is no such pod: " + failed.Name + " fails."
+	case failed != nil && e.Running:
+		return e.Phase + ", but " + failed.Name + " fails."
+	case failed != nil:
+		return e.Phase + ": " + failed.Name + " fails."
+	case e.Running:
+		return e.Phase + "."
+	default:
+		return e.Phase + ": it is on its way."
+	}
+}

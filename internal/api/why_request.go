@@ -1,0 +1,118 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// A RequestExplanation is why a request was refused, at the time.
+type RequestExplanation struct {
+	RequestID string    `json:"requestId"`
+	Time      time.Time `json:"time"`
+	Account   string    `json:"account"`
+	Region    string    `json:"region"`
+	Principal string    `json:"principal"`
+	Service   string    `json:"service"`
+	Operation string    `json:"operation"`
+	// Refused is false for a request that was let in: of such, no reasons are kept.
+	Refused bool `json:"refused"`
+	// Fault is what it failed by, if it was on purpose. There is no Explanation then.
+	Fault *RequestFault `json:"fault,omitempty"`
+	// Network is what a program of a pod did not reach: there was no request then, and
+	// there is no Explanation.
+	Network *RequestNetwork `json:"network,omitempty"`
+	// Explanation is the reasoning about the policies of then, but for
+	// OmittedStatements that were too many to keep.
+	Explanation       policy.Explanation `json:"explanation"`
+	OmittedStatements int                `json:"omittedStatements,omitempty"`
+	// NoSuchRole says that the role to be assumed was not there.
+	NoSuchRole    bool                `json:"noSuchRole,omitempty"`
+	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
+	// Suggestions are the smallest changes that would have allowed it.
+	Suggestions []policy.Suggestion `json:"suggestions"`
+	// Fix is the command that makes the first of them come true that takes but one.
+	Fix string `json:"fix,omitempty"`
+	// Now is the decision on the same request by the policies of today.
+	Now *policy.Decision `json:"now,omitempty"`
+}
+
+// A RequestFault is a fault that a request failed by, set by drydock fault.
+type RequestFault struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"`
+	Fix     string `json:"fix"`
+	Code    string `json:"code"` // what the caller was told
+	Message string `json:"message"`
+}
+
+// A RequestNetwork is a connection that drydock run --pod did not make.
+type RequestNetwork struct {
+	Cluster string `json:"cluster"`
+	Pod     string `json:"pod"`    // NAMESPACE/NAME
+	Target  string `json:"target"` // HOST:PORT
+	Reason  Reason `json:"reason"`
+}
+
+func (n *RequestNetwork) text(e *RequestExplanation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "connection to %s, %s\nrequest   %s\nprincipal %s\npod       %s in cluster %s of %s\n\n",
+		n.Target, e.Time.UTC().Format(time.RFC3339), e.RequestID, e.Principal, n.Pod, n.Cluster, e.Region)
+	fmt.Fprintf(&b, "It was not made: %s.\nby        %s %s %s\n", strings.TrimSuffix(n.Reason.Text, "."), n.Reason.By, n.Reason.Code, n.Reason.Component)
+	for _, f := range n.Reason.Fixes {
+		b.WriteString("fix: " + f + "\n")
+	}
+	return b.String()
+}
+
+// Text says it for people.
+func (e RequestExplanation) Text() string {
+	if e.Network != nil {
+		return e.Network.text(&e)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %s in %s, %s\n", e.Operation, e.Service, e.Region, e.Time.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "request   %s\nprincipal %s\n", e.RequestID, e.Principal)
+	d := e.Explanation.Decision
+	if f := e.Fault; f != nil {
+		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed by %s.\nfix: %s\n", f.Code, f.Message, f.Text, f.Fix)
+		return b.String()
+	}
+	if !e.Refused {
+		b.WriteString("\nNo policy refused it.\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "action    %s\nresource  %s\n\n%s", d.Action, d.Resource, e.Explanation)
+	if e.OmittedStatements > 0 {
+		fmt.Fprintf(&b, "%d more statements were too many to keep.\n", e.OmittedStatements)
+	}
+	if e.NoSuchRole {
+		b.WriteString("There is no such role. STS answers as it does for one whose trust policy does not name the caller.\n")
+	}
+	if len(d.UnknownKeys) > 0 {
+		fmt.Fprintf(&b, "Drydock does not know the value of %s: conditions on it allow nothing, and deny.\n", strings.Join(d.UnknownKeys, ", "))
+	}
+	for i, s := range e.Suggestions {
+		if i == 0 {
+			b.WriteString("\nWhat would allow it:\n")
+		} else {
+			b.WriteString("or\n")
+		}
+		for line := range strings.Lines(s.String()) {
+			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	if e.Fix != "" {
+		b.WriteString("\nfix: " + e.Fix + "\n")
+	}
+	switch {
+	case e.Now == nil:
+	case e.Now.Allowed:
+		b.WriteString("\nBy the policies of now it would be allowed.\n")
+	default:
+		b.WriteString("\nBy the policies of now it would be refused, too.\n")
+	}
+	return b.String()
+}
