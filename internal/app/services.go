@@ -231,6 +231,8 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Journal:   d.journal,
 		Internal:  d.pages(),
 		Log:       d.log,
+
+		AllowHosts: d.cfg.AllowHosts,
 	})
 	if err != nil {
 		return nil, err

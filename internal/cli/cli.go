@@ -35,7 +35,9 @@ type Streams struct {
 type DaemonConfig struct {
 	DataDir string
 	// Listen is the address and port of the AWS endpoint.
-	Listen        netip.AddrPort
+	Listen netip.AddrPort
+	// AllowHosts are host names that the endpoint answers to, besides its own and AWS's.
+	AllowHosts    []string
 	Ephemeral     bool
 	Timing        string // fast or aws
 	ClientAddress netip.Addr

@@ -40,6 +40,8 @@ func TestEveryFailureSaysWhatToTry(t *testing.T) {
 		{"a port that is none", "invalid argument \"99999\" for \"--port\" flag: value out of range\nTry: drydock up --help", []string{"up", "--port", "99999"}, 2},
 		{"a number that is none", "flag: invalid syntax\n", []string{"up", "--port", `a"b`}, 2},
 		{"bad address", "not an IP address", []string{"up", "--listen", "nowhere"}, 2},
+		{"every host name", "--allow-host \"*\" is not a host name", []string{"up", "--allow-host", "*"}, 2},
+		{"a URL for a host name", "without scheme and port", []string{"up", "--allow-host", "http://drydock.example:4566"}, 2},
 		{"bad client address", "not an IP address", []string{"up", "--client-address", "x"}, 2},
 		{"bad timing", "neither fast nor aws", []string{"up", "--timing", "slow"}, 2},
 		{"bad quota", "quotas above zero are", []string{"up", "--quota", "pods=3"}, 2},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,10 +29,14 @@ var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 // Quotas are the names --quota takes.
 var Quotas = []string{"clusters", "nodegroups-per-cluster", "nodes-per-nodegroup", "vcpus"}
 
+// hostName is what --allow-host takes. It cannot be *, which would allow every page.
+var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
+
 type upOptions struct {
 	*globalOptions
 	detach        bool
 	listen        string
+	allowHosts    []string
 	port          uint16
 	ephemeral     bool
 	timing        string
@@ -64,6 +69,7 @@ names another address; then it makes credentials of its own, shown by "drydock e
 	f := cmd.Flags()
 	f.BoolVarP(&up.detach, "detach", "d", false, "run in the background; return when the endpoint answers")
 	f.StringVar(&up.listen, "listen", "127.0.0.1", "address to listen on")
+	f.StringSliceVar(&up.allowHosts, "allow-host", nil, "answer to this host name, or to all names below *.NAME, too; others than this machine's and AWS's are refused (repeatable)")
 	f.Uint16Var(&up.port, "port", DefaultPort, "port of the AWS endpoint, http and https (0 picks a free one)")
 	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep nothing: a store that ends with the daemon")
 	f.StringVar(&up.timing, "timing", "fast", "how long states last: fast, or aws for AWS-like durations")
@@ -100,6 +106,11 @@ func (up *upOptions) config() (DaemonConfig, error) {
 			return DaemonConfig{}, fmt.Errorf("--quota %s=%d: quotas above zero are %s", name, v, strings.Join(Quotas, ", "))
 		}
 	}
+	for _, name := range up.allowHosts {
+		if !hostName.MatchString(name) {
+			return DaemonConfig{}, fmt.Errorf("--allow-host %q is not a host name: give it without scheme and port, such as drydock.example.com or *.example.com", name)
+		}
+	}
 	dir, err := filepath.Abs(up.dataDir)
 	if err != nil {
 		return DaemonConfig{}, err
@@ -107,6 +118,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	return DaemonConfig{
 		DataDir:       dir,
 		Listen:        netip.AddrPortFrom(listen, up.port),
+		AllowHosts:    up.allowHosts,
 		Ephemeral:     up.ephemeral,
 		Timing:        up.timing,
 		ClientAddress: client,

@@ -139,6 +139,24 @@ func TestMeantByPods(t *testing.T) {
 	}
 }
 
+// A web page that rebinds its name to the listener of a run would get the pod's
+// credentials from the metadata service or the agent.
+func TestPagesReachNoPod(t *testing.T) {
+	rs := New(Config{})
+	for _, host := range []string{"evil.example:1111", "127.0.0.1:1111"} {
+		for _, path := range []string{"/latest/api/token", "/v1/credentials", "/"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			if r.Host = host; host != "evil.example:1111" {
+				r.Header.Set("Sec-Fetch-Site", "cross-site")
+			}
+			w := httptest.NewRecorder()
+			if rs.servePod(w, r, podConn{run: runOf("web")}, nil); w.Code != http.StatusForbidden {
+				t.Errorf("%s%s: %d", host, path, w.Code)
+			}
+		}
+	}
+}
+
 // Only who knows the secret of a run gets into it, and only from this machine.
 func TestEnterPodRun(t *testing.T) {
 	rs := New(Config{})

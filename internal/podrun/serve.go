@@ -103,6 +103,9 @@ func (rs *Runs) servePod(w http.ResponseWriter, r *http.Request, c podConn, prox
 		}
 		rs.requestOfPod(w, r, c.run, host, port)
 	default: // to the listener, as an endpoint
+		if server.RefuseBrowser(w, r, nil) {
+			return
+		}
 		host, port := rs.meant(c.run, r)
 		rs.requestOfPod(w, r, c.run, host, port)
 	}

@@ -59,6 +59,8 @@ type Config struct {
 	TLS *tls.Config
 	// Internal answers /_drydock/ paths.
 	Internal http.Handler
+	// AllowHosts are the user's own names of the front door.
+	AllowHosts []string
 	// MaxBody limits bodies; 0 takes the services' own limits.
 	MaxBody int64
 	// Log is nil for the test's log, where an internal failure fails the test.
@@ -126,6 +128,8 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Log:       cfg.Log,
 		MaxBody:   cfg.MaxBody,
 		Internal:  cfg.Internal,
+
+		AllowHosts: cfg.AllowHosts,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,10 @@ Generated from the operation tables that the front door itself goes by. Do not e
 *Partly* handled operations refuse the members, and the values of other members, listed with them; what is not handled at all is refused as a whole. Either way
 the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. Nothing is accepted and ignored.
 
+Services with a query protocol (EC2, IAM, STS, Auto Scaling, CloudFormation, ELB) take POST only. AWS takes GET as well; here it gets HTTP 405 with code
+` + "`MethodNotAllowed`" + `, because an access key of 12 digits needs no secret: a link on any web page could then act in that account. GET works where clients use it:
+for presigned STS requests, and for CloudFormation's SignalResource and DescribeStackResource. REST services and S3 take the methods of their API.
+
 | service | operations | handled | partly | not |
 |---|---:|---:|---:|---:|
 `)

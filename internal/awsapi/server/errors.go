@@ -62,6 +62,13 @@ func notHandled(svc *model.Service, op string) error {
 	return awserr.NotImplemented(actionName(svc, op))
 }
 
+// methodNotAllowed is the answer to a query-protocol request that could be a link.
+// AWS deviation: AWS takes GET for every operation of the query protocols.
+func methodNotAllowed(svc *model.Service, op, method string) error {
+	return awserr.Newf("MethodNotAllowed", "%s must be sent by POST, not %.10s: Drydock does not act on links, which any web page could contain. See docs/compatibility.md.",
+		actionName(svc, op), method).WithStatus(http.StatusMethodNotAllowed)
+}
+
 // maxRefused is how many of the members that nobody honours an error names.
 const maxRefused = 50
 

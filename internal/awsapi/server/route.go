@@ -148,10 +148,29 @@ func (x *exchange) findOperation() error {
 		return unknownAction(svc, name, x.param("Version"))
 	}
 	x.call.Operation = x.op.Name
+	if x.queryByLink() {
+		return methodNotAllowed(svc, x.op.Name, x.req.Method)
+	}
 	if x.handler = x.s.registry.find(svc, x.op.Name); x.handler == nil {
 		return notHandled(svc, x.op.Name)
 	}
 	return nil
+}
+
+// getOperations are the operations of query protocols that clients call by GET.
+// cfn-signal and cfn-init do (cfnbootstrap/cfn_client.py of the package aws-cfn-bootstrap).
+var getOperations = map[string]bool{"cloudformation.SignalResource": true, "cloudformation.DescribeStackResource": true}
+
+// queryByLink reports whether a query-protocol request comes by another method than
+// POST, so that a link on a web page could make it, and is none of those that clients
+// send that way. Presigned STS requests are what EKS tokens and Vault's logins hold.
+func (x *exchange) queryByLink() bool {
+	svc := x.service
+	if svc.Protocol != model.ProtocolEC2 && svc.Protocol != model.ProtocolQuery || x.req.Method == http.MethodPost {
+		return false
+	}
+	presigned := svc.Name == "sts" && x.auth != nil && x.auth.Presigned
+	return x.req.Method != http.MethodGet || !presigned && !getOperations[svc.Name+"."+x.op.Name]
 }
 
 // param returns a parameter of a query-protocol request, from its form or its query.

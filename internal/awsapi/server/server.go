@@ -74,6 +74,9 @@ type Config struct {
 	Clock clock.Clock
 	// Log is for internal failures; nil is slog.Default().
 	Log *slog.Logger
+	// AllowHosts are host names to answer to besides AWS's and this machine's own;
+	// *.example.com is every name below example.com. See RefuseBrowser.
+	AllowHosts []string
 	// MaxBody limits request bodies, in bytes; 0 means each service's own limit.
 	MaxBody int64
 	// Internal answers paths under InternalPrefix. Nil answers 404.
@@ -117,14 +120,6 @@ func New(cfg Config) (*Server, error) {
 // Verifier returns the server's signature verifier, whose key cache others may share.
 func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
 
-// fromBrowser reports whether a browser sent r. Well-known credentials open a
-// daemon on loopback, so a web page that its user visits could otherwise call it:
-// simple requests need no preflight. Over plain http, and after DNS rebinding,
-// only the user agent gives a browser away.
-func fromBrowser(r *http.Request) bool {
-	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || strings.HasPrefix(r.UserAgent(), "Mozilla/")
-}
-
 // An exchange is one request on its way through the pipeline. Its parts are
 // filled in stage by stage.
 type exchange struct {
@@ -147,8 +142,7 @@ type exchange struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if fromBrowser(r) {
-		http.Error(w, "Drydock does not answer browsers: any web page could act as you.", http.StatusForbidden)
+	if RefuseBrowser(w, r, s.cfg.AllowHosts) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, InternalPrefix) {
