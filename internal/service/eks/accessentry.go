@@ -408,6 +408,44 @@ func (s *Service) ensureOwnEntries(tx *store.Tx, cluster store.Key, rec *cluster
 	return err
 }
 
+// admitNodes lets the nodes of all managed node groups and Fargate profiles in by access
+// entries, for a cluster that begins to have them: they must not be locked out when
+// aws-auth stops counting.
+func (s *Service) admitNodes(tx *store.Tx, cluster store.Key) error {
+	groups, err := nodegroups.List(tx, allBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		made, err := s.admit(tx, cluster, g.Value.Role, typeEC2Linux)
+		if err == nil && made {
+			err = nodegroups.Update(tx, g.Key, func(r *nodegroupRecord) error { r.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	profiles, err := fargateProfiles.List(tx, allBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, p := range profiles {
+		made, err := s.admit(tx, cluster, p.Value.Role, typeFargateLinux)
+		if err == nil && made {
+			err = fargateProfiles.Update(tx, p.Key, func(r *fargateProfileRecord) error { r.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit makes an access entry for a role of nodes, unless it has one.
+func (s *Service) admit(tx *store.Tx, cluster store.Key, role identityRef, typ string) (made bool, err error) {
+	return ensureEntry(tx, cluster, s.accessEntry(cluster, role, typ))
+}
+
 func associated(policy string, at time.Time) ekstypes.AssociatedAccessPolicy {
 	return ekstypes.AssociatedAccessPolicy{
 		PolicyArn: &policy, AssociatedAt: &at, ModifiedAt: &at,

@@ -56,7 +56,7 @@ func (s *Service) ensureSelfManaged(ctx context.Context, key store.Key, rec clus
 // addonCluster is what the objects of add-ons need to know of a cluster.
 func addonCluster(key store.Key, rec clusterRecord, plane Plane) addons.Cluster {
 	return addons.Cluster{
-		Name: rec.name(), Region: key.Region, Endpoint: "https://" + plane.AWSHost, DNSAddress: clusterDNS(&rec),
+		Name: rec.name(), Region: key.Region, Endpoint: "https://" + plane.AWSHost, DNSAddress: rec.dnsAddress(),
 		VPCID: text(rec.Cluster.ResourcesVpcConfig.VpcId),
 	}
 }

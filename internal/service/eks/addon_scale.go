@@ -54,9 +54,9 @@ func scalingDemand(nodes []*corev1.Node) int {
 	return max(up(len(nodes), nodesPerReplica), up(int(cores), coresPerReplica))
 }
 
-// next returns what becomes of a scaling when this many replicas are asked for; changed
-// says that it is another one, worth keeping.
-func (s *addonScaling) next(limits addons.AutoScaling, asked int, now time.Time) (next addonScaling, changed bool) {
+// nextScaling returns what becomes of a scaling, which may be nil, when this many replicas
+// are asked for; changed says that it is another one, worth keeping.
+func nextScaling(s *addonScaling, limits addons.AutoScaling, asked int, now time.Time) (next addonScaling, changed bool) {
 	asked = limits.Clamp(asked)
 	if s == nil {
 		return addonScaling{Replicas: asked, At: now, Demands: []demand{{asked, now}}}, true
@@ -120,7 +120,7 @@ func (w *addonWork) scale(ctx context.Context) (bool, error) {
 	default:
 		return false, nil // at the next look
 	}
-	next, changed := w.rec.Scaling.next(limits, scalingDemand(nodes.all()), w.s.clock.Now())
+	next, changed := nextScaling(w.rec.Scaling, limits, scalingDemand(nodes.all()), w.s.clock.Now())
 	if changed {
 		if err := w.change(ctx, func(r *addonRecord) { r.Scaling = &next }, nil); err != nil {
 			return false, err

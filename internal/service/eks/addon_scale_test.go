@@ -47,10 +47,10 @@ func TestScaling(t *testing.T) {
 			now := time.Unix(1e9, 0)
 			var got []int
 			for _, asked := range tc.asked {
-				next, changed := s.next(tc.limits, asked, now)
+				next, changed := nextScaling(s, tc.limits, asked, now)
 				if changed {
 					s = &next
-				} else if again, changed := s.next(tc.limits, asked, now); changed || again.Replicas != s.Replicas {
+				} else if again, changed := nextScaling(s, tc.limits, asked, now); changed || again.Replicas != s.Replicas {
 					t.Error("nothing changed, and then it did")
 				}
 				if len(s.Demands) > 12 {
@@ -77,7 +77,7 @@ func TestScalingOfADemandThatFlaps(t *testing.T) {
 			writes, most := 0, 0
 			const looks = 3600
 			for i := range looks {
-				next, changed := s.next(limits, 2+8*(i%2), now)
+				next, changed := nextScaling(s, limits, 2+8*(i%2), now)
 				if changed {
 					s = &next
 					writes++

@@ -28,6 +28,9 @@ var ErrUnauthenticated = errors.New("unauthenticated")
 // access entry, the ConfigMap or the key it rests on, and costs microseconds.
 func (s *Service) Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
 	key, rec, err := s.clusterByPlane(planeID)
+	if errors.Is(err, errUnknownPlane) {
+		return authnv1.UserInfo{}, unauthenticated("%w", err)
+	}
 	if err != nil {
 		return authnv1.UserInfo{}, err
 	}
@@ -69,7 +72,7 @@ func (s *Service) mapPrincipal(ctx context.Context, key store.Key, rec clusterRe
 	if !rec.usesConfigMap() {
 		return mapping{}, unauthenticated("%s has no access entry in cluster %s", identity, rec.name())
 	}
-	auth, err := s.sessions.authMap(ctx, rec.Plane.ID)
+	auth, err := s.authMap(ctx, rec.Plane.ID)
 	if err != nil {
 		return mapping{}, fmt.Errorf("reading aws-auth of cluster %s: %w", rec.name(), err)
 	}
@@ -209,6 +212,8 @@ type refusal struct{ reason error }
 func (r *refusal) Error() string   { return r.reason.Error() }
 func (r *refusal) Unwrap() []error { return []error{ErrUnauthenticated, r.reason} }
 
+var errUnknownPlane = errors.New("belongs to no cluster")
+
 // clusterByPlane returns the cluster that a control plane belongs to.
 func (s *Service) clusterByPlane(planeID string) (store.Key, clusterRecord, error) {
 	if k, ok := s.sessions.clusterKey(planeID); ok {
@@ -226,5 +231,5 @@ func (s *Service) clusterByPlane(planeID string) (store.Key, clusterRecord, erro
 			return i.Key, i.Value, nil
 		}
 	}
-	return store.Key{}, clusterRecord{}, unauthenticated("control plane %s belongs to no cluster", planeID)
+	return store.Key{}, clusterRecord{}, fmt.Errorf("control plane %s %w", planeID, errUnknownPlane)
 }

@@ -105,29 +105,46 @@ func (m *authMap) find(canonical, account string) (mapping, bool) {
 	return mapping{}, false
 }
 
+// mappedGroups are the groups of nodes in aws-auth, which are not quite those of an
+// access entry.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
+func mappedGroups(typ string) []string {
+	if typ == typeFargateLinux {
+		return []string{"system:bootstrappers", "system:nodes", "system:node-proxier"}
+	}
+	return []string{"system:bootstrappers", "system:nodes"}
+}
+
+// An unreadableAuthError says that the content of aws-auth is not what belongs there.
+type unreadableAuthError struct{ error }
+
+func (e *unreadableAuthError) Unwrap() error { return e.error }
+
 // withRole returns the data of an aws-auth ConfigMap with a node role mapped as
-// EKS maps the roles of managed node groups; changed is false if the role is
-// mapped already. Data that cannot be parsed is left alone.
-func withRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
+// EKS maps the roles of managed node groups and of Fargate; changed is false if the
+// role is mapped already. Data that cannot be parsed is left alone.
+func withRole(data map[string]string, roleARN, typ string) (out map[string]string, changed bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
-		return data, false, err
+		return data, false, &unreadableAuthError{err}
 	}
 	if slices.ContainsFunc(roles, func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) }) {
 		return data, false, nil
 	}
 	return putRoles(data, append(roles, roleMapping{
-		RoleARN: roleARN, Username: "system:node:{{EC2PrivateDNSName}}", Groups: []string{"system:bootstrappers", "system:nodes"},
+		RoleARN: roleARN, Username: nodeTypes()[typ].username, Groups: mappedGroups(typ),
 	}))
 }
 
-// withoutRole undoes withRole.
-func withoutRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
+// withoutRole undoes withRole. What somebody else made of a role of Fargate stays.
+func withoutRole(data map[string]string, roleARN, typ string) (out map[string]string, changed bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
 		return data, false, err
 	}
-	kept := slices.DeleteFunc(slices.Clone(roles), func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) })
+	kept := slices.DeleteFunc(slices.Clone(roles), func(r roleMapping) bool {
+		return strings.EqualFold(r.RoleARN, roleARN) && (typ != typeFargateLinux || r.Username == nodeTypes()[typ].username)
+	})
 	if len(kept) == len(roles) {
 		return data, false, nil
 	}

@@ -39,7 +39,7 @@ func (s *Service) Doors(ctx context.Context, planeID string) (Doors, error) {
 		}
 	}
 	if out.ConfigMap {
-		auth, err := s.sessions.authMap(ctx, planeID)
+		auth, err := s.authMap(ctx, planeID)
 		if err != nil || auth == nil {
 			return out, err
 		}

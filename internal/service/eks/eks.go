@@ -288,7 +288,7 @@ type Service struct {
 	clock k8sclock.WithTicker
 	log   *slog.Logger
 
-	sessions sessions
+	sessions *sessions
 	names    nodeNames
 }
 
@@ -297,7 +297,5 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
-	s.sessions.init(cfg)
-	return s, nil
+	return &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log, sessions: newSessions(cfg)}, nil
 }

@@ -89,7 +89,7 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 			return errFargateProfileLimit(key.ID)
 		}
 		if now.usesAPI() {
-			if rec.AccessEntryMade, err = ensureEntry(tx, key, s.accessEntry(key, rec.Role, typeFargateLinux)); err != nil {
+			if rec.AccessEntryMade, err = s.admit(tx, key, rec.Role, typeFargateLinux); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +35,7 @@ func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string,
 		return nil, nil // no cluster's yet, or no more
 	}
 	if ses, err := s.sessions.open(key, rec.Plane.ID); err == nil {
-		ses.fargateCalled.Store(true)
+		fargateWebhookOf(ses).called.Store(true)
 	}
 	if pod.Spec.SchedulerName == fargateScheduler {
 		return nil, nil
@@ -57,6 +58,16 @@ func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string,
 	return encodePatch(ops, nil)
 }
 
+// A fargateWebhook is Fargate's webhook in one cluster.
+type fargateWebhook struct {
+	put    atomic.Bool // it is in the cluster
+	called atomic.Bool // the API server has called it
+}
+
+func fargateWebhookOf(ses *session) *fargateWebhook {
+	return sessionValue(ses, func(*session) *fargateWebhook { return &fargateWebhook{} })
+}
+
 // errWebhookUnnoticed says that the API server does not call Fargate's webhook yet.
 var errWebhookUnnoticed = errors.New("the API server does not call Fargate's webhook yet")
 
@@ -67,15 +78,15 @@ func (s *Service) ensureFargateWebhook(ctx context.Context, ses *session) error 
 	if err := s.putFargateWebhook(ctx, ses); err != nil {
 		return err
 	}
-	if ses.fargateCalled.Load() {
+	if fargateWebhookOf(ses).called.Load() {
 		return nil
 	}
-	_, err := ses.client.CoreV1().Pods(authNamespace).Create(ctx, &corev1.Pod{
+	_, err := ses.client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "fargate-webhook-"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
 	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
-	case ses.fargateCalled.Load(): // whoever else refused the pod
+	case fargateWebhookOf(ses).called.Load(): // whoever else refused the pod
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w: %w", errWebhookUnnoticed, err)
@@ -89,11 +100,11 @@ func (s *Service) putFargateWebhook(ctx context.Context, ses *session) error {
 	_, err := ses.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.cfg.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		ses.fargateCalled.Store(false)
+		fargateWebhookOf(ses).called.Store(false)
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("making Fargate's webhook: %w", err)
 	}
-	ses.fargatePut.Store(true)
+	fargateWebhookOf(ses).put.Store(true)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -39,6 +40,13 @@ type addonWork struct {
 	cluster addons.Cluster
 	objects Objects
 	nodes   func() *nodeWatch
+}
+
+// addonReconciler brings add-ons to what their records say.
+func (s *Service) addonReconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/addon", Watcher: addonRecords.Watch(s.store, store.Scope{}), Reconcile: s.reconcileAddon, Workers: 16, Log: s.log,
+	}
 }
 
 // reconcileAddon brings one add-on a step nearer to what its record says.

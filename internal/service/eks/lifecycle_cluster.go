@@ -11,7 +11,6 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/reconcile"
@@ -30,58 +29,11 @@ const (
 	deleteBatch = 90
 )
 
-// Run reconciles clusters and node groups until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	// Sessions outlive the reconcilers, which use them, and end with them.
-	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
-	defer endSessions()
-	ready := make(chan struct{})
-	var outer errgroup.Group
-	outer.Go(func() error { s.sessions.run(sessions, ready); return nil })
-	<-ready
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/cluster", Watcher: clusters.Watch(s.store, store.Scope{}), Reconcile: s.reconcileCluster, Workers: 16, Log: s.log, Clock: s.clock,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log, Clock: s.clock,
-			Related: []reconcile.Related{{Watcher: s.cfg.AutoScaling.WatchMembers(store.Scope{}), Of: s.nodegroupOfMember}},
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/fargateprofile", Watcher: fargateProfiles.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFargateProfile, Log: s.log,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(gctx, reconcile.Config{
-			Name: "eks/addon", Watcher: addonRecords.Watch(s.store, store.Scope{}), Reconcile: s.reconcileAddon, Workers: 16, Log: s.log,
-		})
-	})
-	err := g.Wait()
-	endSessions()
-	return errors.Join(err, outer.Wait())
-}
-
-// nodegroupOfMember returns the node group whose Auto Scaling group a changed
-// instance is in.
-func (s *Service) nodegroupOfMember(changed store.Key) (store.Key, bool) {
-	name := s.cfg.AutoScaling.MemberGroup(changed)
-	if !strings.HasPrefix(name, "eks-") {
-		return store.Key{}, false
+// clusterReconciler brings clusters to what their records say.
+func (s *Service) clusterReconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/cluster", Watcher: clusters.Watch(s.store, store.Scope{}), Reconcile: s.reconcileCluster, Workers: 16, Log: s.log, Clock: s.clock,
 	}
-	all, err := nodegroups.List(s.store, store.Scope{Account: changed.Account, Region: changed.Region})
-	if err != nil {
-		return store.Key{}, false
-	}
-	i := slices.IndexFunc(all, func(g store.Item[nodegroupRecord]) bool { return g.Value.resourceName() == name })
-	if i < 0 {
-		return store.Key{}, false
-	}
-	return all[i].Key, true
 }
 
 // reconcileCluster brings one cluster a step nearer to what its record says.
@@ -316,21 +268,7 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *clusterRecord, up
 	if err := s.ensureOwnEntries(tx, key, c); err != nil {
 		return err
 	}
-	// The nodes of managed groups must not be locked out when aws-auth stops counting.
-	groups, err := nodegroups.List(tx, allBelow(key))
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
-		made, err := ensureEntry(tx, key, s.accessEntry(key, g.Value.Role, typeEC2Linux))
-		if err == nil && made {
-			err = nodegroups.Update(tx, g.Key, func(n *nodegroupRecord) error { n.AccessEntryMade = true; return nil })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return s.ensureFargateEntries(tx, key)
+	return s.admitNodes(tx, key)
 }
 
 func (s *Service) applyVPC(ctx context.Context, key store.Key, rec clusterRecord, kind ekstypes.UpdateType, v *vpcChange) error {

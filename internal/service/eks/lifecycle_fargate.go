@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -27,6 +27,16 @@ const fargateNoticeStep = 20 * time.Millisecond
 // fargatePlaneWait is how long a control plane may take over what a profile's
 // reconciliation asks of it.
 const fargatePlaneWait = 10 * time.Second
+
+// fargatePodWorkers is how many pods of a DELETING profile are deleted at once.
+const fargatePodWorkers = 16
+
+// fargateReconciler brings Fargate profiles to what their records say.
+func (s *Service) fargateReconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/fargateprofile", Watcher: fargateProfiles.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFargateProfile, Log: s.log,
+	}
+}
 
 // reconcileFargateProfile brings one Fargate profile a step nearer to what its
 // record says.
@@ -69,9 +79,7 @@ func (s *Service) letFargateIn(ctx context.Context, key store.Key, p *fargatePro
 	if err := s.ensureFargateWebhook(ctx, ses); err != nil || cluster.usesAPI() {
 		return err
 	}
-	return s.editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
-		return withFargateRole(data, arnWithoutPath(p.Role.ARN))
-	})
+	return mapNodeRole(ctx, ses, p.Role.ARN, typeFargateLinux)
 }
 
 // keepFargateWebhook puts Fargate's webhook into the cluster of an ACTIVE profile, once in
@@ -81,18 +89,13 @@ func (s *Service) keepFargateWebhook(ctx context.Context, key store.Key, cluster
 		return 0, nil // what a cluster has goes with it
 	}
 	ses, err := s.sessions.open(clusterOf(key), cluster.Plane.ID)
-	if err != nil || ses.fargatePut.Load() || ses.fargateCalled.Load() {
+	if err != nil || fargateWebhookOf(ses).put.Load() || fargateWebhookOf(ses).called.Load() {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, fargatePlaneWait)
 	defer cancel()
 	return 0, s.putFargateWebhook(ctx, ses)
 }
-
-// An unreadableAuthError says that what is in aws-auth is not what belongs there.
-type unreadableAuthError struct{ error }
-
-func (e *unreadableAuthError) Unwrap() error { return e.error }
 
 // fargateTrouble has a profile that cannot be made tried again, or makes it
 // CREATE_FAILED: a CREATING one could not even be deleted, nor its cluster.
@@ -165,9 +168,7 @@ func (s *Service) removeFargateProfile(ctx context.Context, key store.Key, p *fa
 	if heir == nil && cluster.usesConfigMap() && ses != nil {
 		waited, cancel := context.WithTimeout(ctx, fargatePlaneWait)
 		defer cancel()
-		if err := s.editAuth(waited, ses, func(data map[string]string) (map[string]string, bool, error) {
-			return withoutFargateRole(data, arnWithoutPath(p.Role.ARN))
-		}); err != nil && patient {
+		if err := unmapNodeRole(waited, ses, p.Role.ARN, typeFargateLinux); err != nil && patient {
 			return 0, err
 		}
 	}
@@ -215,7 +216,7 @@ func (s *Service) deleteFargatePods(ctx context.Context, ses *session, profile s
 	}
 	left := 0
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(nodeWorkers)
+	g.SetLimit(fargatePodWorkers)
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Spec.SchedulerName != fargateScheduler { // somebody's label
@@ -234,57 +235,4 @@ func (s *Service) deleteFargatePods(ctx context.Context, ses *session, profile s
 		})
 	}
 	return left, g.Wait()
-}
-
-// withFargateRole returns the data of an aws-auth ConfigMap with a pod execution role
-// mapped as EKS maps it: machines of Fargate call themselves by their session's name.
-// https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
-func withFargateRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
-	var roles []roleMapping
-	if err := parseYAML(data, "mapRoles", &roles); err != nil {
-		return data, false, &unreadableAuthError{err}
-	}
-	want := roleMapping{
-		RoleARN: roleARN, Username: nodeTypes()[typeFargateLinux].username,
-		Groups: []string{"system:bootstrappers", "system:nodes", "system:node-proxier"},
-	}
-	if slices.ContainsFunc(roles, func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) }) {
-		return data, false, nil
-	}
-	return putRoles(data, append(roles, want))
-}
-
-// withoutFargateRole undoes withFargateRole; what somebody else made of the role
-// stays.
-func withoutFargateRole(data map[string]string, roleARN string) (out map[string]string, changed bool, err error) {
-	var roles []roleMapping
-	if err := parseYAML(data, "mapRoles", &roles); err != nil {
-		return data, false, err
-	}
-	kept := slices.DeleteFunc(slices.Clone(roles), func(r roleMapping) bool {
-		return strings.EqualFold(r.RoleARN, roleARN) && r.Username == nodeTypes()[typeFargateLinux].username
-	})
-	if len(kept) == len(roles) {
-		return data, false, nil
-	}
-	return putRoles(data, kept)
-}
-
-// ensureFargateEntries lets the machines of all profiles in by access entries, for a
-// cluster that begins to have them.
-func (s *Service) ensureFargateEntries(tx *store.Tx, cluster store.Key) error {
-	all, err := fargateProfiles.List(tx, allBelow(cluster))
-	if err != nil {
-		return err
-	}
-	for _, p := range all {
-		made, err := ensureEntry(tx, cluster, s.accessEntry(cluster, p.Value.Role, typeFargateLinux))
-		if err == nil && made {
-			err = fargateProfiles.Update(tx, p.Key, func(r *fargateProfileRecord) error { r.AccessEntryMade = true; return nil })
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -32,6 +33,33 @@ const (
 	// nodeWorkers is how many nodes of a group are worked on at once.
 	nodeWorkers = 16
 )
+
+// nodegroupReconciler brings node groups to what their records say. Changes of the
+// instances of their Auto Scaling groups wake it.
+func (s *Service) nodegroupReconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/nodegroup", Watcher: nodegroups.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNodegroup, Workers: 64, Log: s.log, Clock: s.clock,
+		Related: []reconcile.Related{{Watcher: s.cfg.AutoScaling.WatchMembers(store.Scope{}), Of: s.nodegroupOfMember}},
+	}
+}
+
+// nodegroupOfMember returns the node group whose Auto Scaling group a changed
+// instance is in.
+func (s *Service) nodegroupOfMember(changed store.Key) (store.Key, bool) {
+	name := s.cfg.AutoScaling.MemberGroup(changed)
+	if !strings.HasPrefix(name, "eks-") {
+		return store.Key{}, false
+	}
+	all, err := nodegroups.List(s.store, store.Scope{Account: changed.Account, Region: changed.Region})
+	if err != nil {
+		return store.Key{}, false
+	}
+	i := slices.IndexFunc(all, func(g store.Item[nodegroupRecord]) bool { return g.Value.resourceName() == name })
+	if i < 0 {
+		return store.Key{}, false
+	}
+	return all[i].Key, true
+}
 
 // reconcileNodegroup brings one node group a step nearer to what its record says.
 func (s *Service) reconcileNodegroup(ctx context.Context, key store.Key) (time.Duration, error) {
@@ -110,7 +138,7 @@ func (w *groupWork) create(ctx context.Context) (time.Duration, error) {
 	nodes := ses.nodes()
 	if g.LaunchTemplateID == "" {
 		if !w.cluster.usesAPI() {
-			if err := s.mapNodeRole(ctx, ses, g.Role.ARN); err != nil {
+			if err := mapNodeRole(ctx, ses, g.Role.ARN, typeEC2Linux); err != nil {
 				return 0, err
 			}
 		}

@@ -68,7 +68,7 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 			return errNodegroupLimit(key.ID, quotas.NodegroupsPerCluster)
 		}
 		if now.usesAPI() {
-			if rec.AccessEntryMade, err = ensureEntry(tx, key, s.accessEntry(key, rec.Role, typeEC2Linux)); err != nil {
+			if rec.AccessEntryMade, err = s.admit(tx, key, rec.Role, typeEC2Linux); err != nil {
 				return err
 			}
 		}

@@ -247,7 +247,7 @@ func (w *groupWork) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes
 				"Your worker nodes do not have access to the cluster. Verify if the node instance role has an access entry of type EC2_LINUX.", w.g.Role.ARN)), nil
 		}
 	}
-	auth, err := w.s.sessions.authMap(ctx, w.cluster.Plane.ID)
+	auth, err := w.s.authMap(ctx, w.cluster.Plane.ID)
 	if err != nil {
 		return new(errUnreachable(w.cluster.name())), nil
 	}

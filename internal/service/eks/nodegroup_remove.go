@@ -63,9 +63,9 @@ func (w *groupWork) removeRest(ctx context.Context, ses *session) error {
 	}
 	switch {
 	case inherited && !w.cluster.usesAPI(): // an attempt before may have unmapped it
-		err = w.s.mapNodeRole(ctx, ses, w.g.Role.ARN)
+		err = mapNodeRole(ctx, ses, w.g.Role.ARN, typeEC2Linux)
 	case !inherited && w.cluster.usesConfigMap():
-		err = w.s.unmapNodeRole(ctx, ses, w.g.Role.ARN)
+		err = unmapNodeRole(ctx, ses, w.g.Role.ARN, typeEC2Linux)
 	}
 	if err != nil && w.s.clock.Since(w.g.Since) < w.s.cfg.Timing.NodeDrain {
 		return err

@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // accountReads reads the annotations of service accounts for pods being made. Each
@@ -15,6 +14,8 @@ import (
 // after `kubectl annotate` is never missed; the pods of a Deployment, made at once,
 // share such reads.
 type accountReads struct {
+	ses *session
+
 	mu    sync.Mutex
 	reads map[string]*accountRead // by NAMESPACE/NAME
 }
@@ -31,13 +32,14 @@ type accountAnswer struct {
 	err         error
 }
 
+func newAccountReads(ses *session) *accountReads {
+	return &accountReads{ses: ses, reads: map[string]*accountRead{}}
+}
+
 // annotations returns a service account's annotations; none if it is not there.
-func (a *accountReads) annotations(ctx context.Context, life context.Context, client kubernetes.Interface, namespace, name string) (map[string]string, error) {
+func (a *accountReads) annotations(ctx context.Context, namespace, name string) (map[string]string, error) {
 	key := namespace + "/" + name
 	a.mu.Lock()
-	if a.reads == nil {
-		a.reads = map[string]*accountRead{}
-	}
 	r := a.reads[key]
 	begin := r == nil
 	if begin {
@@ -50,7 +52,7 @@ func (a *accountReads) annotations(ctx context.Context, life context.Context, cl
 	answer := r.next
 	a.mu.Unlock()
 	if begin {
-		go a.read(life, client, namespace, name, r) // ends when nobody waits; a read ends with the session
+		go a.read(namespace, name, r) // ends when nobody waits; a read ends with the session
 	}
 	select {
 	case <-answer.done:
@@ -61,7 +63,7 @@ func (a *accountReads) annotations(ctx context.Context, life context.Context, cl
 }
 
 // read reads for those who wait, again and again until nobody does.
-func (a *accountReads) read(ctx context.Context, client kubernetes.Interface, namespace, name string, r *accountRead) {
+func (a *accountReads) read(namespace, name string, r *accountRead) {
 	for {
 		a.mu.Lock()
 		answer := r.next
@@ -73,7 +75,7 @@ func (a *accountReads) read(ctx context.Context, client kubernetes.Interface, na
 		if answer == nil {
 			return
 		}
-		sa, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+		sa, err := a.ses.client.CoreV1().ServiceAccounts(namespace).Get(a.ses.ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			answer.annotations = sa.Annotations

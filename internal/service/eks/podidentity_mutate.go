@@ -87,7 +87,7 @@ func (s *Service) identify(ctx context.Context, key store.Key, planeID, namespac
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := ses.accounts.annotations(ctx, ses.ctx, ses.client, namespace, account)
+	annotations, err := sessionValue(ses, newAccountReads).annotations(ctx, namespace, account)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -77,6 +78,19 @@ func (c *clusterRecord) usesConfigMap() bool {
 
 // owner is what the control plane is claimed for.
 func (c *clusterRecord) owner() string { return *c.Cluster.Arn + "/" + c.UID }
+
+// dnsAddress is the address of the cluster's DNS: the tenth of the service range.
+func (c *clusterRecord) dnsAddress() string {
+	p, err := netip.ParsePrefix(*c.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
+	if err != nil {
+		return "" // checked when the cluster was made
+	}
+	a := p.Addr()
+	for range 10 {
+		a = a.Next()
+	}
+	return a.String()
+}
 
 type nodegroupRecord struct {
 	Nodegroup ekstypes.Nodegroup

@@ -110,7 +110,7 @@ func (w *groupWork) createScalingGroup() error {
 			hook(launchHook, "autoscaling:EC2_INSTANCE_LAUNCHING"), hook(terminateHook, "autoscaling:EC2_INSTANCE_TERMINATING"),
 		},
 	}
-	in.LaunchTemplate, in.MixedInstancesPolicy = g.instanceSource()
+	in.LaunchTemplate, in.MixedInstancesPolicy = instanceSource(g)
 	_, err := w.s.cfg.AutoScaling.CreateAutoScalingGroup(w.svc, in)
 	if code(err) == "AlreadyExists" {
 		return nil
@@ -129,7 +129,7 @@ func (g *nodegroupRecord) templateVersion() string {
 
 // instanceSource is where the instances come from: the launch template with the
 // group's instance types, or with its own.
-func (g *nodegroupRecord) instanceSource() (*autoscalingtypes.LaunchTemplateSpecification, *autoscalingtypes.MixedInstancesPolicy) {
+func instanceSource(g *nodegroupRecord) (*autoscalingtypes.LaunchTemplateSpecification, *autoscalingtypes.MixedInstancesPolicy) {
 	version := g.templateVersion()
 	spec := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &g.LaunchTemplateID, Version: &version}
 	spot := g.Nodegroup.CapacityType == ekstypes.CapacityTypesSpot
@@ -161,7 +161,7 @@ func (w *groupWork) updateScalingGroup() error {
 	in := &awsautoscaling.UpdateAutoScalingGroupInput{
 		AutoScalingGroupName: new(w.g.resourceName()), MinSize: size.MinSize, MaxSize: size.MaxSize, DesiredCapacity: size.DesiredSize,
 	}
-	in.LaunchTemplate, in.MixedInstancesPolicy = w.g.instanceSource()
+	in.LaunchTemplate, in.MixedInstancesPolicy = instanceSource(w.g)
 	_, err := w.s.cfg.AutoScaling.UpdateAutoScalingGroup(w.svc, in)
 	return err
 }

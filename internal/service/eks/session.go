@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -21,13 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-const (
-	labelNodegroup = "eks.amazonaws.com/nodegroup"
-	authNamespace  = "kube-system"
-	authName       = "aws-auth"
-	// authWait is how long a login waits for the first read of aws-auth.
-	authWait = 5 * time.Second
-)
+// labelNodegroup is on every node of a managed node group.
+const labelNodegroup = "eks.amazonaws.com/nodegroup"
 
 var (
 	errNotRunning = errors.New("the EKS service is not running")
@@ -54,18 +47,28 @@ type session struct {
 	ctx     context.Context //nolint:containedctx // the session's lifetime, ended by cancel
 	cancel  context.CancelFunc
 	nodes   func() *nodeWatch
-	auth    func() *authWatch
-	// accounts reads service accounts for the pod identity webhook.
-	accounts accountReads
-	// fargatePut says that Fargate's webhook is in the cluster, fargateCalled that the API
-	// server has called it.
-	fargatePut, fargateCalled atomic.Bool
+	all     *sessions
+
+	mu     sync.Mutex
+	values map[reflect.Type]any
 }
 
-func (ss *sessions) init(cfg Config) {
-	ss.cfg = cfg
-	ss.byPlane = map[string]*session{}
-	ss.owners = map[string]store.Key{}
+// sessionValue returns the session's one value of a type, which is made when it is first
+// asked for: what a part of EKS keeps for each control plane.
+func sessionValue[T any](s *session, make func(*session) T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := reflect.TypeFor[T]()
+	if v, ok := s.values[t].(T); ok {
+		return v
+	}
+	v := make(s)
+	s.values[t] = v
+	return v
+}
+
+func newSessions(cfg Config) *sessions {
+	return &sessions{cfg: cfg, byPlane: map[string]*session{}, owners: map[string]store.Key{}}
 }
 
 // run lets sessions be opened until ctx ends, then closes all and waits.
@@ -110,9 +113,8 @@ func (ss *sessions) get(planeID string) (*session, error) {
 		return nil, fmt.Errorf("connecting to control plane %s: %w", planeID, err)
 	}
 	ctx, cancel := context.WithCancel(ss.base)
-	s := &session{client: client, objects: objects, ctx: ctx, cancel: cancel}
-	s.nodes = sync.OnceValue(func() *nodeWatch { return ss.watchNodes(s) })
-	s.auth = sync.OnceValue(func() *authWatch { return ss.watchAuth(s) })
+	s := &session{client: client, objects: objects, ctx: ctx, cancel: cancel, all: ss, values: map[reflect.Type]any{}}
+	s.nodes = sync.OnceValue(func() *nodeWatch { return watchNodes(s) })
 	ss.byPlane[planeID] = s
 	return s, nil
 }
@@ -161,79 +163,6 @@ func (ss *sessions) setClusterKey(planeID string, k store.Key) {
 	ss.owners[planeID] = k
 }
 
-// authMap returns the cluster's aws-auth as last seen, empty if there is none.
-func (ss *sessions) authMap(ctx context.Context, planeID string) (*authMap, error) {
-	s, err := ss.get(planeID)
-	if err != nil {
-		return nil, err
-	}
-	w := s.auth()
-	ctx, cancel := context.WithTimeout(ctx, authWait)
-	defer cancel()
-	select {
-	case <-w.synced:
-		return w.current.Load(), nil
-	case <-ctx.Done():
-		return nil, errNoAnswer
-	}
-}
-
-// An authWatch follows the aws-auth ConfigMap.
-type authWatch struct {
-	current atomic.Pointer[authMap]
-	synced  chan struct{}
-}
-
-func (ss *sessions) watchAuth(s *session) *authWatch {
-	w := &authWatch{synced: make(chan struct{})}
-	w.current.Store(&authMap{})
-	maps := s.client.CoreV1().ConfigMaps(authNamespace)
-	only := fields.OneTermEqualSelector("metadata.name", authName).String()
-	inf := ss.informer(s, &corev1.ConfigMap{},
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = only
-			return maps.List(ctx, o)
-		},
-		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = only
-			return maps.Watch(ctx, o)
-		}, nil)
-	set := func(obj any) {
-		cm, ok := obj.(*corev1.ConfigMap)
-		if !ok || cm.Name != authName {
-			return
-		}
-		m, err := parseAuthMap(cm.Data)
-		if err != nil {
-			ss.cfg.Log.Info("aws-auth is partly unreadable; what is good counts", "err", err)
-		}
-		m.invalid = err
-		w.current.Store(m)
-	}
-	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, obj any) { set(obj) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.Name == authName {
-				w.current.Store(&authMap{})
-			}
-		},
-	})
-	if err != nil {
-		ss.cfg.Log.Error("watching aws-auth", "err", err)
-		return w
-	}
-	ss.start(func() {
-		if cache.WaitForCacheSync(s.ctx.Done(), reg.HasSynced) {
-			close(w.synced)
-		}
-	})
-	return w
-}
-
 // A nodeWatch follows the nodes of one cluster, for all its node groups.
 type nodeWatch struct {
 	index  cache.Indexer
@@ -248,10 +177,10 @@ const (
 	byInstance  = "instance"
 )
 
-func (ss *sessions) watchNodes(s *session) *nodeWatch {
+func watchNodes(s *session) *nodeWatch {
 	w := &nodeWatch{synced: make(chan struct{}), changed: make(chan struct{})}
 	nodes := s.client.CoreV1().Nodes()
-	inf := ss.informer(s, &corev1.Node{},
+	inf := s.informer(&corev1.Node{},
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
 		cache.Indexers{byNodegroup: func(obj any) ([]string, error) {
@@ -279,10 +208,10 @@ func (ss *sessions) watchNodes(s *session) *nodeWatch {
 		DeleteFunc: func(any) { w.notify() },
 	})
 	if err != nil {
-		ss.cfg.Log.Error("watching nodes", "err", err)
+		s.all.cfg.Log.Error("watching nodes", "err", err)
 		return w
 	}
-	ss.start(func() {
+	s.start(func() {
 		if cache.WaitForCacheSync(s.ctx.Done(), inf.HasSynced) {
 			close(w.synced)
 		}
@@ -342,7 +271,7 @@ func (w *nodeWatch) find(index, value string) []*corev1.Node {
 }
 
 // informer returns an informer that runs as long as the session.
-func (ss *sessions) informer(s *session, of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
+func (s *session) informer(of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, s.client)
 	inf := cache.NewSharedIndexInformer(lw, of, 0, index)
 	_ = inf.SetTransform(func(obj any) (any, error) { // fails only once started
@@ -355,14 +284,15 @@ func (ss *sessions) informer(s *session, of runtime.Object, list cache.ListWithC
 		return obj, nil
 	})
 	_ = inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		ss.cfg.Log.Log(ctx, slog.LevelDebug, "watching a control plane", "err", err)
+		s.all.cfg.Log.Log(ctx, slog.LevelDebug, "watching a control plane", "err", err)
 	})
-	ss.start(func() { inf.RunWithContext(s.ctx) })
+	s.start(func() { inf.RunWithContext(s.ctx) })
 	return inf
 }
 
 // start runs f, unless everything is ending.
-func (ss *sessions) start(f func()) {
+func (s *session) start(f func()) {
+	ss := s.all
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.base != nil {

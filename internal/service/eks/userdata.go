@@ -10,7 +10,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
-	"net/netip"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func nodeConfigData(cluster *clusterRecord, g *nodegroupRecord, users []byte) ([
 				"cidr":                 *cluster.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr,
 			},
 			"kubelet": map[string]any{
-				"config": map[string]any{"maxPods": maxPods(g.MachineTypes), "clusterDNS": []string{clusterDNS(cluster)}},
+				"config": map[string]any{"maxPods": maxPods(g.MachineTypes), "clusterDNS": []string{cluster.dnsAddress()}},
 				"flags":  kubeletFlags(g),
 			},
 		},
@@ -169,7 +168,7 @@ func bottlerocketData(cluster *clusterRecord, g *nodegroupRecord, users []byte) 
 	k["cluster-name"] = cluster.name()
 	k["api-server"] = "https://" + cluster.Plane.AWSHost
 	k["cluster-certificate"] = base64.StdEncoding.EncodeToString(cluster.Plane.CAPEM)
-	k["cluster-dns-ip"] = clusterDNS(cluster)
+	k["cluster-dns-ip"] = cluster.dnsAddress()
 	if _, set := k["max-pods"]; !set {
 		k["max-pods"] = maxPods(g.MachineTypes)
 	}
@@ -195,19 +194,6 @@ func table(t map[string]any, key string) map[string]any {
 	sub := map[string]any{}
 	t[key] = sub
 	return sub
-}
-
-// clusterDNS is the tenth address of the service range.
-func clusterDNS(cluster *clusterRecord) string {
-	p, err := netip.ParsePrefix(*cluster.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
-	if err != nil {
-		return "" // checked when the cluster was made
-	}
-	a := p.Addr()
-	for range 10 {
-		a = a.Next()
-	}
-	return a.String()
 }
 
 // maxPods is the pod limit of a managed group: the least that its instance

@@ -1,0 +1,28 @@
+package eks
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+)
+
+// Run reconciles clusters and what belongs to them until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	// Sessions outlive the reconcilers, which use them, and end with them.
+	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
+	defer endSessions()
+	ready := make(chan struct{})
+	var outer errgroup.Group
+	outer.Go(func() error { s.sessions.run(sessions, ready); return nil })
+	<-ready
+	g, gctx := errgroup.WithContext(ctx)
+	for _, r := range []reconcile.Config{s.clusterReconciler(), s.nodegroupReconciler(), s.fargateReconciler(), s.addonReconciler()} {
+		g.Go(func() error { return reconcile.Run(gctx, r) })
+	}
+	err := g.Wait()
+	endSessions()
+	return errors.Join(err, outer.Wait())
+}
