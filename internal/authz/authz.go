@@ -228,24 +228,21 @@ func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 var everything = &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}}}}
 
 // Prefix returns the IAM prefix of a service's actions, by the name of its SDK
-// package.
+// package: the name it signs with, but for one.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 func Prefix(service string) string {
-	if p, ok := prefixes[service]; ok {
-		return p
+	if service == "resourcegroupstaggingapi" {
+		return "tag"
+	}
+	if name, ok := model.SigningName(service); ok {
+		return name
 	}
 	return service
 }
 
-var prefixes = map[string]string{
-	"cloudwatchlogs":           "logs",
-	"ecrpublic":                "ecr-public",
-	"ec2instanceconnect":       "ec2-instance-connect",
-	"eksauth":                  "eks-auth",
-	"elasticloadbalancingv2":   "elasticloadbalancing",
-	"eventbridge":              "events",
-	"resourcegroupstaggingapi": "tag",
-}
+// ServicePrincipal returns the service principal of a service, by the name of its SDK
+// package: eks.amazonaws.com.
+func ServicePrincipal(service string) string { return Prefix(service) + ".amazonaws.com" }
 
 // protocolOf returns the protocol of an action's service, by which its denials
 // are worded.
@@ -279,11 +276,8 @@ func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 // one it called, which comes with it: a launch of a fleet. Its error is as clients
 // see it.
 func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string, in any) error {
-	call := *awsapi.CallFrom(ctx)
-	if call.Service != service {
-		call.ViaService = Prefix(call.Service) + "." + call.Region + ".amazonaws.com"
-	}
-	call.Service, call.Operation = service, operation
+	caller := awsapi.CallFrom(ctx)
+	call := caller.Forward(ServicePrincipal(caller.Service), service, operation, caller.RequestID, caller.Time)
 	err := a.Authorize(ctx, &call, in)
 	if denial := (*Denial)(nil); errors.As(err, &denial) {
 		a.cfg.Journal.Append(journal.Entry{

@@ -16,7 +16,7 @@ import (
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
 // Keys of that page that are in none of these maps are absent here: nobody is in
-// an organization, calls come from no other service, and nobody has a second factor.
+// an organization, and nobody has a second factor.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()
@@ -34,7 +34,12 @@ func global(call *awsapi.Call) map[string][]string {
 	if call.SourceIP.IsValid() {
 		set("aws:sourceip", call.SourceIP.String())
 	}
-	set("aws:viaawsservice", "false")
+	set("aws:viaawsservice", strconv.FormatBool(len(call.CalledVia) > 0))
+	if n := len(call.CalledVia); n > 0 {
+		keys["aws:calledvia"] = call.CalledVia
+		set("aws:calledviafirst", call.CalledVia[0])
+		set("aws:calledvialast", call.CalledVia[n-1])
+	}
 	set("aws:principalisawsservice", "false")
 	if call.VPCEndpointID != "" {
 		set("aws:sourcevpce", call.VPCEndpointID)

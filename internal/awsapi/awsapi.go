@@ -83,9 +83,14 @@ type Call struct {
 	Host      string // the Host header, port included
 	TLS       bool
 	Members   Members
-	// ViaService is the AWS service that calls on the principal's behalf, as
-	// kms:ViaService names it: ec2.us-east-1.amazonaws.com. Empty: nobody does.
-	ViaService string
+	// CalledVia are the services through which the call came in forward access
+	// sessions, first to last, by their service principals: eks.amazonaws.com. It is
+	// empty if the principal called this service itself.
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/access_forward_access_sessions.html
+	CalledVia []string
+	// InvokedBy is the service principal of the service that calls as a role it was
+	// passed (AsRole).
+	InvokedBy string
 	// VPCEndpointID and VPCID are the VPC endpoint that a call of a guest came
 	// through and its VPC: aws:SourceVpce and aws:SourceVpc. Empty otherwise.
 	VPCEndpointID, VPCID string
@@ -96,19 +101,6 @@ type callKey struct{}
 // WithCall returns a context that carries call.
 func WithCall(ctx context.Context, call *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
-}
-
-// AsService returns a context in which an AWS service itself calls, for whatever ctx
-// is about, under its service-linked role: eks.amazonaws.com and
-// AWSServiceRoleForAmazonEKS. Policies of the account do not bind it.
-func AsService(ctx context.Context, account, region, service, role string, at time.Time) context.Context {
-	return WithCall(ctx, &Call{
-		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at,
-		Principal: Principal{
-			Type: AWSService, Account: account, Name: service,
-			ARN: "arn:" + Partition + ":iam::" + account + ":role/aws-service-role/" + service + "/" + role,
-		},
-	})
 }
 
 // CallFrom returns the call ctx carries, or an empty one: never nil.

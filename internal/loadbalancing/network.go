@@ -79,9 +79,12 @@ func ByZone(in []Interface) map[string]string {
 	return out
 }
 
+// serviceRole is the service-linked role of both load balancing services.
+var serviceRole = awsapi.ServiceRole{Service: ServiceName, Name: "AWSServiceRoleForElasticLoadBalancing", Session: "ElasticLoadBalancing"}
+
 // AsService returns a context in which Elastic Load Balancing itself calls EC2.
 func AsService(ctx context.Context, account, region string, now time.Time) context.Context {
-	return awsapi.AsService(ctx, account, region, ServiceName, "AWSServiceRoleForElasticLoadBalancing", now)
+	return awsapi.AsService(ctx, account, region, serviceRole, now)
 }
 
 // found is the first of what EC2 answers. A refusal is about what the request names, which

@@ -1,10 +1,13 @@
 package model
 
 import (
+	"bytes"
+	"cmp"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io/fs"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -12,61 +15,85 @@ import (
 //go:embed data/*.jsonl
 var data embed.FS
 
-// loaders holds one lazy parse per model; packages maps SDK package names to
-// model names. Both are fixed after the first use.
-var (
-	loaders = sync.OnceValue(newLoaders)
-	// packageOf lists the services whose SDK package has another name than
-	// their model.
-	packageOf = map[string]string{
-		"elb":                  "elasticloadbalancing",
-		"elbv2":                "elasticloadbalancingv2",
-		"events":               "eventbridge",
-		"logs":                 "cloudwatchlogs",
-		"ecr-public":           "ecrpublic",
-		"ec2-instance-connect": "ec2instanceconnect",
-		"eks-auth":             "eksauth",
-		"service-quotas":       "servicequotas",
-	}
-)
-
-// PackageOf returns the name of a model's package in aws-sdk-go-v2.
-func PackageOf(name string) string {
-	if p, ok := packageOf[name]; ok {
-		return p
-	}
-	return name
-}
-
-func newLoaders() map[string]func() (*Service, error) {
-	out := map[string]func() (*Service, error){}
-	files, _ := fs.Glob(data, "data/*.jsonl") // the pattern is well-formed
+// heads are the first lines of the models, which say what each service is called
+// where. The rest of a model is parsed when it is asked for (loaders).
+var heads = sync.OnceValue(func() []MetadataRecord {
+	files, _ := fs.Glob(data, "data/*.jsonl") // sorted; the pattern is well-formed
+	out := make([]MetadataRecord, 0, len(files))
 	for _, f := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(f, "data/"), ".jsonl")
+		b, err := data.ReadFile(f)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		line, _, _ := bytes.Cut(b, []byte("\n"))
+		var rec Record
+		if err := json.Unmarshal(line, &rec); err != nil || rec.Metadata == nil {
+			panic(fmt.Sprintf("%s does not begin with its metadata: %v", f, err))
+		}
+		out = append(out, *rec.Metadata)
+	}
+	return out
+})
+
+// loaders holds one lazy parse per model, by the model's name and by its SDK package's.
+var loaders = sync.OnceValue(func() map[string]func() (*Service, error) {
+	out := map[string]func() (*Service, error){}
+	for _, h := range heads() {
 		load := sync.OnceValues(func() (*Service, error) {
-			b, err := data.ReadFile(f)
+			b, err := Source(h.Name)
 			if err != nil {
 				return nil, err
 			}
 			return Parse(b)
 		})
-		out[name] = load
-		out[PackageOf(name)] = load
+		out[h.Name], out[h.Package] = load, load
 	}
 	return out
-}
+})
 
 // Names lists the models, sorted.
 func Names() []string {
 	var out []string
-	for name := range loaders() {
-		if _, err := fs.Stat(data, "data/"+name+".jsonl"); err == nil {
-			out = append(out, name)
-		}
+	for _, h := range heads() {
+		out = append(out, h.Name)
 	}
-	sort.Strings(out)
+	slices.Sort(out) // files sort differently: "eks-auth.jsonl" comes before "eks.jsonl"
 	return out
 }
+
+// BySigningName returns the names of the models whose requests carry a service name in
+// their credential scope, the newest API first: Elastic Load Balancing has two.
+func BySigningName(name string) []string {
+	var found []MetadataRecord
+	for _, h := range heads() {
+		if h.signingName() == name {
+			found = append(found, h)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b MetadataRecord) int { return strings.Compare(b.APIVersion, a.APIVersion) })
+	var out []string
+	for _, h := range found {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+// SigningName returns the service name in the credential scope of requests to a service,
+// which is given by its model's or its SDK package's name; false if there is no such model.
+func SigningName(service string) (string, bool) {
+	name, ok := signingNames()[service]
+	return name, ok
+}
+
+var signingNames = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for _, h := range heads() {
+		out[h.Name], out[h.Package] = h.signingName(), h.signingName()
+	}
+	return out
+})
+
+func (m *MetadataRecord) signingName() string { return cmp.Or(m.SigningName, m.EndpointPrefix) }
 
 // Get returns the model of a service by its model's name or its SDK package's
 // name, parsing it on first use.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/model/botocore"
 )
 
 func get(t testing.TB, name string) *model.Service {
@@ -25,7 +26,7 @@ func TestEveryModelParses(t *testing.T) {
 	for _, name := range names {
 		svc := get(t, name)
 		operations += len(svc.Operations)
-		if svc.Name != name || svc.Package != model.PackageOf(name) || svc.ServiceID == "" || svc.SigningName == "" || svc.APIVersion == "" {
+		if svc.Name != name || svc.Package != botocore.PackageOf(name) || svc.ServiceID == "" || svc.SigningName == "" || svc.APIVersion == "" {
 			t.Errorf("%s: incomplete metadata: %+v", name, svc)
 		}
 		if svc.Protocol == model.ProtocolJSON && (svc.TargetPrefix == "" || svc.JSONVersion == "") {

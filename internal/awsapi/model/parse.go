@@ -51,15 +51,12 @@ func newService(m *MetadataRecord) *Service {
 		APIVersion:      m.APIVersion,
 		EndpointPrefix:  m.EndpointPrefix,
 		GlobalEndpoint:  m.GlobalEndpoint,
-		SigningName:     m.SigningName,
+		SigningName:     m.signingName(),
 		XMLNamespace:    m.XMLNamespace,
 		QueryCompatible: m.QueryCompatible,
 		Operations:      map[string]*Operation{},
 		Shapes:          map[string]*Shape{},
 		codes:           map[string]*Shape{},
-	}
-	if s.SigningName == "" {
-		s.SigningName = s.EndpointPrefix
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/aws/smithy-go"
 
@@ -16,39 +15,26 @@ import (
 
 // inject delays or fails a call that a fault is set for. It comes after the
 // signature, which tells whose call it is, and before the policies, as throttling
-// does. What Drydock's own parts do for a user never comes this way.
-func (x *exchange) inject(ctx context.Context) error {
-	if x.s.cfg.Faults == nil {
+// does. Calls between services come this way, too.
+func (i *invocation) inject(ctx context.Context) error {
+	if i.s.cfg.Faults == nil {
 		return nil
 	}
-	e := x.s.cfg.Faults.Call(fault.Call{
-		Account: x.call.Account, Region: x.call.Region,
-		Services: [2]string{x.call.Service, x.service.SigningName}, Operation: x.call.Operation,
-		Principals: [2]string{x.call.Principal.ARN, x.call.Principal.RoleARN},
+	e := i.s.cfg.Faults.Call(fault.Call{
+		Account: i.call.Account, Region: i.call.Region,
+		Services: [2]string{i.call.Service, i.service.SigningName}, Operation: i.call.Operation,
+		Principals: [2]string{i.call.Principal.ARN, i.call.Principal.RoleARN},
 	})
 	if e.Delay > 0 {
-		x.delayed = e.Delayed
-		if err := x.wait(ctx, e.Delay); err != nil {
+		i.delayed = e.Delayed
+		if err := i.s.pause(ctx, e.Delay); err != nil {
 			return err
 		}
 	}
 	if e.Failed == nil {
 		return nil
 	}
-	return fault.Because(FaultError(x.service, e.Failed), e.Failed)
-}
-
-// wait takes its time, unless the client leaves or the server stops.
-func (x *exchange) wait(ctx context.Context, d time.Duration) error {
-	t := x.s.cfg.Clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-	case <-Draining(ctx):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
+	return fault.Because(FaultError(i.service, e.Failed), e.Failed)
 }
 
 // FaultError is what a service answers to a call that fails by f.
@@ -135,15 +121,15 @@ func FaultText(code string) (string, bool) {
 }
 
 // noteFault remembers which fault a call failed by, for explanations.
-func (x *exchange) noteFault(f *fault.Fault, err error) {
-	x.fault = f
+func (i *invocation) noteFault(f *fault.Fault, err error) {
+	i.fault = f
 	fields := map[string]any{
-		"requestId": x.call.RequestID, "service": x.call.Service, "operation": x.call.Operation,
-		"principal": x.call.Principal.ARN, "fault": f,
+		"requestId": i.call.RequestID, "service": i.call.Service, "operation": i.call.Operation,
+		"principal": i.call.Principal.ARN, "fault": f,
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
 	}
-	x.s.cfg.Journal.Append(journal.Entry{Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindDecision, Fields: fields})
+	i.s.cfg.Journal.Append(journal.Entry{Time: i.start, Account: i.call.Account, Region: i.call.Region, Kind: journal.KindDecision, Fields: fields})
 }

@@ -18,22 +18,22 @@ const (
 
 // answer calls the handler, and for a waiter calls it again after every change
 // of state until its answer is settled. Errors are final.
-func (x *exchange) answer(ctx context.Context) (any, error) {
-	hold := x.handler.Settled != nil && x.s.cfg.Changed != nil && waits(x.call.UserAgent, x.call.Operation)
+func (i *invocation) answer(ctx context.Context) (any, error) {
+	hold := i.handler.Settled != nil && i.s.cfg.Changed != nil && waits(i.call.UserAgent, i.call.Operation)
 	if !hold {
-		return x.invoke(ctx)
+		return i.invoke(ctx)
 	}
-	x.s.held.Add(1)
-	defer x.s.held.Add(-1)
-	deadline := x.s.cfg.Clock.NewTimer(maxHold)
+	i.s.held.Add(1)
+	defer i.s.held.Add(-1)
+	deadline := i.s.cfg.Clock.NewTimer(maxHold)
 	defer deadline.Stop()
 	for {
-		changed := x.s.cfg.Changed() // before asking: no change is missed
-		out, err := x.invoke(ctx)
-		if err != nil || x.handler.Settled(out) {
+		changed := i.s.cfg.Changed() // before asking: no change is missed
+		out, err := i.invoke(ctx)
+		if err != nil || i.handler.Settled(out) {
 			return out, err
 		}
-		pause := x.s.cfg.Clock.NewTimer(holdPause)
+		pause := i.s.cfg.Clock.NewTimer(holdPause)
 		for paused := false; changed != nil || !paused; {
 			select {
 			case <-changed:
@@ -54,10 +54,10 @@ func (x *exchange) answer(ctx context.Context) (any, error) {
 	}
 }
 
-func (x *exchange) invoke(ctx context.Context) (any, error) {
+func (i *invocation) invoke(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, handlerTimeout)
 	defer cancel()
-	return x.handler.invoke(ctx, x.in)
+	return i.handler.invoke(ctx, i.in)
 }
 
 // waits reports whether the request is sent by what sleeps between two of them. An

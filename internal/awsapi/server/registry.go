@@ -7,26 +7,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// signingNames lists the models of each signing name that is not the one
-// model's own name, so that routing need not parse every model.
-var signingNames = map[string][]string{
-	"elasticloadbalancing": {"elbv2", "elb"},
-	"tagging":              {"resourcegroupstaggingapi"},
-	"servicequotas":        {"service-quotas"},
-}
-
 // A registry holds the operations that have handlers.
 type registry struct {
-	services map[string]*service // by model name
+	services map[string]*service         // by model name
+	inputs   map[reflect.Type]*operation // by the pointer to the input struct
 	unsigned []*operation
-
-	names func() map[string]bool
 }
 
 type service struct {
@@ -52,13 +42,7 @@ type operation struct {
 func newRegistry(services []awsapi.Service) (*registry, error) {
 	r := &registry{
 		services: map[string]*service{},
-		names: sync.OnceValue(func() map[string]bool {
-			names := map[string]bool{}
-			for _, n := range model.Names() {
-				names[n] = true
-			}
-			return names
-		}),
+		inputs:   map[reflect.Type]*operation{},
 	}
 	var errs []error
 	for _, s := range services {
@@ -84,6 +68,7 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 			}
 			op.handlesDryRun = s.HandlesDryRun
 			svc.operations[decl.Name] = op
+			r.inputs[reflect.PointerTo(op.input)] = op
 			if decl.Unsigned {
 				r.unsigned = append(r.unsigned, op)
 			}
@@ -105,13 +90,9 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 
 // bySigningName returns the models of a credential scope's service.
 func (r *registry) bySigningName(name string) []*model.Service {
-	names := signingNames[name]
-	if names == nil && r.names()[name] {
-		names = []string{name}
-	}
 	var out []*model.Service
-	for _, n := range names {
-		if m, err := model.Get(n); err == nil && m.SigningName == name {
+	for _, n := range model.BySigningName(name) {
+		if m, err := model.Get(n); err == nil {
 			out = append(out, m)
 		}
 	}

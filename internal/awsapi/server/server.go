@@ -25,8 +25,6 @@ import (
 	"github.com/aws/smithy-go"
 	"k8s.io/utils/clock"
 
-	"github.com/drydock-dev/drydock/internal/arn"
-	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -120,24 +118,16 @@ func New(cfg Config) (*Server, error) {
 // Verifier returns the server's signature verifier, whose key cache others may share.
 func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
 
-// An exchange is one request on its way through the pipeline. Its parts are
-// filled in stage by stage.
+// An exchange is one HTTP request on its way through the pipeline: what the wire
+// adds to an invocation. Its parts are filled in stage by stage.
 type exchange struct {
-	s       *Server
+	invocation
 	w       http.ResponseWriter
 	r       *http.Request
-	start   time.Time
 	req     wire.Request
 	auth    *sigv4.Authorization // nil: unsigned
 	authErr error                // why auth could not be read
-	service *model.Service       // nil until routed
 	op      *model.Operation     // nil until known
-	handler *operation           // nil until known
-	call    awsapi.Call
-	in      any
-	denial  *authz.Denial // nil: allowed, or not asked yet
-	fault   *fault.Fault  // that it failed by, on purpose
-	delayed *fault.Fault  // that it was delayed by
 }
 
 // ServeHTTP implements http.Handler.
@@ -156,16 +146,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := s.cfg.Clock.Now()
 	path, query := wirePath(r)
 	x := &exchange{
-		s: s, w: w, r: r, start: now,
+		w: w, r: r,
 		req: wire.Request{Method: r.Method, EscapedPath: path, RawQuery: query, Host: r.Host, Header: r.Header},
-		call: awsapi.Call{
+		invocation: invocation{s: s, start: now, call: awsapi.Call{
 			RequestID: ids.UUID(),
 			UserAgent: r.UserAgent(),
 			SourceIP:  sourceIP(r.RemoteAddr),
 			Time:      now,
 			Host:      r.Host,
 			TLS:       r.TLS != nil,
-		},
+		}},
 	}
 	if s.cfg.Origin != nil {
 		if endpoint, vpc, address := s.cfg.Origin(r.RemoteAddr); address.IsValid() {
@@ -202,22 +192,7 @@ func (x *exchange) run() (out any, err error) {
 	if x.s.cfg.Used != nil && x.auth != nil {
 		x.s.cfg.Used(&x.call)
 	}
-	ctx := awsapi.WithCall(x.r.Context(), &x.call)
-	if err := x.inject(ctx); err != nil {
-		return nil, err
-	}
-	if err := x.authorize(ctx); err != nil {
-		return nil, err
-	}
-	if x.handler.isDryRun(x.in) {
-		return nil, x.dryRun(ctx)
-	}
-	out, err = x.answer(ctx)
-	// Handlers that decide for themselves (sts:AssumeRole) add why to their errors.
-	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
-		x.noteDenial(denial)
-	}
-	return out, err
+	return x.perform(x.r.Context())
 }
 
 func (x *exchange) readAuthorization() error {
@@ -312,47 +287,6 @@ func (x *exchange) refuse() error {
 	return notHonoured(x.handler.action(), refused)
 }
 
-func (x *exchange) authorize(ctx context.Context) error {
-	if x.handler.Exempt || x.handler.Unsigned || x.auth == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may be about many resources
-	defer cancel()
-	err := x.s.cfg.Authorize(ctx, &x.call, x.in)
-	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
-		x.noteDenial(denial)
-		return denial.Render()
-	}
-	return err
-}
-
-// noteDenial remembers why the call is denied, for explanations.
-func (x *exchange) noteDenial(denial *authz.Denial) {
-	x.denial = denial
-	account := x.call.Account
-	if account == "" { // nobody signed: it is about somebody's role
-		if a, err := arn.Parse(denial.Request.Resource); err == nil {
-			account = a.Account
-		}
-	}
-	x.s.cfg.Journal.Append(journal.Entry{
-		Time: x.start, Account: account, Region: x.call.Region, Kind: journal.KindDecision, Fields: denial.Record(x.call.RequestID),
-	})
-}
-
-// dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
-// Handlers that know dry runs check the request first, as EC2 does: Karpenter
-// tells a launch template that cannot work from one that it may not use by it.
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
-func (x *exchange) dryRun(ctx context.Context) error {
-	if x.handler.handlesDryRun {
-		if _, err := x.handler.invoke(ctx, x.in); err != nil {
-			return err
-		}
-	}
-	return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
-}
-
 // respond writes the answer and the journal's entry.
 func (x *exchange) respond(out any, err error) {
 	var resp *wire.Response
@@ -400,50 +334,15 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		if coded := (*awserr.Error)(nil); errors.As(err, &coded) && coded.Cause != nil {
-			x.log("request failed", coded.Cause)
+			x.log(x.r.Context(), "request failed", coded.Cause)
 		}
 		return err
 	}
 	if x.r.Context().Err() != nil {
 		return awserr.New("RequestTimeout", "The client went away.") // which sees nothing of it
 	}
-	x.log("request failed inside", err)
+	x.log(x.r.Context(), "request failed inside", err)
 	return internalFailure(svc)
-}
-
-func (x *exchange) log(what string, err error) {
-	x.s.cfg.Log.ErrorContext(x.r.Context(), what,
-		"service", x.call.Service, "operation", x.call.Operation, "account", x.call.Account,
-		"region", x.call.Region, "requestId", x.call.RequestID, "err", err)
-}
-
-func (x *exchange) record(status int, out any, err error) {
-	if x.s.cfg.Journal == nil {
-		return
-	}
-	fields := map[string]any{
-		"requestId": x.call.RequestID, "service": x.call.Service, "operation": x.call.Operation,
-		"principal": x.call.Principal.ARN, "accessKeyId": x.call.Principal.AccessKeyID,
-		"sourceIp": x.call.SourceIP.String(), "userAgent": x.call.UserAgent,
-		"status": status, "millis": x.s.cfg.Clock.Since(x.start).Milliseconds(),
-	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
-	}
-	if f := x.fault; f != nil {
-		fields["fault"] = f.ID
-	}
-	if f := x.delayed; f != nil {
-		fields["delayedBy"] = f
-	}
-	if e := x.trail(out, err); e != nil {
-		fields["event"] = e
-	}
-	x.s.cfg.Journal.Append(journal.Entry{
-		Time: x.start, Account: x.call.Account, Region: x.call.Region, Kind: journal.KindCall,
-		Minor: err == nil && x.handler != nil && x.handler.readOnly, Fields: fields,
-	})
 }
 
 // wirePath returns a request's path and query as the client sent them: the

@@ -9,8 +9,11 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -51,6 +54,9 @@ type trailIdentity struct {
 	AccessKeyID    string        `json:"accessKeyId,omitempty"`
 	UserName       string        `json:"userName,omitempty"`
 	SessionContext *trailSession `json:"sessionContext,omitempty"`
+	InvokedBy      string        `json:"invokedBy,omitempty"`
+	// IdentityProvider is whose token a WebIdentityUser showed.
+	IdentityProvider string `json:"identityProvider,omitempty"`
 }
 
 type trailSession struct {
@@ -64,28 +70,29 @@ type trailAttributes struct {
 }
 
 // trail is the call as CloudTrail records it, or nil: reads that were answered are
-// not recorded, nor is what nobody signed.
-func (x *exchange) trail(out any, err error) *trailEvent {
-	if x.handler == nil || x.call.Account == "" || x.handler.readOnly && x.denial == nil && x.fault == nil {
+// not recorded, nor are calls of unknown accounts.
+func (i *invocation) trail(out any, err error) *trailEvent {
+	account := i.account()
+	if i.handler == nil || account == "" || i.handler.readOnly && i.denial == nil && i.fault == nil {
 		return nil
 	}
 	e := &trailEvent{
-		EventVersion: "1.11", UserIdentity: identityOf(&x.call.Principal),
-		EventTime: timeText(x.start), EventSource: x.service.SigningName + ".amazonaws.com", EventName: x.call.Operation,
-		AWSRegion: x.call.Region, SourceIPAddress: x.call.SourceIP.String(), UserAgent: x.call.UserAgent,
-		RequestParameters: bounded("requestParameters", plain(reflect.ValueOf(x.in), 0)),
-		RequestID:         x.call.RequestID, EventID: ids.UUID(), ReadOnly: x.handler.readOnly,
-		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: x.call.Account,
-		VPCEndpointID: x.call.VPCEndpointID, EventCategory: "Management",
+		EventVersion: "1.11", UserIdentity: i.identity(out),
+		EventTime: timeText(i.start), EventSource: i.service.SigningName + ".amazonaws.com", EventName: i.call.Operation,
+		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: i.call.UserAgent,
+		RequestParameters: bounded("requestParameters", plain(reflect.ValueOf(i.in), 0)),
+		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly,
+		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
+		VPCEndpointID: i.call.VPCEndpointID, EventCategory: "Management",
 	}
 	var api smithy.APIError
 	switch {
 	case errors.As(err, &api):
 		e.ErrorCode, e.ErrorMessage = api.ErrorCode(), api.ErrorMessage()
 		switch { // both as seen in records of EC2 and of other services
-		case x.service.Protocol == model.ProtocolEC2:
+		case i.service.Protocol == model.ProtocolEC2:
 			e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
-		case x.denial != nil:
+		case i.denial != nil:
 			e.ErrorCode = "AccessDenied"
 		}
 	case !e.ReadOnly && out != nil:
@@ -104,10 +111,62 @@ func ec2Side(err error) string {
 	return "Client"
 }
 
-func identityOf(p *awsapi.Principal) trailIdentity {
-	id := trailIdentity{Type: string(p.Type), PrincipalID: p.UserID, ARN: p.ARN, AccountID: p.Account, AccessKeyID: p.AccessKeyID}
-	if p.Type == awsapi.IAMUser {
+// account is the account that the call is about: the caller's, or the one of the role
+// that a call without a signature asks for. Empty if neither is known.
+func (i *invocation) account() string {
+	if i.call.Account != "" || i.in == nil {
+		return i.call.Account
+	}
+	in, ok := i.in.(*awssts.AssumeRoleWithWebIdentityInput)
+	if !ok || in.RoleArn == nil {
+		return ""
+	}
+	role, _ := arn.Parse(*in.RoleArn) // the account of a malformed ARN is empty
+	return role.Account
+}
+
+// identity is who called, in CloudTrail's words. The answer to a web identity tells
+// whose token it was:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html#cloudtrail-integration_examples-sts-api
+func (i *invocation) identity(out any) trailIdentity {
+	if i.call.Principal.Type != awsapi.AnonymousCaller {
+		return identityOf(&i.call)
+	}
+	id := trailIdentity{Type: "WebIdentityUser"}
+	if o, ok := out.(*awssts.AssumeRoleWithWebIdentityOutput); ok && o != nil {
+		id.IdentityProvider, id.UserName = aws.ToString(o.Provider), aws.ToString(o.SubjectFromWebIdentityToken)
+		id.PrincipalID = id.IdentityProvider + ":" + aws.ToString(o.Audience) + ":" + id.UserName
+	}
+	return id
+}
+
+// sourceText is where a call came from: CloudTrail names the service that made it
+// instead of an address.
+func sourceText(call *awsapi.Call) string {
+	if by := call.By(); by != "" {
+		return by
+	}
+	return call.SourceIP.String()
+}
+
+// identityOf is who called. A service under its service-linked role appears as that
+// role's session, as in the records of launches by Auto Scaling:
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html
+func identityOf(call *awsapi.Call) trailIdentity {
+	p := &call.Principal
+	id := trailIdentity{Type: string(p.Type), PrincipalID: p.UserID, ARN: p.ARN, AccountID: p.Account, AccessKeyID: p.AccessKeyID, InvokedBy: call.By()}
+	switch p.Type {
+	case awsapi.IAMUser:
 		id.UserName = p.Name
+	case awsapi.AWSService:
+		role := p.RoleARN[strings.LastIndexByte(p.RoleARN, '/')+1:]
+		id.Type, id.ARN = string(awsapi.AssumedRole), "arn:"+awsapi.Partition+":sts::"+p.Account+":assumed-role/"+role+"/"+p.SessionName
+		at := timeText(call.Time)
+		id.SessionContext = &trailSession{
+			SessionIssuer: &trailIdentity{Type: "Role", ARN: p.RoleARN, AccountID: p.Account, UserName: role},
+			Attributes:    trailAttributes{CreationDate: at, MFAAuthenticated: "false"},
+		}
+		return id
 	}
 	if p.IssuedAt.IsZero() {
 		return id

@@ -91,12 +91,13 @@ func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Mil
 
 // asService returns a context in which Auto Scaling itself calls.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
-	return awsapi.AsService(ctx, account, region, "autoscaling.amazonaws.com", "AWSServiceRoleForAutoScaling", s.clock.Now())
+	return awsapi.AsService(ctx, account, region, serviceRole, s.clock.Now())
 }
 
-func serviceRoleARN(account string) string {
-	return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
-}
+// serviceRole is the service-linked role of Auto Scaling.
+var serviceRole = awsapi.ServiceRole{Service: "autoscaling.amazonaws.com", Name: "AWSServiceRoleForAutoScaling", Session: "AutoScaling"}
+
+func serviceRoleARN(account string) string { return serviceRole.ARN(account) }
 
 // scope is an account and region.
 type scope struct{ account, region string }

@@ -129,13 +129,14 @@ const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-moni
 // asService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
-	return awsapi.AsService(ctx, account, region, "eks.amazonaws.com", "AWSServiceRoleForAmazonEKS", s.clock.Now())
+	return awsapi.AsService(ctx, account, region, serviceRole, s.clock.Now())
 }
 
+// serviceRole is the service-linked role of EKS.
+var serviceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
+
 // serviceRoleARN is the service-linked role of EKS in an account.
-func serviceRoleARN(account string) string {
-	return "arn:aws:iam::" + account + ":role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
-}
+func serviceRoleARN(account string) string { return serviceRole.ARN(account) }
 
 // pagePrefix tells the tokens that page made from others.
 const pagePrefix = "drydock/eks/"

@@ -112,7 +112,7 @@ func (r resolver) absent(k ref, account string) authz.Resource {
 func common(call *awsapi.Call) map[string][]string {
 	return map[string][]string{
 		"kms:calleraccount": one(call.Principal.Account),
-		"kms:viaservice":    one(call.ViaService),
+		"kms:viaservice":    one(call.ViaService()),
 	}
 }
 

@@ -254,7 +254,7 @@ func withPair(spec kmstypes.DataKeyPairSpec, context map[string]string) values {
 // a grant for a resource of its own. EKS does not make the grants of clusters so.
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
 func forAWSResource(call *awsapi.Call) bool {
-	return call.ViaService != "" && !strings.HasPrefix(call.ViaService, "eks.")
+	return len(call.CalledVia) > 0 && call.By() != "eks.amazonaws.com"
 }
 
 // granting are the condition keys of CreateGrant.

@@ -8,6 +8,7 @@ package botocore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -150,7 +151,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		md.XMLNamespace = a.namespace()
 	}
 	records := []*model.Record{{Metadata: &model.MetadataRecord{
-		Name: name, Package: model.PackageOf(name), ServiceID: md.ServiceID, Protocol: md.Protocol,
+		Name: name, Package: PackageOf(name), ServiceID: md.ServiceID, Protocol: md.Protocol,
 		JSONVersion: md.JSONVersion, TargetPrefix: md.TargetPrefix, APIVersion: md.APIVersion,
 		EndpointPrefix: md.EndpointPrefix, GlobalEndpoint: md.GlobalEndpoint, SigningName: md.SigningName,
 		XMLNamespace: md.XMLNamespace, QueryCompatible: md.AWSQueryCompatible != nil,
@@ -347,3 +348,19 @@ func sortedKeys[V any](m map[string]V) []string {
 	sort.Strings(keys)
 	return keys
 }
+
+// packageOf lists the services whose package in aws-sdk-go-v2 has another name than
+// botocore's model.
+var packageOf = map[string]string{
+	"elb":                  "elasticloadbalancing",
+	"elbv2":                "elasticloadbalancingv2",
+	"events":               "eventbridge",
+	"logs":                 "cloudwatchlogs",
+	"ecr-public":           "ecrpublic",
+	"ec2-instance-connect": "ec2instanceconnect",
+	"eks-auth":             "eksauth",
+	"service-quotas":       "servicequotas",
+}
+
+// PackageOf returns the name of a model's package in aws-sdk-go-v2.
+func PackageOf(name string) string { return cmp.Or(packageOf[name], name) }

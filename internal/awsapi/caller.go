@@ -1,0 +1,115 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An API performs operations of AWS services in process. Services call one another
+// through it: the call passes the same faults, policies, handler and journal as a
+// request from outside, without being encoded.
+//
+// Who calls is in ctx:
+//
+//   - the context of a handler is a user's: the call is made in a forward access
+//     session, with the user's permissions (Call.Forward);
+//   - AsService makes a context in which a service calls under its service-linked role;
+//   - AsRole makes one in which it calls as a role that it was passed.
+type API interface {
+	// Call performs the operation whose SDK input struct in points to. The answer is a
+	// pointer to the SDK's output struct.
+	Call(ctx context.Context, in any) (any, error)
+}
+
+// Do performs the operation that in is the input of, and returns its output.
+func Do[Out any](ctx context.Context, api API, in any) (*Out, error) {
+	out, err := api.Call(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	typed, ok := out.(*Out)
+	if !ok {
+		return nil, fmt.Errorf("%T answers with %T, not %T", in, out, typed)
+	}
+	return typed, nil
+}
+
+// A ServiceRole is the service-linked role under which an AWS service calls others.
+type ServiceRole struct {
+	Service string // service principal: autoscaling.amazonaws.com
+	Name    string // role: AWSServiceRoleForAutoScaling
+	Session string // role session, as CloudTrail shows it: AutoScaling
+}
+
+// ARN returns the role's ARN in an account.
+func (r ServiceRole) ARN(account string) string {
+	return "arn:" + Partition + ":iam::" + account + ":role/aws-service-role/" + r.Service + "/" + r.Name
+}
+
+// AsService returns a context in which an AWS service itself calls, for whatever ctx
+// is about, under its service-linked role. Policies of the account do not bind it.
+func AsService(ctx context.Context, account, region string, role ServiceRole, at time.Time) context.Context {
+	return WithCall(ctx, &Call{
+		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at,
+		Principal: Principal{
+			Type: AWSService, Account: account, Name: role.Service, ARN: role.ARN(account), RoleARN: role.ARN(account), SessionName: role.Session,
+		},
+	})
+}
+
+// AsRole returns a context in which an AWS service calls as a role that it was passed,
+// whose policies bind it. p is the session of the role and service the service
+// principal, for CloudTrail's invokedBy.
+func AsRole(ctx context.Context, p Principal, region, service string, at time.Time) context.Context {
+	return WithCall(ctx, &Call{RequestID: CallFrom(ctx).RequestID, Account: p.Account, Region: region, Time: at, Principal: p, InvokedBy: service})
+}
+
+// Forward returns the call that c's handler makes of another operation, as seen by the
+// service that answers it. A user's call goes on in a forward access session: the same
+// principal, marked as calling via c's service. What is known of the user's network
+// does not go with it: the request comes from the service. via is the service principal
+// of c's service.
+func (c *Call) Forward(via, service, operation, requestID string, at time.Time) Call {
+	next := *c
+	next.Service, next.Operation, next.RequestID, next.Time = service, operation, requestID, at
+	next.Members, next.Host = nil, ""
+	if c.Principal.Type != AWSService && c.InvokedBy == "" && c.Service != "" && c.Service != service {
+		next.CalledVia = append(slices.Clone(c.CalledVia), via)
+	}
+	if next.Internal() {
+		next.SourceIP, next.VPCEndpointID, next.VPCID = netip.Addr{}, "", ""
+		next.UserAgent, next.TLS = next.By(), true
+	}
+	return next
+}
+
+// Internal reports whether an AWS service made the call, for itself or for its caller.
+func (c *Call) Internal() bool { return c.By() != "" }
+
+// By returns the service principal of the AWS service that made the call, which
+// CloudTrail shows as invokedBy; empty for a call from outside.
+func (c *Call) By() string {
+	switch {
+	case c.Principal.Type == AWSService:
+		return c.Principal.Name
+	case c.InvokedBy != "":
+		return c.InvokedBy
+	case len(c.CalledVia) > 0:
+		return c.CalledVia[len(c.CalledVia)-1]
+	}
+	return ""
+}
+
+// ViaService returns the service of the last forward access session as kms:ViaService
+// names it, ec2.us-east-1.amazonaws.com; empty for a call that came through none.
+func (c *Call) ViaService() string {
+	if len(c.CalledVia) == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(c.CalledVia[len(c.CalledVia)-1], ".")
+	return name + "." + c.Region + ".amazonaws.com"
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/ids"
+)
+
+var _ awsapi.API = (*Server)(nil)
+
+// A throttled call between services is repeated, with a delay that doubles, as AWS's
+// own services and SDKs do. After the last try the caller gets the error: a user's
+// request fails, a reconciler comes back later.
+const (
+	throttleTries = 4
+	throttleDelay = 100 * time.Millisecond
+)
+
+// Call implements [awsapi.API].
+func (s *Server) Call(ctx context.Context, in any) (any, error) {
+	op := s.registry.inputs[reflect.TypeOf(in)]
+	if op == nil {
+		return nil, awserr.NotImplemented(fmt.Sprintf("the operation of %T", in))
+	}
+	for try := 1; ; try++ {
+		out, err := s.callOnce(ctx, op, in)
+		if try == throttleTries || !IsThrottle(err) {
+			return out, err
+		}
+		if err := s.pause(ctx, throttleDelay<<(try-1)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Server) callOnce(ctx context.Context, op *operation, in any) (any, error) {
+	now := s.cfg.Clock.Now()
+	caller := awsapi.CallFrom(ctx)
+	i := &invocation{
+		s: s, start: now, service: op.model.Service, handler: op, in: in,
+		call: caller.Forward(authz.ServicePrincipal(caller.Service), op.model.Service.Package, op.Name, ids.UUID(), now),
+	}
+	i.call.Members = wire.MembersOf(op.model, in)
+	out, err := i.inProcess(ctx)
+	if f := fault.Of(err); f != nil {
+		i.noteFault(f, err)
+	}
+	// What a service only reads is in no record of CloudTrail, and reconcilers read much.
+	if !op.readOnly || err != nil {
+		i.record(statusOf(op, err), out, err)
+	}
+	return out, err
+}
+
+// inProcess performs the call. A panic ends it as it ends a request.
+func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			i.log(ctx, "call failed inside", err)
+		}
+	}()
+	if refused := i.handler.refused(i.call.Members); len(refused) > 0 {
+		return nil, notHonoured(i.handler.action(), refused)
+	}
+	return i.perform(ctx)
+}
+
+// statusOf is the HTTP status that the call would have had, for the journal.
+func statusOf(op *operation, err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	return wire.EncodeErrorAs(op.model.Service, op.model, err, "", "").Status
+}
+
+// IsThrottle reports whether err says that the caller asks too often.
+func IsThrottle(err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "SlowDown":
+		return true
+	}
+	return false
+}
+
+// pause waits for d, or until ctx or the server ends.
+func (s *Server) pause(ctx context.Context, d time.Duration) error {
+	t := s.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+	case <-Draining(ctx):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

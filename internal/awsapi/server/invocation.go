@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
+)
+
+// An invocation is one call of one operation after its input is known, whether it
+// came over HTTP or from another service in process (Call). Both pass the same stages.
+type invocation struct {
+	s       *Server
+	start   time.Time
+	service *model.Service // nil until routed
+	handler *operation     // nil until known
+	call    awsapi.Call
+	in      any
+	denial  *authz.Denial // nil: allowed, or not asked yet
+	fault   *fault.Fault  // that it failed by, on purpose
+	delayed *fault.Fault  // that it was delayed by
+}
+
+// perform takes a decoded call through faults and policies to its handler's answer.
+func (i *invocation) perform(ctx context.Context) (any, error) {
+	ctx = awsapi.WithCall(ctx, &i.call)
+	if err := i.inject(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.authorize(ctx); err != nil {
+		return nil, err
+	}
+	if i.handler.isDryRun(i.in) {
+		return nil, i.dryRun(ctx)
+	}
+	out, err := i.answer(ctx)
+	// Handlers that decide for themselves (sts:AssumeRole) add why to their errors.
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		i.noteDenial(denial)
+	}
+	return out, err
+}
+
+func (i *invocation) authorize(ctx context.Context) error {
+	if i.handler.Exempt || i.handler.Unsigned || i.call.Principal.Type == awsapi.AnonymousCaller {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may be about many resources
+	defer cancel()
+	err := i.s.cfg.Authorize(ctx, &i.call, i.in)
+	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
+		i.noteDenial(denial)
+		return denial.Render()
+	}
+	return err
+}
+
+// noteDenial remembers why the call is denied, for explanations.
+func (i *invocation) noteDenial(denial *authz.Denial) {
+	i.denial = denial
+	account := i.call.Account
+	if account == "" { // nobody signed: it is about somebody's role
+		if a, err := arn.Parse(denial.Request.Resource); err == nil {
+			account = a.Account
+		}
+	}
+	i.s.cfg.Journal.Append(journal.Entry{
+		Time: i.start, Account: account, Region: i.call.Region, Kind: journal.KindDecision, Fields: denial.Record(i.call.RequestID),
+	})
+}
+
+// dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
+// Handlers that know dry runs check the request first, as EC2 does: Karpenter
+// tells a launch template that cannot work from one that it may not use by it.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
+func (i *invocation) dryRun(ctx context.Context) error {
+	if i.handler.handlesDryRun {
+		if _, err := i.handler.invoke(ctx, i.in); err != nil {
+			return err
+		}
+	}
+	return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(http.StatusPreconditionFailed)
+}
+
+func (i *invocation) log(ctx context.Context, what string, err error) {
+	i.s.cfg.Log.ErrorContext(ctx, what,
+		"service", i.call.Service, "operation", i.call.Operation, "account", i.call.Account,
+		"region", i.call.Region, "requestId", i.call.RequestID, "err", err)
+}
+
+func (i *invocation) record(status int, out any, err error) {
+	if i.s.cfg.Journal == nil {
+		return
+	}
+	fields := map[string]any{
+		"requestId": i.call.RequestID, "service": i.call.Service, "operation": i.call.Operation,
+		"principal": i.call.Principal.ARN, "accessKeyId": i.call.Principal.AccessKeyID,
+		"sourceIp": sourceText(&i.call), "userAgent": i.call.UserAgent,
+		"status": status, "millis": i.s.cfg.Clock.Since(i.start).Milliseconds(),
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		fields["errorCode"], fields["errorMessage"] = api.ErrorCode(), api.ErrorMessage()
+	}
+	if f := i.fault; f != nil {
+		fields["fault"] = f.ID
+	}
+	if f := i.delayed; f != nil {
+		fields["delayedBy"] = f
+	}
+	if by := i.call.By(); by != "" {
+		fields["invokedBy"] = by
+	}
+	if e := i.trail(out, err); e != nil {
+		fields["event"] = e
+	}
+	i.s.cfg.Journal.Append(journal.Entry{
+		Time: i.start, Account: i.account(), Region: i.call.Region, Kind: journal.KindCall,
+		Minor: err == nil && i.handler != nil && i.handler.readOnly, Fields: fields,
+	})
+}
