@@ -182,7 +182,7 @@ func (d *drydock) kubectl(kubeconfig string, args ...string) (string, error) {
 // several times slower than it was, whatever else the machine is doing.
 func TestRegression(t *testing.T) {
 	ctx := t.Context()
-	d, took := up(t, "--warm-spares", "0")
+	d, took := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000,vcpus=1000")
 	limit := func(what string, took, most time.Duration) {
 		t.Logf("%s: %v", what, took)
 		if took > most {
@@ -190,11 +190,19 @@ func TestRegression(t *testing.T) {
 		}
 	}
 	limit("daemon ready", took, 5*time.Second)
-	role, _ := d.roles(ctx)
-	limit("cluster ACTIVE", d.createCluster(ctx, "c", role, d.subnets(ctx)), 30*time.Second)
+	role, nodeRole := d.roles(ctx)
+	subnets := d.ownNetwork(ctx)
+	limit("cluster ACTIVE", d.createCluster(ctx, "c", role, subnets), 30*time.Second)
+	// Nodes that join at once make much garbage, which must not stay: a gigabyte did.
+	begun := time.Now()
+	d.join(ctx, "c", nodeRole, subnets, 1, 100)
+	limit("100 nodes Ready", time.Since(begun), 4*time.Minute)
+	if mb := memoryMB(children(d.PID), "VmHWM:"); len(mb) != 1 || mb[0] > 850 {
+		t.Errorf("the control plane of 100 new nodes took %v MB, more than 850", mb)
+	}
 	const calls = 500
 	call := rawCall(t, d.config(), "sts", "Action=GetCallerIdentity&Version=2011-06-15", "<Arn>")
-	begun := time.Now()
+	begun = time.Now()
 	for range calls {
 		if err := call(); err != nil {
 			t.Fatal(err)
@@ -276,15 +284,19 @@ func cpu(pid int) time.Duration {
 	return time.Duration(u+s) * 10 * time.Millisecond
 }
 
-func rssMB(pid int) int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for _, l := range strings.Split(string(b), "\n") {
-		if f := strings.Fields(l); len(f) > 1 && f[0] == "VmRSS:" {
-			kb, _ := strconv.Atoi(f[1])
-			return kb / 1024
+// memoryMB is what the kernel says of each process's memory: VmRSS: is resident now,
+// VmHWM: the most there ever was.
+func memoryMB(pids []int, what string) (mb []int) {
+	for _, pid := range pids {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		for l := range strings.Lines(string(b)) {
+			if f := strings.Fields(l); len(f) > 1 && f[0] == what {
+				kb, _ := strconv.Atoi(f[1])
+				mb = append(mb, kb/1024)
+			}
 		}
 	}
-	return 0
+	return mb
 }
 
 func cpuOf(pids []int) (sum time.Duration) {
@@ -329,12 +341,11 @@ func idle(t *testing.T, d *drydock, what string) {
 		before = append(before, cpu(p))
 	}
 	<-time.After(window)
-	var rss, used []string
+	var used []string
 	for i, p := range pids {
-		rss = append(rss, fmt.Sprintf("%d MB", rssMB(p)))
 		used = append(used, fmt.Sprintf("%.1f %%", 100*(cpu(p)-before[i]).Seconds()/window.Seconds()))
 	}
-	t.Logf("idle, %s: resident %s; CPU %s of a core over %v", what, strings.Join(rss, " + "), strings.Join(used, " + "), window)
+	t.Logf("idle, %s: resident %v MB; CPU %s of a core over %v", what, memoryMB(pids, "VmRSS:"), strings.Join(used, " + "), window)
 }
 
 func TestBenchThousandNodes(t *testing.T) {
@@ -352,40 +363,7 @@ func TestBenchThousandNodes(t *testing.T) {
 	pids := d.pids()
 	cpu0 := cpuOf(pids)
 	begun := time.Now()
-	c := awseks.NewFromConfig(d.config())
-	var wg sync.WaitGroup
-	for g := range groups {
-		wg.Go(func() {
-			name := fmt.Sprint("ng", g)
-			size := int32(nodes / groups)
-			if g == 0 {
-				size += int32(nodes % groups)
-			}
-			if _, err := c.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
-				ClusterName: aws.String("big"), NodegroupName: &name, NodeRole: &nodeRole, Subnets: subnets,
-				InstanceTypes: []string{"m5.large"},
-				ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(1000), DesiredSize: &size},
-			}); err != nil {
-				t.Error(err)
-				return
-			}
-			// Not by the SDK's waiter: it sleeps 30 s once an answer took longer than
-			// the ten seconds that it is held for.
-			deadline := time.Now().Add(5 * time.Minute)
-			for {
-				out, err := c.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: aws.String("big"), NodegroupName: &name})
-				if err != nil || time.Now().After(deadline) {
-					t.Errorf("node group %s: %v", name, err)
-					return
-				}
-				if out.Nodegroup.Status == ekstypes.NodegroupStatusActive {
-					return
-				}
-				<-time.After(250 * time.Millisecond)
-			}
-		})
-	}
-	wg.Wait()
+	d.join(ctx, "big", nodeRole, subnets, groups, nodes)
 	if t.Failed() {
 		return
 	}
@@ -412,6 +390,63 @@ func TestBenchThousandNodes(t *testing.T) {
 	used = cpuOf(pids) - cpu0
 	t.Logf("%d pods Running in %v; %.1f ms of CPU per pod", pods, time.Since(begun).Round(100*time.Millisecond), 1000*used.Seconds()/pods)
 	idle(t, d, fmt.Sprintf("%d nodes and %d pods", nodes, pods))
+}
+
+// join makes groups with so many nodes together, and returns when all are Ready.
+func (d *drydock) join(ctx context.Context, cluster, role string, subnets []string, groups, nodes int) {
+	c := awseks.NewFromConfig(d.config())
+	var wg sync.WaitGroup
+	for g := range groups {
+		wg.Go(func() {
+			name := fmt.Sprint("ng", g)
+			size := int32(nodes / groups)
+			if g == 0 {
+				size += int32(nodes % groups)
+			}
+			if _, err := c.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
+				ClusterName: &cluster, NodegroupName: &name, NodeRole: &role, Subnets: subnets,
+				InstanceTypes: []string{"m5.large"},
+				ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(0), MaxSize: aws.Int32(1000), DesiredSize: &size},
+			}); err != nil {
+				d.t.Error(err)
+				return
+			}
+			// Not by the SDK's waiter: it sleeps 30 s once an answer took longer than
+			// the ten seconds that it is held for.
+			deadline := time.Now().Add(5 * time.Minute)
+			for {
+				out, err := c.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+				if err != nil || time.Now().After(deadline) {
+					d.t.Errorf("node group %s: %v", name, err)
+					return
+				}
+				if out.Nodegroup.Status == ekstypes.NodegroupStatusActive {
+					return
+				}
+				<-time.After(250 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestBenchHundredNodes measures what nodes that join all at once cost in memory.
+func TestBenchHundredNodes(t *testing.T) {
+	measure(t)
+	ctx := t.Context()
+	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000,vcpus=100000")
+	role, nodeRole := d.roles(ctx)
+	subnets := d.ownNetwork(ctx)
+	d.createCluster(ctx, "big", role, subnets)
+	d.awaitChildren(1)
+	pids := d.pids()
+	before := memoryMB(pids, "VmRSS:")
+	cpu0, begun := cpuOf(pids), time.Now()
+	d.join(ctx, "big", nodeRole, subnets, 1, 100)
+	took := time.Since(begun)
+	settle(pids, time.Minute)
+	t.Logf("100 nodes Ready in %v, %v of CPU until all is quiet; resident of daemon and control plane: before %v, at most %v, after %v MB",
+		took.Round(100*time.Millisecond), cpuOf(pids)-cpu0, before, memoryMB(pids, "VmHWM:"), memoryMB(pids, "VmRSS:"))
 }
 
 // ownNetwork makes a VPC of its own with a /16 and three large subnets.

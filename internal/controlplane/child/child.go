@@ -52,7 +52,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 }
 
 func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) error {
-	debug.SetGCPercent(busyGC)
+	gc := startCollector()
 	debug.SetMemoryLimit(memoryLimit)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -116,7 +116,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			}
 			return nil
 		})
-		tendIdleness(ctx)
+		tendIdleness(ctx, gc)
 		return nil
 	})
 	return group.Wait()

@@ -4,19 +4,67 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // How eagerly garbage is collected, as for GOGC. A busy process makes a lot of it,
 // and collecting it often takes a quarter of its CPU time; an idle one had better
-// be small. The limit makes collecting more frequent again before a large cluster
-// takes the machine's memory.
+// be small. A busy process keeps up to garbage bytes of it, whatever its live
+// objects are: by GOGC alone, nodes that join together made of 400 MB in use the
+// 2 GB at which the limit makes collecting frequent again.
 const (
-	busyGC      = 400
-	idleGC      = 50
-	memoryLimit = 2 << 30
+	busyGC, largeGC = 400, 100 // of small and of large heaps
+	garbage         = 256 << 20
+	idleGC          = 50
+	memoryLimit     = 2 << 30
 )
+
+// busyPercent is the GOGC of a busy process with so many bytes in use.
+func busyPercent(live uint64) int {
+	return int(min(busyGC, max(largeGC, 100*garbage/max(live, 1))))
+}
+
+// A collector sets how eagerly garbage is collected, anew after every collection.
+type collector struct {
+	mu   sync.Mutex
+	idle bool
+	live [1]metrics.Sample
+}
+
+// startCollector begins with a busy process.
+func startCollector() *collector {
+	c := &collector{live: [1]metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	c.adjust()
+	c.afterNext()
+	return c
+}
+
+// afterNext has the next collection, which finds an object that nothing refers to,
+// call adjust, and so on.
+func (c *collector) afterNext() {
+	runtime.AddCleanup(new([64]byte), func(c *collector) { c.adjust(); c.afterNext() }, c)
+}
+
+func (c *collector) setIdle(idle bool) {
+	c.mu.Lock()
+	c.idle = idle
+	c.mu.Unlock()
+	c.adjust()
+}
+
+func (c *collector) adjust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	percent := idleGC
+	if !c.idle {
+		metrics.Read(c.live[:])
+		percent = busyPercent(c.live[0].Value.Uint64())
+	}
+	debug.SetGCPercent(percent)
+}
 
 // A process is idle below idleCores over idleInterval, and busy again above
 // busyCores over busyInterval, which is short: until then it has one core.
@@ -31,7 +79,7 @@ const (
 // The hundreds of timers of an idle control plane (each work queue's has two
 // firings a second) would each wake a second thread that finds nothing to do: on
 // one core there is none to wake, which saves a quarter of the idle CPU time.
-func tendIdleness(ctx context.Context) {
+func tendIdleness(ctx context.Context, gc *collector) {
 	cores := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(cores)
 	busy, interval := true, idleInterval
@@ -49,13 +97,13 @@ func tendIdleness(ctx context.Context) {
 		before = now
 		switch {
 		case busy && used < idleCores:
-			debug.SetGCPercent(idleGC)
+			gc.setIdle(true)
 			debug.FreeOSMemory()
 			runtime.GOMAXPROCS(1)
 			busy, interval = false, busyInterval
 		case !busy && used > busyCores:
 			runtime.GOMAXPROCS(cores)
-			debug.SetGCPercent(busyGC)
+			gc.setIdle(false)
 			busy, interval = true, idleInterval
 		default:
 			continue
