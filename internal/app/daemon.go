@@ -133,6 +133,7 @@ func storeConfig(cfg cli.DaemonConfig, log *slog.Logger) (store.Config, error) {
 		KeyFile:   cfg.Etcd.KeyFile,
 		Username:  cfg.Etcd.Username,
 		Prefix:    cfg.Etcd.Prefix,
+		Version:   version,
 		Log:       log,
 	}
 	if cfg.Etcd.PasswordFile != "" {

@@ -112,13 +112,16 @@ func (m *Manager) start(ctx context.Context) error {
 	if m.webhooks, err = serveWebhooks(ctx, m.cfg, func(id string) bool { return m.find(id) != nil }); err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	items, err := records().List(m.cfg.Store, store.Scope{})
+	items, err := records.List(m.cfg.Store, store.Scope{})
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
 		rec := item.Value
-		sec, err := secretRecords().Get(m.cfg.Store, recordKey(rec.ID))
+		sec, err := secretRecords.Get(m.cfg.Store, recordKey(rec.ID))
+		if errors.Is(err, store.ErrUnreadable) {
+			continue // the others go on
+		}
 		if err != nil {
 			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
 		}
@@ -160,6 +163,9 @@ func (m *Manager) removeStrayState(ctx context.Context) error {
 	for _, id := range ids {
 		if m.find(id) != nil {
 			continue
+		}
+		if _, err := records.Get(m.cfg.Store, recordKey(id)); !errors.Is(err, store.ErrNotFound) {
+			continue // there is one, even if it cannot be read
 		}
 		m.wg.Go(func() {
 			if err := m.cfg.Store.DeleteClusterPrefix(m.ctx, id); err != nil && !m.isClosed() {
@@ -272,8 +278,8 @@ func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, erro
 	}
 	err = m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(
-			records().Create(tx, recordKey(rec.ID), rec),
-			secretRecords().Create(tx, recordKey(rec.ID), sec),
+			records.Create(tx, recordKey(rec.ID), rec),
+			secretRecords.Create(tx, recordKey(rec.ID), sec),
 		)
 	})
 	if err != nil {
@@ -292,7 +298,7 @@ func (m *Manager) remember(ctx context.Context, key Key) error {
 		return nil
 	}
 	return m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		return lastKeys().Put(tx, recordKey("last"), key.kind())
+		return lastKeys.Put(tx, recordKey("last"), key.kind())
 	})
 }
 
@@ -358,8 +364,8 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
 	}
 	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		records().Delete(tx, recordKey(id))
-		secretRecords().Delete(tx, recordKey(id))
+		records.Delete(tx, recordKey(id))
+		secretRecords.Delete(tx, recordKey(id))
 		return nil
 	})
 	if err != nil {

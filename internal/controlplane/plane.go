@@ -363,7 +363,7 @@ func (a Access) refusal(from netip.Addr) string {
 // update changes the record, in the store and then here.
 func (p *plane) update(ctx context.Context, fn func(*record) error) error {
 	var next record
-	err := records().UpdateOne(ctx, p.m.cfg.Store, recordKey(p.id), func(r *record) error {
+	err := records.UpdateOne(ctx, p.m.cfg.Store, recordKey(p.id), func(r *record) error {
 		err := fn(r)
 		next = *r
 		return err

@@ -48,14 +48,13 @@ const systemAccount = "drydock"
 
 func recordKey(id string) store.Key { return store.Key{Account: systemAccount, ID: id} }
 
-// The collections. They are functions because a package keeps no variables.
-func records() store.Collection[record] { return store.NewCollection[record]("controlplane", "plane") }
-func secretRecords() store.Collection[secrets] {
-	return store.NewCollection[secrets]("controlplane", "secret")
-}
-
-// lastKeys holds one record: the key claimed last, which is kept warm.
-func lastKeys() store.Collection[Key] { return store.NewCollection[Key]("controlplane", "lastkey") }
+// The collections.
+var (
+	records       = store.NewCollection[record]("controlplane", "plane")
+	secretRecords = store.NewCollection[secrets]("controlplane", "secret")
+	// lastKeys holds one record: the key claimed last, which is kept warm.
+	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
+)
 
 func newRecord(key Key, owner string, now time.Time) record {
 	return record{

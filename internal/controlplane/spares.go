@@ -66,7 +66,7 @@ func (m *Manager) quiet() bool {
 
 // tendSpares removes the spares that do not fit and makes those that lack.
 func (m *Manager) tendSpares() error {
-	want, err := lastKeys().Get(m.cfg.Store, recordKey("last"))
+	want, err := lastKeys.Get(m.cfg.Store, recordKey("last"))
 	lacking := m.cfg.WarmSpares
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -82,7 +82,7 @@ func (m *Manager) tendSpares() error {
 			continue
 		}
 		// A reset of the store takes the records away.
-		_, err := records().Get(m.cfg.Store, recordKey(p.id))
+		_, err := records.Get(m.cfg.Store, recordKey(p.id))
 		if lacking == 0 || rec.Key.kind() != want || errors.Is(err, store.ErrNotFound) {
 			if err := m.Release(m.ctx, p.id); err != nil {
 				return err

@@ -135,6 +135,8 @@ func (cfg *Config) one(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	again, err := cfg.call(ctx, key)
 	switch {
 	case ctx.Err() != nil: // err is most likely its
+	case errors.Is(err, store.ErrUnreadable): // the store has said so, and trying again does not help
+		queue.Forget(key)
 	case err != nil:
 		attrs := []any{"what", cfg.Name, "key", key.String(), "err", err, "tries", queue.NumRequeues(key) + 1}
 		var p *panicError

@@ -3,9 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sort"
 	"strings"
 )
@@ -60,15 +60,20 @@ type Item[T any] struct {
 //
 // Values read are shared with every other reader: treat what they point to
 // (slices, maps, pointers) as read-only. Tx.Update hands out a private copy.
-type Collection[T any] struct {
-	service, typ, full string
-}
+type Collection[T any] struct{ d *Declaration }
 
-// NewCollection returns the collection of a service's resource type, e.g.
-// NewCollection[Cluster]("eks", "cluster"). Records are JSON: fields added later
-// are zero in old records.
-func NewCollection[T any](service, typ string) Collection[T] {
-	return Collection[T]{service, typ, service + "/" + typ}
+// NewCollection declares the collection of a service's resource type, e.g.
+// NewCollection[Cluster]("eks", "cluster"). Records are JSON and have a version: 1 and
+// one more for each migration, which are in order and stay for good, as does the
+// declaration. A change of the records' JSON, also by an update of the SDK, needs one.
+func NewCollection[T any](service, typ string, migrations ...Migration) Collection[T] {
+	c := Collection[T]{&Declaration{Service: service, Type: typ, Record: reflect.TypeFor[T](), migrations: migrations}}
+	c.d.check = func(e *entry) error {
+		_, err := c.decode(e)
+		return err
+	}
+	declare(c.d)
+	return c
 }
 
 // A Reader reads records: a *Store (the latest answered state) or a *Tx (that
@@ -76,9 +81,10 @@ func NewCollection[T any](service, typ string) Collection[T] {
 type Reader interface {
 	get(coll, path string) (*entry, bool)
 	list(coll, prefix string) []*entry
+	unreadable(*entry, *UnreadableError)
 }
 
-func (c Collection[T]) name() string { return c.full }
+func (c Collection[T]) name() string { return c.d.Name() }
 
 // path is the record's place in its collection.
 func path(k Key) string { return k.Account + "/" + k.Region + "/" + k.ID }
@@ -94,28 +100,52 @@ func (c Collection[T]) prefix(s Scope) string {
 	}
 }
 
-// Get returns the record at k, or ErrNotFound.
+// read decodes a record and reports one that cannot be.
+func (c Collection[T]) read(r Reader, e *entry) (T, error) {
+	v, err := c.decode(e)
+	var bad *UnreadableError
+	if errors.As(err, &bad) {
+		r.unreadable(e, bad)
+	}
+	return v, err
+}
+
+// Get returns the record at k, or ErrNotFound. For a record that is there but cannot be
+// read the error is an ErrUnreadable.
 func (c Collection[T]) Get(r Reader, k Key) (T, error) {
 	e, ok := r.get(c.name(), path(k))
 	if !ok {
 		var zero T
 		return zero, ErrNotFound
 	}
-	return decode[T](c, e)
+	return c.read(r, e)
 }
 
-// List returns the records in scope, ordered by account, region and ID.
+// List returns the records in scope, ordered by account, region and ID. It leaves out
+// those that cannot be read: see Unreadable.
 func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
 	entries := r.list(c.name(), c.prefix(s))
 	out := make([]Item[T], 0, len(entries))
 	for _, e := range entries {
-		v, err := decode[T](c, e)
+		v, err := c.read(r, e)
 		if err != nil {
-			return nil, err
+			continue
 		}
 		out = append(out, Item[T]{Key: e.key(), Value: v, Revision: e.rev})
 	}
 	return out, nil
+}
+
+// Unreadable returns the keys in scope that List leaves out. What is about to remove
+// everything that no record names asks for it.
+func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
+	var out []Key
+	for _, e := range r.list(c.name(), c.prefix(s)) {
+		if _, err := c.read(r, e); err != nil {
+			out = append(out, e.key())
+		}
+	}
+	return out
 }
 
 // Scan calls fn for the records in scope whose IDs come after after, in the order
@@ -128,9 +158,9 @@ func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) boo
 		entries = entries[sort.Search(len(entries), func(i int) bool { return entries[i].path > from }):]
 	}
 	for _, e := range entries {
-		v, err := decode[T](c, e)
+		v, err := c.read(r, e)
 		if err != nil {
-			return err
+			continue
 		}
 		if !fn(e.key(), v) {
 			return nil
@@ -147,15 +177,20 @@ func (c Collection[T]) Create(tx *Tx, k Key, v T) error {
 	return c.Put(tx, k, v)
 }
 
-// Put writes the record at k, new or not.
+// Put writes the record at k, new or not. It does not replace one that cannot be read.
 func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 	if err := checkKey(k); err != nil {
 		return err
 	}
-	if strings.Contains(c.service, "/") || strings.Contains(c.typ, "/") {
+	if strings.Contains(c.d.Service, "/") || strings.Contains(c.d.Type, "/") {
 		return fmt.Errorf("bad collection name %q", c.name())
 	}
-	raw, err := json.Marshal(v)
+	if e, ok := tx.peek(c.name(), path(k)); ok {
+		if bad := e.bad(); bad != nil {
+			return bad
+		}
+	}
+	raw, err := c.d.encode(v)
 	if err != nil {
 		return fmt.Errorf("encoding %s %s: %w", c.name(), k, err)
 	}
@@ -172,13 +207,14 @@ func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 		return ErrNotFound
 	}
 	var v T
-	if err := json.Unmarshal(e.raw, &v); err != nil {
-		return fmt.Errorf("decoding %s %s: %w", c.name(), k, err)
+	if err := c.d.decode(e.raw, &v); err != nil {
+		_, err := c.read(tx, e)
+		return err
 	}
 	if err := fn(&v); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(v)
+	raw, err := c.d.encode(v)
 	if err != nil {
 		return fmt.Errorf("encoding %s %s: %w", c.name(), k, err)
 	}
@@ -201,15 +237,24 @@ func (c Collection[T]) UpdateOne(ctx context.Context, s *Store, k Key, fn func(*
 	return s.Update(ctx, func(tx *Tx) error { return c.Update(tx, k, fn) })
 }
 
-func decode[T any](c Collection[T], e *entry) (T, error) {
+// decode returns the entry's value, which the first reader decodes, or an
+// UnreadableError.
+func (c Collection[T]) decode(e *entry) (T, error) {
+	var v T
 	if p := e.cached.Load(); p != nil {
-		if v, ok := (*p).(T); ok {
-			return v, nil
+		switch known := (*p).(type) {
+		case T:
+			return known, nil
+		case *UnreadableError:
+			return v, known
 		}
 	}
-	var v T
-	if err := json.Unmarshal(e.raw, &v); err != nil {
-		return v, fmt.Errorf("decoding %s %s: %w", c.name(), e.key(), err)
+	if err := c.d.decode(e.raw, &v); err != nil {
+		bad := &UnreadableError{c.name(), e.key(), err}
+		boxed := any(bad)
+		e.cached.Store(&boxed)
+		var zero T
+		return zero, bad
 	}
 	boxed := any(v)
 	e.cached.Store(&boxed)

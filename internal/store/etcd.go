@@ -118,10 +118,11 @@ func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, er
 }
 
 // CountKeys returns how many keys the store's prefix has in etcd: records,
-// clusters' and its own.
+// clusters' and its own, without the version of the data, which is always there.
 func (s *Store) CountKeys(ctx context.Context) (int64, error) {
 	start := s.root + "/"
-	return s.within(ctx, func() (int64, error) { return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start)) })
+	n, err := s.within(ctx, func() (int64, error) { return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start)) })
+	return max(0, n-1), err
 }
 
 // within waits for read no longer than ctx lasts: the embedded etcd heeds none while it

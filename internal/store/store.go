@@ -14,6 +14,7 @@
 //
 //	PREFIX/aws/SERVICE/TYPE/ACCOUNT/REGION/ID   a record (REGION is "-" for global services)
 //	PREFIX/clusters/PLANE/                      a cluster's Kubernetes state, written by its API server
+//	PREFIX/data-version                         what can read the records; see DataVersion
 //	PREFIX/gone/SERVICE/TYPE/BUCKET             touched by deletions, only if etcd is shared; see commit
 //	compact_rev_key                             as kube-apiserver's compactor keeps it
 //
@@ -96,6 +97,9 @@ type Config struct {
 	// it every put is refused, also those of API servers. 0 means 64 MiB.
 	MinFreeBytes int64
 
+	// Version is the program's, for those who open its data with an older one.
+	Version string
+
 	// BeforeCommit, if set, is called before every transaction that writes; its
 	// error is Update's, and nothing is written. Tests stop a daemon between two
 	// writes with it.
@@ -115,8 +119,10 @@ type Store struct {
 	home   *home              // nil: external
 	access EtcdAccess
 
-	view   *view
-	lineup lineup
+	view    *view
+	lineup  lineup
+	damage  damage
+	version DataVersion
 	// spaceCheck asks the maintainer to look at the space now.
 	spaceCheck chan struct{}
 
@@ -154,7 +160,8 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if !strings.HasPrefix(root, "/") {
 		root = "/" + root
 	}
-	s := &Store{cfg: cfg, root: root, log: cfg.Log, view: newView(), spaceCheck: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, root: root, log: cfg.Log, spaceCheck: make(chan struct{}, 1)}
+	s.view = newView(s.unreadable)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive = s.ctx
 	defer func() {
@@ -174,7 +181,11 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the store: %w", s.explain(err))
 	}
+	if err := s.checkVersion(ctx); err != nil {
+		return nil, err
+	}
 	s.spawn(func() { s.follow(rev) })
+	s.migrate(ctx)
 	s.spawn(s.maintain)
 	return s, nil
 }

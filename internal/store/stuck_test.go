@@ -11,7 +11,7 @@ import (
 // long as its caller does.
 func TestNobodyWaitsBehindAStuckTransaction(t *testing.T) {
 	var l lineup
-	v := newView()
+	v := newView(nil)
 	everything := func() *Tx {
 		tx := newTx(v.snap.Load())
 		tx.erased = []keyRange{{}}

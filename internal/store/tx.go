@@ -47,11 +47,8 @@ func newTx(snap *snapshot) *Tx {
 
 func (tx *Tx) get(coll, path string) (*entry, bool) {
 	id := recordID{coll, path}
-	if e, ok := tx.writes[id]; ok {
-		return e, e.raw != nil
-	}
-	e, ok := tx.snap.get(coll, path)
-	if tx.listed(id) {
+	e, ok := tx.peek(coll, path)
+	if _, mine := tx.writes[id]; mine || tx.listed(id) {
 		return e, ok
 	}
 	if ok {
@@ -61,6 +58,16 @@ func (tx *Tx) get(coll, path string) (*entry, bool) {
 	}
 	return e, ok
 }
+
+// peek is get without a trace in the footprint.
+func (tx *Tx) peek(coll, path string) (*entry, bool) {
+	if e, ok := tx.writes[recordID{coll, path}]; ok {
+		return e, e.raw != nil
+	}
+	return tx.snap.get(coll, path)
+}
+
+func (tx *Tx) unreadable(e *entry, err *UnreadableError) { tx.snap.report(e, err) }
 
 func (tx *Tx) listed(id recordID) bool {
 	return slices.ContainsFunc(tx.ranges, func(r keyRange) bool { return r.contains(id) })

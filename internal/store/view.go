@@ -15,8 +15,17 @@ type entry struct {
 	path string // account/region/id
 	raw  []byte // nil: deleted (only in a transaction's writes and in changes)
 	rev  int64
-	// cached is the decoded value, made by the first reader.
+	// cached is the decoded value, made by the first reader, or an *UnreadableError.
 	cached atomic.Pointer[any]
+}
+
+// bad returns why the record could not be read, nil if no reader has met that.
+func (e *entry) bad() *UnreadableError {
+	if p := e.cached.Load(); p != nil {
+		bad, _ := (*p).(*UnreadableError)
+		return bad
+	}
+	return nil
 }
 
 func (e *entry) key() Key { return keyOf(e.path) }
@@ -32,6 +41,8 @@ func keyOf(path string) Key {
 type snapshot struct {
 	rev   int64
 	colls map[string]*btree.BTreeG[*entry]
+	// report is called for entries that readers cannot decode.
+	report func(*entry, *UnreadableError)
 }
 
 func (s *snapshot) get(coll, path string) (*entry, bool) {
@@ -97,9 +108,9 @@ type waiter struct {
 	done chan struct{}
 }
 
-func newView() *view {
+func newView(report func(*entry, *UnreadableError)) *view {
 	v := &view{watchers: map[string]map[*Watcher]struct{}{}, changed: make(chan struct{})}
-	v.snap.Store(&snapshot{colls: map[string]*btree.BTreeG[*entry]{}})
+	v.snap.Store(&snapshot{colls: map[string]*btree.BTreeG[*entry]{}, report: report})
 	return v
 }
 
@@ -112,7 +123,7 @@ func (v *view) publish(rev int64, changes []change) {
 	if rev < old.rev {
 		return
 	}
-	next := &snapshot{rev: rev, colls: old.colls}
+	next := &snapshot{rev: rev, colls: old.colls, report: old.report}
 	if len(changes) > 0 {
 		next.colls = maps.Clone(old.colls)
 		cloned := map[string]bool{}

@@ -1,6 +1,8 @@
 package ec2
 
 import (
+	"errors"
+
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/store"
@@ -27,6 +29,9 @@ func (s *Service) InstanceIDs() (map[string]bool, error) {
 		return nil, err
 	}
 	out := make(map[string]bool, len(all))
+	for _, k := range instances.Unreadable(s.store, store.Scope{}) {
+		out[k.ID] = true
+	}
 	for _, i := range all {
 		if i.Value.State != stateTerminated {
 			out[i.Value.ID] = true
@@ -54,8 +59,8 @@ func (s *Service) WatchInstances(scope store.Scope) *store.Watcher {
 }
 
 // InstanceState returns the state of an instance (running, terminated, …); false
-// if there is none. It costs one look-up.
+// if there is none. It is empty if its record cannot be read. It costs one look-up.
 func (s *Service) InstanceState(account, region, id string) (string, bool) {
 	i, err := instances.Get(s.store, scope{account, region}.key(id))
-	return i.State, err == nil
+	return i.State, !errors.Is(err, store.ErrNotFound)
 }
