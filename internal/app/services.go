@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/faults"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -366,7 +367,7 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 }
 
 // whyUnauthorized says why a cluster does not know a machine's token.
-func (d *daemon) whyUnauthorized(ctx context.Context, in node.Instance, host, token string) *node.Decision {
+func (d *daemon) whyUnauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {
 	return d.why.Unauthorized(ctx, in, host, token)
 }
 

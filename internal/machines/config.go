@@ -30,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/node/imds"
@@ -60,7 +61,7 @@ type Config struct {
 	Endpoint string
 	Trusted  *x509.CertPool
 	// WhyUnauthorized and Step are the runtimes': see [node.Config].
-	WhyUnauthorized func(ctx context.Context, in node.Instance, host, token string) *node.Decision
+	WhyUnauthorized func(ctx context.Context, in machine.Instance, host, token string) *node.Decision
 	Step            func(ctx context.Context, s node.Step)
 	Log             *slog.Logger
 }
@@ -172,14 +173,14 @@ type Machines struct {
 	console func(instanceID string) ([]byte, bool)
 
 	mu      sync.Mutex
-	running map[string]ec2.Machine // by instance ID
+	running map[string]machine.Instance // by instance ID
 }
 
 var _ ec2.Machines = (*Machines)(nil)
 
 // New makes the runtimes; nothing runs yet.
 func New(ctx context.Context, cfg Config) (*Machines, error) {
-	m := &Machines{cfg: cfg, running: map[string]ec2.Machine{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial)}
+	m := &Machines{cfg: cfg, running: map[string]machine.Instance{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial)}
 	m.network.through = cfg.Network.Through
 	if err := m.connectMetadata(ctx); err != nil {
 		return nil, err
@@ -196,12 +197,12 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		DialEndpoint:    m.DialEndpoint,
 		Call:            m.Call,
 		Patience:        cfg.Timing.GuestDial,
-		Connect: func(ctx context.Context, in node.Instance, host string, port int) error {
+		Connect: func(ctx context.Context, in machine.Instance, host string, port int) error {
 			return m.calls().connect(ctx, in, host, port)
 		},
 		WhyUnauthorized:     cfg.WhyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
-		PodCredentials: func(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+		PodCredentials: func(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 			return m.calls().podCredentials(ctx, in, id)
 		},
 		PodNetwork: podNetwork{m},

@@ -21,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
@@ -50,7 +51,7 @@ type fargates struct {
 }
 
 type fargateMachine struct {
-	in          node.Instance
+	in          node.Fargate
 	mu          sync.Mutex
 	credentials aws.Credentials
 }
@@ -75,7 +76,7 @@ func newFargates(m *Machines) *fargates {
 	f.runtime = simulated.NewWith(node.Config{
 		Credentials:  f.credentials,
 		DialEndpoint: m.DialEndpoint,
-		Call: func(ctx context.Context, in node.Instance, c node.Call) error {
+		Call: func(ctx context.Context, in machine.Instance, c node.Call) error {
 			return asPodExecutionRole(calls.call(ctx, in, c))
 		},
 		Connect:             calls.connect,
@@ -275,13 +276,13 @@ func (f *fargates) profile(ctx context.Context, c eks.ClusterStatus, name string
 }
 
 // Start implements fargate.Machines.
-func (f *fargates) Start(ctx context.Context, in node.Instance) error {
+func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
 	f.mu.Lock()
 	if f.machines[in.ID] == nil {
 		f.machines[in.ID] = &fargateMachine{in: in}
 	}
 	f.mu.Unlock()
-	return f.runtime.Start(ctx, in)
+	return f.runtime.StartFargate(ctx, in)
 }
 
 // Stop implements fargate.Machines.
@@ -296,26 +297,26 @@ func (f *fargates) Stop(ctx context.Context, id string) error {
 }
 
 // machine returns the machine with a network interface.
-func (f *fargates) machine(id string) (node.Instance, bool) {
+func (f *fargates) machine(id string) (machine.Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, ok := f.machines[id]
 	if !ok {
-		return node.Instance{}, false
+		return machine.Instance{}, false
 	}
-	return m.in, true
+	return m.in.Instance, true
 }
 
 // byNode returns the machine behind a node of Fargate.
-func (f *fargates) byNode(account, region, name string) (node.Instance, bool) {
+func (f *fargates) byNode(account, region, name string) (machine.Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.machines {
-		if m.in.Account == account && m.in.Region == region && m.in.Fargate.NodeName == name {
-			return m.in, true
+		if m.in.Account == account && m.in.Region == region && m.in.NodeName == name {
+			return m.in.Instance, true
 		}
 	}
-	return node.Instance{}, false
+	return machine.Instance{}, false
 }
 
 // credentials are those of a session of the pod execution role, which is called as the
@@ -332,7 +333,7 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	if time.Until(m.credentials.Expires) > 10*time.Minute {
 		return m.credentials, nil
 	}
-	c, err := f.m.services.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.Fargate.NodeName, instanceSession, sts.SessionOptions{})
+	c, err := f.m.services.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.NodeName, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return aws.Credentials{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -43,7 +44,7 @@ var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "sts
 
 // call decides a call of an instance, at once. Its error is the AWS SDK's for Go, and
 // a *node.Refusal where a decision is behind it.
-func (g *guestCalls) call(ctx context.Context, in node.Instance, c node.Call) error {
+func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call) error {
 	service, operation, _ := strings.Cut(c.Action, ":")
 	region := cmp.Or(c.Region, in.Region)
 	v, err := g.network.decide(ctx, in, cmp.Or(c.Host, hosts[service]+"."+region+".amazonaws.com"), 443)
@@ -103,7 +104,7 @@ func (g *guestCalls) call(ctx context.Context, in node.Instance, c node.Call) er
 
 // throughEndpoint decides by the policy of the VPC endpoint that a call went
 // through, if there is one.
-func (g *guestCalls) throughEndpoint(ctx context.Context, in node.Instance, v *reach.Verdict, req policy.Request) error {
+func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, req policy.Request) error {
 	text := ""
 	if v.Endpoint != "" {
 		text = g.ec2.EndpointPolicy(ctx, in.Account, in.Region, v.Endpoint)
@@ -159,7 +160,7 @@ func wrapped(err error, text string) error {
 }
 
 // input is what the program sends, as far as policies see it.
-func (g *guestCalls) input(in node.Instance, c node.Call) any {
+func (g *guestCalls) input(in machine.Instance, c node.Call) any {
 	eni := c.Interface
 	if eni == "" && c.Action != node.ActionDescribeInstances && strings.HasPrefix(c.Action, "ec2:") {
 		if i, ok := g.ec2.InstanceByID(in.Account, in.Region, in.ID); ok && len(i.NetworkInterfaces) > 0 {
@@ -211,7 +212,7 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 
 // connect decides, at once, a connection that brings nothing to this machine: an
 // image's layers from S3.
-func (g *guestCalls) connect(ctx context.Context, in node.Instance, host string, port int) error {
+func (g *guestCalls) connect(ctx context.Context, in machine.Instance, host string, port int) error {
 	_, err := g.network.decide(ctx, in, host, port)
 	return err
 }

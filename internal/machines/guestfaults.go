@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -79,7 +80,7 @@ func noAnswer(source netip.Addr, name string) *net.DNSError {
 //
 // AWS deviation: faults of latency do not delay these calls, which the simulated
 // machines make without a connection; those of scripts and pods they do.
-func (g *guestCalls) fault(in node.Instance, call *awsapi.Call) error {
+func (g *guestCalls) fault(in machine.Instance, call *awsapi.Call) error {
 	e := g.faults.Call(fault.Call{
 		Account: in.Account, Region: call.Region, Services: [2]string{call.Service}, Operation: call.Operation,
 		Principals: [2]string{call.Principal.ARN, call.Principal.RoleARN},

@@ -11,17 +11,17 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestMetadataThatDoesNotAnswer(t *testing.T) {
 	set := fault.NewSet(fault.Config{})
 	set.Replace([]fault.Fault{{ID: "F-1", Kind: fault.IMDS, Account: awsapi.DefaultAccount, Region: testkit.Region, Instance: "i-1"}})
-	m := &Machines{cfg: Config{Faults: set}, network: &guestNetwork{}, running: map[string]ec2.Machine{}}
+	m := &Machines{cfg: Config{Faults: set}, network: &guestNetwork{}, running: map[string]machine.Instance{}}
 	for _, id := range []string{"i-1", "i-2"} {
-		m.running[id] = ec2.Machine{Account: awsapi.DefaultAccount, Region: testkit.Region, InstanceID: id}
+		m.running[id] = machine.Instance{Account: awsapi.DefaultAccount, Region: testkit.Region, ID: id}
 	}
 	well := roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(""))}, nil

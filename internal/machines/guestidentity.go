@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
@@ -20,7 +21,7 @@ import (
 // podCredentials changes the token of a pod's service account on an instance into
 // credentials, as the SDK in the pod does: by STS, or by the node's EKS Pod Identity
 // Agent. An error is the SDK's, a *node.Refusal where somebody decided so.
-func (g *guestCalls) podCredentials(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 	if id.RoleARN == "" {
 		return g.identityCredentials(ctx, in, id)
 	}
@@ -49,7 +50,7 @@ func (g *guestCalls) podCredentials(ctx context.Context, in node.Instance, id no
 }
 
 // identityCredentials asks EKS Auth, as the node.
-func (g *guestCalls) identityCredentials(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+func (g *guestCalls) identityCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 	err := g.call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: "eks-auth." + in.Region + ".api.aws", Cluster: id.Cluster})
 	if err != nil {
 		return aws.Credentials{}, wrapped(err, "failed to refresh cached credentials, ")

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -107,7 +108,7 @@ func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target,
 }
 
 // check decides a TCP connection of an instance to a host name or address.
-func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}
 	now := time.Now()
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
@@ -135,7 +136,7 @@ func (n *guestNetwork) check(ctx context.Context, in node.Instance, host string,
 
 // allow returns the verdict that lets an instance connect, or a *node.Refusal, after
 // the time in which a program would have given up.
-func (n *guestNetwork) allow(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	v, refused := n.decide(ctx, in, host, port)
 	if refused == nil {
 		return v, nil
@@ -154,7 +155,7 @@ func (n *guestNetwork) allow(ctx context.Context, in node.Instance, host string,
 }
 
 // decide is allow, without waiting.
-func (n *guestNetwork) decide(ctx context.Context, in node.Instance, host string, port int) (*reach.Verdict, error) {
+func (n *guestNetwork) decide(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	v, err := n.check(ctx, in, host, port)
 	if err != nil || v.Reachable {
 		return v, err
@@ -209,7 +210,7 @@ func rank(fix, component string) int {
 type guestConn struct {
 	net.Conn
 	n       *guestNetwork
-	in      node.Instance
+	in      machine.Instance
 	name    string
 	verdict *reach.Verdict
 }
@@ -232,7 +233,7 @@ func (c *guestConn) Close() error {
 }
 
 // track keeps an eye on a connection for as long as it is open.
-func (n *guestNetwork) track(conn net.Conn, in node.Instance, name string, v *reach.Verdict) net.Conn {
+func (n *guestNetwork) track(conn net.Conn, in machine.Instance, name string, v *reach.Verdict) net.Conn {
 	c := &guestConn{Conn: conn, n: n, in: in, name: name, verdict: v}
 	n.mu.Lock()
 	n.conns[c] = struct{}{}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -64,7 +65,7 @@ func edited(s *reach.Snapshot, rs ...reach.Resource) *reach.Snapshot {
 }
 
 func TestGuestNetworkDecides(t *testing.T) {
-	in := node.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
+	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
 	open := guestWorld()
 	for _, tt := range []struct {
 		name      string
@@ -109,7 +110,7 @@ func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 	var now atomic.Pointer[reach.Snapshot]
 	now.Store(edited(open, guestGroup(false)))
 	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0)
-	in := node.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
+	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
 	if _, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443); err == nil {
 		t.Error("let through")
 	}
@@ -125,7 +126,7 @@ func TestGuestNetworkCuts(t *testing.T) {
 	var now atomic.Pointer[reach.Snapshot]
 	now.Store(open)
 	n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return now.Load(), nil }, 0)
-	in := node.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
+	in := machine.Instance{Account: "000000000000", Region: "us-east-1", ID: "i-1"}
 	v, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestGuestNetworkCuts(t *testing.T) {
 
 // Calls through a VPC endpoint say so, others come from the public address.
 func TestGuestOrigin(t *testing.T) {
-	in := node.Instance{ID: "i-1", VPCID: "vpc-1"}
+	in := machine.Instance{ID: "i-1", VPCID: "vpc-1"}
 	v := guestWorld().CheckName(reach.Flow{From: reach.At("i-1"), Protocol: reach.TCP, Port: 443}, "eks.us-east-1.amazonaws.com")
 	if got, want := (&guestConn{in: in, verdict: v}).origin(), (Origin{Address: netip.MustParseAddr("54.0.0.5")}); got != want {
 		t.Errorf("by the internet gateway: %+v, want %+v", got, want)

@@ -20,6 +20,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -33,7 +34,7 @@ type guests struct {
 
 // dial connects an instance with a name and port outside of it, if its network
 // lets it.
-func (g *guests) dial(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+func (g *guests) dial(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error) {
 	if c, err := g.machines.DialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
 		return c, err
 	}
@@ -65,7 +66,7 @@ func unknownName(err error) bool {
 }
 
 // http is an instance's way out by HTTP.
-func (g *guests) http(in node.Instance) http.RoundTripper {
+func (g *guests) http(in machine.Instance) http.RoundTripper {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			host, p, err := net.SplitHostPort(addr)
@@ -86,7 +87,7 @@ func (g *guests) http(in node.Instance) http.RoundTripper {
 
 // describeCluster asks EKS as the instance's role. Its errors are worded as the AWS
 // CLI's.
-func (g *guests) describeCluster(ctx context.Context, in node.Instance, region, name string) (node.ClusterInfo, error) {
+func (g *guests) describeCluster(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error) {
 	creds, err := g.machines.credentials(ctx, in.ID)
 	if err != nil {
 		return node.ClusterInfo{}, errors.New(`Unable to locate credentials. You can configure credentials by running "aws configure".`) //nolint:staticcheck // the AWS CLI's text

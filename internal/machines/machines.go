@@ -11,52 +11,15 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // Start implements ec2.Machines.
-func (m *Machines) Start(ctx context.Context, in ec2.Machine) error {
+func (m *Machines) Start(ctx context.Context, in machine.Instance) error {
 	m.mu.Lock()
-	m.running[in.InstanceID] = in
+	m.running[in.ID] = in
 	m.mu.Unlock()
-	return m.runtime.Start(ctx, nodeInstance(in))
-}
-
-// nodeInstance is an instance as runtimes know it.
-func nodeInstance(in ec2.Machine) node.Instance {
-	return node.Instance{
-		Account:            in.Account,
-		Region:             in.Region,
-		ID:                 in.InstanceID,
-		BootID:             fmt.Sprintf("%d/%d", in.LaunchTime.UnixNano(), in.Boot),
-		InstanceType:       in.Type.Name,
-		Architecture:       in.Image.Architecture,
-		VCPU:               in.Type.VCPU,
-		MemoryMiB:          in.Type.MemoryMiB,
-		RootVolumeGiB:      int(in.DiskGiB),
-		MaxENI:             in.Type.ENIs,
-		IPv4PerENI:         in.Type.IPv4PerENI,
-		GPUs:               in.Type.GPUs,
-		ImageID:            in.Image.ID,
-		AMIFamily:          amiFamily(in.Image.Family),
-		KubeletVersion:     in.Image.KubeletVersion,
-		AvailabilityZone:   in.AvailabilityZone,
-		AvailabilityZoneID: in.ZoneID,
-		VPCID:              in.VPCID,
-		SubnetID:           in.SubnetID,
-		PrivateIP:          in.PrivateIP,
-		PublicIP:           in.PublicIP,
-		PrivateDNSName:     in.PrivateDNSName,
-		PublicDNSName:      in.PublicDNSName,
-		UserData:           in.UserData,
-		Tags:               in.Tags,
-		InstanceProfileARN: in.ProfileARN,
-		RoleARN:            in.RoleARN,
-		LaunchTime:         in.LaunchTime,
-		Spot:               in.Spot,
-	}
+	return m.runtime.Start(ctx, in)
 }
 
 // Stop implements ec2.Machines.
@@ -87,7 +50,7 @@ func (m *Machines) keepsDisk(account, region, instanceID string) bool {
 // after a reset took their records away.
 func (m *Machines) StopAccount(ctx context.Context, account string) error {
 	m.mu.Lock()
-	var gone []ec2.Machine
+	var gone []machine.Instance
 	for _, in := range m.running {
 		if account == "" || in.Account == account {
 			gone = append(gone, in)
@@ -95,7 +58,7 @@ func (m *Machines) StopAccount(ctx context.Context, account string) error {
 	}
 	m.mu.Unlock()
 	for _, in := range gone {
-		if err := m.Stop(ctx, in.Account, in.Region, in.InstanceID); err != nil {
+		if err := m.Stop(ctx, in.Account, in.Region, in.ID); err != nil {
 			return err
 		}
 	}
@@ -110,27 +73,14 @@ func (m *Machines) Count() int {
 }
 
 // Instance is a running instance, or an error.
-func (m *Machines) Instance(instanceID string) (ec2.Machine, error) {
+func (m *Machines) Instance(instanceID string) (machine.Instance, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	in, ok := m.running[instanceID]
 	if !ok {
-		return ec2.Machine{}, fmt.Errorf("instance %s is not running", instanceID)
+		return machine.Instance{}, fmt.Errorf("instance %s is not running", instanceID)
 	}
 	return in, nil
-}
-
-func amiFamily(f images.Family) node.AMIFamily {
-	switch f {
-	case images.AL2:
-		return node.AL2
-	case images.AL2023:
-		return node.AL2023
-	case images.Bottlerocket:
-		return node.Bottlerocket
-	default:
-		return node.Custom
-	}
 }
 
 // errNoEndpoint says that a name is no cluster's.
@@ -139,7 +89,7 @@ var errNoEndpoint = errors.New("no cluster has this endpoint")
 // DialEndpoint connects an instance with a cluster's endpoint, by its AWS name or
 // by the address of this machine that DescribeCluster tells, which is what people
 // write into user data. Either way, it is the network of the AWS name that decides.
-func (m *Machines) DialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+func (m *Machines) DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error) {
 	p, ok := m.cfg.ControlPlanes.ByHost(host)
 	ok = ok && port == 443
 	if !ok {
@@ -161,16 +111,16 @@ func (m *Machines) DialEndpoint(ctx context.Context, in node.Instance, host stri
 }
 
 // Instances returns the running machines of an account and region by ID.
-func (m *Machines) Instances(account, region string) []ec2.Machine {
+func (m *Machines) Instances(account, region string) []machine.Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []ec2.Machine
+	var out []machine.Instance
 	for _, in := range m.running {
 		if in.Account == account && in.Region == region {
 			out = append(out, in)
 		}
 	}
-	slices.SortFunc(out, func(a, b ec2.Machine) int { return strings.Compare(a.InstanceID, b.InstanceID) })
+	slices.SortFunc(out, func(a, b machine.Instance) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -178,7 +128,7 @@ func (m *Machines) Instances(account, region string) []ec2.Machine {
 func (m *Machines) IDs(account, region string) []string {
 	var out []string
 	for _, in := range m.Instances(account, region) {
-		out = append(out, in.InstanceID)
+		out = append(out, in.ID)
 	}
 	return out
 }

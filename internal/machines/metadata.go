@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/imds"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -142,7 +142,7 @@ var _ imds.Source = (*metadataSource)(nil)
 const instanceSession = 6 * time.Hour
 
 // find returns a running instance as EC2 describes it, and as it was started.
-func (s *metadataSource) find(instanceID string) (ec2.Machine, ec2types.Instance, error) {
+func (s *metadataSource) find(instanceID string) (machine.Instance, ec2types.Instance, error) {
 	m, err := s.m.Instance(instanceID)
 	if err != nil {
 		return m, ec2types.Instance{}, imds.ErrNotRunning
@@ -155,7 +155,7 @@ func (s *metadataSource) find(instanceID string) (ec2.Machine, ec2types.Instance
 }
 
 // call is a context that acts for the instance's account.
-func call(ctx context.Context, m ec2.Machine) context.Context {
+func call(ctx context.Context, m machine.Instance) context.Context {
 	return awsapi.WithCall(ctx, &awsapi.Call{Account: m.Account, Region: m.Region})
 }
 
@@ -166,16 +166,12 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 		return imds.Instance{}, err
 	}
 	out := imds.Instance{
-		AccountID: m.Account, Region: m.Region, ID: instanceID, ReservationID: m.ReservationID,
-		ImageID: aws.ToString(i.ImageId), Type: string(i.InstanceType), Architecture: string(i.Architecture),
-		LaunchIndex: int(aws.ToInt32(i.AmiLaunchIndex)), LaunchTime: aws.ToTime(i.LaunchTime),
-		Zone: m.AvailabilityZone, ZoneID: m.ZoneID, MAC: m.MAC,
-		LocalHostname: aws.ToString(i.PrivateDnsName), PublicHostname: aws.ToString(i.PublicDnsName),
-		PrivateIP: address(i.PrivateIpAddress), PublicIP: address(i.PublicIpAddress),
-		SecurityGroups: groupNames(i.SecurityGroups), KeyName: aws.ToString(i.KeyName),
-		Hypervisor: string(ec2types.InstanceTypeHypervisorNitro), Spot: i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot,
-		RootDevice: aws.ToString(i.RootDeviceName), UserData: m.UserData, Tags: map[string]string{},
+		Instance: m, LaunchIndex: int(aws.ToInt32(i.AmiLaunchIndex)), SecurityGroups: groupNames(i.SecurityGroups),
+		Hypervisor: string(ec2types.InstanceTypeHypervisorNitro), RootDevice: aws.ToString(i.RootDeviceName),
 	}
+	// What may have changed since it was started.
+	out.PrivateDNSName, out.PublicDNSName = aws.ToString(i.PrivateDnsName), aws.ToString(i.PublicDnsName)
+	out.PublicIP, out.Tags, out.ProfileARN = address(i.PublicIpAddress), map[string]string{}, ""
 	if info, ok := instancetypes.Info(string(i.InstanceType)); ok && info.Hypervisor != "" {
 		out.Hypervisor = string(info.Hypervisor)
 	}
@@ -244,7 +240,7 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 }
 
 // role returns the role of a profile as it is now; the zero Role if there is none.
-func (s *metadataSource) role(ctx context.Context, m ec2.Machine, profileARN string) (iam.Role, error) {
+func (s *metadataSource) role(ctx context.Context, m machine.Instance, profileARN string) (iam.Role, error) {
 	_, role, err := s.m.services.IAM.InstanceProfileRole(ctx, m.Account, profileARN)
 	if errors.Is(err, iam.ErrNoSuchInstanceProfile) || errors.Is(err, iam.ErrNoSuchRole) {
 		return iam.Role{}, nil

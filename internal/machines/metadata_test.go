@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
@@ -55,7 +58,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 			t.Error(err)
 		}
 	})
-	d = &world{store: st, machines: &Machines{cfg: Config{Store: st}, running: map[string]ec2.Machine{}}}
+	d = &world{store: st, machines: &Machines{cfg: Config{Store: st}, running: map[string]machine.Instance{}}}
 	d.iam = iam.New(iam.Config{Store: st})
 	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam})
 	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
@@ -93,8 +96,9 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 	}
 	instance = run.Instances[0]
 	// What EC2's reconciler tells of a machine that it starts.
-	d.machines.running[*instance.InstanceId] = ec2.Machine{
-		Account: awsapi.DefaultAccount, Region: "eu-west-1", InstanceID: *instance.InstanceId, ReservationID: *run.ReservationId,
+	d.machines.running[*instance.InstanceId] = machine.Instance{
+		Account: awsapi.DefaultAccount, Region: "eu-west-1", ID: *instance.InstanceId, ReservationID: *run.ReservationId, LaunchTime: *instance.LaunchTime,
+		Type: instancetypes.Type{Name: "m5.large"}, Image: img, PrivateIP: netip.MustParseAddr(*instance.PrivateIpAddress), KeyName: "mine",
 		AvailabilityZone: *instance.Placement.AvailabilityZone, ZoneID: "euw1-az3", MAC: *instance.NetworkInterfaces[0].MacAddress, UserData: []byte("#!/bin/sh\n"),
 	}
 	return d, ctx, instance

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
@@ -28,7 +29,7 @@ func podInterface(p ec2.PodInterface) node.PodInterface {
 	}
 }
 
-func (n podNetwork) Interfaces(ctx context.Context, in node.Instance) ([]node.PodInterface, error) {
+func (n podNetwork) Interfaces(ctx context.Context, in machine.Instance) ([]node.PodInterface, error) {
 	all, err := n.machines.services.EC2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
 	out := make([]node.PodInterface, len(all))
 	for i, p := range all {
@@ -37,22 +38,22 @@ func (n podNetwork) Interfaces(ctx context.Context, in node.Instance) ([]node.Po
 	return out, err
 }
 
-func (n podNetwork) Attach(ctx context.Context, in node.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
+func (n podNetwork) Attach(ctx context.Context, in machine.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
 	p, err := n.machines.services.EC2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
 		Subnet: s.Subnet, Groups: s.Groups, Addresses: s.Addresses, Prefixes: s.Prefixes, Tags: s.Tags, Discover: s.Discover, Cluster: s.Cluster,
 	})
 	return podInterface(p), err
 }
 
-func (n podNetwork) Assign(ctx context.Context, in node.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
+func (n podNetwork) Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
 	p, err := n.machines.services.EC2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
 	return podInterface(p), err
 }
 
-func (n podNetwork) Unassign(ctx context.Context, in node.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
+func (n podNetwork) Unassign(ctx context.Context, in machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
 	return n.machines.services.EC2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
 }
 
-func (n podNetwork) Remove(ctx context.Context, in node.Instance, eni string) error {
+func (n podNetwork) Remove(ctx context.Context, in machine.Instance, eni string) error {
 	return n.machines.services.EC2.RemovePodInterface(ctx, in.Account, in.Region, eni)
 }

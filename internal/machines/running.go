@@ -6,24 +6,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 )
 
 // Machine is a running machine of either kind.
-func (m *Machines) Machine(id string) (node.Instance, bool) {
+func (m *Machines) Machine(id string) (machine.Instance, bool) {
 	if in, ok := m.fargates.machine(id); ok {
 		return in, true
 	}
 	in, err := m.Instance(id)
-	return nodeInstance(in), err == nil
+	return in, err == nil
 }
 
 // Fargate is a machine of Fargate, by its network interface.
-func (m *Machines) Fargate(id string) (node.Instance, bool) { return m.fargates.machine(id) }
+func (m *Machines) Fargate(id string) (machine.Instance, bool) { return m.fargates.machine(id) }
 
 // FargateNode is the machine behind a node of Fargate.
-func (m *Machines) FargateNode(account, region, name string) (node.Instance, bool) {
+func (m *Machines) FargateNode(account, region, name string) (machine.Instance, bool) {
 	return m.fargates.byNode(account, region, name)
 }
 
@@ -58,13 +59,13 @@ func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 
 // Call decides a call of a machine's program, at once. Its error is the AWS SDK's for Go,
 // and a *node.Refusal where a decision is behind it.
-func (m *Machines) Call(ctx context.Context, in node.Instance, c node.Call) error {
+func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) error {
 	return m.calls().call(ctx, in, c)
 }
 
 // Reach decides, at once, a connection of a machine to a host name or address: where its
 // calls come from then, or a *node.Refusal.
-func (m *Machines) Reach(ctx context.Context, in node.Instance, host string, port int) (Origin, error) {
+func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, port int) (Origin, error) {
 	v, err := m.network.decide(ctx, in, host, port)
 	if err != nil {
 		return Origin{}, err

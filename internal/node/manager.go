@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // Manager owns the runtimes and knows which one runs which instance. It is itself
 // a Runtime.
 type Manager struct {
-	choose   func(Instance) string
+	choose   func(machine.Instance) string
 	runtimes map[string]Runtime
 
 	mu     sync.Mutex
@@ -21,14 +23,14 @@ var _ Runtime = (*Manager)(nil)
 
 // NewManager returns a manager of the given runtimes. choose names the runtime for
 // an instance; nil means the first one given.
-func NewManager(choose func(Instance) string, runtimes ...Runtime) *Manager {
+func NewManager(choose func(machine.Instance) string, runtimes ...Runtime) *Manager {
 	m := &Manager{choose: choose, runtimes: map[string]Runtime{}, chosen: map[string]Runtime{}}
 	for _, r := range runtimes {
 		m.runtimes[r.Name()] = r
 	}
 	if choose == nil && len(runtimes) > 0 {
 		first := runtimes[0].Name()
-		m.choose = func(Instance) string { return first }
+		m.choose = func(machine.Instance) string { return first }
 	}
 	return m
 }
@@ -38,7 +40,7 @@ func (m *Manager) Name() string { return "manager" }
 
 // Start starts the instance in the runtime chosen for it. An instance that runs
 // stays where it is.
-func (m *Manager) Start(ctx context.Context, in Instance) error {
+func (m *Manager) Start(ctx context.Context, in machine.Instance) error {
 	m.mu.Lock()
 	r := m.chosen[in.ID]
 	if r == nil && m.choose != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -17,7 +18,7 @@ type oneRuntime struct {
 
 func (r *oneRuntime) Name() string { return r.name }
 
-func (r *oneRuntime) Start(_ context.Context, in node.Instance) error {
+func (r *oneRuntime) Start(_ context.Context, in machine.Instance) error {
 	if r.err == nil {
 		r.running[in.ID] = true
 	}
@@ -41,10 +42,10 @@ func TestManagerChoosesARuntimePerInstance(t *testing.T) {
 	ctx := t.Context()
 	simulated := &oneRuntime{name: "simulated", running: map[string]bool{}}
 	containers := &oneRuntime{name: "containers", running: map[string]bool{}}
-	m := node.NewManager(func(in node.Instance) string { return in.Tags["runtime"] }, simulated, containers)
+	m := node.NewManager(func(in machine.Instance) string { return in.Tags["runtime"] }, simulated, containers)
 
 	start := func(id, runtime string) error {
-		return m.Start(ctx, node.Instance{ID: id, Tags: map[string]string{"runtime": runtime}})
+		return m.Start(ctx, machine.Instance{ID: id, Tags: map[string]string{"runtime": runtime}})
 	}
 	for id, runtime := range map[string]string{"i-1": "simulated", "i-2": "containers"} {
 		if err := start(id, runtime); err != nil {

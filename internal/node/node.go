@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -41,7 +42,7 @@ type Runtime interface {
 	// call's. Starting an instance that already runs does nothing, so callers may
 	// start all running instances anew after a restart of the daemon: the node
 	// then goes on with the pods it had.
-	Start(ctx context.Context, in Instance) error
+	Start(ctx context.Context, in machine.Instance) error
 	// Stop powers an instance off at once: heartbeats end, and whatever ran there
 	// is gone. It returns when nothing of the instance runs any more. Stopping an
 	// unknown instance does nothing.
@@ -56,66 +57,10 @@ type Runtime interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Instance is what a runtime must know of an EC2 instance. It is a value:
-// runtimes do not change what it refers to.
-type Instance struct {
-	Account string // 12 digits
-	Region  string // us-east-1
-	ID      string // i-0123456789abcdef0
-	// BootID changes with each boot of the instance (its launch or start time, for
-	// one). When it stays, the runtime takes the instance for one that never
-	// stopped. Empty counts as a value.
-	BootID string
-
-	InstanceType string // m5.large
-	Architecture string // x86_64 or arm64, as EC2 says it
-	VCPU         int
-	MemoryMiB    int64
-	// RootVolumeGiB sizes the node's ephemeral storage; 0 means 20. On Bottlerocket it
-	// is the data volume's size.
-	RootVolumeGiB int
-	// MaxENI and IPv4PerENI are the type's limits. They bound max pods.
-	MaxENI     int
-	IPv4PerENI int
-	// GPUs is how many NVIDIA GPUs the type has. They are reported only when a
-	// device plugin would, that is never, and are here for labels.
-	GPUs int
-
-	ImageID string // ami-…
-	// AMIFamily says which operating system boots: it decides how user data is read.
-	AMIFamily AMIFamily
-	// KubeletVersion is the AMI's, without v or suffix: "1.36.2". Empty when the
-	// AMI has no kubelet: the instance then runs and never joins.
-	KubeletVersion string
-
-	AvailabilityZone   string // us-east-1a
-	AvailabilityZoneID string // use1-az1
-	VPCID              string
-	SubnetID           string
-	PrivateIP          netip.Addr
-	PublicIP           netip.Addr // zero when it has none
-	// PrivateDNSName becomes the node's name: ip-10-0-0-1.ec2.internal.
-	PrivateDNSName string
-	PublicDNSName  string
-
-	// UserData is as the instance metadata service gives it: decoded from base64,
-	// at most 16 KiB, possibly gzipped.
-	UserData           []byte
-	Tags               map[string]string
-	InstanceProfileARN string
-	RoleARN            string // the instance profile's role; empty: no credentials
-	LaunchTime         time.Time
-	// Spot says that the instance was bought on the Spot market.
-	Spot bool
-
-	// Fargate is set for a machine that AWS runs for one pod, and is no instance: ID
-	// is that of its network interface.
-	Fargate *Fargate
-}
-
 // Fargate is what a machine of Fargate is told in place of user data. It boots no image
 // of anybody's, has no CNI plugin, and gives its one pod its own address.
 type Fargate struct {
+	machine.Instance
 	ClusterName string
 	Cluster     ClusterInfo
 	NodeName    string
@@ -123,20 +68,6 @@ type Fargate struct {
 	Labels      map[string]string
 	Taints      []corev1.Taint
 }
-
-// AMIFamily is the operating system of an AMI, by the names that EKS, eksctl and
-// Karpenter share.
-type AMIFamily string
-
-// The families whose user data this package understands or recognises.
-const (
-	AL2023       AMIFamily = "AL2023"
-	AL2          AMIFamily = "AL2"
-	Bottlerocket AMIFamily = "Bottlerocket"
-	Windows      AMIFamily = "Windows"
-	// Custom is any other image.
-	Custom AMIFamily = "Custom"
-)
 
 // Config is what runtimes need of the rest of Drydock. Functions are called from
 // many goroutines at once and must be quick: thousands of nodes call them.
@@ -154,35 +85,35 @@ type Config struct {
 	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
 	// HTTP is an instance's way to AWS and to everything else by HTTP. An error says
 	// why its network would not let it there. nil: it has no network.
-	HTTP func(in Instance) http.RoundTripper
+	HTTP func(in machine.Instance) http.RoundTripper
 	// DescribeCluster asks EKS as the instance's role, through its network, for what
 	// a node must know of a cluster. nil: EKS cannot be reached.
-	DescribeCluster func(ctx context.Context, in Instance, region, name string) (ClusterInfo, error)
+	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (ClusterInfo, error)
 	// Disks keeps what instances have written, over restarts of the daemon and stops
 	// of the instance. nil: what a script wrote is forgotten then, and it runs again.
 	Disks Disks
 	// DialEndpoint connects an instance with a host and port outside of it, such as
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.
-	DialEndpoint func(ctx context.Context, in Instance, host string, port int) (net.Conn, error)
+	DialEndpoint func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// Call decides, at once, a call that a program on the instance makes of an AWS
 	// API. nil allows all.
-	Call func(ctx context.Context, in Instance, c Call) error
+	Call func(ctx context.Context, in machine.Instance, c Call) error
 	// Connect decides, at once, a connection like DialEndpoint, and makes none. nil
 	// allows all.
-	Connect func(ctx context.Context, in Instance, host string, port int) error
+	Connect func(ctx context.Context, in machine.Instance, host string, port int) error
 	// Patience is how long a program waits for the answer of a host that Call or
 	// Connect says is out of reach.
 	Patience time.Duration
 	// WhyUnauthorized says why the cluster at a host does not know a token; nil, or a
 	// nil answer, says nothing.
-	WhyUnauthorized func(ctx context.Context, in Instance, host, token string) *Decision
+	WhyUnauthorized func(ctx context.Context, in machine.Instance, host, token string) *Decision
 	// ControlPlaneVersion is the Kubernetes version of the cluster at a host, 1.33;
 	// empty, or a nil function: not known.
 	ControlPlaneVersion func(host string) string
 	// PodCredentials gives a pod credentials for the token of its service account. nil:
 	// no pod gets any.
-	PodCredentials func(ctx context.Context, in Instance, id PodIdentity) (aws.Credentials, error)
+	PodCredentials func(ctx context.Context, in machine.Instance, id PodIdentity) (aws.Credentials, error)
 	// PodNetwork is EC2 for the VPC CNI plugin. Releasing addresses when an instance
 	// ends is EC2's own work. Required.
 	PodNetwork PodNetwork

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // PodNetwork is what EC2 does for the VPC CNI plugin of an instance. Errors are
@@ -11,16 +13,16 @@ import (
 // decided by [Config.Call].
 type PodNetwork interface {
 	// Interfaces returns the instance's network interfaces, the primary one first.
-	Interfaces(ctx context.Context, in Instance) ([]PodInterface, error)
+	Interfaces(ctx context.Context, in machine.Instance) ([]PodInterface, error)
 	// Attach makes an interface and attaches it.
-	Attach(ctx context.Context, in Instance, spec PodInterfaceSpec) (PodInterface, error)
+	Attach(ctx context.Context, in machine.Instance, spec PodInterfaceSpec) (PodInterface, error)
 	// Assign gives an interface so many more addresses or prefixes, and tags, and
 	// returns it as it is then.
-	Assign(ctx context.Context, in Instance, eni string, addresses, prefixes int, tags map[string]string) (PodInterface, error)
+	Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (PodInterface, error)
 	// Unassign takes addresses and prefixes off an interface.
-	Unassign(ctx context.Context, in Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error
+	Unassign(ctx context.Context, in machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error
 	// Remove detaches an interface and deletes it.
-	Remove(ctx context.Context, in Instance, eni string) error
+	Remove(ctx context.Context, in machine.Instance, eni string) error
 }
 
 // A PodInterface is a network interface of an instance, as far as pods use it.

@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
-	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -311,10 +311,10 @@ func (rs *Runs) whyNotRunning(ctx context.Context, cluster string, in *api.PodRu
 }
 
 // podHost is the machine that a pod is on. It is gone once that is.
-func (rs *Runs) podHost(p *eks.PodProgram) (node.Instance, bool) {
+func (rs *Runs) podHost(p *eks.PodProgram) (machine.Instance, bool) {
 	id, ok := rs.cfg.Why.FindNode(p.Account, p.Region, p.Pod.Spec.NodeName)
 	if !ok {
-		return node.Instance{}, false
+		return machine.Instance{}, false
 	}
 	return rs.cfg.Machines.Machine(id)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -293,8 +294,8 @@ func TestPodsOnFargateHaveNoCredentialsOfTheNode(t *testing.T) {
 	rs := New(Config{Journal: j, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	why.New(why.Config{Journal: j}).Handle(mux)
-	in := node.Instance{ID: "fargate-1", Fargate: &node.Fargate{}}
-	for name, ask := range map[string]func(http.ResponseWriter, *http.Request, *podRun, node.Instance){
+	in := machine.Instance{ID: "fargate-1", Fargate: true}
+	for name, ask := range map[string]func(http.ResponseWriter, *http.Request, *podRun, machine.Instance){
 		"pod shop/web cannot reach 169.254.169.254:80: pods on Fargate have no instance metadata service":           rs.podMetadata,
 		"pod shop/web: 169.254.170.23:80 refuses connections: EKS Pod Identity is not available to pods on Fargate": rs.podIdentityAgent,
 	} {

@@ -22,6 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -67,13 +68,13 @@ type EKSAuth interface {
 
 // Machines are those on which pods are.
 type Machines interface {
-	Machine(id string) (node.Instance, bool)
+	Machine(id string) (machine.Instance, bool)
 	// Reach decides a connection of a machine, and tells where it comes from.
-	Reach(ctx context.Context, in node.Instance, host string, port int) (machines.Origin, error)
+	Reach(ctx context.Context, in machine.Instance, host string, port int) (machines.Origin, error)
 	// DialEndpoint connects a machine with a cluster's endpoint.
-	DialEndpoint(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error)
+	DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// Call decides a call of AWS.
-	Call(ctx context.Context, in node.Instance, c node.Call) error
+	Call(ctx context.Context, in machine.Instance, c node.Call) error
 	// Metadata is the way to a machine's metadata service from so many hops away.
 	Metadata(id string, hops int) http.RoundTripper
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
@@ -272,8 +273,8 @@ func (rs *Runs) recordRefusal(run *podRun, target string, why *node.Decision) {
 
 // podMetadata is the instance metadata service as pods reach it: those with a network
 // of their own are a hop further away than what runs on the instance.
-func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun, in node.Instance) {
-	if in.Fargate != nil {
+func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun, in machine.Instance) {
+	if in.Fargate {
 		// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html: not available to pods
 		rs.unreachable(w, run, metadataAddresses[0], 80, &node.Refusal{
 			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: []string{roleByAnnotation(run)}},
@@ -301,9 +302,9 @@ func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun,
 
 // podIdentityAgent is the EKS Pod Identity Agent on a pod's node: there if the add-on's
 // pod runs on it, and then calling EKS Auth as the node.
-func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *podRun, in node.Instance) {
+func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *podRun, in machine.Instance) {
 	p := &run.program
-	if in.Fargate != nil {
+	if in.Fargate {
 		// https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html#pod-id-restrictions: not on Fargate
 		rs.agentRefuses(w, run, "EKS Pod Identity is not available to pods on Fargate", roleByAnnotation(run))
 		return
@@ -341,7 +342,7 @@ func roleByAnnotation(run *podRun) string {
 }
 
 // agentMayCall decides the call of EKS Auth that the agent makes as its node.
-func (rs *Runs) agentMayCall(ctx context.Context, run *podRun, in node.Instance) error {
+func (rs *Runs) agentMayCall(ctx context.Context, run *podRun, in machine.Instance) error {
 	host := "eks-auth." + in.Region + ".api.aws"
 	err := rs.cfg.Machines.Call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: host, Cluster: run.program.Cluster})
 	why := node.DecisionOf(err)
@@ -358,7 +359,7 @@ func (rs *Runs) agentMayCall(ctx context.Context, run *podRun, in node.Instance)
 }
 
 // metadataLost tells why a pod got no answer.
-func (rs *Runs) metadataLost(run *podRun, in node.Instance, err error) {
+func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 	if why := node.DecisionOf(err); why != nil { // a fault
 		rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)
 		run.notice(fmt.Sprintf("pod %s: %s", run.name(), why.Text))

@@ -79,7 +79,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		out.Notes = x.launchFaultNotes(account, region)
 	}
 	for _, m := range x.cfg.Machines.Instances(account, region) {
-		info, _ := x.cfg.Machines.Info(m.InstanceID)
+		info, _ := x.cfg.Machines.Info(m.ID)
 		of := m.Tags["eks:cluster-name"]
 		if of == "" {
 			of = info.Cluster
@@ -87,7 +87,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		if of != cluster || nodegroup != "" && m.Tags["eks:nodegroup-name"] != nodegroup {
 			continue
 		}
-		e, err := x.explainNode(account, region, m.InstanceID)
+		e, err := x.explainNode(account, region, m.ID)
 		if err != nil {
 			return out, err
 		}

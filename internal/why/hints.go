@@ -6,14 +6,14 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 // hint says what is behind a step that failed without a decision of the network, IAM
 // or the cluster: what the program on the node saw is all that it had, and here the
 // rest of the world can be looked at.
-func hint(e *api.NodeExplanation, m *ec2.Machine, s *node.Step) *api.Reason {
+func hint(e *api.NodeExplanation, m *machine.Instance, s *node.Step) *api.Reason {
 	switch s.Name {
 	case node.StepMetadata:
 		return &api.Reason{By: "EC2", Code: "MetadataOff", Component: e.Instance, Text: "the instance's metadata service does not answer it, which is where user data and credentials are",
@@ -63,7 +63,7 @@ func userDataHint(e *api.NodeExplanation, code, text string) *api.Reason {
 }
 
 // scriptHint is of user data whose script failed before it came to its end.
-func scriptHint(e *api.NodeExplanation, m *ec2.Machine, evidence string) *api.Reason {
+func scriptHint(e *api.NodeExplanation, m *machine.Instance, evidence string) *api.Reason {
 	why := userDataHint(e, "ScriptFailed", "the script did not come to its end; what it printed: aws ec2 get-console-output --latest --output text --instance-id "+e.Instance)
 	if m == nil {
 		return why
@@ -101,7 +101,7 @@ func registerHint(e *api.NodeExplanation, evidence string) *api.Reason {
 }
 
 // credentialsHint is of an instance that is not given credentials.
-func credentialsHint(e *api.NodeExplanation, m *ec2.Machine, evidence string) *api.Reason {
+func credentialsHint(e *api.NodeExplanation, m *machine.Instance, evidence string) *api.Reason {
 	if m == nil || !strings.Contains(evidence, "credentials") {
 		return nil
 	}

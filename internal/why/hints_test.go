@@ -5,20 +5,20 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 func TestHint(t *testing.T) {
 	e := &api.NodeExplanation{Instance: "i-1", Region: "us-east-1", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node"}
-	withProfile := &ec2.Machine{InstanceID: "i-1", ProfileARN: "p", RoleARN: e.Role, SubnetID: "subnet-1", Image: images.Image{Family: images.AL2}, UserData: []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n")}
+	withProfile := &machine.Instance{ID: "i-1", ProfileARN: "p", RoleARN: e.Role, SubnetID: "subnet-1", Image: images.Image{Family: images.AL2}, UserData: []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n")}
 	bare := *withProfile
 	bare.ProfileARN = ""
 	al2023 := *withProfile
 	al2023.Image.Family = images.AL2023
 	for _, tt := range []struct {
 		name, step, evidence string
-		machine              *ec2.Machine
+		machine              *machine.Instance
 		code                 string // "" for no hint
 	}{
 		{"metadata off", node.StepMetadata, "403 Forbidden", withProfile, "MetadataOff"},

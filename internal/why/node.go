@@ -14,9 +14,9 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/pages"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 // getWhyNode answers how far the instance ?name=, an ID or a node's name, has come.
@@ -54,8 +54,8 @@ func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
 	}
 	out := []string{}
 	for _, m := range x.cfg.Machines.Instances(account, region) {
-		out = append(out, m.InstanceID)
-		if info, ok := x.cfg.Machines.Info(m.InstanceID); ok && info.NodeName != "" {
+		out = append(out, m.ID)
+		if info, ok := x.cfg.Machines.Info(m.ID); ok && info.NodeName != "" {
 			out = append(out, info.NodeName)
 		}
 	}
@@ -70,8 +70,8 @@ func (x *Explainer) FindNode(account, region, name string) (string, bool) {
 		}
 	}
 	for _, m := range x.cfg.Machines.Instances(account, region) {
-		if info, ok := x.cfg.Machines.Info(m.InstanceID); m.PrivateDNSName == name || ok && info.NodeName == name {
-			return m.InstanceID, true
+		if info, ok := x.cfg.Machines.Info(m.ID); m.PrivateDNSName == name || ok && info.NodeName == name {
+			return m.ID, true
 		}
 	}
 	if m, ok := x.cfg.Machines.FargateNode(account, region, name); ok {
@@ -103,7 +103,7 @@ func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation
 			return e, err
 		}
 	}
-	var machine *ec2.Machine
+	var machine *machine.Instance
 	if m, err := x.cfg.Machines.Instance(id); err == nil {
 		machine, e.Role = &m, m.RoleARN
 		e.Notes = append(e.Notes, x.faultNotes(account, region, id, m.AvailabilityZone, m.VPCID)...)

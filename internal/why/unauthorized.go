@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
 // Unauthorized says why a cluster does not know an instance's token.
-func (x *Explainer) Unauthorized(ctx context.Context, in node.Instance, host, token string) *node.Decision {
+func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {
 	plane, cluster, ok := x.cfg.PlaneAt(host)
 	if !ok {
 		return nil
@@ -45,7 +46,7 @@ func (x *Explainer) Unauthorized(ctx context.Context, in node.Instance, host, to
 		switch {
 		case role != bare && strings.EqualFold(m, role):
 			out.Text += ". The role has a path, which aws-auth must not have: tokens are of " + bare
-		case strings.Contains(m, ":instance-profile/") && (same || strings.EqualFold(m, in.InstanceProfileARN)):
+		case strings.Contains(m, ":instance-profile/") && (same || strings.EqualFold(m, in.ProfileARN)):
 			out.Text += ". " + m + " is an instance profile; nodes are known by their role, " + bare
 		case strings.Contains(m, ":assumed-role/"+strings.ToLower(roleName(role))+"/"):
 			out.Text += ". " + m + " is a session; write the role's ARN, " + bare

@@ -8,6 +8,7 @@ import (
 
 	authnv1 "k8s.io/api/authentication/v1"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -50,7 +51,7 @@ func TestUnauthorized(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(Config{EKS: closed{doors: tt.doors}, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }})
-			in := node.Instance{RoleARN: tt.role}
+			in := machine.Instance{RoleARN: tt.role}
 			if why := x.Unauthorized(t.Context(), in, "other.example", "token"); why != nil {
 				t.Errorf("of no cluster: %+v", why)
 			}
@@ -69,7 +70,7 @@ func TestUnauthorized(t *testing.T) {
 		})
 	}
 	x := New(Config{EKS: closed{opens: true}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
-	if why := x.Unauthorized(t.Context(), node.Instance{RoleARN: plain}, "dev.example", "token"); why != nil {
+	if why := x.Unauthorized(t.Context(), machine.Instance{RoleARN: plain}, "dev.example", "token"); why != nil {
 		t.Errorf("it would get in now: %+v", why)
 	}
 }

@@ -24,10 +24,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
@@ -83,13 +83,13 @@ type IAM interface {
 // network interface.
 type Machines interface {
 	// Instances are the running instances of an account and region by ID.
-	Instances(account, region string) []ec2.Machine
+	Instances(account, region string) []machine.Instance
 	// Instance is a running instance, or an error.
-	Instance(id string) (ec2.Machine, error)
+	Instance(id string) (machine.Instance, error)
 	// Fargate is a machine of Fargate.
-	Fargate(id string) (node.Instance, bool)
+	Fargate(id string) (machine.Instance, bool)
 	// FargateNode is the machine behind a node of Fargate.
-	FargateNode(account, region, name string) (node.Instance, bool)
+	FargateNode(account, region, name string) (machine.Instance, bool)
 	// FargatePod is the machine for a pod, which may not run yet.
 	FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool)
 	// Info says how far a machine of either kind has come.

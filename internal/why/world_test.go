@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 // openJournal is a journal of the test's own.
@@ -31,15 +31,17 @@ type noMachines struct{}
 
 var _ Machines = noMachines{}
 
-func (noMachines) Instances(_, _ string) []ec2.Machine { return nil }
+func (noMachines) Instances(_, _ string) []machine.Instance { return nil }
 
-func (noMachines) Instance(string) (ec2.Machine, error) {
-	return ec2.Machine{}, errors.New("it does not run")
+func (noMachines) Instance(string) (machine.Instance, error) {
+	return machine.Instance{}, errors.New("it does not run")
 }
 
-func (noMachines) Fargate(string) (node.Instance, bool) { return node.Instance{}, false }
+func (noMachines) Fargate(string) (machine.Instance, bool) { return machine.Instance{}, false }
 
-func (noMachines) FargateNode(_, _, _ string) (node.Instance, bool) { return node.Instance{}, false }
+func (noMachines) FargateNode(_, _, _ string) (machine.Instance, bool) {
+	return machine.Instance{}, false
+}
 
 func (noMachines) FargatePod(_, _, _ string, _ types.UID) (id, roleARN string, ok bool) {
 	return "", "", false

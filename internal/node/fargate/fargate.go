@@ -113,9 +113,9 @@ type Network interface {
 	RemoveInterface(ctx context.Context, id string) error
 }
 
-// Machines runs machines: a node.Runtime.
+// Machines runs the machines of pods.
 type Machines interface {
-	Start(ctx context.Context, in node.Instance) error
+	Start(ctx context.Context, in node.Fargate) error
 	Stop(ctx context.Context, id string) error
 }
 

@@ -40,7 +40,7 @@ type world struct {
 	tokens   map[string]string
 	eni      map[string]Interface
 	made     int
-	machines map[string]node.Instance
+	machines map[string]node.Fargate
 	dead     bool // machines do not join
 	groups   []string
 	policies []SecurityGroupPolicy
@@ -76,7 +76,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w := &world{
 		TB: t, store: st, client: fake.NewClientset(), free: map[string]int{"subnet-a": 200, "subnet-b": 200},
-		tokens: map[string]string{}, eni: map[string]Interface{}, machines: map[string]node.Instance{}, crash: -1000,
+		tokens: map[string]string{}, eni: map[string]Interface{}, machines: map[string]node.Fargate{}, crash: -1000,
 	}
 	w.client.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		if a.GetSubresource() != "binding" {
@@ -175,15 +175,15 @@ func (w *world) RemoveInterface(_ context.Context, id string) error {
 }
 
 // Start joins the cluster at once.
-func (w *world) Start(ctx context.Context, in node.Instance) error {
+func (w *world) Start(ctx context.Context, in node.Fargate) error {
 	w.mu.Lock()
 	w.machines[in.ID] = in
 	dead := w.dead
 	w.mu.Unlock()
 	if !dead {
 		n := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: in.Fargate.NodeName, Labels: in.Fargate.Labels},
-			Spec:       corev1.NodeSpec{ProviderID: in.Fargate.ProviderID, Taints: in.Fargate.Taints},
+			ObjectMeta: metav1.ObjectMeta{Name: in.NodeName, Labels: in.Labels},
+			Spec:       corev1.NodeSpec{ProviderID: in.ProviderID, Taints: in.Taints},
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}
 		if _, err := w.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -306,7 +306,7 @@ func TestAPodAndItsMachine(t *testing.T) {
 		t.Errorf("groups %v", w.groups)
 	}
 	in := w.machines["eni-1"]
-	if in.RoleARN != "arn:aws:iam::111122223333:role/pods" || in.KubeletVersion != "1.36.2" || in.SubnetID != "subnet-a" || in.PrivateIP.String() != "10.0.0.1" || in.Fargate.ClusterName != "dev" {
+	if in.RoleARN != "arn:aws:iam::111122223333:role/pods" || in.Image.KubeletVersion != "1.36.2" || in.SubnetID != "subnet-a" || in.PrivateIP.String() != "10.0.0.1" || in.ClusterName != "dev" {
 		t.Errorf("machine = %+v", in)
 	}
 	w.eventually("web", `Warning LoggingDisabled: Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`)
@@ -406,7 +406,7 @@ func TestRestart(t *testing.T) {
 	w.settles([4]int{3, 3, 3, 3})
 	w.stop()
 	w.mu.Lock()
-	w.machines = map[string]node.Instance{} // gone with the daemon
+	w.machines = map[string]node.Fargate{} // gone with the daemon
 	w.mu.Unlock()
 	if err := w.client.CoreV1().Pods("shop").Delete(t.Context(), "web-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -434,7 +434,7 @@ func TestCrashes(t *testing.T) {
 			restart := func() {
 				<-w.done
 				w.mu.Lock()
-				w.crash, w.machines = -1000, map[string]node.Instance{}
+				w.crash, w.machines = -1000, map[string]node.Fargate{}
 				w.mu.Unlock()
 				w.start()
 			}
@@ -463,7 +463,7 @@ func TestCrashes(t *testing.T) {
 // A pod that went while the record of its machine had no interface yet.
 func TestCrashBetweenInterfaceAndItsNote(t *testing.T) {
 	w := newWorld(t)
-	m := machine{UID: "attempt", PodUID: "uid-web", Namespace: "shop", Pod: "web", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-1"}}
+	m := podMachine{UID: "attempt", PodUID: "uid-web", Namespace: "shop", Pod: "web", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-1"}}
 	if _, err := w.MakeInterface(t.Context(), InterfaceRequest{Token: "attempt/subnet-a", Subnet: "subnet-a", Groups: []string{"sg-1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -487,7 +487,7 @@ func TestAbandon(t *testing.T) {
 	w.create("web", nil)
 	w.bound("web")
 	w.stop()
-	lost := machine{UID: "attempt", PodUID: "uid-lost", Namespace: "shop", Pod: "lost", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-1"}}
+	lost := podMachine{UID: "attempt", PodUID: "uid-lost", Namespace: "shop", Pod: "lost", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-1"}}
 	if _, err := w.MakeInterface(t.Context(), InterfaceRequest{Token: "attempt/subnet-a", Subnet: "subnet-a", Groups: []string{"sg-1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -503,12 +503,12 @@ func TestAbandon(t *testing.T) {
 }
 
 func TestRecordsKeep(t *testing.T) {
-	m := machine{UID: "u", Address: netip.MustParseAddr("10.0.0.1")}
+	m := podMachine{UID: "u", Address: netip.MustParseAddr("10.0.0.1")}
 	raw, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back machine
+	var back podMachine
 	if err := json.Unmarshal(raw, &back); err != nil || back.UID != m.UID || back.Address != m.Address {
 		t.Errorf("%s: %+v, %v", raw, back, err)
 	}

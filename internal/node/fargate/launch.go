@@ -15,7 +15,7 @@ import (
 )
 
 // save writes a machine's record; new says that there must be none.
-func (s *Scheduler) save(ctx context.Context, m *machine, isNew bool) error {
+func (s *Scheduler) save(ctx context.Context, m *podMachine, isNew bool) error {
 	err := s.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		if isNew {
 			return machines.Create(tx, s.key(m.PodUID), *m)
@@ -29,7 +29,7 @@ func (s *Scheduler) save(ctx context.Context, m *machine, isNew bool) error {
 }
 
 // attach makes the machine's network interface, and notes it.
-func (s *Scheduler) attach(ctx context.Context, m *machine) error {
+func (s *Scheduler) attach(ctx context.Context, m *podMachine) error {
 	got, err := s.cfg.Network.MakeInterface(ctx, InterfaceRequest{
 		Token: m.UID + "/" + m.Subnet, Subnet: m.Subnet, Groups: m.Groups,
 		Description: fmt.Sprintf("Fargate pod %s/%s of cluster %s", m.Namespace, m.Pod, s.cfg.Cluster),
@@ -54,7 +54,7 @@ func (s *Scheduler) occupy(from, to string) {
 }
 
 // note remembers which pod a node is for.
-func (s *Scheduler) note(m *machine) {
+func (s *Scheduler) note(m *podMachine) {
 	if m.Interface == "" {
 		return
 	}
@@ -64,13 +64,13 @@ func (s *Scheduler) note(m *machine) {
 }
 
 // running says whether the machine was started in this life of the daemon.
-func (s *Scheduler) running(m *machine) bool {
+func (s *Scheduler) running(m *podMachine) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return m.Interface != "" && s.started[m.PodUID] == m.Interface
 }
 
-func (s *Scheduler) start(ctx context.Context, m *machine, c Cluster) error {
+func (s *Scheduler) start(ctx context.Context, m *podMachine, c Cluster) error {
 	s.note(m)
 	if err := s.cfg.Machines.Start(ctx, s.instance(m, c)); err != nil {
 		return fmt.Errorf("starting a machine for pod %s/%s: %w", m.Namespace, m.Pod, err)
@@ -83,7 +83,7 @@ func (s *Scheduler) start(ctx context.Context, m *machine, c Cluster) error {
 
 // remove ends a machine and all that was made for it. Its address is free, and its
 // name may come again, only when its node is gone.
-func (s *Scheduler) remove(ctx context.Context, m *machine) error {
+func (s *Scheduler) remove(ctx context.Context, m *podMachine) error {
 	return s.end(ctx, m, func() error {
 		name := m.nodeName(s.cfg.Region)
 		err := s.cfg.Client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
@@ -96,7 +96,7 @@ func (s *Scheduler) remove(ctx context.Context, m *machine) error {
 
 // end stops a machine, lets deleteNode take it out of the cluster, and removes its
 // interface and its record.
-func (s *Scheduler) end(ctx context.Context, m *machine, deleteNode func() error) error {
+func (s *Scheduler) end(ctx context.Context, m *podMachine, deleteNode func() error) error {
 	if m.Interface == "" {
 		// A crash may have come between the making of the interface and its noting:
 		// asked with the same token, EC2 says which it is.
@@ -125,7 +125,7 @@ func (s *Scheduler) end(ctx context.Context, m *machine, deleteNode func() error
 }
 
 // forget removes a machine's record.
-func (s *Scheduler) forget(ctx context.Context, m *machine) error {
+func (s *Scheduler) forget(ctx context.Context, m *podMachine) error {
 	err := s.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		machines.Delete(tx, s.key(m.PodUID))
 		return nil

@@ -11,15 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // machines are the machines that there are, or are to be, by CLUSTER/POD UID.
-var machines = store.NewCollection[machine]("fargate", "machine")
+var machines = store.NewCollection[podMachine]("fargate", "machine")
 
 // A machine is one attempt to run a pod. It is on record before anything of it is made.
-type machine struct {
+type podMachine struct {
 	// UID is the attempt's, and the token by which its interface is made.
 	UID            string
 	PodUID         types.UID
@@ -72,7 +75,7 @@ func (s *Scheduler) all() store.Scope {
 
 // hostName is EC2's IP-based name, as in service/ec2.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html
-func (m *machine) hostName(region string) string {
+func (m *podMachine) hostName(region string) string {
 	domain := region + ".compute.internal"
 	if region == "us-east-1" {
 		domain = "ec2.internal"
@@ -80,10 +83,10 @@ func (m *machine) hostName(region string) string {
 	return "ip-" + strings.ReplaceAll(m.Address.String(), ".", "-") + "." + domain
 }
 
-func (m *machine) nodeName(region string) string { return "fargate-" + m.hostName(region) }
+func (m *podMachine) nodeName(region string) string { return "fargate-" + m.hostName(region) }
 
 // providerID is aws:///ZONE/10 digits-32 digits/NODE, as seen on AWS.
-func (m *machine) providerID(region string) string {
+func (m *podMachine) providerID(region string) string {
 	sum := sha256.Sum256([]byte(m.UID))
 	h := hex.EncodeToString(sum[:])
 	return "aws:///" + m.Zone + "/" + h[:10] + "-" + h[10:42] + "/" + m.nodeName(region)
@@ -98,18 +101,19 @@ func Capacity(s fargatesizes.Size) (vcpu int, memoryMiB int64) {
 }
 
 // instance is the machine as its runtime starts it.
-func (s *Scheduler) instance(m *machine, c Cluster) node.Instance {
+func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 	vcpu, memory := Capacity(m.Size)
-	return node.Instance{
-		Account: s.cfg.Account, Region: s.cfg.Region, ID: m.Interface, BootID: m.UID,
-		Architecture: "x86_64", VCPU: vcpu, MemoryMiB: memory, RootVolumeGiB: m.DiskGiB,
-		KubeletVersion: m.KubeletVersion, AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
-		PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since,
-		Fargate: &node.Fargate{
-			ClusterName: s.cfg.Cluster, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
-			Labels: map[string]string{labelComputeType: computeTypeFargate, corev1.LabelHostname: m.hostName(s.cfg.Region)},
-			Taints: []corev1.Taint{{Key: labelComputeType, Value: computeTypeFargate, Effect: corev1.TaintEffectNoSchedule}},
+	return node.Fargate{
+		Instance: machine.Instance{
+			Account: s.cfg.Account, Region: s.cfg.Region, ID: m.Interface, BootID: m.UID,
+			Type:    instancetypes.Type{VCPU: vcpu, MemoryMiB: memory},
+			Image:   images.Image{Architecture: "x86_64", KubeletVersion: m.KubeletVersion},
+			DiskGiB: int32(m.DiskGiB), AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
+			PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since, Fargate: true,
 		},
+		ClusterName: s.cfg.Cluster, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
+		Labels: map[string]string{labelComputeType: computeTypeFargate, corev1.LabelHostname: m.hostName(s.cfg.Region)},
+		Taints: []corev1.Taint{{Key: labelComputeType, Value: computeTypeFargate, Effect: corev1.TaintEffectNoSchedule}},
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	m := machine{
+	m := podMachine{
 		UID: ids.UUID(), PodUID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Profile: name, RoleARN: profile.RoleARN,
 		Size: size, DiskGiB: disk, KubeletVersion: cluster.KubeletVersion, Groups: groups, Since: s.clock.Now().UTC(),
 	}
@@ -126,7 +126,7 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 // unattached is what follows on an interface that could not be made. Where it was
 // refused there is none, and the pod is placed again with the groups that it has then.
 // Other errors are tried again, by the machine's record.
-func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *machine, err error) (time.Duration, error) {
+func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *podMachine, err error) (time.Duration, error) {
 	reason, why, refused := refusal(err)
 	if !refused {
 		return 0, err
@@ -176,7 +176,7 @@ func (s *Scheduler) claims(ctx context.Context) claims {
 }
 
 // launch does what is missing between a machine's record and its pod's binding.
-func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *machine) (time.Duration, error) {
+func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) (time.Duration, error) {
 	if !s.running(m) {
 		cluster, err := s.cfg.Describe(ctx)
 		if err != nil {

@@ -75,7 +75,7 @@ func TestRefusedAfterACrash(t *testing.T) {
 			w := newWorld(t)
 			w.badGroups = refused
 			w.create("web", nil)
-			m := machine{UID: "attempt", PodUID: "uid-web", Namespace: "shop", Pod: "web", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-old"}}
+			m := podMachine{UID: "attempt", PodUID: "uid-web", Namespace: "shop", Pod: "web", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-old"}}
 			s := &Scheduler{cfg: Config{Account: "111122223333", Region: "us-east-1", Cluster: "dev"}}
 			if err := w.store.Update(t.Context(), func(tx *store.Tx) error { return machines.Create(tx, s.key(m.PodUID), m) }); err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ package guest
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
@@ -26,7 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 )
 
 const (
@@ -85,7 +86,7 @@ type Config struct {
 // ErrNoBootstrap when nothing in the data is meant to join a cluster; any other
 // error is one that keeps the machine from joining. The returned Config is then
 // still non-nil and holds Scripts.
-func Parse(family node.AMIFamily, userData []byte) (*Config, error) {
+func Parse(family images.Family, userData []byte) (*Config, error) {
 	cfg := &Config{}
 	if len(userData) > maxUserData {
 		return cfg, fmt.Errorf("user data has %d bytes, more than the %d that EC2 allows", len(userData), maxUserData)
@@ -99,15 +100,15 @@ func Parse(family node.AMIFamily, userData []byte) (*Config, error) {
 		return cfg, fmt.Errorf("there is no user data: %w", ErrNoBootstrap)
 	}
 	switch family {
-	case node.AL2023:
+	case images.AL2023:
 		err = parseNodeadm(cfg, data, budget)
-	case node.Bottlerocket:
+	case images.Bottlerocket:
 		err = parseBottlerocket(cfg, data)
-	case node.AL2:
+	case images.AL2:
 		cfg.Scripts = []string{"user data"}
 		err = fmt.Errorf("an AL2 node is bootstrapped by a script (/etc/eks/bootstrap.sh), and this runtime executes none: %w", ErrNoBootstrap)
 	default:
-		err = fmt.Errorf("this runtime does not know how %s images read user data: %w", family, ErrNoBootstrap)
+		err = fmt.Errorf("this runtime does not know how %s images read user data: %w", cmp.Or(family, "custom"), ErrNoBootstrap)
 	}
 	if err != nil {
 		return cfg, err

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 )
 
@@ -72,17 +72,17 @@ func TestUserDataThatJoins(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		family node.AMIFamily
+		family images.Family
 		data   []byte
 		want   *guest.Config
 	}{
-		{"a NodeConfig", node.AL2023, read(t, "nodeconfig.yaml"), plain},
-		{"a NodeConfig as JSON", node.AL2023, read(t, "nodeconfig.json"), plain},
-		{"compressed", node.AL2023, compress(t, read(t, "nodeconfig.yaml")), plain},
-		{"base64 twice, as some launch templates have it", node.AL2023, []byte(base64.StdEncoding.EncodeToString(read(t, "nodeconfig.yaml"))), plain},
-		{"parts merged in order", node.AL2023, read(t, "multipart.txt"), merged},
-		{"Bottlerocket settings", node.Bottlerocket, read(t, "bottlerocket.toml"), bottlerocket},
-		{"IPv6 services", node.AL2023, bytes.ReplaceAll(read(t, "nodeconfig.yaml"), []byte("10.100.0.0/16"), []byte("fd00:1234::/108")),
+		{"a NodeConfig", images.AL2023, read(t, "nodeconfig.yaml"), plain},
+		{"a NodeConfig as JSON", images.AL2023, read(t, "nodeconfig.json"), plain},
+		{"compressed", images.AL2023, compress(t, read(t, "nodeconfig.yaml")), plain},
+		{"base64 twice, as some launch templates have it", images.AL2023, []byte(base64.StdEncoding.EncodeToString(read(t, "nodeconfig.yaml"))), plain},
+		{"parts merged in order", images.AL2023, read(t, "multipart.txt"), merged},
+		{"Bottlerocket settings", images.Bottlerocket, read(t, "bottlerocket.toml"), bottlerocket},
+		{"IPv6 services", images.AL2023, bytes.ReplaceAll(read(t, "nodeconfig.yaml"), []byte("10.100.0.0/16"), []byte("fd00:1234::/108")),
 			with(func(c *guest.Config) {
 				c.ServiceCIDR, c.ClusterDNS = "fd00:1234::/108", []string{"fd00:1234::a"}
 			})},
@@ -114,49 +114,49 @@ func TestUserDataThatDoesNot(t *testing.T) {
 	parts := "Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat("--B\nContent-Type: text/plain\n\n\n", 100) + "--B--\n"
 	for _, tc := range []struct {
 		name   string
-		family node.AMIFamily
+		family images.Family
 		data   []byte
 		want   string // part of the error
 		joins  bool   // the data means to join
 	}{
 		// Nothing that bootstraps.
-		{"none", node.AL2023, nil, "there is no user data", false},
-		{"a script", node.AL2023, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n"), "could not find NodeConfig within UserData", false},
-		{"multipart without NodeConfig", node.AL2023, []byte("Content-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/x-shellscript\n\necho\n--B--\n"), "could not find NodeConfig", false},
-		{"AL2", node.AL2, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n"), "bootstrapped by a script", false},
-		{"another system", node.Custom, []byte("x"), "does not know how Custom images", false},
-		{"Bottlerocket without Kubernetes", node.Bottlerocket, []byte("[settings.motd]\n"), "no [settings.kubernetes]", false},
-		{"a kubelet that does not register", node.AL2023, config(cluster, "  kubelet: {flags: [--register-node=false]}"), "--register-node=false", false},
+		{"none", images.AL2023, nil, "there is no user data", false},
+		{"a script", images.AL2023, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n"), "could not find NodeConfig within UserData", false},
+		{"multipart without NodeConfig", images.AL2023, []byte("Content-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/x-shellscript\n\necho\n--B--\n"), "could not find NodeConfig", false},
+		{"AL2", images.AL2, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n"), "bootstrapped by a script", false},
+		{"another system", images.Ubuntu, []byte("x"), "does not know how ubuntu images", false},
+		{"Bottlerocket without Kubernetes", images.Bottlerocket, []byte("[settings.motd]\n"), "no [settings.kubernetes]", false},
+		{"a kubelet that does not register", images.AL2023, config(cluster, "  kubelet: {flags: [--register-node=false]}"), "--register-node=false", false},
 
 		// Mistakes that keep the machine out, in nodeadm's and the kubelet's words.
-		{"no name", node.AL2023, config("apiServerEndpoint: e"), "Name is missing in cluster configuration", true},
-		{"no endpoint", node.AL2023, config("name: dev"), "Apiserver endpoint is missing in cluster configuration", true},
-		{"no authority", node.AL2023, config("name: dev, apiServerEndpoint: e"), "Certificate authority is missing in cluster configuration", true},
-		{"no range", node.AL2023, config("name: dev, apiServerEndpoint: e, certificateAuthority: YQ=="), "CIDR is missing in cluster configuration", true},
-		{"another kind", node.AL2023, []byte("apiVersion: v1\nkind: Pod\n"), `no kind "Pod" is registered for version "v1"`, true},
-		{"a wrong type", node.AL2023, config("name: [dev]"), "failed to decode node config", true},
-		{"no YAML", node.AL2023, []byte("a: b: c"), "failed to decode node config", true},
-		{"a label of Kubernetes' own", node.AL2023, config(cluster, "  kubelet: {flags: [--node-labels=node-role.kubernetes.io/worker=]}"),
+		{"no name", images.AL2023, config("apiServerEndpoint: e"), "Name is missing in cluster configuration", true},
+		{"no endpoint", images.AL2023, config("name: dev"), "Apiserver endpoint is missing in cluster configuration", true},
+		{"no authority", images.AL2023, config("name: dev, apiServerEndpoint: e"), "Certificate authority is missing in cluster configuration", true},
+		{"no range", images.AL2023, config("name: dev, apiServerEndpoint: e, certificateAuthority: YQ=="), "CIDR is missing in cluster configuration", true},
+		{"another kind", images.AL2023, []byte("apiVersion: v1\nkind: Pod\n"), `no kind "Pod" is registered for version "v1"`, true},
+		{"a wrong type", images.AL2023, config("name: [dev]"), "failed to decode node config", true},
+		{"no YAML", images.AL2023, []byte("a: b: c"), "failed to decode node config", true},
+		{"a label of Kubernetes' own", images.AL2023, config(cluster, "  kubelet: {flags: [--node-labels=node-role.kubernetes.io/worker=]}"),
 			"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]", true},
-		{"a bad label value", node.AL2023, config(cluster, "  kubelet: {flags: ['--node-labels=a=b/c']}"), `invalid value "b/c" of node label "a"`, true},
-		{"a bad taint", node.AL2023, config(cluster, "  kubelet: {flags: ['--register-with-taints=a=b']}"), "invalid taint", true},
-		{"a bad effect", node.AL2023, config(cluster, "  kubelet: {config: {registerWithTaints: [{key: a, effect: Never}]}}"), "invalid taint", true},
-		{"a stray word", node.AL2023, config(cluster, "  kubelet: {flags: [run]}"), "unknown command [run]", true},
-		{"no TOML", node.Bottlerocket, []byte("[settings"), "not Bottlerocket TOML: line 1", true},
-		{"a missing setting", node.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name='dev'\n"), "api-server is missing", true},
-		{"a setting of the wrong type", node.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name=1\n"), "cluster-name must be a string, not int64", true},
-		{"token authentication", node.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name='d'\nauthentication-mode='tls'\n"), "authentication-mode", true},
+		{"a bad label value", images.AL2023, config(cluster, "  kubelet: {flags: ['--node-labels=a=b/c']}"), `invalid value "b/c" of node label "a"`, true},
+		{"a bad taint", images.AL2023, config(cluster, "  kubelet: {flags: ['--register-with-taints=a=b']}"), "invalid taint", true},
+		{"a bad effect", images.AL2023, config(cluster, "  kubelet: {config: {registerWithTaints: [{key: a, effect: Never}]}}"), "invalid taint", true},
+		{"a stray word", images.AL2023, config(cluster, "  kubelet: {flags: [run]}"), "unknown command [run]", true},
+		{"no TOML", images.Bottlerocket, []byte("[settings"), "not Bottlerocket TOML: line 1", true},
+		{"a missing setting", images.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name='dev'\n"), "api-server is missing", true},
+		{"a setting of the wrong type", images.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name=1\n"), "cluster-name must be a string, not int64", true},
+		{"token authentication", images.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name='d'\nauthentication-mode='tls'\n"), "authentication-mode", true},
 
 		// Malice.
-		{"too much", node.AL2023, bytes.Repeat([]byte("x"), 16<<10+1), "more than the 16384", true},
-		{"a gzip bomb", node.AL2023, compress(t, make([]byte, 8<<20)), "decompresses to more than", true},
-		{"half a gzip", node.AL2023, compress(t, read(t, "nodeconfig.yaml"))[:40], "decompressing user data", true},
-		{"a YAML bomb", node.AL2023, []byte(bomb), "excessive aliasing", true},
-		{"a bomb of one text", node.AL2023, []byte(long), "failed to decode node config, yaml: document contains excessive aliasing", true},
-		{"many halves of a bomb", node.AL2023, compress(t, []byte(halves)), "failed to decode node config, all parts together", true},
-		{"deep YAML", node.AL2023, bytes.Repeat([]byte("["), 16<<10), "failed to decode", true},
-		{"deep TOML", node.Bottlerocket, append([]byte("a="), bytes.Repeat([]byte("["), 16<<10-2)...), "not Bottlerocket TOML", true},
-		{"very many parts", node.AL2023, []byte(parts), "more than 64 parts", true},
+		{"too much", images.AL2023, bytes.Repeat([]byte("x"), 16<<10+1), "more than the 16384", true},
+		{"a gzip bomb", images.AL2023, compress(t, make([]byte, 8<<20)), "decompresses to more than", true},
+		{"half a gzip", images.AL2023, compress(t, read(t, "nodeconfig.yaml"))[:40], "decompressing user data", true},
+		{"a YAML bomb", images.AL2023, []byte(bomb), "excessive aliasing", true},
+		{"a bomb of one text", images.AL2023, []byte(long), "failed to decode node config, yaml: document contains excessive aliasing", true},
+		{"many halves of a bomb", images.AL2023, compress(t, []byte(halves)), "failed to decode node config, all parts together", true},
+		{"deep YAML", images.AL2023, bytes.Repeat([]byte("["), 16<<10), "failed to decode", true},
+		{"deep TOML", images.Bottlerocket, append([]byte("a="), bytes.Repeat([]byte("["), 16<<10-2)...), "not Bottlerocket TOML", true},
+		{"very many parts", images.AL2023, []byte(parts), "more than 64 parts", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg, err := guest.Parse(tc.family, tc.data)
@@ -180,7 +180,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(compress(f, data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, family := range []node.AMIFamily{node.AL2023, node.Bottlerocket, node.AL2, node.Custom} {
+		for _, family := range []images.Family{images.AL2023, images.Bottlerocket, images.AL2, images.Ubuntu} {
 			cfg, err := guest.Parse(family, data)
 			if cfg == nil {
 				t.Fatal("no config")
@@ -201,7 +201,7 @@ func FuzzNodeConfig(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
-		cfg, err := guest.Parse(node.AL2023, []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: "+spec+"\n"))
+		cfg, err := guest.Parse(images.AL2023, []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: "+spec+"\n"))
 		if cfg == nil || err == nil && (cfg.ClusterName == "" || cfg.Endpoint == "" || cfg.CA == nil) {
 			t.Errorf("%+v, %v", cfg, err)
 		}
@@ -217,7 +217,7 @@ func FuzzTOML(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		cfg, err := guest.Parse(node.Bottlerocket, []byte(text))
+		cfg, err := guest.Parse(images.Bottlerocket, []byte(text))
 		if cfg == nil || err == nil && (cfg.ClusterName == "" || cfg.Endpoint == "" || cfg.CA == nil) {
 			t.Errorf("%+v, %v", cfg, err)
 		}

@@ -33,15 +33,15 @@ func document(in *Instance) []byte {
 	var b strings.Builder
 	b.WriteString("{\n")
 	for _, m := range [][2]string{
-		{"accountId", quote(in.AccountID)},
-		{"architecture", quote(in.Architecture)},
-		{"availabilityZone", quote(in.Zone)},
+		{"accountId", quote(in.Account)},
+		{"architecture", quote(in.Image.Architecture)},
+		{"availabilityZone", quote(in.AvailabilityZone)},
 		{"billingProducts", "null"},
 		{"devpayProductCodes", "null"},
 		{"marketplaceProductCodes", "null"},
-		{"imageId", quote(in.ImageID)},
+		{"imageId", quote(in.Image.ID)},
 		{"instanceId", quote(in.ID)},
-		{"instanceType", quote(in.Type)},
+		{"instanceType", quote(in.Type.Name)},
 		{"kernelId", "null"},
 		{"pendingTime", quote(in.LaunchTime.UTC().Format(timeForm))},
 		{"privateIp", quote(addr(in.PrivateIP))},

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // A Source knows instances. Its methods are called from many goroutines; Instance,
@@ -67,31 +69,19 @@ type Options struct {
 	Tags     bool // InstanceMetadataTags enabled
 }
 
-// An Instance is what its metadata says. Strings may be empty, addresses zero:
-// the categories are then missing.
+// An Instance is what its metadata says: the machine as it is now, and what only its
+// metadata has. Strings may be empty, addresses zero: the categories are then missing.
 type Instance struct {
+	machine.Instance
 	Options Options
 
-	AccountID, Region, ID  string
-	ReservationID          string
-	ImageID, Type          string
-	Architecture           string
 	LaunchIndex            int
-	LaunchTime             time.Time
-	Zone, ZoneID           string
-	LocalHostname          string
-	PublicHostname         string
-	PrivateIP, PublicIP    netip.Addr
 	SecurityGroups         []string // names
-	KeyName, PublicKey     string   // as authorized_keys has it
+	PublicKey              string   // as authorized_keys has it
 	Hypervisor             string   // nitro, xen
-	Spot                   bool
-	RootDevice             string // /dev/xvda
+	RootDevice             string   // /dev/xvda
 	Volumes                []string
-	UserData               []byte // nil: none
-	Tags                   map[string]string
-	MAC                    string // of the primary network interface
-	ProfileARN, ProfileID  string
+	ProfileID              string
 	RoleName               string
 	PlacementGroup, HostID string
 

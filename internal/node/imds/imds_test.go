@@ -27,6 +27,9 @@ import (
 	awsimds "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/imds"
 )
 
@@ -85,14 +88,15 @@ func world(t *testing.T) (*imds.Service, *source) {
 	t.Helper()
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	src := &source{clock: testclock.NewFakePassiveClock(start), instance: imds.Instance{
-		Options:   imds.Options{TokensRequired: true, HopLimit: 1, Tags: true},
-		AccountID: "123456789012", Region: "eu-west-1", ID: id, ReservationID: "r-0123456789abcdef0", ImageID: "ami-0123456789abcdef0", Type: "m5.large",
-		Architecture: "x86_64", LaunchTime: start.Add(-time.Hour), Zone: "eu-west-1a", ZoneID: "euw1-az3",
-		LocalHostname: "ip-10-0-0-5.eu-west-1.compute.internal", PrivateIP: netip.MustParseAddr("10.0.0.5"),
-		SecurityGroups: []string{"a", "b"}, KeyName: "mine", PublicKey: "ssh-ed25519 AAAA mine", Hypervisor: "nitro",
-		RootDevice: "/dev/xvda", Volumes: []string{"/dev/sdf"}, UserData: []byte("#!/bin/sh\n"), Tags: map[string]string{"Name": "web", "empty": ""},
-		ProfileARN: "arn:aws:iam::123456789012:instance-profile/p", ProfileID: "AIPA1", RoleName: "node",
-		MAC: "02:00:00:00:00:01",
+		Instance: machine.Instance{
+			Account: "123456789012", Region: "eu-west-1", ID: id, ReservationID: "r-0123456789abcdef0", LaunchTime: start.Add(-time.Hour),
+			Type: instancetypes.Type{Name: "m5.large"}, Image: images.Image{ID: "ami-0123456789abcdef0", Architecture: "x86_64"},
+			AvailabilityZone: "eu-west-1a", ZoneID: "euw1-az3", MAC: "02:00:00:00:00:01",
+			PrivateDNSName: "ip-10-0-0-5.eu-west-1.compute.internal", PrivateIP: netip.MustParseAddr("10.0.0.5"), KeyName: "mine",
+			UserData: []byte("#!/bin/sh\n"), Tags: map[string]string{"Name": "web", "empty": ""}, ProfileARN: "arn:aws:iam::123456789012:instance-profile/p",
+		},
+		Options: imds.Options{TokensRequired: true, HopLimit: 1, Tags: true}, SecurityGroups: []string{"a", "b"}, PublicKey: "ssh-ed25519 AAAA mine",
+		Hypervisor: "nitro", RootDevice: "/dev/xvda", Volumes: []string{"/dev/sdf"}, ProfileID: "AIPA1", RoleName: "node",
 	}, nics: []imds.Interface{
 		{
 			ID: "eni-0123456789abcdef0", MAC: "02:00:00:00:00:01", OwnerID: "123456789012", SubnetID: "subnet-1", VPCID: "vpc-1", SubnetCIDR: "10.0.0.0/24",
@@ -533,7 +537,7 @@ func TestClient(t *testing.T) {
 }
 
 func BenchmarkCredentials(b *testing.B) {
-	src := &source{clock: testclock.NewFakePassiveClock(time.Now()), instance: imds.Instance{ID: id, ProfileARN: "p", RoleName: "node", Tags: map[string]string{"a": "b"}}}
+	src := &source{clock: testclock.NewFakePassiveClock(time.Now()), instance: imds.Instance{Instance: machine.Instance{ID: id, ProfileARN: "p", Tags: map[string]string{"a": "b"}}, RoleName: "node"}}
 	s := imds.New(imds.Config{Source: src, Secret: []byte("secret"), Clock: src.clock})
 	c := imds.Client{Transport: s.Transport(id, 1)}
 	for b.Loop() {

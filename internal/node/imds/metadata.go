@@ -33,7 +33,7 @@ func addrs(as []netip.Addr) []string {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html#instancedata-data-categories
 func (s *Service) metadata(in *Instance) tree {
 	t := tree{}
-	t.set("ami-id", in.ImageID)
+	t.set("ami-id", in.Image.ID)
 	t.set("ami-launch-index", strconv.Itoa(in.LaunchIndex))
 	t.set("ami-manifest-path", "(unknown)")
 	t.set("block-device-mapping/ami", in.RootDevice)
@@ -44,21 +44,21 @@ func (s *Service) metadata(in *Instance) tree {
 	t.set("events/maintenance/history", "[]")
 	t.set("events/maintenance/scheduled", "[]")
 	t.set("hibernation/configured", "false")
-	t.set("hostname", in.LocalHostname)
+	t.set("hostname", in.PrivateDNSName)
 	t.set("instance-action", "none")
 	t.set("instance-id", in.ID)
 	t.set("instance-life-cycle", map[bool]string{false: "on-demand", true: "spot"}[in.Spot])
-	t.set("instance-type", in.Type)
-	t.set("local-hostname", in.LocalHostname)
+	t.set("instance-type", in.Type.Name)
+	t.set("local-hostname", in.PrivateDNSName)
 	t.set("local-ipv4", addr(in.PrivateIP))
 	t.set("metrics/vhostmd", `<?xml version="1.0" encoding="UTF-8"?>`)
-	t.set("placement/availability-zone", in.Zone)
+	t.set("placement/availability-zone", in.AvailabilityZone)
 	t.set("placement/availability-zone-id", in.ZoneID)
 	t.set("placement/region", in.Region)
 	t.set("placement/group-name", in.PlacementGroup)
 	t.set("placement/host-id", in.HostID)
 	t.set("profile", "default-hvm")
-	t.set("public-hostname", in.PublicHostname)
+	t.set("public-hostname", in.PublicDNSName)
 	t.set("public-ipv4", addr(in.PublicIP))
 	t.set("reservation-id", in.ReservationID)
 	t.list("security-groups", in.SecurityGroups)
@@ -97,7 +97,7 @@ func (s *Service) keys(t tree, in *Instance) {
 // iam is the instance profile and its role's credentials.
 func (s *Service) iam(t tree, in *Instance) {
 	t.set("identity-credentials/ec2/info", object(
-		"Code", "Success", "LastUpdated", in.LaunchTime.UTC().Format(timeForm), "AccountId", in.AccountID))
+		"Code", "Success", "LastUpdated", in.LaunchTime.UTC().Format(timeForm), "AccountId", in.Account))
 	if in.ProfileARN == "" {
 		return
 	}

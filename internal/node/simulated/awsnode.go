@@ -64,7 +64,7 @@ func (p *pod) daemon() *container {
 }
 
 // hasOwnCNI says that the network of pods is there without aws-node: Fargate's is.
-func (k *kubelet) hasOwnCNI() bool { return k.m.in.Fargate != nil }
+func (k *kubelet) hasOwnCNI() bool { return k.m.in.Fargate }
 
 // followCNI starts the CNI's daemon with its container, and ends it with that.
 func (k *kubelet) followCNI(ctx context.Context) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -127,7 +128,7 @@ func TestCNIActsAsItsServiceAccount(t *testing.T) {
 				b := newBench(t)
 				b.cni = tc.env
 				var asked node.PodIdentity
-				b.podCredentials = func(_ context.Context, _ node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+				b.podCredentials = func(_ context.Context, _ machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 					asked = id
 					if strings.HasSuffix(id.RoleARN, "/other") {
 						return aws.Credentials{}, &node.Refusal{Err: errors.New("AccessDenied"), Decision: node.Decision{By: node.ByIAM}}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 )
 
@@ -27,7 +27,7 @@ const defaultMaxPods = 110
 
 // measure computes a node's size as nodeadm and the kubelet do.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
-func measure(in node.Instance, cfg *guest.Config) (size, error) {
+func measure(in machine.Instance, cfg *guest.Config) (size, error) {
 	standard := standardMaxPods(in)
 	if cfg.MaxPodsExpression != "" {
 		// nodeadm warns about a bad expression and goes on with the standard value.
@@ -40,17 +40,17 @@ func measure(in node.Instance, cfg *guest.Config) (size, error) {
 		pods = cfg.MaxPods
 	}
 	if cfg.PodsPerCore > 0 {
-		pods = min(pods, cfg.PodsPerCore*int32(in.VCPU))
+		pods = min(pods, cfg.PodsPerCore*int32(in.Type.VCPU))
 	}
 	reservedFor := standard
 	if cfg.ReservedForPods > 0 {
 		reservedFor = cfg.ReservedForPods
 	}
 
-	memory := memoryBytes(in.MemoryMiB)
-	disk := diskBytes(in.RootVolumeGiB)
+	memory := memoryBytes(in.Type.MemoryMiB)
+	disk := diskBytes(int(in.DiskGiB))
 	reserved := map[string]string{
-		"cpu":               fmt.Sprintf("%dm", reservedMilliCPU(in.VCPU)),
+		"cpu":               fmt.Sprintf("%dm", reservedMilliCPU(in.Type.VCPU)),
 		"memory":            fmt.Sprintf("%dMi", 11*reservedFor+255),
 		"ephemeral-storage": "1Gi",
 	}
@@ -66,7 +66,7 @@ func measure(in node.Instance, cfg *guest.Config) (size, error) {
 	}
 
 	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:              *resource.NewQuantity(int64(in.VCPU), resource.DecimalSI),
+		corev1.ResourceCPU:              *resource.NewQuantity(int64(in.Type.VCPU), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
 		corev1.ResourcePods:             *resource.NewQuantity(int64(pods), resource.DecimalSI),
@@ -108,11 +108,11 @@ func measure(in node.Instance, cfg *guest.Config) (size, error) {
 
 // standardMaxPods is what the VPC CNI has addresses for, plus kube-proxy and the
 // CNI itself, which use the node's.
-func standardMaxPods(in node.Instance) int32 {
-	if in.MaxENI <= 0 || in.IPv4PerENI <= 0 {
+func standardMaxPods(in machine.Instance) int32 {
+	if in.Type.ENIs <= 0 || in.Type.IPv4PerENI <= 0 {
 		return defaultMaxPods
 	}
-	return int32(in.MaxENI*(in.IPv4PerENI-1) + 2)
+	return int32(in.Type.ENIs*(in.Type.IPv4PerENI-1) + 2)
 }
 
 // reservedMilliCPU reserves 6 % of the first core, 1 % of the second, 0.5 % of the
@@ -175,7 +175,7 @@ func threshold(s string, total resource.Quantity) (resource.Quantity, error) {
 
 // evalMaxPods evaluates nodeadm's maxPodsExpression. The expression is a user's:
 // its cost is bounded.
-func evalMaxPods(expression string, in node.Instance, standard int32) (int32, error) {
+func evalMaxPods(expression string, in machine.Instance, standard int32) (int32, error) {
 	env, err := cel.NewEnv(
 		cel.Variable("default_enis", cel.IntType),
 		cel.Variable("ips_per_eni", cel.IntType),
@@ -193,7 +193,7 @@ func evalMaxPods(expression string, in node.Instance, standard int32) (int32, er
 		return 0, fmt.Errorf("compiling maxPodsExpression: %w", err)
 	}
 	out, _, err := program.ContextEval(context.Background(), map[string]any{
-		"default_enis": int64(in.MaxENI), "ips_per_eni": int64(in.IPv4PerENI), "max_pods": int64(standard),
+		"default_enis": int64(in.Type.ENIs), "ips_per_eni": int64(in.Type.IPv4PerENI), "max_pods": int64(standard),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("evaluating maxPodsExpression: %w", err)

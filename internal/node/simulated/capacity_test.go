@@ -6,12 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 )
 
-func instanceOf(vcpu int, mib int64, enis, ips int) node.Instance {
-	return node.Instance{VCPU: vcpu, MemoryMiB: mib, MaxENI: enis, IPv4PerENI: ips, RootVolumeGiB: 20}
+func instanceOf(vcpu int, mib int64, enis, ips int) machine.Instance {
+	return machine.Instance{Type: instancetypes.Type{VCPU: vcpu, MemoryMiB: mib, ENIs: enis, IPv4PerENI: ips}, DiskGiB: 20}
 }
 
 // Max pods as in eni-max-pods.txt, CPU as on nodes of these types, memory by
@@ -20,7 +21,7 @@ func instanceOf(vcpu int, mib int64, enis, ips int) node.Instance {
 func TestSizesOfInstanceTypes(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		in       node.Instance
+		in       machine.Instance
 		pods     int32
 		cpu      string
 		reserved int64 // MiB, eviction threshold included
@@ -49,7 +50,7 @@ func TestSizesOfInstanceTypes(t *testing.T) {
 			if kept := (memory.Value() - left.Value()) >> 20; kept != tc.reserved {
 				t.Errorf("%d MiB reserved, want %d", kept, tc.reserved)
 			}
-			if memory.Value() >= tc.in.MemoryMiB<<20 {
+			if memory.Value() >= tc.in.Type.MemoryMiB<<20 {
 				t.Errorf("all of the memory is left to the kernel's guests")
 			}
 			disk := got.allocatable[corev1.ResourceEphemeralStorage]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -51,13 +52,13 @@ func (f *fakeEC2) give(e *node.PodInterface, addresses, prefixes int) error {
 	return nil
 }
 
-func (f *fakeEC2) Interfaces(context.Context, node.Instance) ([]node.PodInterface, error) {
+func (f *fakeEC2) Interfaces(context.Context, machine.Instance) ([]node.PodInterface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.enis), nil
 }
 
-func (f *fakeEC2) Attach(_ context.Context, _ node.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
+func (f *fakeEC2) Attach(_ context.Context, _ machine.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.spec = s
@@ -74,7 +75,7 @@ func (f *fakeEC2) Attach(_ context.Context, _ node.Instance, s node.PodInterface
 	return e, nil
 }
 
-func (f *fakeEC2) Assign(_ context.Context, _ node.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
+func (f *fakeEC2) Assign(_ context.Context, _ machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.enis, func(e node.PodInterface) bool { return e.ID == eni })
@@ -89,7 +90,7 @@ func (f *fakeEC2) Assign(_ context.Context, _ node.Instance, eni string, address
 	return e, nil
 }
 
-func (f *fakeEC2) Unassign(_ context.Context, _ node.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
+func (f *fakeEC2) Unassign(_ context.Context, _ machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.enis, func(e node.PodInterface) bool { return e.ID == eni })
@@ -101,7 +102,7 @@ func (f *fakeEC2) Unassign(_ context.Context, _ node.Instance, eni string, addre
 	return nil
 }
 
-func (f *fakeEC2) Remove(_ context.Context, _ node.Instance, eni string) error {
+func (f *fakeEC2) Remove(_ context.Context, _ machine.Instance, eni string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.enis, func(e node.PodInterface) bool { return e.ID == eni })

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 )
@@ -14,9 +16,9 @@ import (
 // Whatever a pod may request of a combination fits the machine that it gets.
 func TestFargateMachinesHoldTheirPod(t *testing.T) {
 	for _, s := range fargatesizes.All() {
-		in := node.Instance{Fargate: &node.Fargate{}}
-		in.VCPU, in.MemoryMiB = fargate.Capacity(s)
-		got, err := measure(in, fargateConfig(in.Fargate))
+		in := machine.Instance{Fargate: true}
+		in.Type.VCPU, in.Type.MemoryMiB = fargate.Capacity(s)
+		got, err := measure(in, fargateConfig(&node.Fargate{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +39,7 @@ func TestFargateDisksHoldWhatIsRequested(t *testing.T) {
 			Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: *resource.NewQuantity(gib<<30, resource.BinarySI)},
 		}}}}
 		disk, _ := fargatesizes.DiskGiB(&spec)
-		got, err := measure(node.Instance{Fargate: &node.Fargate{}, VCPU: 2, MemoryMiB: 4096, RootVolumeGiB: disk}, fargateConfig(&node.Fargate{}))
+		got, err := measure(machine.Instance{Fargate: true, Type: instancetypes.Type{VCPU: 2, MemoryMiB: 4096}, DiskGiB: int32(disk)}, fargateConfig(&node.Fargate{}))
 		if err != nil {
 			t.Fatal(err)
 		}

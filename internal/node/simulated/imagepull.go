@@ -23,8 +23,8 @@ const (
 // then says that it waits.
 const pullSettles = 2 * time.Second
 
-// images are what a node has pulled.
-type images struct {
+// An imageStore holds what a node has pulled.
+type imageStore struct {
 	puller  image.Puller
 	present map[string]bool
 	// tokens are until when the credential provider has one of a region's ECR.
@@ -42,9 +42,9 @@ type pulled struct {
 	err  error
 }
 
-func (i *images) has(n image.Name) bool { return i.present[n.Full] }
+func (i *imageStore) has(n image.Name) bool { return i.present[n.Full] }
 
-func (i *images) pull(ctx context.Context, n image.Name, now time.Time) pulled {
+func (i *imageStore) pull(ctx context.Context, n image.Name, now time.Time) pulled {
 	p := i.puller
 	p.Call = func(ctx context.Context, c node.Call) error {
 		if c.Action != node.ActionGetToken {
@@ -67,7 +67,7 @@ func (i *images) pull(ctx context.Context, n image.Name, now time.Time) pulled {
 }
 
 // found notes the images of a pod that ran here before the daemon was restarted.
-func (i *images) found(m *podMachine) {
+func (i *imageStore) found(m *podMachine) {
 	for _, cs := range [][]container{m.inits, m.apps} {
 		for j := range cs {
 			if c := &cs[j]; c.state != waiting || c.last != nil {

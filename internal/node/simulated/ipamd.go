@@ -32,7 +32,7 @@ const (
 // that the node has addresses for pods, some more than it needs.
 // https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go
 type ipamd struct {
-	m       *machine
+	m       *instance
 	maxPods int
 	log     func(format string, args ...any) // of the plugin
 	// eniConfig finds the node's ENIConfig, for custom networking.
@@ -79,7 +79,7 @@ func wrapped(text string, err error) error {
 }
 
 // perENI is how many addresses, or prefixes, an interface has besides its own.
-func (d *ipamd) perENI() int { return max(d.m.in.IPv4PerENI-1, 0) }
+func (d *ipamd) perENI() int { return max(d.m.in.Type.IPv4PerENI-1, 0) }
 
 // unit is how many pods an address or a prefix is for.
 func (d *ipamd) unit() int {
@@ -91,10 +91,10 @@ func (d *ipamd) unit() int {
 
 // maxENI is how many interfaces the instance may have.
 func (d *ipamd) maxENI() int {
-	if n := d.cfg.maxENI; n >= 1 && n < d.m.in.MaxENI {
+	if n := d.cfg.maxENI; n >= 1 && n < d.m.in.Type.ENIs {
 		return n
 	}
-	return d.m.in.MaxENI
+	return d.m.in.Type.ENIs
 }
 
 // load learns what interfaces the instance has, and what they have.

@@ -11,13 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
 // small is an instance with one interface of five addresses: four for pods.
-func (b *bench) small() node.Instance {
+func (b *bench) small() machine.Instance {
 	in := b.instance()
-	in.MaxENI, in.IPv4PerENI = 1, 5
+	in.Type.ENIs, in.Type.IPv4PerENI = 1, 5
 	return in
 }
 
@@ -131,7 +132,7 @@ func TestInterfaceThatMayNotBeMade(t *testing.T) {
 			return nil
 		}
 		in := b.instance()
-		in.IPv4PerENI = 3
+		in.Type.IPv4PerENI = 3
 		b.launch(in)
 		for i := range 3 {
 			b.api.bind(nodeName, pod(fmt.Sprint("web-", i)))

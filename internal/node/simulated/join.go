@@ -13,13 +13,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
 // call decides a call of an AWS API as the instance's role, after the time that a
 // program would have waited for it.
-func (m *machine) call(ctx context.Context, action string) error {
+func (m *instance) call(ctx context.Context, action string) error {
 	err := m.decide(ctx, node.Call{Action: action})
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		m.sleep(ctx, m.rt.cfg.Patience)
@@ -28,7 +30,7 @@ func (m *machine) call(ctx context.Context, action string) error {
 }
 
 // decide decides a call of an AWS API at once.
-func (m *machine) decide(ctx context.Context, c node.Call) error {
+func (m *instance) decide(ctx context.Context, c node.Call) error {
 	if m.rt.cfg.Call == nil {
 		return nil
 	}
@@ -36,7 +38,7 @@ func (m *machine) decide(ctx context.Context, c node.Call) error {
 }
 
 // puller pulls images as the instance's role.
-func (m *machine) puller() image.Puller {
+func (m *instance) puller() image.Puller {
 	p := image.Puller{Call: m.decide, Patience: m.rt.cfg.Patience}
 	if m.rt.cfg.Connect != nil {
 		p.Connect = func(ctx context.Context, host string, port int) error { return m.rt.cfg.Connect(ctx, m.in, host, port) }
@@ -49,8 +51,8 @@ func (m *machine) puller() image.Puller {
 //
 // AWS deviation: nodeadm gives up after some minutes, and only a reboot has it try
 // again.
-func (m *machine) learnName(ctx context.Context, os *system) bool {
-	if m.in.AMIFamily != node.AL2023 && m.in.AMIFamily != node.Bottlerocket {
+func (m *instance) learnName(ctx context.Context, os *system) bool {
+	if m.in.Image.Family != images.AL2023 && m.in.Image.Family != images.Bottlerocket {
 		return true
 	}
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 7*time.Second) {
@@ -74,7 +76,7 @@ func (m *machine) learnName(ctx context.Context, os *system) bool {
 
 // join registers the node, trying again as the kubelet does, and says whether it
 // did before ctx ended.
-func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
+func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 	delay := 100 * time.Millisecond
 	for {
 		// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
@@ -118,7 +120,7 @@ func (m *machine) join(ctx context.Context, os *system, k *kubelet) bool {
 }
 
 // connected records the steps that a call which the API server answered has taken.
-func (m *machine) connected(ctx context.Context, k *kubelet) {
+func (m *instance) connected(ctx context.Context, k *kubelet) {
 	m.step(ctx, node.StepCredentials, nil, "of the role "+m.in.RoleARN)
 	to := k.endpoint
 	if r := k.client.route.Load(); r != nil {
@@ -129,7 +131,7 @@ func (m *machine) connected(ctx context.Context, k *kubelet) {
 }
 
 // withReason adds to an error why the cluster does not know the node.
-func (m *machine) withReason(ctx context.Context, k *kubelet, err error) error {
+func (m *instance) withReason(ctx context.Context, k *kubelet, err error) error {
 	if m.rt.cfg.WhyUnauthorized == nil {
 		return err
 	}
@@ -148,26 +150,26 @@ func (m *machine) withReason(ctx context.Context, k *kubelet, err error) error {
 // keeps such a node out: it registers and is Ready, and what breaks breaks later.
 // https://github.com/awslabs/amazon-eks-ami/issues/2119
 // https://kubernetes.io/releases/version-skew-policy/#kubelet
-func (m *machine) compareVersions(ctx context.Context, k *kubelet) {
+func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	if m.rt.cfg.ControlPlaneVersion == nil {
 		return
 	}
 	plane := m.rt.cfg.ControlPlaneVersion(k.client.host)
-	own, other := minor(m.in.KubeletVersion), minor(plane)
+	own, other := minor(m.in.Image.KubeletVersion), minor(plane)
 	if own < 0 || other < 0 {
 		return
 	}
-	s := node.Step{Name: node.StepVersion, OK: true, Evidence: "kubelet " + m.in.KubeletVersion + ", control plane " + plane}
-	why := node.Decision{By: node.ByKubernetes, Code: "VersionSkew", Component: "kubelet " + m.in.KubeletVersion}
+	s := node.Step{Name: node.StepVersion, OK: true, Evidence: "kubelet " + m.in.Image.KubeletVersion + ", control plane " + plane}
+	why := node.Decision{By: node.ByKubernetes, Code: "VersionSkew", Component: "kubelet " + m.in.Image.KubeletVersion}
 	switch {
 	case own > other:
-		why.Text = "kubelet " + m.in.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
 		why.Fixes = []string{
 			"aws eks update-cluster-version --name " + m.clusterName() + " --kubernetes-version 1." + strconv.Itoa(other+1),
 			"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id",
 		}
 	case other-own > 3:
-		why.Text = "kubelet " + m.in.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
 		why.Fixes = []string{"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id"}
 	default:
 		m.record(ctx, s)
@@ -177,7 +179,7 @@ func (m *machine) compareVersions(ctx context.Context, k *kubelet) {
 	m.record(ctx, s)
 }
 
-func (m *machine) clusterName() string {
+func (m *instance) clusterName() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.info.Cluster
@@ -198,7 +200,7 @@ func minor(version string) int {
 
 // explain names the step at which a call of the API failed, and says it in words
 // that do not change from one attempt to the next.
-func explain(err error, in node.Instance) error {
+func explain(err error, in machine.Instance) error {
 	if _, ok := errors.AsType[*stepError](err); ok {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
@@ -56,12 +57,14 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 					}
 				}
 				rt := simulated.New(node.Config{
-					Credentials:  func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
-					DialEndpoint: func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
-					Call: func(_ context.Context, _ node.Instance, c node.Call) error {
+					Credentials: func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
+					DialEndpoint: func(ctx context.Context, _ machine.Instance, _ string, _ int) (net.Conn, error) {
+						return b.api.dial(ctx)
+					},
+					Call: func(_ context.Context, _ machine.Instance, c node.Call) error {
 						return verdict(c.Action == tc.action)
 					},
-					Connect: func(_ context.Context, _ node.Instance, host string, _ int) error {
+					Connect: func(_ context.Context, _ machine.Instance, host string, _ int) error {
 						return verdict(tc.host != "" && strings.HasPrefix(host, tc.host))
 					},
 					PodNetwork: b.ec2,
@@ -106,8 +109,10 @@ func TestVersionSkewWarns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				rt := simulated.New(node.Config{
-					Credentials:         func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
-					DialEndpoint:        func(ctx context.Context, _ node.Instance, _ string, _ int) (net.Conn, error) { return b.api.dial(ctx) },
+					Credentials: func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, nil },
+					DialEndpoint: func(ctx context.Context, _ machine.Instance, _ string, _ int) (net.Conn, error) {
+						return b.api.dial(ctx)
+					},
 					ControlPlaneVersion: func(string) string { return tc.plane },
 					PodNetwork:          b.ec2,
 				})

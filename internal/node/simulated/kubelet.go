@@ -52,7 +52,7 @@ const (
 // kubelet is a node that has joined. All its state belongs to the goroutine of
 // run; the goroutine that follows the watch hands events to it.
 type kubelet struct {
-	m        *machine
+	m        *instance
 	client   *client
 	os       *system
 	object   *corev1.Node // as to be registered; nil once it is
@@ -101,7 +101,7 @@ type pod struct {
 	freed    bool // its address was given back
 }
 
-func newKubelet(m *machine, c *client, cfg *guest.Config, sz size) *kubelet {
+func newKubelet(m *instance, c *client, cfg *guest.Config, sz size) *kubelet {
 	name := nodeName(m.in, cfg)
 	k := &kubelet{
 		m: m, client: c, name: name, endpoint: cfg.Endpoint,

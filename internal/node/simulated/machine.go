@@ -15,22 +15,24 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/imds"
 )
 
-// machine is one instance that is on: it boots, reads its user data, joins, and is
+// instance is one that is on: it boots, reads its user data, joins, and is
 // then a kubelet until it is halted.
-type machine struct {
-	rt     *Runtime
-	in     node.Instance
-	cancel context.CancelFunc
-	done   chan struct{}
+type instance struct {
+	rt      *Runtime
+	in      machine.Instance
+	fargate *node.Fargate // nil: it boots an image
+	cancel  context.CancelFunc
+	done    chan struct{}
 	// console is what the machine prints while it boots.
 	console console
 	// images belong to the goroutine of run.
-	images images
+	images imageStore
 
 	mu   sync.Mutex
 	info node.Info
@@ -42,7 +44,7 @@ type machine struct {
 }
 
 // halt ends the machine and waits until it has.
-func (m *machine) halt(ctx context.Context) error {
+func (m *instance) halt(ctx context.Context) error {
 	m.cancel()
 	select {
 	case <-m.done:
@@ -52,7 +54,7 @@ func (m *machine) halt(ctx context.Context) error {
 	}
 }
 
-func (m *machine) phase(p node.Phase, problem string) {
+func (m *instance) phase(p node.Phase, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.info.Phase != p {
@@ -61,14 +63,14 @@ func (m *machine) phase(p node.Phase, problem string) {
 	m.info.Problem = problem
 }
 
-func (m *machine) pods(n int) {
+func (m *instance) pods(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.info.Pods = n
 }
 
 // step records a step unless the same was recorded last time.
-func (m *machine) step(ctx context.Context, name string, err error, evidence string) {
+func (m *instance) step(ctx context.Context, name string, err error, evidence string) {
 	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Decision: node.DecisionOf(err)}
 	if err != nil {
 		s.Evidence = err.Error()
@@ -76,7 +78,7 @@ func (m *machine) step(ctx context.Context, name string, err error, evidence str
 	m.record(ctx, s)
 }
 
-func (m *machine) record(ctx context.Context, s node.Step) {
+func (m *instance) record(ctx context.Context, s node.Step) {
 	s.Account, s.Region, s.InstanceID, s.Time = m.in.Account, m.in.Region, m.in.ID, m.rt.clock.Now()
 	key := s.Name
 	if s.Name == node.StepScript { // there are many
@@ -110,18 +112,18 @@ func (e *stepError) Unwrap() error { return e.err }
 func failed(step string, err error) error { return &stepError{step, err} }
 
 // run is the machine's life.
-func (m *machine) run(ctx context.Context) {
+func (m *instance) run(ctx context.Context) {
 	// client-go would write to the daemon's standard error what is recorded as a step.
 	ctx = klog.NewContext(ctx, logr.Discard())
-	if m.in.Fargate != nil {
+	if m.fargate != nil {
 		m.step(ctx, node.StepBoot, nil, "a machine of Fargate")
 		if !m.sleep(ctx, m.rt.options.BootDuration-m.rt.clock.Since(m.in.LaunchTime)) {
 			return
 		}
-		m.serve(ctx, &system{m: m}, fargateConfig(m.in.Fargate))
+		m.serve(ctx, &system{m: m}, fargateConfig(m.fargate))
 		return
 	}
-	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.InstanceType, m.in.ImageID))
+	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.Type.Name, m.in.Image.ID))
 	userData, err := m.userData(ctx)
 	m.step(ctx, node.StepMetadata, err, fmt.Sprintf("%d bytes of user data", len(userData)))
 	if err != nil {
@@ -144,8 +146,8 @@ func (m *machine) run(ctx context.Context) {
 
 // live is the life of one kubelet: from its configuration until something on the
 // machine restarts it, or ctx ends. It returns early when the kubelet cannot start.
-func (m *machine) live(ctx context.Context, os *system, userData []byte) {
-	cfg, err := os.configuration(m.in.AMIFamily, userData)
+func (m *instance) live(ctx context.Context, os *system, userData []byte) {
+	cfg, err := os.configuration(m.in.Image.Family, userData)
 	if err != nil {
 		m.step(ctx, node.StepUserData, err, "")
 		m.phase(node.PhaseRunning, err.Error())
@@ -160,7 +162,7 @@ func (m *machine) live(ctx context.Context, os *system, userData []byte) {
 }
 
 // serve is the life of a kubelet that has its configuration.
-func (m *machine) serve(ctx context.Context, os *system, cfg *guest.Config) {
+func (m *instance) serve(ctx context.Context, os *system, cfg *guest.Config) {
 	m.mu.Lock()
 	m.info.Cluster = cfg.ClusterName
 	m.mu.Unlock()
@@ -182,7 +184,7 @@ func (m *machine) serve(ctx context.Context, os *system, cfg *guest.Config) {
 	m.mu.Lock()
 	m.info.NodeName = k.name
 	m.mu.Unlock()
-	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.KubeletVersion))
+	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.Image.KubeletVersion))
 	m.phase(node.PhaseJoining, "")
 	if os.ami != nil {
 		os.ami.NodeadmDone()
@@ -195,7 +197,7 @@ func (m *machine) serve(ctx context.Context, os *system, cfg *guest.Config) {
 
 // userData reads the instance's user data where cloud-init does. An instance whose
 // metadata service is disabled has none, and nothing on it joins a cluster.
-func (m *machine) userData(ctx context.Context) ([]byte, error) {
+func (m *instance) userData(ctx context.Context) ([]byte, error) {
 	if m.rt.cfg.Metadata == nil {
 		return m.in.UserData, nil
 	}
@@ -210,9 +212,9 @@ func (m *machine) userData(ctx context.Context) ([]byte, error) {
 }
 
 // bootstrap makes a kubelet out of what user data said.
-func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
-	if m.in.KubeletVersion == "" {
-		return nil, fmt.Errorf("image %s has no kubelet", m.in.ImageID)
+func (m *instance) bootstrap(cfg *guest.Config) (*kubelet, error) {
+	if m.in.Image.KubeletVersion == "" {
+		return nil, fmt.Errorf("image %s has no kubelet", m.in.Image.ID)
 	}
 	endpoint, err := url.Parse(cfg.Endpoint)
 	if err != nil {
@@ -247,7 +249,7 @@ func (m *machine) bootstrap(cfg *guest.Config) (*kubelet, error) {
 }
 
 // sleep waits, and says whether it waited to the end.
-func (m *machine) sleep(ctx context.Context, d time.Duration) bool {
+func (m *instance) sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/imds"
 )
@@ -19,7 +20,7 @@ type metadata struct {
 }
 
 func (m *metadata) Instance(_ context.Context, id string) (imds.Instance, error) {
-	return imds.Instance{ID: id, UserData: m.userData, Options: imds.Options{TokensRequired: true, HopLimit: 1, Disabled: m.disabled}}, nil
+	return imds.Instance{Instance: machine.Instance{ID: id, UserData: m.userData}, Options: imds.Options{TokensRequired: true, HopLimit: 1, Disabled: m.disabled}}, nil
 }
 
 func (m *metadata) Interfaces(context.Context, string) ([]imds.Interface, error) { return nil, nil }

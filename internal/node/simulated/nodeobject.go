@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 )
 
@@ -28,7 +29,7 @@ const (
 //
 // AWS deviation: the taint node.cloudprovider.kubernetes.io/uninitialized, which
 // keeps pods away for that second, is therefore not set.
-func nodeObject(in node.Instance, cfg *guest.Config, name string, sz size, now time.Time) *corev1.Node {
+func nodeObject(in machine.Instance, cfg *guest.Config, name string, sz size, now time.Time) *corev1.Node {
 	n := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -52,20 +53,20 @@ func nodeObject(in node.Instance, cfg *guest.Config, name string, sz size, now t
 	if cfg.ProviderID != "" {
 		n.Spec.ProviderID = cfg.ProviderID
 	}
-	arch := goArch(in.Architecture)
+	arch := goArch(in.Image.Architecture)
 	for k, v := range map[string]string{
 		corev1.LabelHostname:                name,
 		corev1.LabelOSStable:                "linux",
 		corev1.LabelArchStable:              arch,
 		"beta.kubernetes.io/os":             "linux",
 		"beta.kubernetes.io/arch":           arch,
-		corev1.LabelInstanceType:            in.InstanceType,
-		corev1.LabelInstanceTypeStable:      in.InstanceType,
+		corev1.LabelInstanceType:            in.Type.Name,
+		corev1.LabelInstanceTypeStable:      in.Type.Name,
 		corev1.LabelTopologyZone:            in.AvailabilityZone,
 		corev1.LabelTopologyRegion:          in.Region,
 		corev1.LabelFailureDomainBetaZone:   in.AvailabilityZone,
 		corev1.LabelFailureDomainBetaRegion: in.Region,
-		labelZoneID:                         in.AvailabilityZoneID,
+		labelZoneID:                         in.ZoneID,
 	} {
 		if v != "" {
 			n.Labels[k] = v
@@ -77,7 +78,7 @@ func nodeObject(in node.Instance, cfg *guest.Config, name string, sz size, now t
 	return n
 }
 
-func nodeAddresses(in node.Instance, name string) []corev1.NodeAddress {
+func nodeAddresses(in machine.Instance, name string) []corev1.NodeAddress {
 	out := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: in.PrivateIP.String()}}
 	if in.PublicIP.IsValid() {
 		out = append(out, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: in.PublicIP.String()})
@@ -138,24 +139,24 @@ func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditio
 }
 
 // nodeInfo describes the machine's software.
-func nodeInfo(in node.Instance) corev1.NodeSystemInfo {
+func nodeInfo(in machine.Instance) corev1.NodeSystemInfo {
 	info := corev1.NodeSystemInfo{
 		MachineID:               machineID(in.ID, "machine"),
 		SystemUUID:              "ec2" + uuidLike(in.ID, "system")[3:],
 		BootID:                  bootID(in),
 		OSImage:                 "Amazon Linux 2023.9.20251117",
-		KernelVersion:           "6.12.55-74.119.amzn2023." + kernelArch(in.Architecture),
+		KernelVersion:           "6.12.55-74.119.amzn2023." + kernelArch(in.Image.Architecture),
 		ContainerRuntimeVersion: "containerd://2.1.4",
-		KubeletVersion:          kubeletVersion(in.KubeletVersion),
+		KubeletVersion:          kubeletVersion(in.Image.KubeletVersion),
 		OperatingSystem:         "linux",
-		Architecture:            goArch(in.Architecture),
+		Architecture:            goArch(in.Image.Architecture),
 	}
-	if in.AMIFamily == node.AL2 || in.Fargate != nil {
-		info.OSImage, info.KernelVersion = "Amazon Linux 2", "5.10.240-238.959.amzn2."+kernelArch(in.Architecture)
+	if in.Image.Family == images.AL2 || in.Fargate {
+		info.OSImage, info.KernelVersion = "Amazon Linux 2", "5.10.240-238.959.amzn2."+kernelArch(in.Image.Architecture)
 		info.ContainerRuntimeVersion = "containerd://1.7.27"
 	}
-	if in.AMIFamily == node.Bottlerocket {
-		minor := strings.Join(strings.SplitN(in.KubeletVersion, ".", 3)[:min(2, strings.Count(in.KubeletVersion, ".")+1)], ".")
+	if in.Image.Family == images.Bottlerocket {
+		minor := strings.Join(strings.SplitN(in.Image.KubeletVersion, ".", 3)[:min(2, strings.Count(in.Image.KubeletVersion, ".")+1)], ".")
 		info.OSImage = "Bottlerocket OS 1.50.0 (aws-k8s-" + minor + ")"
 		info.KernelVersion = "6.12.55"
 		info.ContainerRuntimeVersion = "containerd://2.1.4+bottlerocket"
@@ -165,7 +166,7 @@ func nodeInfo(in node.Instance) corev1.NodeSystemInfo {
 
 // bootID names one boot of one instance; a node whose object bears another one has
 // been off.
-func bootID(in node.Instance) string { return uuidLike(in.ID, "boot", in.BootID) }
+func bootID(in machine.Instance) string { return uuidLike(in.ID, "boot", in.BootID) }
 
 // kubeletVersion is how EKS's builds name themselves: v1.36.2-eks-1a2b3c4. The last
 // part is made from the version; AWS's are of its builds.
@@ -175,9 +176,9 @@ func kubeletVersion(v string) string {
 }
 
 // userAgent is how a node's kubelet introduces itself.
-func userAgent(in node.Instance) string {
-	v := kubeletVersion(in.KubeletVersion)
-	return "kubelet/" + v + " (linux/" + goArch(in.Architecture) + ") kubernetes/" + v[strings.LastIndexByte(v, '-')+1:]
+func userAgent(in machine.Instance) string {
+	v := kubeletVersion(in.Image.KubeletVersion)
+	return "kubelet/" + v + " (linux/" + goArch(in.Image.Architecture) + ") kubernetes/" + v[strings.LastIndexByte(v, '-')+1:]
 }
 
 func goArch(ec2 string) string {
@@ -202,7 +203,7 @@ func uuidLike(parts ...string) string {
 }
 
 // nodeName is the name a machine registers under.
-func nodeName(in node.Instance, cfg *guest.Config) string {
+func nodeName(in machine.Instance, cfg *guest.Config) string {
 	switch {
 	case cfg.NodeName != "":
 		return strings.ToLower(cfg.NodeName)

@@ -35,7 +35,7 @@ func (k *kubelet) notePod(p *pod) {
 	k.m.setPodSteps(p.namespace+"/"+p.name, steps)
 }
 
-func (m *machine) setPodSteps(key string, steps []node.Step) {
+func (m *instance) setPodSteps(key string, steps []node.Step) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last := m.podSteps[key]

@@ -34,6 +34,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -70,7 +71,7 @@ type Runtime struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	machines map[string]*machine
+	machines map[string]*instance
 	closed   bool
 }
 
@@ -104,7 +105,7 @@ func NewWith(cfg node.Config, options Options) *Runtime {
 		cfg: cfg, options: options, clock: cfg.Clock, log: cfg.Log,
 		clusters: &clusters{eventRate: rate.Limit(options.EventsPerSecond), eventBurst: options.EventBurst, all: map[string]*cluster{}},
 		ctx:      ctx, cancel: cancel,
-		machines: map[string]*machine{},
+		machines: map[string]*instance{},
 	}
 }
 
@@ -112,23 +113,30 @@ func NewWith(cfg node.Config, options Options) *Runtime {
 func (r *Runtime) Name() string { return "simulated" }
 
 // Start boots an instance. See node.Runtime.
-func (r *Runtime) Start(_ context.Context, in node.Instance) error {
+func (r *Runtime) Start(_ context.Context, in machine.Instance) error { return r.start(in, nil) }
+
+// StartFargate starts a machine of Fargate, which Stop ends like any other.
+func (r *Runtime) StartFargate(_ context.Context, f node.Fargate) error {
+	return r.start(f.Instance, &f)
+}
+
+func (r *Runtime) start(in machine.Instance, f *node.Fargate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return node.ErrShutdown
 	}
 	if r.machines[in.ID] == nil {
-		r.machines[in.ID] = r.boot(in)
+		r.machines[in.ID] = r.boot(in, f)
 	}
 	return nil
 }
 
 // boot starts a machine's goroutine. r.mu is held.
-func (r *Runtime) boot(in node.Instance) *machine {
+func (r *Runtime) boot(in machine.Instance, f *node.Fargate) *instance {
 	ctx, cancel := context.WithCancel(r.ctx)
-	m := &machine{rt: r, in: in, cancel: cancel, done: make(chan struct{})}
-	m.images = images{puller: m.puller(), present: map[string]bool{}, tokens: map[string]time.Time{}}
+	m := &instance{rt: r, in: in, fargate: f, cancel: cancel, done: make(chan struct{})}
+	m.images = imageStore{puller: m.puller(), present: map[string]bool{}, tokens: map[string]time.Time{}}
 	m.info = node.Info{InstanceID: in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
 	go func() {
 		defer close(m.done)
@@ -185,7 +193,7 @@ func (r *Runtime) Reboot(ctx context.Context, instanceID string) error {
 	}
 	in := m.in
 	in.BootID = fmt.Sprintf("%s/%d", in.BootID, r.clock.Now().UnixNano())
-	r.machines[instanceID] = r.boot(in)
+	r.machines[instanceID] = r.boot(in, m.fargate)
 	return nil
 }
 
@@ -210,7 +218,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	machines := r.machines
-	r.machines = map[string]*machine{}
+	r.machines = map[string]*instance{}
 	r.mu.Unlock()
 	r.cancel()
 	for _, m := range machines {

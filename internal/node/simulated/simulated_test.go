@@ -23,6 +23,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
@@ -46,7 +49,7 @@ type bench struct {
 	call    func(node.Call) error
 	connect func(host string) error
 
-	podCredentials func(context.Context, node.Instance, node.PodIdentity) (aws.Credentials, error)
+	podCredentials func(context.Context, machine.Instance, node.PodIdentity) (aws.Credentials, error)
 }
 
 func newBench(t *testing.T) *bench {
@@ -88,7 +91,7 @@ func (b *bench) start() {
 			defer b.mu.Unlock()
 			return aws.Credentials{AccessKeyID: "ASIA" + id, SecretAccessKey: "secret", SessionToken: "session"}, b.credsErr
 		},
-		DialEndpoint: func(ctx context.Context, in node.Instance, host string, port int) (net.Conn, error) {
+		DialEndpoint: func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error) {
 			b.mu.Lock()
 			err := b.dialErr
 			b.mu.Unlock()
@@ -100,7 +103,7 @@ func (b *bench) start() {
 			}
 			return b.api.dial(ctx)
 		},
-		Call: func(_ context.Context, _ node.Instance, c node.Call) error {
+		Call: func(_ context.Context, _ machine.Instance, c node.Call) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if b.call == nil {
@@ -108,7 +111,7 @@ func (b *bench) start() {
 			}
 			return b.call(c)
 		},
-		Connect: func(_ context.Context, _ node.Instance, host string, _ int) error {
+		Connect: func(_ context.Context, _ machine.Instance, host string, _ int) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if b.connect == nil {
@@ -118,7 +121,7 @@ func (b *bench) start() {
 		},
 		Patience:   5 * time.Second,
 		PodNetwork: b.ec2,
-		PodCredentials: func(ctx context.Context, in node.Instance, id node.PodIdentity) (aws.Credentials, error) {
+		PodCredentials: func(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 			return b.podCredentials(ctx, in, id)
 		},
 		Step: func(_ context.Context, s node.Step) {
@@ -131,18 +134,18 @@ func (b *bench) start() {
 	b.rt = rt
 }
 
-func (b *bench) instance() node.Instance {
-	return node.Instance{
+func (b *bench) instance() machine.Instance {
+	return machine.Instance{
 		Account: "000000000000", Region: "us-east-1", ID: "i-0123456789abcdef0", BootID: "1",
-		InstanceType: "m5.large", Architecture: "x86_64", VCPU: 2, MemoryMiB: 8192, RootVolumeGiB: 20, MaxENI: 3, IPv4PerENI: 10,
-		ImageID: "ami-1", AMIFamily: node.AL2023, KubeletVersion: "1.36.2",
-		AvailabilityZone: "us-east-1a", AvailabilityZoneID: "use1-az1", PrivateIP: netip.MustParseAddr("10.0.0.1"),
+		Type:    instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192, ENIs: 3, IPv4PerENI: 10},
+		Image:   images.Image{ID: "ami-1", Architecture: "x86_64", Family: images.AL2023, KubeletVersion: "1.36.2"},
+		DiskGiB: 20, AvailabilityZone: "us-east-1a", ZoneID: "use1-az1", PrivateIP: netip.MustParseAddr("10.0.0.1"),
 		PrivateDNSName: nodeName, RoleARN: "arn:aws:iam::000000000000:role/node",
 		UserData: nodeadmUserData(b.api.caPEM, "  kubelet:\n    flags: [--node-labels=eks.amazonaws.com/nodegroup=ng, --register-with-taints=a=b:NoSchedule]"),
 	}
 }
 
-func (b *bench) launch(in node.Instance) {
+func (b *bench) launch(in machine.Instance) {
 	b.t.Helper()
 	if err := b.rt.Start(b.t.Context(), in); err != nil {
 		b.t.Fatal(err)
@@ -390,24 +393,24 @@ func TestNodeIsKeptOut(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		change func(b *bench, in *node.Instance)
+		change func(b *bench, in *machine.Instance)
 		step   string // and evidence, a part of
 		heal   func(b *bench)
 	}{
-		{"no route", func(b *bench, _ *node.Instance) { b.dialErr = errors.New("no route to host") }, "endpoint: connecting to the API endpoint: ",
+		{"no route", func(b *bench, _ *machine.Instance) { b.dialErr = errors.New("no route to host") }, "endpoint: connecting to the API endpoint: ",
 			func(b *bench) { b.dialErr = nil }},
-		{"role not mapped", func(b *bench, _ *node.Instance) { b.api.refuse = unauthorized }, "identity: Unauthorized: the cluster knows no node with the role arn:aws:iam::000000000000:role/node",
+		{"role not mapped", func(b *bench, _ *machine.Instance) { b.api.refuse = unauthorized }, "identity: Unauthorized: the cluster knows no node with the role arn:aws:iam::000000000000:role/node",
 			func(b *bench) { b.api.refusing(nil) }},
-		{"not a node to the cluster", func(b *bench, _ *node.Instance) { b.api.refuse = forbidden }, "register: nodes is forbidden",
+		{"not a node to the cluster", func(b *bench, _ *machine.Instance) { b.api.refuse = forbidden }, "register: nodes is forbidden",
 			func(b *bench) { b.api.refusing(nil) }},
-		{"no credentials", func(b *bench, _ *node.Instance) { b.credsErr = errors.New("no such role") }, "credentials: getting instance role credentials: no such role",
+		{"no credentials", func(b *bench, _ *machine.Instance) { b.credsErr = errors.New("no such role") }, "credentials: getting instance role credentials: no such role",
 			func(b *bench) { b.credsErr = nil }},
-		{"the wrong authority", func(b *bench, in *node.Instance) {
+		{"the wrong authority", func(b *bench, in *machine.Instance) {
 			_, other := selfSigned(b.t)
 			in.UserData = nodeadmUserData(other, "")
 		}, "endpoint: the API endpoint's certificate is not of the authority in user data", nil},
-		{"no user data", func(_ *bench, in *node.Instance) { in.UserData = nil }, "user-data: there is no user data: ", nil},
-		{"an image without kubelet", func(_ *bench, in *node.Instance) { in.KubeletVersion = "" }, "bootstrap: image ami-1 has no kubelet", nil},
+		{"no user data", func(_ *bench, in *machine.Instance) { in.UserData = nil }, "user-data: there is no user data: ", nil},
+		{"an image without kubelet", func(_ *bench, in *machine.Instance) { in.Image.KubeletVersion = "" }, "bootstrap: image ami-1 has no kubelet", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/guest/ami"
@@ -24,7 +25,7 @@ import (
 // A system is the operating system of a machine: an image with cloud-init. The
 // zero system is one without, such as Bottlerocket's.
 type system struct {
-	m       *machine
+	m       *instance
 	ami     *ami.Machine // nil: no shell, no cloud-init
 	scripts bool         // user data has run some: what they wrote is kept
 	again   bool         // the kubelet was restarted while it ran
@@ -40,10 +41,10 @@ type disk struct {
 
 // bootSystem boots the image: its files, its services, and user data by cloud-init.
 // The error is of a machine that cannot boot at all.
-func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, error) {
+func (m *instance) bootSystem(ctx context.Context, userData []byte) (*system, error) {
 	os := &system{m: m}
-	switch m.in.AMIFamily {
-	case node.Bottlerocket, node.Windows:
+	switch m.in.Image.Family {
+	case images.Bottlerocket:
 		if !m.sleep(ctx, m.rt.options.BootDuration) {
 			return nil, ctx.Err()
 		}
@@ -51,7 +52,7 @@ func (m *machine) bootSystem(ctx context.Context, userData []byte) (*system, err
 	}
 	if m.rt.cfg.RunScript == nil {
 		// The runtime has no place to run scripts: NodeConfigs still work.
-		cfg, _ := guest.Parse(m.in.AMIFamily, userData) // live says what is wrong with it
+		cfg, _ := guest.Parse(m.in.Image.Family, userData) // live says what is wrong with it
 		for _, s := range cfg.Scripts {
 			m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
 		}
@@ -121,7 +122,7 @@ func (os *system) cloudInit(ctx context.Context, userData []byte, first bool) er
 	}
 	booted := m.rt.clock.Now()
 	res, err := cloudinit.Boot(ctx, cloudinit.Host{
-		FS: os.ami.FS, InstanceID: m.in.ID, Version: ami.CloudInitVersion(m.in.AMIFamily), User: "ec2-user", Keys: keys,
+		FS: os.ami.FS, InstanceID: m.in.ID, Version: ami.CloudInitVersion(m.in.Image.Family), User: "ec2-user", Keys: keys,
 		Run: os.run, Console: &m.console, Now: m.rt.clock.Now,
 		Up: func() time.Duration { return m.rt.clock.Since(booted) },
 	}, userData, first)
@@ -205,8 +206,8 @@ func (os *system) save() error {
 
 // configuration is how the kubelet is to join: from the kubelet's files where a
 // script writes these, from user data where nodeadm or Bottlerocket read it.
-func (os *system) configuration(family node.AMIFamily, userData []byte) (*guest.Config, error) {
-	if os.ami == nil || family != node.AL2 {
+func (os *system) configuration(family images.Family, userData []byte) (*guest.Config, error) {
+	if os.ami == nil || family != images.AL2 {
 		return guest.Parse(family, userData)
 	}
 	cfg, err := os.ami.Kubelet()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -62,7 +63,7 @@ type crashWorld struct {
 }
 
 func newCrashWorld(t testing.TB) *crashWorld {
-	w := &crashWorld{TB: t, machine: &fakeMachines{running: map[string]ec2.Machine{}}}
+	w := &crashWorld{TB: t, machine: &fakeMachines{running: map[string]machine.Instance{}}}
 	w.crasher.left = -1
 	var err error
 	if w.store, err = store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: w.crasher.beforeCommit}); err != nil {

@@ -19,17 +19,14 @@ package ec2
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
-	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/utils/clock"
 
-	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -53,7 +50,7 @@ type Machines interface {
 	// Start boots m, or does nothing when m runs already: after a restart of the
 	// daemon every running instance is started again. It must not wait for the
 	// guest. An error is tried again later.
-	Start(ctx context.Context, m Machine) error
+	Start(ctx context.Context, m machine.Instance) error
 	// Stop ends the machine, or does nothing when there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
 }
@@ -64,39 +61,6 @@ type ConsoleReader interface {
 	// ConsoleOutput returns what the guest has written since its boot, or the last
 	// of it; false if there is nothing to show.
 	ConsoleOutput(ctx context.Context, instanceID string) ([]byte, bool)
-}
-
-// A Machine is everything a runtime needs to know of an instance.
-type Machine struct {
-	Account, Region string
-	InstanceID      string
-	ReservationID   string
-	Type            instancetypes.Type // name, vCPUs, memory, limits of interfaces and addresses
-	Image           images.Image       // family, architecture, kubelet version
-	LaunchTime      time.Time
-	// Boot counts reboots: a machine started with another number boots anew.
-	Boot int
-
-	VPCID, SubnetID  string
-	AvailabilityZone string // us-east-1a
-	ZoneID           string // use1-az1
-	SecurityGroupIDs []string
-	MAC              string
-	PrivateIP        netip.Addr
-	PrivateDNSName   string     // ip-172-31-0-10.ec2.internal
-	PublicIP         netip.Addr // the zero Addr if there is none
-	PublicDNSName    string
-
-	// DiskGiB is the size of the volume that the operating system keeps its data on:
-	// the root volume or, on Bottlerocket, the data volume.
-	DiskGiB int32
-
-	UserData   []byte // decoded; nil if there is none
-	ProfileARN string
-	RoleARN    string
-	KeyName    string
-	Spot       bool
-	Tags       map[string]string
 }
 
 // Config is what the service needs.

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -66,7 +67,7 @@ func newWorld(t testing.TB) *world {
 
 func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
-	w := &world{machines: &fakeMachines{running: map[string]ec2.Machine{}}, faults: fault.NewSet(fault.Config{})}
+	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Machines: w.machines, VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch, Faults: w.faults})
 		return []awsapi.Service{w.service.AWS()}
@@ -118,14 +119,14 @@ func (profiles) InstanceProfile(_ context.Context, account, name string) (ec2.Pr
 // fakeMachines remembers what runs.
 type fakeMachines struct {
 	mu      sync.Mutex
-	running map[string]ec2.Machine
+	running map[string]machine.Instance
 	starts  int
 }
 
-func (f *fakeMachines) Start(_ context.Context, m ec2.Machine) error {
+func (f *fakeMachines) Start(_ context.Context, m machine.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running[m.InstanceID] = m
+	f.running[m.ID] = m
 	f.starts++
 	return nil
 }
@@ -137,7 +138,7 @@ func (f *fakeMachines) Stop(_ context.Context, _, _, id string) error {
 	return nil
 }
 
-func (f *fakeMachines) get(id string) (ec2.Machine, bool) {
+func (f *fakeMachines) get(id string) (machine.Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, ok := f.running[id]

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -69,8 +70,8 @@ func TestInstanceLifecycle(t *testing.T) {
 	}
 	must(w.RebootInstances(ctx, &awsec2.RebootInstancesInput{InstanceIds: []string{id}}))(t)
 	testkit.Eventually(t, 5*time.Second, func() error {
-		if m, _ := w.machines.get(id); m.Boot != 1 {
-			return fmt.Errorf("boot %d", m.Boot)
+		if m, _ := w.machines.get(id); !strings.HasSuffix(m.BootID, "/1") {
+			return fmt.Errorf("boot %s", m.BootID)
 		}
 		return nil
 	})
@@ -379,7 +380,7 @@ func TestTemplateMembersThatNothingHonoursRefuseTheLaunch(t *testing.T) {
 func TestRunningInstancesAreStartedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.launch(t, 3, nil)
-	machines := &fakeMachines{running: map[string]ec2.Machine{}}
+	machines := &fakeMachines{running: map[string]machine.Instance{}}
 	again := ec2.New(ec2.Config{Store: w.server.Store, Machines: machines})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -279,27 +280,29 @@ func (s *Service) stopMachine(ctx context.Context, k store.Key) error {
 }
 
 // machine describes an instance to the runtime.
-func (s *Service) machine(sc scope, i instanceRecord) (Machine, error) {
+func (s *Service) machine(sc scope, i instanceRecord) (machine.Instance, error) {
 	userData, err := base64.StdEncoding.DecodeString(i.UserData)
 	if err != nil {
-		return Machine{}, fmt.Errorf("user data of %s: %w", i.ID, err)
+		return machine.Instance{}, fmt.Errorf("user data of %s: %w", i.ID, err)
 	}
 	if len(userData) == 0 {
 		userData = nil
 	}
 	private, err := netip.ParseAddr(i.PrivateIP)
 	if err != nil {
-		return Machine{}, fmt.Errorf("address of %s: %w", i.ID, err)
+		return machine.Instance{}, fmt.Errorf("address of %s: %w", i.ID, err)
 	}
-	m := Machine{
-		Account: sc.account, Region: sc.region, InstanceID: i.ID, ReservationID: i.ReservationID, Boot: i.Boot, LaunchTime: i.LaunchTime,
-		VPCID: i.VPCID, SubnetID: i.SubnetID, AvailabilityZone: i.Zone, ZoneID: i.ZoneID,
+	m := machine.Instance{
+		Account: sc.account, Region: sc.region, ID: i.ID, ReservationID: i.ReservationID, LaunchTime: i.LaunchTime,
+		BootID: fmt.Sprintf("%d/%d", i.LaunchTime.UnixNano(), i.Boot),
+		VPCID:  i.VPCID, SubnetID: i.SubnetID, AvailabilityZone: i.Zone, ZoneID: i.ZoneID,
 		PrivateIP: private, PrivateDNSName: i.privateDNSName(sc.region), PublicDNSName: i.publicDNSName(s.store, sc),
 		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Tags: i.Tags.with(nil),
 	}
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.vcpus()
 	m.Image, _ = s.ResolveImage(sc.region, i.ImageID)
+	m.Image.ID = i.ImageID // of an image that is gone, too
 	m.DiskGiB = s.diskSize(sc, i, m.Image)
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {

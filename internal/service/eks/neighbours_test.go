@@ -16,8 +16,9 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -33,17 +34,17 @@ type machines struct {
 	planes *fakePlanes
 }
 
-func (m machines) Start(_ context.Context, in ec2.Machine) error {
+func (m machines) Start(_ context.Context, in machine.Instance) error {
 	_, cs := m.planes.only()
-	cfg, err := guest.Parse(node.AL2023, in.UserData)
+	cfg, err := guest.Parse(images.AL2023, in.UserData)
 	if err != nil {
-		m.t.Errorf("user data of %s: %v", in.InstanceID, err)
+		m.t.Errorf("user data of %s: %v", in.ID, err)
 		return nil
 	}
 	if !strings.HasSuffix(in.RoleARN, ":role/node") || cfg.ClusterName != "dev" {
-		m.t.Errorf("instance %s has role %q and is for cluster %q", in.InstanceID, in.RoleARN, cfg.ClusterName)
+		m.t.Errorf("instance %s has role %q and is for cluster %q", in.ID, in.RoleARN, cfg.ClusterName)
 	}
-	err = join(cs, ec2types.Instance{InstanceId: &in.InstanceID, PrivateDnsName: &in.PrivateDNSName}, "")
+	err = join(cs, ec2types.Instance{InstanceId: &in.ID, PrivateDnsName: &in.PrivateDNSName}, "")
 	if err != nil && !strings.Contains(err.Error(), "exists") {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
@@ -46,7 +48,7 @@ type World struct {
 
 // A Machine is one instance with its image.
 type Machine struct {
-	In    node.Instance
+	In    machine.Instance
 	FS    *vfs.FS
 	world World
 
@@ -58,15 +60,15 @@ type Machine struct {
 }
 
 // CloudInitVersion is the version that an image of that family has.
-func CloudInitVersion(f node.AMIFamily) string {
-	if f == node.AL2 {
+func CloudInitVersion(f images.Family) string {
+	if f == images.AL2 {
 		return "19.3-46.amzn2.0.4"
 	}
 	return "22.2.2"
 }
 
 // New makes the machine's file system as its image has it.
-func New(in node.Instance, world World) (*Machine, error) {
+func New(in machine.Instance, world World) (*Machine, error) {
 	if world.Clock == nil {
 		world.Clock = clock.RealClock{}
 	}
@@ -77,7 +79,7 @@ func New(in node.Instance, world World) (*Machine, error) {
 		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world,
 		services: map[string]*service{}, kubelet: make(chan struct{}, 1),
 	}
-	for _, name := range services(in.AMIFamily) {
+	for _, name := range services(in.Image.Family) {
 		m.services[name] = &service{state: inactive}
 	}
 	for _, dir := range folders {
@@ -103,7 +105,7 @@ func New(in node.Instance, world World) (*Machine, error) {
 func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 	switch name {
 	case "/etc/eks/bootstrap.sh":
-		if m.In.AMIFamily == node.AL2 {
+		if m.In.Image.Family == images.AL2 {
 			return m.bootstrap
 		}
 		return noBootstrap
@@ -126,7 +128,7 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 	case "yum", "rpm", "dnf", "amazon-linux-extras":
 		return m.packageManager(name)
 	case "nodeadm":
-		if m.In.AMIFamily == node.AL2023 {
+		if m.In.Image.Family == images.AL2023 {
 			return m.nodeadm
 		}
 	case "kubelet":

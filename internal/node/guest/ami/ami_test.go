@@ -16,6 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest/ami"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
@@ -45,7 +48,7 @@ type world struct {
 	describes int
 }
 
-func newWorld(t *testing.T, family node.AMIFamily, change ...func(*world)) *world {
+func newWorld(t *testing.T, family images.Family, change ...func(*world)) *world {
 	t.Helper()
 	w := &world{t: t}
 	w.World = ami.World{
@@ -68,9 +71,10 @@ func newWorld(t *testing.T, family node.AMIFamily, change ...func(*world)) *worl
 	for _, c := range change {
 		c(w)
 	}
-	m, err := ami.New(node.Instance{
-		ID: "i-0123456789abcdef0", Region: "us-east-1", AMIFamily: family, InstanceType: "m5.large", Architecture: "x86_64", VCPU: 2, MemoryMiB: 8192, MaxENI: 3, IPv4PerENI: 10,
-		KubeletVersion: "1.32.11", AvailabilityZone: "us-east-1a", PrivateIP: netip.MustParseAddr("10.0.0.7"), PrivateDNSName: "ip-10-0-0-7.ec2.internal",
+	m, err := ami.New(machine.Instance{
+		ID: "i-0123456789abcdef0", Region: "us-east-1", Type: instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192, ENIs: 3, IPv4PerENI: 10},
+		Image:            images.Image{Architecture: "x86_64", Family: family, KubeletVersion: "1.32.11"},
+		AvailabilityZone: "us-east-1a", PrivateIP: netip.MustParseAddr("10.0.0.7"), PrivateDNSName: "ip-10-0-0-7.ec2.internal",
 	}, w.World)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +118,7 @@ func TestBootstrap(t *testing.T) {
 		{"all given", "sudo /etc/eks/bootstrap.sh dev " + given, 0, stamp + "INFO: complete!"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, node.AL2)
+			w := newWorld(t, images.AL2)
 			out, status := w.run(tc.script)
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			if status != tc.status || lines[len(lines)-1] != tc.want {
@@ -128,7 +132,7 @@ func TestBootstrap(t *testing.T) {
 }
 
 func TestKubeletConfiguration(t *testing.T) {
-	w := newWorld(t, node.AL2)
+	w := newWorld(t, images.AL2)
 	out, status := w.run(`set -e
 /etc/eks/bootstrap.sh dev --apiserver-endpoint https://x.eks.amazonaws.com --b64-cluster-ca ` + authority + ` \
   --kubelet-extra-args '--node-labels=team=a,tier=b --register-with-taints=only=me:NoSchedule --max-pods=20' --use-max-pods false`)
@@ -177,7 +181,7 @@ func TestKubeletConfiguration(t *testing.T) {
 // A configuration that is valid JSON and no object ends neither the script nor more.
 func TestHostileKubeletConfiguration(t *testing.T) {
 	for _, text := range []string{"null", "7", "[]", `"x"`, "{", ""} {
-		w := newWorld(t, node.AL2)
+		w := newWorld(t, images.AL2)
 		out, status := w.run("printf '%s' '" + text + "' > /etc/kubernetes/kubelet/kubelet-config.json; /etc/eks/bootstrap.sh dev --apiserver-endpoint https://x --b64-cluster-ca " + authority)
 		if (status == 0) != (text == "null") {
 			t.Errorf("%q: status %d\n%s", text, status, out)
@@ -187,12 +191,12 @@ func TestHostileKubeletConfiguration(t *testing.T) {
 
 // What is enabled starts at the next boot, from what the disk holds.
 func TestAnotherBoot(t *testing.T) {
-	w := newWorld(t, node.AL2)
+	w := newWorld(t, images.AL2)
 	if out, status := w.run("/etc/eks/bootstrap.sh dev --apiserver-endpoint https://x --b64-cluster-ca " + authority); status != 0 {
 		t.Fatal(out)
 	}
 	again := func() *world {
-		n := newWorld(t, node.AL2)
+		n := newWorld(t, images.AL2)
 		if err := n.FS.Restore(w.FS.Image()); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +213,7 @@ func TestAnotherBoot(t *testing.T) {
 }
 
 func TestDescribeClusterIsTriedAgain(t *testing.T) {
-	w := newWorld(t, node.AL2)
+	w := newWorld(t, images.AL2)
 	done := make(chan string)
 	go func() {
 		out, _ := w.run("/etc/eks/bootstrap.sh dev")
@@ -230,7 +234,7 @@ func TestDescribeClusterIsTriedAgain(t *testing.T) {
 }
 
 func TestBootstrapIsGoneFromAL2023(t *testing.T) {
-	w := newWorld(t, node.AL2023)
+	w := newWorld(t, images.AL2023)
 	out, status := w.run("/etc/eks/bootstrap.sh dev")
 	if status != 1 || !strings.Contains(out, "ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.") {
 		t.Errorf("%d %s", status, out)
@@ -280,7 +284,7 @@ func TestPrograms(t *testing.T) {
 		{"cfn-signal", "/opt/aws/bin/cfn-signal --stack s --resource r --region eu-west-1 2>&1 | cut -c1-78", "Error: HTTPSConnectionPool(host='cloudformation.eu-west-1.amazonaws.com', port\n", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, status := newWorld(t, node.AL2, refused).run(tc.script)
+			out, status := newWorld(t, images.AL2, refused).run(tc.script)
 			if diff := cmp.Diff(tc.want, out); diff != "" || status != tc.status {
 				t.Errorf("status %d, want %d\n%s", status, tc.status, diff)
 			}
@@ -303,9 +307,9 @@ func FuzzPrograms(f *testing.F) {
 		f.Add(s, false)
 	}
 	f.Fuzz(func(t *testing.T, line string, old bool) {
-		family := node.AL2023
+		family := images.AL2023
 		if old {
-			family = node.AL2
+			family = images.AL2
 		}
 		w := newWorld(t, family, func(w *world) {
 			w.Patience = 1 << 30

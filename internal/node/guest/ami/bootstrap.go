@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
@@ -97,7 +98,7 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 		fmt.Fprintln(r.c.Stdout, "Exited with error on line 161")
 		return 1
 	}
-	r.log("INFO: Using kubelet version %s", m.In.KubeletVersion)
+	r.log("INFO: Using kubelet version %s", m.In.Image.KubeletVersion)
 	r.log("INFO: Using containerd as the container runtime")
 	if rt := r.flag("--container-runtime", "containerd"); rt != "containerd" {
 		r.log("ERROR: containerd is the only supported container runtime as of Kubernetes version 1.24")
@@ -281,10 +282,10 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns, name string) error {
 		config = map[string]any{}
 	}
 	config["clusterDNS"] = strings.Split(dns, ",")
-	pods := m.In.MaxENI*(m.In.IPv4PerENI-1) + 2
+	pods := m.In.Type.ENIs*(m.In.Type.IPv4PerENI-1) + 2
 	config["evictionHard"] = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
 	config["kubeReserved"] = map[string]string{
-		"cpu": fmt.Sprintf("%dm", reservedMilliCPU(m.In.VCPU)), "ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", 11*pods+255),
+		"cpu": fmt.Sprintf("%dm", reservedMilliCPU(m.In.Type.VCPU)), "ephemeral-storage": "1Gi", "memory": fmt.Sprintf("%dMi", 11*pods+255),
 	}
 	if r.flag("--use-max-pods", "true") == "true" {
 		config["maxPods"] = pods
@@ -339,12 +340,12 @@ func (m *Machine) nodeadm(_ context.Context, c *shell.Call) int {
 }
 
 func (m *Machine) kubeletCommand(_ context.Context, c *shell.Call) int {
-	if m.In.KubeletVersion == "" || m.In.AMIFamily == node.Custom {
+	if m.In.Image.KubeletVersion == "" || m.In.Image.Family != images.AL2 && m.In.Image.Family != images.AL2023 {
 		fmt.Fprintln(c.Stderr, "bash: kubelet: command not found")
 		return 127
 	}
 	if len(c.Args) == 2 && c.Args[1] == "--version" {
-		fmt.Fprintln(c.Stdout, "Kubernetes v"+m.In.KubeletVersion)
+		fmt.Fprintln(c.Stdout, "Kubernetes v"+m.In.Image.KubeletVersion)
 		return 0
 	}
 	return c.Fail("run it by systemctl start kubelet")

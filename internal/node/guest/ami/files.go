@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest"
 )
 
@@ -29,7 +29,7 @@ var folders = []string{
 // files are the image's, as far as scripts look at them.
 func (m *Machine) files() []imageFile {
 	in := m.In
-	arch := in.Architecture
+	arch := in.Image.Architecture
 	if arch == "arm64" {
 		arch = "aarch64"
 	}
@@ -39,17 +39,17 @@ func (m *Machine) files() []imageFile {
 		{"/etc/hostname", 0o644, in.PrivateDNSName + "\n"},
 		{"/etc/hosts", 0o644, "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 localhost6.localdomain6\n"},
 		{"/etc/resolv.conf", 0o644, "nameserver 169.254.169.253\n"},
-		{"/etc/os-release", 0o644, osRelease(in.AMIFamily)},
+		{"/etc/os-release", 0o644, osRelease(in.Image.Family)},
 		{"/etc/ssh/sshd_config", 0o600, "AuthorizedKeysFile .ssh/authorized_keys\nPasswordAuthentication no\n"},
 		{"/proc/sys/kernel/arch", 0o444, arch + "\n"},
-		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.VCPU)},
-		{"/proc/sys/kernel/osrelease", 0o444, kernel(in.AMIFamily, arch) + "\n"},
-		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %d kB\n", in.MemoryMiB*1024)},
+		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.Type.VCPU)},
+		{"/proc/sys/kernel/osrelease", 0o444, kernel(in.Image.Family, arch) + "\n"},
+		{"/proc/meminfo", 0o444, fmt.Sprintf("MemTotal:       %d kB\n", in.Type.MemoryMiB*1024)},
 	}
-	if in.KubeletVersion != "" {
+	if in.Image.KubeletVersion != "" {
 		out = append(out, imageFile{"/etc/eks/bootstrap.sh", 0o755, bootstrapStub})
 	}
-	if in.AMIFamily == node.AL2 {
+	if in.Image.Family == images.AL2 {
 		out = append(out,
 			imageFile{guest.KubeconfigFile, 0o644, kubeconfigTemplate},
 			imageFile{guest.KubeletConfigFile, 0o644, `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}` + "\n"},
@@ -78,15 +78,15 @@ users:
       args: [token, -i, CLUSTER_NAME, --region, AWS_REGION]
 `
 
-func osRelease(f node.AMIFamily) string {
-	if f == node.AL2 {
+func osRelease(f images.Family) string {
+	if f == images.AL2 {
 		return "NAME=\"Amazon Linux\"\nVERSION=\"2\"\nID=\"amzn\"\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2\"\nPRETTY_NAME=\"Amazon Linux 2\"\n"
 	}
 	return "NAME=\"Amazon Linux\"\nVERSION=\"2023\"\nID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\nPLATFORM_ID=\"platform:al2023\"\nPRETTY_NAME=\"Amazon Linux 2023\"\n"
 }
 
-func kernel(f node.AMIFamily, arch string) string {
-	if f == node.AL2 {
+func kernel(f images.Family, arch string) string {
+	if f == images.AL2 {
 		return "5.10.240-238.959.amzn2." + arch
 	}
 	return "6.12.55-74.119.amzn2023." + arch

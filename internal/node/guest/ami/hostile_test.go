@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -37,7 +37,7 @@ func TestProgramsWithMuchToDo(t *testing.T) {
 		{name: "installed packages to list", file: packages, args: append([]string{"dnf", "list", "installed"}, words(200_000, "p%d")...)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, node.AL2023)
+			w := newWorld(t, images.AL2023)
 			if tc.file != "" {
 				if err := w.FS.MkdirAll("/var/lib/rpm", 0o755); err != nil {
 					t.Fatal(err)
@@ -68,7 +68,7 @@ func TestProgramsWithMuchToDo(t *testing.T) {
 
 // What has many units to do ends with its script.
 func TestSystemctlEndsWithItsContext(t *testing.T) {
-	w := newWorld(t, node.AL2023)
+	w := newWorld(t, images.AL2023)
 	var out bytes.Buffer
 	c := shell.NewCall([]string{"systemctl", "status", "sshd", "sshd"}, nil)
 	c.FS, c.Dir, c.User, c.Stdout, c.Stderr = w.FS, "/", "root", &out, &out
@@ -81,7 +81,7 @@ func TestSystemctlEndsWithItsContext(t *testing.T) {
 
 // A machine remembers no more units than it can have files.
 func TestUnitsAreBounded(t *testing.T) {
-	w := newWorld(t, node.AL2023)
+	w := newWorld(t, images.AL2023)
 	out, _ := w.run(`for i in $(seq 1200); do echo > /etc/systemd/system/u$i.service; systemctl is-active u$i >/dev/null; rm /etc/systemd/system/u$i.service; done; systemctl list-unit-files | tail -n 1`)
 	if out != "1000 unit files listed.\n" {
 		t.Errorf("%q", out)

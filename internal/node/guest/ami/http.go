@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
@@ -37,10 +37,10 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 // Programs are the names of what the image has beyond the shell's own programs.
 func (m *Machine) Programs() []string {
 	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws", "cfn-signal"}
-	if m.In.KubeletVersion != "" {
+	if m.In.Image.KubeletVersion != "" {
 		out = append(out, "kubelet")
 	}
-	if m.In.AMIFamily == node.AL2023 {
+	if m.In.Image.Family == images.AL2023 {
 		out = append(out, "nodeadm")
 	}
 	for _, name := range []string{"yum", "dnf", "rpm", "amazon-linux-extras"} {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
@@ -54,7 +54,7 @@ func (m *Machine) log(unit, from, text string) {
 // https://github.com/systemd/systemd/blob/main/NEWS (v250, StatusUnitFormat=combined)
 func (m *Machine) tell(unit, what, rest string) {
 	name := unit + ".service - " + title(unit)
-	if m.In.AMIFamily == node.AL2 {
+	if m.In.Image.Family == images.AL2 {
 		name = title(unit)
 	} else if title(unit) == unit {
 		name = unit + ".service"

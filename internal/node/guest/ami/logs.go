@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 )
 
 // What the programs of a node write, each in its own form: klog of the kubelet, zap's
@@ -70,7 +70,7 @@ func (m *Machine) nodeadmEnrich() []zapLine {
 		{at: "init/init.go:75", message: "Setting up nodeadm environment aspect..."},
 		{at: "init/init.go:84", message: "Enriching configuration.."},
 		{at: "init/init.go:164", message: "Fetching kubelet version.."},
-		{at: "init/init.go:170", message: "Fetched kubelet version", fields: []string{"version", "v" + strings.TrimPrefix(m.In.KubeletVersion, "v")}},
+		{at: "init/init.go:170", message: "Fetched kubelet version", fields: []string{"version", "v" + strings.TrimPrefix(m.In.Image.KubeletVersion, "v")}},
 		{at: "init/init.go:171", message: "Fetching instance details.."},
 	}
 }
@@ -106,7 +106,7 @@ func (m *Machine) logZap(unit string, lines ...zapLine) {
 // NodeadmFailed logs that nodeadm could not read its configuration (the NodeConfig in
 // user data) or, if enriching, not learn about the instance. No other image has it.
 func (m *Machine) NodeadmFailed(err error, enriching bool) {
-	if m.In.AMIFamily != node.AL2023 {
+	if m.In.Image.Family != images.AL2023 {
 		return
 	}
 	m.logZap("nodeadm-config", m.nodeadmStart("imds://user-data")...)
@@ -126,7 +126,7 @@ func (m *Machine) NodeadmFailed(err error, enriching bool) {
 
 // NodeadmDone logs that nodeadm has configured and started the node's daemons.
 func (m *Machine) NodeadmDone() {
-	if m.In.AMIFamily != node.AL2023 {
+	if m.In.Image.Family != images.AL2023 {
 		return
 	}
 	m.logZap("nodeadm-config", m.nodeadmStart("imds://user-data")...)

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
@@ -26,9 +26,9 @@ import (
 const installedFile = "/var/lib/rpm/simulated-packages"
 
 // imagePackages are those of the images, by their names there.
-func imagePackages(f node.AMIFamily) []string {
+func imagePackages(f images.Family) []string {
 	out := []string{"amazon-ssm-agent", "bash", "ca-certificates", "chrony", "cloud-init", "containerd", "coreutils", "curl", "findutils", "gawk", "grep", "gzip", "jq", "openssh-server", "sed", "sudo", "systemd", "tar", "util-linux", "which"}
-	if f == node.AL2 {
+	if f == images.AL2 {
 		return append(out, "amazon-linux-extras", "awscli", "aws-cfn-bootstrap", "yum")
 	}
 	return append(out, "awscli-2", "aws-cfn-bootstrap", "dnf")
@@ -44,10 +44,10 @@ var unitOf = map[string]string{
 // Amazon Linux 2023 and the paths are from memory.
 func (m *Machine) mirror() string {
 	arch, region := "x86_64", m.In.Region
-	if m.In.Architecture == "arm64" {
+	if m.In.Image.Architecture == "arm64" {
 		arch = "aarch64"
 	}
-	if m.In.AMIFamily == node.AL2 {
+	if m.In.Image.Family == images.AL2 {
 		return fmt.Sprintf("https://amazonlinux-2-repos-%s.s3.dualstack.%s.amazonaws.com/2/core/latest/%s/mirror.list", region, region, arch)
 	}
 	return fmt.Sprintf("https://al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com/core/mirrors/latest/%s/mirror.list", region, region, arch)
@@ -75,7 +75,7 @@ func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bo
 // packageManager is the program of that name, where the image has it: no Amazon Linux
 // has apt-get.
 func (m *Machine) packageManager(name string) func(context.Context, *shell.Call) int {
-	al2, al2023 := m.In.AMIFamily == node.AL2, m.In.AMIFamily == node.AL2023
+	al2, al2023 := m.In.Image.Family == images.AL2, m.In.Image.Family == images.AL2023
 	switch {
 	case name == "rpm" && (al2 || al2023):
 		return m.rpm
@@ -144,7 +144,7 @@ func (m *Machine) packages(ctx context.Context, c *shell.Call) int {
 	return t.install(names)
 }
 
-func (t *transaction) old() bool { return t.m.In.AMIFamily == node.AL2 }
+func (t *transaction) old() bool { return t.m.In.Image.Family == images.AL2 }
 
 func (t *transaction) say(format string, args ...any) {
 	if !t.quiet {
@@ -190,7 +190,7 @@ func (t *transaction) reach(ctx context.Context) bool {
 const maxInstalled = 10_000
 
 // installed are the packages that the machine has.
-func installed(files *vfs.FS, f node.AMIFamily) packageSet {
+func installed(files *vfs.FS, f images.Family) packageSet {
 	out := packageSet{}
 	for _, name := range imagePackages(f) {
 		out[name] = true
@@ -241,7 +241,7 @@ func (t *transaction) install(names []string) int {
 		fmt.Fprintln(t.c.Stderr, "Error: Need to pass a list of pkgs to install")
 		return 1
 	}
-	have := installed(t.c.FS, t.m.In.AMIFamily)
+	have := installed(t.c.FS, t.m.In.Image.Family)
 	var fresh []string
 	chosen := packageSet{}
 	for _, arg := range names {
@@ -294,7 +294,7 @@ func (t *transaction) install(names []string) int {
 }
 
 func (t *transaction) remove(names []string) int {
-	have := installed(t.c.FS, t.m.In.AMIFamily)
+	have := installed(t.c.FS, t.m.In.Image.Family)
 	var gone []string
 	for _, n := range names {
 		if !have[n] {
@@ -322,7 +322,7 @@ func (t *transaction) remove(names []string) int {
 // list shows what is installed; of what a repository has, nothing is known here.
 func (t *transaction) list(ctx context.Context, verb string, names []string) int {
 	if verb == "list" && len(names) > 0 && (names[0] == "installed" || names[0] == "--installed") {
-		have := installed(t.c.FS, t.m.In.AMIFamily)
+		have := installed(t.c.FS, t.m.In.Image.Family)
 		wanted := packageSet{}
 		for _, n := range names[1:] {
 			wanted[n] = true
@@ -353,7 +353,7 @@ func (t *transaction) list(ctx context.Context, verb string, names []string) int
 
 // rpm answers -q, -qa and -i.
 func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
-	have := installed(c.FS, m.In.AMIFamily)
+	have := installed(c.FS, m.In.Image.Family)
 	var flags string
 	var names []string
 	for _, a := range c.Args[1:] {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 )
 
 func TestPackages(t *testing.T) {
@@ -33,21 +33,21 @@ func TestPackages(t *testing.T) {
 	const failed = "Failed to connect to al2023-repos-us-east-1-de612dc2.s3.dualstack.us-east-1.amazonaws.com port 443: Connection timed out"
 	for _, tc := range []struct {
 		name, script, want string
-		family             node.AMIFamily
+		family             images.Family
 		world              func(*world)
 		status             int
 	}{
-		{"a way to the repository", "dnf install -y -q htop && rpm -q htop; htop", "htop\ns: line 1: htop: command not found\n", node.AL2023, open, 127},
-		{"the transcript", "yum install -y nginx jq; systemctl enable --now nginx && systemctl is-active nginx", "Package jq is already installed.\nDependencies resolved.\n\nInstalling:\n nginx\n\nTransaction Summary\nInstall  1 Package\n\nInstalled:\n  nginx\n\nComplete!\nactive\n", node.AL2023, open, 0},
-		{"nobody answers", "dnf install git >/dev/null || echo $?", "1\n", node.AL2023, open, 0},
-		{"removed", "dnf remove -y jq; rpm -q jq; dnf list installed jq", "Removed:\n  jq\n\nComplete!\npackage jq is not installed\nError: No matching Packages to list\n", node.AL2023, open, 1},
-		{"no way", "dnf install -y git", "Errors during downloading metadata for repository 'amazonlinux':\n  - Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\n", node.AL2023, closed, 1},
-		{"no way on Amazon Linux 2", "yum install -y git 2>&1 | tail -n 1", "Cannot find a valid baseurl for repo: amzn2-core/2/x86_64\n", node.AL2, closed, 0},
-		{"no name", "yum update -y 2>&1 | sed -n 2p", "14: curl#6 - \"Could not resolve host: amazonlinux-2-repos-us-east-1.s3.dualstack.us-east-1.amazonaws.com\"\n", node.AL2, nameless, 0},
-		{"extras", "amazon-linux-extras install -y docker=latest >/dev/null && rpm -q docker && systemctl start docker", "docker\n", node.AL2, open, 0},
-		{"a file", "rpm -i https://example.com/x.rpm; rpm -ivh /tmp/none.rpm; rpm -e jq", "curl: (6) Could not resolve host: example.com\nerror: skipping https://example.com/x.rpm - transfer failed\nerror: open of /tmp/none.rpm failed: No such file or directory\nrpm: -e jq is not supported on simulated nodes\n", node.AL2, nameless, 1},
-		{"another system's", "apt-get update; dnf --version", "s: line 1: apt-get: command not found\ns: line 1: dnf: command not found\n", node.AL2, open, 127},
-		{"nonsense", "dnf frobnicate; dnf; dnf install -y 'a b'", "No such command: frobnicate. Please use dnf --help\nYou need to give some command\nNo match for argument: a b\nError: Unable to find a match: a b\n", node.AL2023, open, 1},
+		{"a way to the repository", "dnf install -y -q htop && rpm -q htop; htop", "htop\ns: line 1: htop: command not found\n", images.AL2023, open, 127},
+		{"the transcript", "yum install -y nginx jq; systemctl enable --now nginx && systemctl is-active nginx", "Package jq is already installed.\nDependencies resolved.\n\nInstalling:\n nginx\n\nTransaction Summary\nInstall  1 Package\n\nInstalled:\n  nginx\n\nComplete!\nactive\n", images.AL2023, open, 0},
+		{"nobody answers", "dnf install git >/dev/null || echo $?", "1\n", images.AL2023, open, 0},
+		{"removed", "dnf remove -y jq; rpm -q jq; dnf list installed jq", "Removed:\n  jq\n\nComplete!\npackage jq is not installed\nError: No matching Packages to list\n", images.AL2023, open, 1},
+		{"no way", "dnf install -y git", "Errors during downloading metadata for repository 'amazonlinux':\n  - Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\n", images.AL2023, closed, 1},
+		{"no way on Amazon Linux 2", "yum install -y git 2>&1 | tail -n 1", "Cannot find a valid baseurl for repo: amzn2-core/2/x86_64\n", images.AL2, closed, 0},
+		{"no name", "yum update -y 2>&1 | sed -n 2p", "14: curl#6 - \"Could not resolve host: amazonlinux-2-repos-us-east-1.s3.dualstack.us-east-1.amazonaws.com\"\n", images.AL2, nameless, 0},
+		{"extras", "amazon-linux-extras install -y docker=latest >/dev/null && rpm -q docker && systemctl start docker", "docker\n", images.AL2, open, 0},
+		{"a file", "rpm -i https://example.com/x.rpm; rpm -ivh /tmp/none.rpm; rpm -e jq", "curl: (6) Could not resolve host: example.com\nerror: skipping https://example.com/x.rpm - transfer failed\nerror: open of /tmp/none.rpm failed: No such file or directory\nrpm: -e jq is not supported on simulated nodes\n", images.AL2, nameless, 1},
+		{"another system's", "apt-get update; dnf --version", "s: line 1: apt-get: command not found\ns: line 1: dnf: command not found\n", images.AL2, open, 127},
+		{"nonsense", "dnf frobnicate; dnf; dnf install -y 'a b'", "No such command: frobnicate. Please use dnf --help\nYou need to give some command\nNo match for argument: a b\nError: Unable to find a match: a b\n", images.AL2023, open, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, status := newWorld(t, tc.family, tc.world).run(tc.script)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
 
@@ -79,9 +79,9 @@ func atBoot() []string {
 
 // services are the units of an image that a node's life is about. containerd runs
 // from boot, the kubelet once something starts it.
-func services(f node.AMIFamily) []string {
+func services(f images.Family) []string {
 	out := append(atBoot(), "cloud-init", "cloud-final", "kubelet")
-	if f == node.AL2023 {
+	if f == images.AL2023 {
 		out = append(out, "nodeadm-boot-hook", "nodeadm-config", "nodeadm-run")
 	}
 	return out

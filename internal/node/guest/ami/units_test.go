@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 )
 
 func TestUnits(t *testing.T) {
@@ -27,19 +27,19 @@ func TestUnits(t *testing.T) {
 		{"a unit of one's own", "printf '[Unit]\\nDescription=x\\n' > /etc/systemd/system/mine.service; systemctl daemon-reload; systemctl cat mine; systemctl enable --now mine; journalctl -u mine -o cat", "# /etc/systemd/system/mine.service\n[Unit]\nDescription=x\nStarted mine.service.\n", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, status := newWorld(t, node.AL2023).run(tc.script)
+			out, status := newWorld(t, images.AL2023).run(tc.script)
 			if diff := cmp.Diff(tc.want, out); diff != "" || status != tc.status {
 				t.Errorf("status %d, want %d\n%s", status, tc.status, diff)
 			}
 		})
 	}
-	if out, _ := newWorld(t, node.AL2).run("journalctl -u containerd -o cat"); out != "Started containerd container runtime.\n" {
+	if out, _ := newWorld(t, images.AL2).run("journalctl -u containerd -o cat"); out != "Started containerd container runtime.\n" {
 		t.Errorf("Amazon Linux 2: %q", out)
 	}
 }
 
 func TestLogs(t *testing.T) {
-	w := newWorld(t, node.AL2023)
+	w := newWorld(t, images.AL2023)
 	w.NodeadmFailed(errors.New(`could not find "NodeConfig"`), false)
 	out, _ := w.run("systemctl is-failed nodeadm-config; journalctl -u nodeadm-config -o cat | tail -n 6")
 	want := `failed
