@@ -26,8 +26,14 @@ type DaemonInfo struct {
 	// test/test on loopback, generated ones elsewhere.
 	AccessKeyID     string `json:"accessKeyId"`
 	SecretAccessKey string `json:"secretAccessKey"`
-	LogFile         string `json:"logFile,omitempty"`
+	// Token lets clients ask: Authorization: Bearer TOKEN. It is good until the daemon ends.
+	Token   string `json:"token,omitempty"`
+	LogFile string `json:"logFile,omitempty"`
 }
+
+// Bearer is what stands before DaemonInfo.Token in Authorization headers, and in
+// Proxy-Authorization headers of CONNECT requests.
+const Bearer = "Bearer "
 
 // InfoFile is where a running daemon says how to reach it.
 func InfoFile(dataDir string) string { return filepath.Join(dataDir, "daemon.json") }

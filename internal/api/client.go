@@ -256,6 +256,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, err
 	}
+	if c.Daemon.Token != "" {
+		req.Header.Set("Authorization", Bearer+c.Daemon.Token)
+	}
 	if c.Agent != "" {
 		req.Header.Set("User-Agent", c.Agent)
 	}

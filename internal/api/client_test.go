@@ -12,8 +12,8 @@ import (
 // What the daemon says in place of an answer is the error, with its status.
 func TestClientErrors(t *testing.T) {
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.UserAgent() != "test/1" {
-			t.Errorf("asked by %q", r.UserAgent())
+		if r.UserAgent() != "test/1" || r.Header.Get("Authorization") != "Bearer t" {
+			t.Errorf("asked by %q with %q", r.UserAgent(), r.Header.Get("Authorization"))
 		}
 		switch r.URL.Path {
 		case "/_drydock/why/node":
@@ -24,7 +24,7 @@ func TestClientErrors(t *testing.T) {
 			_, _ = w.Write([]byte("{}\n"))
 		}
 	}))
-	c := &Client{Daemon: DaemonInfo{PID: 7, URL: daemon.URL}, Agent: "test/1"}
+	c := &Client{Daemon: DaemonInfo{PID: 7, URL: daemon.URL, Token: "t"}, Agent: "test/1"}
 	_, err := c.WhyNode(t.Context(), Place{}, "i-1")
 	if said, ok := errors.AsType[*Error](err); !ok || said.Status != http.StatusNotFound || err.Error() != "no instance i-1" {
 		t.Errorf("%v", err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		Started:         d.started,
 		AccessKeyID:     wellKnownKey,
 		SecretAccessKey: wellKnownKey,
+		Token:           rand.Text(),
 		LogFile:         os.Getenv("DRYDOCK_LOG_FILE"),
 	}
 	defer func() { err = errors.Join(err, d.close()) }()

@@ -45,7 +45,15 @@ func (d *daemon) pages() http.Handler {
 		runtime.GC() // what is alive, not what was
 		_ = pprof.Lookup("heap").WriteTo(w, 0)
 	})
-	return pages.Guard(mux, d.origins.Has)
+	return d.access().Guard(mux)
+}
+
+// access says who may use the daemon's own paths, and its proxy.
+func (d *daemon) access() *pages.Access {
+	return &pages.Access{
+		Token: d.info.Token, Version: d.info.Version, Guest: d.origins.Has,
+		Open: []string{"/_drydock/ping", "/_drydock/instance-identity.pem"},
+	}
 }
 
 // countPatience is how long the status waits for the number of keys: less than anybody
@@ -80,7 +88,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 		Nodes:      d.machines.Count(),
 		Clusters:   []api.ClusterStatus{},
 	}
-	s.SecretAccessKey = ""
+	s.SecretAccessKey, s.Token = "", ""
 	clusters, err := d.eks.Clusters(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

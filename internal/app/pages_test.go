@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/machines"
@@ -15,12 +16,14 @@ import (
 
 // Guests' connections come from this machine; the proxy is not for them.
 func TestProxyIsNotForGuests(t *testing.T) {
-	d := daemon{planes: new(controlplane.Manager), podRuns: podrun.New(podrun.Config{})}
+	d := daemon{info: api.DaemonInfo{Token: "right"}, planes: new(controlplane.Manager), podRuns: podrun.New(podrun.Config{})}
 	d.origins.Set("127.0.0.1:50001", machines.Origin{})
 	h := d.handler(server.NewProxy(nil, slog.New(slog.DiscardHandler)))
+	token := "Bearer right"
 	ask := func() int {
 		r := httptest.NewRequest(http.MethodConnect, "http://db.internal:5432", nil)
 		r.RemoteAddr = "127.0.0.1:50001"
+		r.Header.Set("Proxy-Authorization", token)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w.Code
@@ -32,13 +35,19 @@ func TestProxyIsNotForGuests(t *testing.T) {
 	if got := ask(); got != http.StatusBadRequest { // the proxy's answer: this connection cannot be taken over
 		t.Errorf("when its port is another program's: %d", got)
 	}
+	for _, token = range []string{"", "Bearer wrong", "Basic cmlnaHQ="} {
+		if got := ask(); got != http.StatusProxyAuthRequired {
+			t.Errorf("another user of this machine, with %q: %d", token, got)
+		}
+	}
 }
 
 // What is alive in the daemon can be asked for, as go tool pprof reads it: gzip.
 func TestHeapPage(t *testing.T) {
-	var d daemon
+	d := daemon{info: api.DaemonInfo{Token: "right"}}
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4566/_drydock/heap", nil)
 	r.RemoteAddr = "127.0.0.1:50000"
+	r.Header.Set("Authorization", "Bearer right")
 	w := httptest.NewRecorder()
 	d.pages().ServeHTTP(w, r)
 	if got := w.Body.Bytes(); w.Code != http.StatusOK || !bytes.HasPrefix(got, []byte{0x1f, 0x8b}) {

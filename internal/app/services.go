@@ -334,7 +334,7 @@ func (d *daemon) ownHost(host string) bool {
 // clusters, whose documents anybody may read. What comes from programs of pods goes
 // the way of these.
 func (d *daemon) handler(proxy *server.Proxy) http.Handler {
-	oidc := d.planes.OIDCHandler()
+	oidc, access := d.planes.OIDCHandler(), d.access()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.podRuns.Serve(w, r, proxy) {
 			return
@@ -342,6 +342,11 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 		if r.Method == http.MethodConnect {
 			if d.origins.Has(r.RemoteAddr) { // the proxy would be a way around its network
 				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
+				return
+			}
+			if !access.Shown(r.Header.Get("Proxy-Authorization")) {
+				w.Header().Set("Proxy-Authenticate", "Bearer")
+				http.Error(w, "the proxy is for drydock run", http.StatusProxyAuthRequired)
 				return
 			}
 			proxy.ServeHTTP(w, r)

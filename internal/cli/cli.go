@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -109,7 +110,7 @@ func (o *globalOptions) orHint(err error, try, found string) error {
 	switch said, ok := errors.AsType[*api.Error](err); {
 	case err == nil:
 		return nil
-	case hinted(err):
+	case hinted(err), ok && strings.Contains(said.Message, "\nTry: "):
 		return err
 	case ok && said.Status == http.StatusNotFound:
 		return withHint(err, found)

@@ -128,9 +128,9 @@ func TestStaleRecordIsNoDaemon(t *testing.T) {
 }
 
 func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
-	info := api.DaemonInfo{URL: "http://127.0.0.1:1", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
-	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1", "NO_PROXY=corp.example", "HTTPS_PROXY=http://corp:3128"}, info, "/bundle.pem")
-	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ENDPOINT_URL_STS=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/bundle.pem", "SSL_CERT_FILE=/bundle.pem", "HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=corp.example,localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1"} {
+	info := api.DaemonInfo{URL: "http://127.0.0.1:1", Token: "t", AccessKeyID: "test", SecretAccessKey: "test", CAFile: "/ca.pem"}
+	got := childEnv([]string{"HOME=/h", "AWS_PROFILE=prod", "AWS_SESSION_TOKEN=x", "AWS_ENDPOINT_URL_EKS=https://real", "AWS_REGION=eu-west-1", "NO_PROXY=corp.example", "HTTPS_PROXY=http://corp:3128"}, info, "/bundle.pem", "http://127.0.0.1:2")
+	for _, want := range []string{"HOME=/h", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ENDPOINT_URL_STS=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_CA_BUNDLE=/bundle.pem", "SSL_CERT_FILE=/bundle.pem", "HTTPS_PROXY=http://127.0.0.1:2", "DRYDOCK_TOKEN=t", "NO_PROXY=corp.example,localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing in %v", want, got)
 		}

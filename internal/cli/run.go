@@ -1,14 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +25,11 @@ func newRun(o *globalOptions) *cobra.Command {
 		Long: `Run a command whose AWS calls go to Drydock.
 
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
-AWS's own host names (*.amazonaws.com, *.api.aws) and passes on everything else, and a
-bundle of CA certificates with Drydock's among them. So programs that know no endpoint
-but AWS's, or that look at a cluster's OIDC issuer, find Drydock too. On macOS, programs
-in Go trust only the system's certificates.
+AWS's own host names (*.amazonaws.com, *.api.aws) and passes on what goes to other
+machines, and a bundle of CA certificates with Drydock's among them. So programs that
+know no endpoint but AWS's, or that look at a cluster's OIDC issuer, find Drydock too.
+The proxy ends with the command; on Linux it refuses programs of other users. On macOS,
+programs in Go trust only the system's certificates.
 
 With --pod the command runs here, and as a container of a running pod: it has the
 container's variables, fresh tokens of the pod's service account, which are renewed
@@ -65,16 +68,31 @@ a folder with links to what is in yours, without .aws, .kube and .boto.`,
 			if err != nil {
 				return err
 			}
-			return syscall.Exec(path, args, childEnv(os.Environ(), info, bundle))
+			return o.runWithProxy(cmd.Context(), info, bundle, path, args)
 		},
 	}
 	pod.add(cmd, o)
 	return cmd
 }
 
+// runWithProxy runs a program with a proxy that lasts as long as it does.
+func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, bundle, path string, args []string) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	// A signal is the program's business: this goes on until that has ended.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { newForwarder(info.URL, api.Bearer+info.Token, "").serve(ctx, ln) })
+	return o.runChild(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String()))
+}
+
 // childEnv is base with the daemon's variables, its proxy and a CA bundle in place
 // of the caller's own.
-func childEnv(base []string, info api.DaemonInfo, bundle string) []string {
+func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string {
 	vars := environment(info)
 	for i := range vars {
 		if vars[i][0] == "AWS_CA_BUNDLE" {
@@ -82,7 +100,7 @@ func childEnv(base []string, info api.DaemonInfo, bundle string) []string {
 		}
 	}
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
-		vars = append(vars, [2]string{name, info.URL})
+		vars = append(vars, [2]string{name, proxy})
 	}
 	// Drydock's own addresses: the endpoint and those of clusters.
 	direct := "localhost,127.0.0.1,::1"

@@ -116,7 +116,7 @@ func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *ru
 	defer events.Close() // first of the two: follow returns
 	wg.Go(func() { o.follow(events, p) })
 	for i, target := range []string{api.PodRunTarget, api.PodRunKubernetes} {
-		fw := &forwarder{daemon: strings.TrimPrefix(info.URL, "http://"), secret: run.Secret, target: target}
+		fw := newForwarder(info.URL, api.PodRunAuthorization+run.Secret, target)
 		wg.Go(func() { fw.serve(ctx, lns[i]) })
 	}
 	defer cancel()

@@ -32,7 +32,7 @@ var ofTheUser = []string{"AWS_PAGER", "AWS_DEFAULT_OUTPUT", "AWS_MAX_ATTEMPTS", 
 func kept(name string) bool {
 	switch upper := strings.ToUpper(name); upper {
 	case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "KUBECONFIG", "BOTO_CONFIG",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS":
+		"DRYDOCK_TOKEN", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS":
 		return false
 	default:
 		return !strings.HasPrefix(upper, "KUBERNETES_") && (!strings.HasPrefix(upper, "AWS_") || slices.Contains(ofTheUser, name))

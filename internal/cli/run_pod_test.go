@@ -205,7 +205,7 @@ func TestForwarder(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			(&forwarder{daemon: daemon, secret: secret, target: api.PodRunTarget}).serve(ctx, ln)
+			newForwarder("http://"+daemon, api.PodRunAuthorization+secret, api.PodRunTarget).serve(ctx, ln)
 		}()
 		dial := func() net.Conn {
 			c, err := net.Dial("tcp", ln.Addr().String())

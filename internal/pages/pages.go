@@ -4,32 +4,65 @@
 package pages
 
 import (
+	"cmp"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
 // maxBody bounds what a page is sent.
 const maxBody = 1 << 20
 
-// Guard lets programs on this machine ask, and nobody else: pages are for commands and
-// for test suites, and the front door keeps browsers out, whose web pages could otherwise
-// empty an account. Connections of guests come from this machine, too; guest knows them
-// by their remote address.
-func Guard(next http.Handler, guest func(remote string) bool) http.Handler {
+// Access says who may ask: programs on this machine that show the daemon's token, which
+// only its user can read. Being on this machine is not enough: other users are, and a
+// reverse proxy makes anybody seem to be. Guests' connections come from this machine, too.
+type Access struct {
+	Token   string // Authorization: Bearer TOKEN; empty lets nobody in
+	Version string // of the daemon, for clients that show no token
+	// Open are paths that anybody on this machine may GET.
+	Open []string
+	// Guest knows guests by their remote address.
+	Guest func(remote string) bool
+}
+
+// Guard lets through to next who may ask.
+func (a *Access) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := foreign(r, guest); why != "" {
+		if why := foreign(r, a.Guest); why != "" {
 			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		open := r.Method == http.MethodGet && slices.Contains(a.Open, r.URL.Path)
+		if !open && !a.Shown(r.Header.Get("Authorization")) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, a.refusal(r.UserAgent()), http.StatusUnauthorized)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Shown reports whether the value of an Authorization or Proxy-Authorization header is
+// the token.
+func (a *Access) Shown(header string) bool {
+	shown, ok := strings.CutPrefix(header, api.Bearer)
+	return ok && a.Token != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(a.Token)) == 1
+}
+
+// refusal names both versions: a client that is older than the daemon knows no token.
+func (a *Access) refusal(agent string) string {
+	return fmt.Sprintf("the daemon (drydock %s) does not let this client (%.60q) in without the token of daemon.json\n"+
+		`Try: eval "$(drydock env)" and the header Authorization: Bearer $DRYDOCK_TOKEN`, a.Version, cmp.Or(agent, "unknown"))
 }
 
 // foreign says why a request does not come from a program on this machine.

@@ -21,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/dialout"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -183,7 +184,7 @@ func (rs *Runs) connectPod(w http.ResponseWriter, r *http.Request, run *podRun, 
 			rs.answerPod(w, hijacker, proxy, podConn{run, host, port}, &from)
 			return
 		}
-		far, err := (&net.Dialer{Timeout: podDialTimeout}).DialContext(r.Context(), "tcp", r.Host)
+		far, err := dialout.Dialer(podDialTimeout).DialContext(r.Context(), "tcp", r.Host)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -228,7 +229,7 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 		to := &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port))}
 		(&httputil.ReverseProxy{
 			Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host },
-			Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: podDialTimeout}).DialContext, DisableKeepAlives: true},
+			Transport: &http.Transport{DialContext: dialout.Dialer(podDialTimeout).DialContext, DisableKeepAlives: true},
 		}).ServeHTTP(w, r)
 	}
 }

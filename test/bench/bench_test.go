@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +33,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -42,8 +42,7 @@ type drydock struct {
 	t   *testing.T
 	bin string
 	dir string
-	URL string `json:"url"`
-	PID int    `json:"pid"`
+	api.DaemonInfo
 }
 
 // measure skips a measurement unless it was asked for.
@@ -75,11 +74,7 @@ func up(t *testing.T, flags ...string) (*drydock, time.Duration) {
 		}
 		os.RemoveAll(dir)
 	})
-	b, err := os.ReadFile(filepath.Join(dir, "daemon.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, d); err != nil {
+	if d.DaemonInfo, err = api.ReadInfo(dir); err != nil {
 		t.Fatal(err)
 	}
 	return d, took

@@ -2,9 +2,6 @@ package bench
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os/exec"
 	"testing"
@@ -15,6 +12,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 // TestBenchWhy asks `drydock why` of nodes and pods in a cluster of 20 nodes, as a
@@ -66,15 +65,8 @@ func TestBenchWhy(t *testing.T) {
 		}
 		question.query.Set("region", "us-east-1")
 		answer := took(t, func() error {
-			r, err := http.Get(d.URL + "/_drydock/why/" + question.what + "?" + question.query.Encode())
-			if err != nil {
-				return err
-			}
-			defer r.Body.Close()
-			if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != http.StatusOK {
-				return fmt.Errorf("%s: %v", r.Status, err)
-			}
-			return nil
+			_, err := (&api.Client{Daemon: d.DaemonInfo}).Page(t.Context(), "why/"+question.what+"?"+question.query.Encode())
+			return err
 		})
 		t.Logf("the daemon's part of it: %v", answer)
 		// The goal is 100 ms for a node; machines that do something else beside are slower.

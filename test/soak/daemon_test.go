@@ -2,9 +2,7 @@ package soak
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -27,8 +26,7 @@ type daemon struct {
 	t   *testing.T
 	bin string
 	dir string
-	URL string `json:"url"`
-	PID int    `json:"pid"`
+	api.DaemonInfo
 }
 
 func start(t *testing.T) *daemon {
@@ -56,13 +54,7 @@ func start(t *testing.T) *daemon {
 func (d *daemon) up(port string) {
 	d.t.Helper()
 	d.drydock("up", "-d", "--port", port, "--warm-spares", "0")
-	b, err := os.ReadFile(filepath.Join(d.dir, "daemon.json"))
-	if err == nil {
-		err = json.Unmarshal(b, d)
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	d.DaemonInfo = must(api.ReadInfo(d.dir))(d.t)
 }
 
 // crash ends the daemon by kill -9 and starts it again where it was.
@@ -176,21 +168,7 @@ func (d *daemon) goroutines() string {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL+"/_drydock/goroutines", nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var b strings.Builder
-	if err := resp.Write(&b); err != nil {
-		d.t.Fatal(err)
-	}
-	_, body, _ := strings.Cut(b.String(), "goroutine profile:")
-	return "goroutine profile:" + body
+	return string(must((&api.Client{Daemon: d.DaemonInfo}).Page(ctx, "goroutines"))(d.t))
 }
 
 func files(pid int) int {

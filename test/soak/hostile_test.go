@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +18,8 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func script(lines ...string) string { return "#!/bin/bash\n" + strings.Join(lines, "\n") + "\n" }
@@ -242,13 +243,8 @@ func TestHostileUserData(t *testing.T) {
 
 // booted reports whether an instance is done with its user data.
 func (d *daemon) booted(id string) bool {
-	resp, err := http.Get(d.URL + "/_drydock/why/node?name=" + id) //nolint:noctx // a moment
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	var e struct{ Phase string }
-	return json.NewDecoder(resp.Body).Decode(&e) == nil && e.Phase != "" && e.Phase != "Booting"
+	e, err := (&api.Client{Daemon: d.DaemonInfo}).WhyNode(d.t.Context(), api.Place{}, id)
+	return err == nil && e.Phase != "" && e.Phase != "Booting"
 }
 
 // healthy asks the daemon whether it is there.

@@ -13,13 +13,10 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the connection to a host that is not AWS's.
-const dialTimeout = 30 * time.Second
-
-// A Proxy answers CONNECT, so that the listener can be the HTTPS proxy of programs
-// which know no endpoint but AWS's own: what goes to AWS stays here, under a
-// certificate for AWS's name, and what goes elsewhere is passed on. It serves this
-// machine only. `drydock run` points programs at it.
+// A Proxy answers CONNECT for programs which know no endpoint but AWS's own: what goes to
+// AWS stays here, under a certificate for AWS's name. It dials nobody: what goes elsewhere
+// is the business of `drydock run`, which is in front of it and acts as its user. It serves
+// this machine only, and its caller checks who asks.
 type Proxy struct {
 	// listener takes the connections to AWS's names.
 	listener *splitListener
@@ -65,12 +62,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Answer(w, hijacker, nil)
 		return
 	}
-	far, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(r.Context(), "tcp", r.Host)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	p.Tunnel(w, hijacker, far)
+	http.Error(w, host+" is not a name that Drydock answers for", http.StatusMisdirectedRequest)
 }
 
 // Answer takes the connection of a CONNECT request over, and answers what comes on it

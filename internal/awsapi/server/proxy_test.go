@@ -29,6 +29,15 @@ func proxied(t *testing.T) (string, *http.Client, func()) {
 	proxy := server.NewProxy(ln, slog.New(slog.DiscardHandler))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
+			if far, ok := strings.CutPrefix(r.Header.Get("Far"), "tcp "); ok { // as podrun does
+				conn, err := net.Dial("tcp", far)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				proxy.Tunnel(w, w.(http.Hijacker), conn)
+				return
+			}
 			proxy.ServeHTTP(w, r)
 			return
 		}
@@ -68,11 +77,13 @@ func TestProxyAnswersForAWS(t *testing.T) {
 	}
 }
 
-func TestProxyPassesOnTheRest(t *testing.T) {
+// Tunnels of its callers end with the proxy.
+func TestProxyTunnels(t *testing.T) {
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "elsewhere") }))
 	defer elsewhere.Close()
 	_, client, end := proxied(t)
 	client.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true // the test server's own certificate
+	client.Transport.(*http.Transport).ProxyConnectHeader = http.Header{"Far": {"tcp " + elsewhere.Listener.Addr().String()}}
 	res, err := client.Get(elsewhere.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +119,7 @@ func TestProxyLetsClientsHalfClose(t *testing.T) {
 	}
 	defer conn.Close()
 	target := elsewhere.Addr().String()
-	if _, err := io.WriteString(conn, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\nFar: tcp "+target+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(conn)
@@ -131,15 +142,23 @@ func TestProxyLetsClientsHalfClose(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	address, _, end := proxied(t)
 	defer end()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	// What listens on this machine's loopback is reached by nobody through the proxy.
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := closed.Addr().String()
-	closed.Close()
+	go func() {
+		if conn, err := inner.Accept(); err == nil {
+			conn.Close()
+			t.Error("the proxy has dialed loopback")
+		}
+	}()
+	defer inner.Close()
 	for _, tt := range []struct{ name, target, want string }{
 		{"a host without a port", "sts.eu-west-1.amazonaws.com", "400 Bad Request"},
-		{"a host where nobody listens", nobody, "502 Bad Gateway"},
+		{"this machine's loopback", inner.Addr().String(), "421 Misdirected Request"},
+		{"a name of it", "localhost:22", "421 Misdirected Request"},
+		{"another machine", "example.org:443", "421 Misdirected Request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
