@@ -8,6 +8,7 @@ package testkit
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,14 +42,14 @@ type Config struct {
 	Store *store.Store
 	// Services builds the services over the store.
 	Services func(*store.Store) []awsapi.Service
-	// Lookup finds access keys that are no account number; nil knows none.
+	// Lookup finds access keys; nil knows none. An account number is that account's root in any case.
 	Lookup sigv4.Lookup
 	// Authorize decides; nil allows everything.
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
 	// AuthorizeInput decides instead of Authorize, as the daemon's authz.Authorizer does.
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
-	// Used is told of every signed call; nil tells nobody.
-	Used func(call *awsapi.Call)
+	// Used records every signed call; nil records none.
+	Used func(ctx context.Context, call *awsapi.Call) error
 	// Faults fail calls on purpose; nil fails none.
 	Faults *fault.Set
 	// Clock is nil for the real clock.
@@ -159,16 +160,17 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	}
 }
 
-// lookup knows every account's root and what next knows.
+// lookup knows what next knows, which is asked of every key as in the daemon, and every
+// account's root.
 func lookup(next sigv4.Lookup) sigv4.Lookup {
-	return func(ctx context.Context, key, token string) (sigv4.Credential, error) {
-		if cred, ok := sigv4.AccountRoot(key); ok {
-			return cred, nil
+	return func(ctx context.Context, key, token string) (cred sigv4.Credential, err error) {
+		if err = sigv4.ErrUnknownKey; next != nil {
+			cred, err = next(ctx, key, token)
 		}
-		if next == nil {
-			return sigv4.Credential{}, sigv4.ErrUnknownKey
+		if root, ok := sigv4.AccountRoot(key); ok && (err == nil || errors.Is(err, sigv4.ErrUnknownKey)) {
+			return root, nil
 		}
-		return next(ctx, key, token)
+		return cred, err
 	}
 }
 

@@ -54,9 +54,10 @@ type Config struct {
 	// (authz.Authorizer.Authorize): nil, an *authz.Denial, or what went wrong. It is
 	// not asked about Exempt and Unsigned operations. Required.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any) error
-	// Used is told of every call whose signature is right. It must be quick. Nil:
-	// nobody wants to know.
-	Used func(call *awsapi.Call)
+	// Used records every call whose signature is right and whose operation and input are
+	// known, before anything decides about it. It must be quick; its error fails the
+	// call. Nil records nothing.
+	Used func(ctx context.Context, call *awsapi.Call) error
 	// Origin tells of a connection, by its remote address, that it is a guest's: the
 	// VPC endpoint that it came through and that one's VPC, if any, and the address
 	// AWS sees. An invalid address means that it is no guest's. Nil: there are none.
@@ -190,7 +191,9 @@ func (x *exchange) run() (out any, err error) {
 		}
 	}
 	if x.s.cfg.Used != nil && x.auth != nil {
-		x.s.cfg.Used(&x.call)
+		if err := x.s.cfg.Used(x.r.Context(), &x.call); err != nil {
+			return nil, fmt.Errorf("recording the use of %s: %w", x.call.Principal.AccessKeyID, err)
+		}
 	}
 	return x.perform(x.r.Context())
 }

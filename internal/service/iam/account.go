@@ -56,15 +56,15 @@ func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 }
 
 // LookupAccessKey returns the secret and the owner of a long-term access key. A
-// 12-digit number is that account's root, whose secret is DefaultSecret; the
-// account is made on first use. Any other key that is unknown or inactive is
+// 12-digit number is that account's root, whose secret is DefaultSecret; RecordUse
+// makes the account. Any other key that is unknown or inactive is
 // ErrNoSuchKey. Temporary credentials are service/sts's.
 func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secret string, p awsapi.Principal, err error) {
 	if isAccount(accessKeyID) {
 		acct := accessKeyID
 		return DefaultSecret, awsapi.Principal{
 			Type: awsapi.Root, Account: acct, ARN: rootARN(acct), UserID: acct, AccessKeyID: accessKeyID,
-		}, s.EnsureAccount(ctx, acct)
+		}, nil
 	}
 	acct, ok := s.AccessKeyAccount(accessKeyID)
 	if !ok {

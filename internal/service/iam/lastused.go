@@ -43,9 +43,13 @@ type usageLog struct {
 	uses map[store.Key]use
 }
 
-// RecordUse remembers that call was made with its credentials. It writes nothing.
-func (s *Service) RecordUse(call *awsapi.Call) {
+// RecordUse remembers that call was made with its credentials. The first call of an
+// account's root makes the account: nothing else is written.
+func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	p := call.Principal
+	if p.Type == awsapi.Root {
+		return s.EnsureAccount(ctx, p.Account)
+	}
 	u := use{Time: call.Time.UTC().Truncate(time.Second), Region: call.Region, Service: authz.Prefix(call.Service)}
 	key := store.Key{Account: p.Account}
 	switch {
@@ -55,7 +59,7 @@ func (s *Service) RecordUse(call *awsapi.Call) {
 		u.Owner, _, _ = strings.Cut(p.UserID, ":")
 		key.ID = "role/" + strings.ToLower(p.Name)
 	default:
-		return
+		return nil
 	}
 	s.used.mu.Lock()
 	defer s.used.mu.Unlock()
@@ -63,6 +67,7 @@ func (s *Service) RecordUse(call *awsapi.Call) {
 		s.used.uses = map[store.Key]use{}
 	}
 	s.used.uses[key] = u
+	return nil
 }
 
 // lastUse returns the last use of what owner owns.
