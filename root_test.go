@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -102,6 +103,50 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// floors are the packages of a service that has several, from the ground up. A package
+// imports only packages of the lines before its own.
+var floors = map[string][]string{
+	"internal/service/eks": {
+		"record",
+		"plane ekserr jsonpatch",
+		"base",
+		"access podidentity",
+		"addon nodegroup fargate",
+		"cluster resource pod",
+		".",
+	},
+}
+
+func TestFloorsHold(t *testing.T) {
+	for service, lines := range floors {
+		floor := map[string]int{}
+		for n, line := range lines {
+			for name := range strings.FieldsSeq(line) {
+				dir := path.Join(service, name)
+				floor[dir] = n + 1
+				if _, err := os.Stat(dir); err != nil {
+					t.Errorf("a floor of %s names %s, which is not there", service, name)
+				}
+			}
+		}
+		for _, f := range goFiles(t) {
+			dir := filepath.ToSlash(filepath.Dir(f.path))
+			if dir != service && !strings.HasPrefix(dir, service+"/") || strings.HasSuffix(f.path, "_test.go") {
+				continue
+			}
+			if floor[dir] == 0 {
+				t.Errorf("%s is on no floor of %s", dir, service)
+			}
+			for _, imp := range f.ast.Imports {
+				to := strings.TrimPrefix(strings.Trim(imp.Path.Value, `"`), module)
+				if floor[to] >= floor[dir] && floor[to] != 0 {
+					t.Errorf("%s imports %s, which is not below it", f.path, to)
+				}
+			}
+		}
+	}
+}
+
 // A ban on a package that no longer exists would hold for nothing.
 func TestBannedPackagesExist(t *testing.T) {
 	for _, dir := range []string{"internal/controlplane/child", "internal/app", "internal/store", "internal/policy", "internal/awsapi/wire",
@@ -165,7 +210,7 @@ func TestArchitectureNamesPackagesThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("`((?:internal|cmd|test|tools)/[a-z0-9/_-]+)`").FindAllStringSubmatch(string(b), -1) {
+	for _, m := range regexp.MustCompile("`((?:internal|cmd|test|tools)/[a-z0-9/_-]+(?:\\.go)?)`").FindAllStringSubmatch(string(b), -1) {
 		if _, err := os.Stat(m[1]); err != nil {
 			t.Errorf("docs/architecture.md names %s, which is not there", m[1])
 		}

@@ -21,7 +21,7 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 		return nil // it would get in now
 	}
 	out := &node.Decision{By: node.ByCluster, Code: "Unauthorized", Component: in.RoleARN, Text: err.Error()}
-	doors, err := x.cfg.EKS.Doors(ctx, plane)
+	principals, err := x.cfg.EKS.KnownPrincipals(ctx, plane)
 	if err != nil {
 		return out
 	}
@@ -29,11 +29,11 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 	if a, err := arn.Parse(role); err == nil {
 		bare = arn.IAM(a.Account, "role/"+roleName(role))
 	}
-	known := append(append([]string{}, doors.Entries...), doors.Mapped...)
+	known := append(append([]string{}, principals.Entries...), principals.Mapped...)
 	const most = 5
 	switch n := len(known); {
-	case doors.Invalid != nil:
-		out.Text += "; aws-auth cannot be read, and maps nobody: " + doors.Invalid.Error()
+	case principals.Invalid != nil:
+		out.Text += "; aws-auth cannot be read, and maps nobody: " + principals.Invalid.Error()
 	case n == 0:
 		out.Text += "; the cluster knows nobody"
 	case n <= most:
@@ -41,7 +41,7 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 	default:
 		out.Text += fmt.Sprintf("; the cluster knows %d others", n)
 	}
-	for _, m := range doors.Mapped {
+	for _, m := range principals.Mapped {
 		same := strings.EqualFold(m[strings.LastIndexByte(m, '/')+1:], roleName(role))
 		switch {
 		case role != bare && strings.EqualFold(m, role):
@@ -54,10 +54,10 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 			out.Text += ". " + m + " is of another account or kind than " + bare
 		}
 	}
-	if doors.API {
+	if principals.API {
 		out.Fixes = append(out.Fixes, "aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type EC2_LINUX")
 	}
-	if doors.ConfigMap {
+	if principals.ConfigMap {
 		out.Fixes = append(out.Fixes, "eksctl create iamidentitymapping --cluster "+cluster+" --arn "+bare+
 			" --username 'system:node:{{EC2PrivateDNSName}}' --group system:bootstrappers --group system:nodes")
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// closed is a cluster that lets nobody in but by its doors.
+// closed is a cluster that lets nobody in but by its principals.
 type closed struct {
 	EKS
-	doors eks.Doors
-	opens bool // meanwhile
+	principals eks.KnownPrincipals
+	opens      bool // meanwhile
 }
 
 func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.UserInfo, error) {
@@ -27,7 +27,9 @@ func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.User
 	return authnv1.UserInfo{}, errors.New(planeID + " does not know the role")
 }
 
-func (c closed) Doors(context.Context, string) (eks.Doors, error) { return c.doors, nil }
+func (c closed) KnownPrincipals(context.Context, string) (eks.KnownPrincipals, error) {
+	return c.principals, nil
+}
 
 // What a cluster knows in place of a node's role is named, and so is each way to have it
 // know the role.
@@ -36,21 +38,21 @@ func TestUnauthorized(t *testing.T) {
 	const entry, mapping = "aws eks create-access-entry --cluster-name dev --principal-arn ", "eksctl create iamidentitymapping --cluster dev --arn "
 	for _, tt := range []struct {
 		name, role string
-		doors      eks.Doors
+		principals eks.KnownPrincipals
 		text       string
 		fixes      []string
 	}{
-		{"nobody is known", plain, eks.Doors{API: true}, "the cluster knows nobody", []string{entry + plain}},
-		{"another role is", plain, eks.Doors{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster knows arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
-		{"many are", plain, eks.Doors{API: true, Entries: make([]string, 6)}, "the cluster knows 6 others", []string{entry + plain}},
-		{"aws-auth cannot be read", plain, eks.Doors{ConfigMap: true, Invalid: errors.New("line 3")}, "maps nobody: line 3", []string{mapping + plain}},
-		{"a path", withPath, eks.Doors{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + plain}},
-		{"an instance profile", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are known by their role, " + plain, []string{mapping + plain}},
-		{"a session", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; write the role's ARN, " + plain, []string{mapping + plain}},
-		{"another account", plain, eks.Doors{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
+		{"nobody is known", plain, eks.KnownPrincipals{API: true}, "the cluster knows nobody", []string{entry + plain}},
+		{"another role is", plain, eks.KnownPrincipals{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster knows arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
+		{"many are", plain, eks.KnownPrincipals{API: true, Entries: make([]string, 6)}, "the cluster knows 6 others", []string{entry + plain}},
+		{"aws-auth cannot be read", plain, eks.KnownPrincipals{ConfigMap: true, Invalid: errors.New("line 3")}, "maps nobody: line 3", []string{mapping + plain}},
+		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + plain}},
+		{"an instance profile", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are known by their role, " + plain, []string{mapping + plain}},
+		{"a session", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; write the role's ARN, " + plain, []string{mapping + plain}},
+		{"another account", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New(Config{EKS: closed{doors: tt.doors}, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }})
+			x := New(Config{EKS: closed{principals: tt.principals}, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }})
 			in := machine.Instance{RoleARN: tt.role}
 			if why := x.Unauthorized(t.Context(), in, "other.example", "token"); why != nil {
 				t.Errorf("of no cluster: %+v", why)

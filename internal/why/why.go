@@ -69,7 +69,7 @@ type EKS interface {
 	ExplainFargate(ctx context.Context, account, region, cluster, namespace string, pod *corev1.Pod) (eks.FargateChoice, error)
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
 	Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
-	Doors(ctx context.Context, planeID string) (eks.Doors, error)
+	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 
 // IAM is what is asked of the service of that name.

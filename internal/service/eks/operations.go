@@ -1,15 +1,11 @@
 package eks
 
 import (
-	"context"
-	"encoding/base64"
-	"slices"
-	"strings"
-
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 )
 
 // AWS returns the service's table of operations for the front door.
@@ -87,7 +83,7 @@ func (s *Service) AWS() awsapi.Service {
 				configurationValues podIdentityAssociations namespaceConfig.namespace`,
 			Except: addonNote,
 		},
-		{Name: "DescribeAddon", Members: "*", Settled: awsapi.SettledWhen(settledAddon)},
+		{Name: "DescribeAddon", Members: "*", Settled: awsapi.SettledWhen(addon.Settled)},
 		{Name: "ListAddons", Members: "*"},
 		{Name: "UpdateAddon", Members: "*", Except: addonNote},
 		{Name: "DeleteAddon", Members: "*"},
@@ -125,48 +121,3 @@ const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-moni
 	"fullnameOverride and nameOverride. All add-ons are objects without a running program on simulated nodes. " +
 	"Their versions differ as the projects' manifests of them do; of kube-proxy, for which there is none, only in the image. " +
 	"The issues AddonSubscriptionNeeded and UnsupportedAddonModification do not arise"
-
-// asService returns a context in which EC2 and IAM are called for the cluster's
-// owner by EKS itself, as its service-linked role does on AWS.
-func (s *Service) asService(ctx context.Context, account, region string) context.Context {
-	return awsapi.AsService(ctx, account, region, serviceRole, s.clock.Now())
-}
-
-// serviceRole is the service-linked role of EKS.
-var serviceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
-
-// serviceRoleARN is the service-linked role of EKS in an account.
-func serviceRoleARN(account string) string { return serviceRole.ARN(account) }
-
-// pagePrefix tells the tokens that page made from others.
-const pagePrefix = "drydock/eks/"
-
-// page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
-// 100 items, 100 if not said.
-func page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
-	size := 100
-	if maxResults != nil {
-		size = int(*maxResults)
-		if size < 1 || size > 100 {
-			return nil, nil, errMaxResults()
-		}
-	}
-	start := 0
-	if token != nil && *token != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(*token)
-		after, ours := strings.CutPrefix(string(raw), pagePrefix)
-		if err != nil || !ours {
-			return nil, nil, errNextToken()
-		}
-		start = len(items)
-		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > after }); i >= 0 {
-			start = i
-		}
-	}
-	end := min(start+size, len(items))
-	var next *string
-	if end < len(items) {
-		next = new(base64.RawURLEncoding.EncodeToString([]byte(pagePrefix + id(items[end-1]))))
-	}
-	return items[start:end], next, nil
-}

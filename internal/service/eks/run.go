@@ -16,10 +16,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endSessions()
 	ready := make(chan struct{})
 	var outer errgroup.Group
-	outer.Go(func() error { s.sessions.run(sessions, ready); return nil })
+	outer.Go(func() error { s.sessions.Run(sessions, ready); return nil })
 	<-ready
 	g, gctx := errgroup.WithContext(ctx)
-	for _, r := range []reconcile.Config{s.clusterReconciler(), s.nodegroupReconciler(), s.fargateReconciler(), s.addonReconciler()} {
+	for _, r := range []reconcile.Config{s.clusters.Reconciler(), s.nodegroups.Reconciler(), s.profiles.Reconciler(), s.addons.Reconciler()} {
 		g.Go(func() error { return reconcile.Run(gctx, r) })
 	}
 	err := g.Wait()

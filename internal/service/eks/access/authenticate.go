@@ -1,0 +1,229 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	authnv1 "k8s.io/api/authentication/v1"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// ErrUnauthenticated says that a token is not good or that its principal has no
+// way into the cluster. Its text is for `drydock why`, not for the caller.
+var ErrUnauthenticated = errors.New("unauthenticated")
+
+// Authenticate says who a bearer token of the cluster behind planeID stands
+// for. Every error means: not authenticated; those that wrap ErrUnauthenticated
+// are final for this token and state, others are trouble of ours. Nothing is
+// cached but the private DNS names of instances: a verdict changes with the
+// access entry, the ConfigMap or the key it rests on, and costs microseconds.
+func (s *Service) Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
+	key, rec, err := s.ClusterByPlane(planeID)
+	if errors.Is(err, base.ErrUnknownPlane) {
+		return authnv1.UserInfo{}, unauthenticated("%w", err)
+	}
+	if err != nil {
+		return authnv1.UserInfo{}, err
+	}
+	u, err := parseToken(token, s.Clock.Now(), s.OwnHost)
+	if err != nil {
+		return authnv1.UserInfo{}, unauthenticated("%w", err)
+	}
+	// The client signed the header but the URL cannot carry it.
+	p, err := s.VerifyPresigned(ctx, &http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"X-K8s-Aws-Id": {rec.Name()}},
+	})
+	if err != nil {
+		return authnv1.UserInfo{}, unauthenticated("the token's signature is not good for cluster %s: %w", rec.Name(), err)
+	}
+	to, err := s.MapPrincipal(ctx, key, rec, p)
+	if err != nil {
+		return authnv1.UserInfo{}, err
+	}
+	return s.userInfo(ctx, key, p, to)
+}
+
+// MapPrincipal finds a principal's way into the cluster: its access entry where
+// the mode has them, else aws-auth where the mode has that.
+// https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html#authentication-modes
+func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cluster, p awsapi.Principal) (Mapping, error) {
+	identity, id := IdentityOf(p)
+	if rec.UsesAPI() {
+		entry, err := record.AccessEntries.Get(s.Store, record.Below(key, identity))
+		if err == nil && entry.PrincipalID == id {
+			return EntryMapping(&entry), nil
+		}
+		if err == nil && !rec.UsesConfigMap() {
+			return Mapping{}, unauthenticated("the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
+		}
+	} else if rec.BootstrapAdmin && rec.Creator == (record.Identity{ARN: identity, ID: id}) {
+		// In this mode the creator is an administrator that no list shows.
+		return Mapping{Username: "kubernetes-admin", Groups: []string{"system:masters"}}, nil
+	}
+	if !rec.UsesConfigMap() {
+		return Mapping{}, unauthenticated("%s has no access entry in cluster %s", identity, rec.Name())
+	}
+	auth, err := s.AuthMap(ctx, rec.Plane.ID)
+	if err != nil {
+		return Mapping{}, fmt.Errorf("reading aws-auth of cluster %s: %w", rec.Name(), err)
+	}
+	canonical := canonicalARN(p.ARN)
+	to, ok := auth.Find(canonical, p.Account)
+	if !ok {
+		return Mapping{}, unauthenticated("ARN is not mapped: %s has no access entry and is not in aws-auth of cluster %s", canonical, rec.Name())
+	}
+	return to, nil
+}
+
+// EntryMapping returns what an access entry makes of its principal.
+func EntryMapping(e *record.AccessEntry) Mapping {
+	to := Mapping{*e.Entry.Username, e.Entry.KubernetesGroups}
+	if node, ok := nodeTypes()[*e.Entry.Type]; ok && node.username == *e.Entry.Username {
+		// Nodes also bootstrap, which the entry does not show.
+		to.Groups = append([]string{"system:bootstrappers"}, to.Groups...)
+	}
+	return to
+}
+
+// userInfo fills in the templates of a mapping.
+// https://github.com/kubernetes-sigs/aws-iam-authenticator#full-configuration-format
+func (s *Service) userInfo(ctx context.Context, key store.Key, p awsapi.Principal, to Mapping) (authnv1.UserInfo, error) {
+	id, session, _ := strings.Cut(p.UserID, ":")
+	render := func(template string) (string, error) {
+		if !strings.Contains(template, "{{") {
+			return template, nil
+		}
+		var dns string
+		if strings.Contains(template, "{{EC2PrivateDNSName}}") {
+			var err error
+			if dns, err = s.privateDNSName(ctx, p.Account, key.Region, session); err != nil {
+				return "", err
+			}
+		}
+		return strings.NewReplacer(
+			"{{EC2PrivateDNSName}}", dns,
+			"{{AccountID}}", p.Account,
+			"{{SessionName}}", strings.ReplaceAll(session, "@", "-"),
+			"{{SessionNameRaw}}", session,
+			"{{AccessKeyID}}", p.AccessKeyID,
+		).Replace(template), nil
+	}
+	username, err := render(to.Username)
+	if err != nil {
+		return authnv1.UserInfo{}, err
+	}
+	groups := make([]string, 0, len(to.Groups))
+	for _, g := range to.Groups {
+		if g, err = render(g); err != nil {
+			return authnv1.UserInfo{}, err
+		}
+		groups = append(groups, g)
+	}
+	return authnv1.UserInfo{
+		Username: username,
+		UID:      "aws-iam-authenticator:" + p.Account + ":" + id,
+		Groups:   groups,
+		Extra: map[string]authnv1.ExtraValue{
+			"accessKeyId":  {p.AccessKeyID},
+			"arn":          {p.ARN},
+			"canonicalArn": {canonicalARN(p.ARN)},
+			"principalId":  {id},
+			"sessionName":  {session},
+			"sigs.k8s.io/aws-iam-authenticator/principalId": {id},
+		},
+	}, nil
+}
+
+// canonicalARN turns a role session's ARN into the role's, without its path:
+// STS does not know paths.
+func canonicalARN(principal string) string {
+	a, err := arn.Parse(principal)
+	if err != nil || a.Service != "sts" {
+		return principal
+	}
+	parts := strings.Split(a.Resource, "/")
+	if parts[0] != "assumed-role" || len(parts) < 3 {
+		return principal
+	}
+	return arn.IAM(a.Account, "role/"+parts[1])
+}
+
+var instanceIDPattern = regexp.MustCompile(`^i-(\w{8}|\w{17})$`)
+
+// nodeNames remembers the private DNS names of instances, which never change.
+type nodeNames struct {
+	mu     sync.Mutex
+	byNode map[string]string
+}
+
+const nodeNamesLimit = 20_000
+
+// privateDNSName returns the name of the instance whose role session this is.
+func (s *Service) privateDNSName(ctx context.Context, account, region, instanceID string) (string, error) {
+	if !instanceIDPattern.MatchString(instanceID) {
+		return "", unauthenticated("the session name %q is not an instance ID, which the mapping to {{EC2PrivateDNSName}} needs", instanceID)
+	}
+	id := account + "/" + region + "/" + instanceID
+	s.names.mu.Lock()
+	name := s.names.byNode[id]
+	s.names.mu.Unlock()
+	if name != "" {
+		return name, nil
+	}
+	got, err := s.Instances.DescribeInstances(s.AsService(ctx, account, region), &awsec2.DescribeInstancesInput{InstanceIds: []string{instanceID}})
+	if err != nil {
+		if strings.HasPrefix(ekserr.Code(err), "InvalidInstanceID") {
+			return "", unauthenticated("failed querying private DNS from EC2 API for node %s: %w", instanceID, err)
+		}
+		return "", err
+	}
+	for _, r := range got.Reservations {
+		for _, i := range r.Instances {
+			name = aws.ToString(i.PrivateDnsName)
+		}
+	}
+	if name == "" {
+		return "", unauthenticated("instance %s has no private DNS name", instanceID)
+	}
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	if s.names.byNode == nil || len(s.names.byNode) >= nodeNamesLimit {
+		s.names.byNode = map[string]string{}
+	}
+	s.names.byNode[id] = name
+	return name, nil
+}
+
+func unauthenticated(format string, args ...any) error {
+	return &refusal{fmt.Errorf(format, args...)}
+}
+
+// A refusal is an ErrUnauthenticated with its reason.
+type refusal struct{ reason error }
+
+func (r *refusal) Error() string { return r.reason.Error() }
+
+func (r *refusal) Unwrap() []error { return []error{ErrUnauthenticated, r.reason} }
+
+// IdentityOf returns the IAM identity behind a principal: a role for its
+// sessions. The unique ID is the first part of UserID.
+func IdentityOf(p awsapi.Principal) (identityARN, id string) {
+	id, _, _ = strings.Cut(p.UserID, ":")
+	if p.Type == awsapi.AssumedRole && p.RoleARN != "" {
+		return p.RoleARN, id
+	}
+	return p.ARN, id
+}

@@ -1,0 +1,458 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The types of access entries.
+const (
+	typeStandard = "STANDARD"
+	TypeEC2Linux = "EC2_LINUX"
+
+	TypeFargateLinux = "FARGATE_LINUX"
+)
+
+// A nodeType is how EKS maps the roles of one kind of node.
+// https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+type nodeType struct {
+	username string
+	groups   []string
+	policies bool // access policies may be associated
+}
+
+func nodeTypes() map[string]nodeType {
+	return map[string]nodeType{
+		TypeEC2Linux:     {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, false},
+		"EC2_WINDOWS":    {"system:node:{{EC2PrivateDNSName}}", []string{"eks:kube-proxy-windows", "system:nodes"}, false},
+		TypeFargateLinux: {"system:node:{{SessionName}}", []string{"system:bootstrappers", "system:node-proxier", "system:nodes"}, false},
+		"EC2":            {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, true},
+		"HYBRID_LINUX":   {"system:node:{{SessionName}}", []string{"system:nodes"}, false},
+		"HYPERPOD_LINUX": {"system:node:{{SessionName}}", []string{"system:nodes"}, false},
+	}
+}
+
+// CreateAccessEntry lets an IAM principal into a cluster.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html
+func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccessEntryInput) (*awseks.CreateAccessEntryOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	rec, err := s.requested(ctx, key, in)
+	if err != nil {
+		return nil, err
+	}
+	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
+	var out awseks.CreateAccessEntryOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if c, err := record.Clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+			return ekserr.NoCluster(key.ID)
+		}
+		id := record.Below(key, *rec.Entry.PrincipalArn)
+		old, err := record.AccessEntries.Get(tx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			out.AccessEntry = &rec.Entry
+			return record.AccessEntries.Create(tx, id, *rec)
+		case err != nil:
+			return err
+		case rec.Token != "" && old.Token == rec.Token && old.Request == request:
+			out.AccessEntry = &old.Entry
+			return nil
+		}
+		return errEntryExists(key.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.CreateAccessEntryInput) (*record.AccessEntry, error) {
+	principal := aws.ToString(in.PrincipalArn)
+	if principal == "" {
+		return nil, ekserr.Missing("principalArn")
+	}
+	typ := aws.ToString(in.Type)
+	if typ == "" {
+		typ = typeStandard
+	}
+	a, err := checkPrincipal(cluster.ID, principal)
+	if err != nil {
+		return nil, err
+	}
+	if err := base.CheckTags(cluster.ID, in.Tags); err != nil {
+		return nil, err
+	}
+	node, isNode := nodeTypes()[typ]
+	switch {
+	case typ == typeStandard:
+		if err := checkGroups(cluster.ID, in.KubernetesGroups); err != nil {
+			return nil, err
+		}
+		if err := checkUsername(cluster.ID, in.Username); err != nil {
+			return nil, err
+		}
+	case !isNode:
+		return nil, errEntryType(cluster.ID, typ)
+	case !strings.HasPrefix(a.Resource, "role/"):
+		return nil, errNodeEntryPrincipal(cluster.ID, typ)
+	case in.Username != nil:
+		return nil, errNodeEntryFields(cluster.ID, "username", typ)
+	case len(in.KubernetesGroups) > 0:
+		return nil, errNodeEntryFields(cluster.ID, "kubernetesGroups", typ)
+	}
+	id, err := s.Identity(ctx, principal)
+	if errors.Is(err, base.ErrNoIdentity) {
+		return nil, errInvalidPrincipal(cluster.ID, "invalid principal")
+	} else if err != nil {
+		return nil, err
+	}
+	rec := s.newEntry(cluster, record.Identity{ARN: principal, ID: id.ID}, typ)
+	rec.Entry.Tags = base.TagsOrEmpty(in.Tags)
+	if !isNode {
+		rec.Entry.KubernetesGroups = append([]string{}, in.KubernetesGroups...)
+		if in.Username != nil && *in.Username != "" {
+			rec.Entry.Username = in.Username
+		}
+	} else {
+		rec.Entry.Username, rec.Entry.KubernetesGroups = &node.username, node.groups
+	}
+	return rec, nil
+}
+
+// newEntry returns a new entry with the names that EKS chooses.
+func (s *Service) newEntry(cluster store.Key, who record.Identity, typ string) *record.AccessEntry {
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	a, _ := arn.Parse(who.ARN) // checked before
+	rec := &record.AccessEntry{
+		PrincipalID: who.ID,
+		Entry: ekstypes.AccessEntry{
+			ClusterName:      &cluster.ID,
+			PrincipalArn:     &who.ARN,
+			AccessEntryArn:   new(arn.New("eks", cluster.Region, cluster.Account, "access-entry/"+cluster.ID+"/"+entryPath(a)+"/"+ids.UUID())),
+			KubernetesGroups: []string{},
+			Username:         new(defaultUsername(a)),
+			Type:             &typ,
+			Tags:             map[string]string{},
+			CreatedAt:        &now,
+			ModifiedAt:       &now,
+		},
+	}
+	if node, ok := nodeTypes()[typ]; ok {
+		rec.Entry.Username, rec.Entry.KubernetesGroups = &node.username, node.groups
+	}
+	return rec
+}
+
+// entryPath is the middle of an access entry's ARN: role/ACCOUNT/NAME.
+func entryPath(a arn.ARN) string {
+	kind, name, _ := strings.Cut(a.Resource, "/")
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		name = name[i+1:]
+	}
+	if name == "" {
+		return kind + "/" + a.Account
+	}
+	return kind + "/" + a.Account + "/" + name
+}
+
+// defaultUsername is the username of a STANDARD entry that names none.
+// https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+func defaultUsername(a arn.ARN) string {
+	kind, name, _ := strings.Cut(a.Resource, "/")
+	if kind != "role" {
+		return a.String()
+	}
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		name = name[i+1:]
+	}
+	return arn.New("sts", "", a.Account, "assumed-role/"+name+"/{{SessionName}}")
+}
+
+// checkPrincipal accepts the ARNs of IAM users, roles and roots.
+func checkPrincipal(cluster, principal string) (arn.ARN, error) {
+	a, err := arn.Parse(principal)
+	if err != nil {
+		return a, errInvalidPrincipal(cluster, "invalid ARN")
+	}
+	kind, name, _ := strings.Cut(a.Resource, "/")
+	switch {
+	case a.Partition != awsapi.Partition || a.Service != "iam" || a.Region != "" || len(a.Account) != 12:
+		return a, errInvalidPrincipal(cluster, "invalid principal")
+	case strings.HasPrefix(name, "aws-service-role/"):
+		return a, errServiceLinkedPrincipal(cluster)
+	case kind == "root" && name == "", (kind == "user" || kind == "role") && name != "":
+		return a, nil
+	}
+	return a, errInvalidPrincipal(cluster, "invalid principal")
+}
+
+// reservedPrefixes may not begin usernames and groups of STANDARD entries.
+func reservedPrefixes() []string { return []string{"system:", "eks:", "aws:", "amazon:", "iam:"} }
+
+func checkGroups(cluster string, groups []string) error {
+	for _, g := range groups {
+		if g == "" || len(g) > 63 {
+			return ekserr.InvalidParameter(cluster, "The kubernetes group name %s is invalid, it must have between 1 and 63 characters", g)
+		}
+		for _, p := range reservedPrefixes() {
+			if strings.HasPrefix(g, p) {
+				return errGroupName(cluster, g, p)
+			}
+		}
+	}
+	return nil
+}
+
+func checkUsername(cluster string, username *string) error {
+	if username == nil {
+		return nil
+	}
+	for _, p := range reservedPrefixes() {
+		if strings.HasPrefix(*username, p) {
+			return errUsernamePrefix(cluster, p)
+		}
+	}
+	for _, t := range []string{"{{SessionName}}", "{{SessionNameRaw}}"} {
+		if before, _, ok := strings.Cut(*username, t); ok && !strings.Contains(strings.TrimPrefix(before, ":"), ":") {
+			return errUsernameSession(cluster)
+		}
+	}
+	return nil
+}
+
+// DescribeAccessEntry returns an access entry.
+func (s *Service) DescribeAccessEntry(ctx context.Context, in *awseks.DescribeAccessEntryInput) (*awseks.DescribeAccessEntryOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := record.AccessEntries.Get(s.Store, record.Below(key, aws.ToString(in.PrincipalArn)))
+	if err != nil {
+		return nil, store.NotFoundAs(err, errNoEntry())
+	}
+	return &awseks.DescribeAccessEntryOutput{AccessEntry: &rec.Entry}, nil
+}
+
+// ListAccessEntries returns the principals of a cluster's access entries, on
+// demand only those with a certain access policy.
+func (s *Service) ListAccessEntries(ctx context.Context, in *awseks.ListAccessEntriesInput) (*awseks.ListAccessEntriesOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if in.AssociatedPolicyArn != nil {
+		if _, ok := accesspolicies.ByARN(*in.AssociatedPolicyArn); !ok {
+			return nil, errNoPolicy(key.ID, *in.AssociatedPolicyArn)
+		}
+	}
+	items, err := record.AccessEntries.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return nil, err
+	}
+	if in.AssociatedPolicyArn != nil {
+		items = slices.DeleteFunc(items, func(i store.Item[record.AccessEntry]) bool {
+			return !slices.ContainsFunc(i.Value.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.AssociatedPolicyArn })
+		})
+	}
+	items, next, err := base.Page(items, func(i store.Item[record.AccessEntry]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListAccessEntriesOutput{AccessEntries: []string{}, NextToken: next}
+	for _, i := range items {
+		out.AccessEntries = append(out.AccessEntries, *i.Value.Entry.PrincipalArn)
+	}
+	return out, nil
+}
+
+// UpdateAccessEntry replaces the groups or the username of a STANDARD entry.
+func (s *Service) UpdateAccessEntry(ctx context.Context, in *awseks.UpdateAccessEntryInput) (*awseks.UpdateAccessEntryOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkGroups(key.ID, in.KubernetesGroups); err != nil {
+		return nil, err
+	}
+	if err := checkUsername(key.ID, in.Username); err != nil {
+		return nil, err
+	}
+	var out awseks.UpdateAccessEntryOutput
+	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
+		if *r.Entry.Type != typeStandard {
+			if in.KubernetesGroups != nil {
+				return errNodeEntryFields(key.ID, "kubernetesGroups", *r.Entry.Type)
+			}
+			if in.Username != nil {
+				return errNodeEntryFields(key.ID, "username", *r.Entry.Type)
+			}
+		}
+		if in.KubernetesGroups != nil {
+			r.Entry.KubernetesGroups = in.KubernetesGroups
+		}
+		if in.Username != nil && *in.Username != "" {
+			r.Entry.Username = in.Username
+		}
+		r.Entry.ModifiedAt = new(s.Clock.Now().UTC().Truncate(time.Millisecond))
+		out.AccessEntry = &r.Entry
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// DeleteAccessEntry takes a principal's entry away.
+func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccessEntryInput) (*awseks.DeleteAccessEntryOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	id := record.Below(key, aws.ToString(in.PrincipalArn))
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		rec, err := record.AccessEntries.Get(tx, id)
+		switch {
+		case err != nil:
+			return store.NotFoundAs(err, errNoEntry())
+		case rec.Managed:
+			return errServiceLinkedPrincipal(key.ID)
+		}
+		record.AccessEntries.Delete(tx, id)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DeleteAccessEntryOutput{}, nil
+}
+
+// changeEntry changes an entry that customers may change.
+func (s *Service) changeEntry(ctx context.Context, cluster store.Key, principal string, fn func(*record.AccessEntry) error) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		err := record.AccessEntries.Update(tx, record.Below(cluster, principal), func(r *record.AccessEntry) error {
+			if r.Managed {
+				return errServiceLinkedPrincipal(cluster.ID)
+			}
+			return fn(r)
+		})
+		if errors.Is(err, store.ErrNotFound) {
+			return errNoEntry()
+		}
+		return err
+	})
+}
+
+// entriesOf is ActiveCluster for operations on access entries.
+func (s *Service) entriesOf(ctx context.Context, name *string) (store.Key, record.Cluster, error) {
+	key, rec, err := s.ActiveCluster(ctx, name)
+	if err == nil && !rec.UsesAPI() {
+		err = errNotInAPIMode(key.ID)
+	}
+	return key, rec, err
+}
+
+// ensureEntry makes an access entry of EKS's own if there is none.
+func ensureEntry(tx *store.Tx, cluster store.Key, rec *record.AccessEntry) (made bool, err error) {
+	id := record.Below(cluster, *rec.Entry.PrincipalArn)
+	if _, err := record.AccessEntries.Get(tx, id); !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	return true, record.AccessEntries.Create(tx, id, *rec)
+}
+
+// EnsureOwnEntries makes the entries that EKS gives every cluster in an API
+// mode: the creator's, an administrator, and its service-linked role's.
+func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.Cluster) error {
+	if !rec.UsesAPI() {
+		return nil
+	}
+	own := s.newEntry(cluster, record.Identity{ARN: base.ServiceRoleARN(cluster.Account)}, typeStandard)
+	own.Managed = true
+	own.Entry.Username = new("eks:managed")
+	for _, p := range []string{"AmazonEKSClusterInsightsPolicy", "AmazonEKSEventPolicy"} {
+		own.Policies = append(own.Policies, associated(accesspolicies.ARN(p), *own.Entry.CreatedAt))
+	}
+	if _, err := ensureEntry(tx, cluster, own); err != nil {
+		return err
+	}
+	if !rec.BootstrapAdmin || rec.Creator.ARN == "" {
+		return nil
+	}
+	if _, err := checkPrincipal(cluster.ID, rec.Creator.ARN); err != nil {
+		return nil // a federated user or a service: nothing an entry could name
+	}
+	creator := s.newEntry(cluster, rec.Creator, typeStandard)
+	creator.Policies = []ekstypes.AssociatedAccessPolicy{associated(accesspolicies.ARN("AmazonEKSClusterAdminPolicy"), *creator.Entry.CreatedAt)}
+	_, err := ensureEntry(tx, cluster, creator)
+	return err
+}
+
+// AdmitNodes lets the nodes of all managed node groups and Fargate profiles in by access
+// entries, for a cluster that begins to have them: they must not be locked out when
+// aws-auth stops counting.
+func (s *Service) AdmitNodes(tx *store.Tx, cluster store.Key) error {
+	groups, err := record.Nodegroups.List(tx, record.AllBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		made, err := s.Admit(tx, cluster, g.Value.Role, TypeEC2Linux)
+		if err == nil && made {
+			err = record.Nodegroups.Update(tx, g.Key, func(r *record.Nodegroup) error { r.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	profiles, err := record.FargateProfiles.List(tx, record.AllBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, p := range profiles {
+		made, err := s.Admit(tx, cluster, p.Value.Role, TypeFargateLinux)
+		if err == nil && made {
+			err = record.FargateProfiles.Update(tx, p.Key, func(r *record.FargateProfile) error { r.AccessEntryMade = true; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Admit makes an access entry for a role of nodes, unless it has one.
+func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, typ string) (made bool, err error) {
+	return ensureEntry(tx, cluster, s.newEntry(cluster, role, typ))
+}
+
+func associated(policy string, at time.Time) ekstypes.AssociatedAccessPolicy {
+	return ekstypes.AssociatedAccessPolicy{
+		PolicyArn: &policy, AssociatedAt: &at, ModifiedAt: &at,
+		AccessScope: &ekstypes.AccessScope{Type: ekstypes.AccessScopeTypeCluster, Namespaces: []string{}},
+	}
+}

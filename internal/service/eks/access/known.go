@@ -1,0 +1,53 @@
+package access
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// KnownPrincipals are the ways into a cluster, for explanations of why somebody found none.
+type KnownPrincipals struct {
+	// API and ConfigMap say which of the two the authentication mode has.
+	API, ConfigMap bool
+	// Entries are the principals with an access entry.
+	Entries []string
+	// Mapped are the ARNs of aws-auth, in lower case, as they are compared.
+	Mapped []string
+	// Invalid says what is wrong with aws-auth.
+	Invalid error
+}
+
+// KnownPrincipals returns those of a cluster by its control plane.
+func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPrincipals, error) {
+	key, rec, err := s.ClusterByPlane(planeID)
+	if err != nil {
+		return KnownPrincipals{}, err
+	}
+	out := KnownPrincipals{API: rec.UsesAPI(), ConfigMap: rec.UsesConfigMap()}
+	if out.API {
+		list, err := record.AccessEntries.List(s.Store, store.Scope{Account: key.Account, Region: key.Region})
+		if err != nil {
+			return out, err
+		}
+		for _, e := range list {
+			if aws.ToString(e.Value.Entry.ClusterName) == rec.Name() {
+				out.Entries = append(out.Entries, aws.ToString(e.Value.Entry.PrincipalArn))
+			}
+		}
+	}
+	if out.ConfigMap {
+		auth, err := s.AuthMap(ctx, planeID)
+		if err != nil || auth == nil {
+			return out, err
+		}
+		out.Invalid = auth.Invalid
+		out.Mapped = append(slices.Sorted(maps.Keys(auth.roles)), slices.Sorted(maps.Keys(auth.users))...)
+	}
+	return out, nil
+}

@@ -1,0 +1,139 @@
+package access
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// ListAccessPolicies returns the access policies there are.
+func (s *Service) ListAccessPolicies(_ context.Context, in *awseks.ListAccessPoliciesInput) (*awseks.ListAccessPoliciesOutput, error) {
+	all, next, err := base.Page(accesspolicies.All(), func(p accesspolicies.Policy) string { return p.Name }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListAccessPoliciesOutput{AccessPolicies: []ekstypes.AccessPolicy{}, NextToken: next}
+	for _, p := range all {
+		out.AccessPolicies = append(out.AccessPolicies, ekstypes.AccessPolicy{Name: &p.Name, Arn: new(p.ARN())})
+	}
+	return out, nil
+}
+
+// AssociateAccessPolicy gives an access entry a policy, or the policy it has
+// another scope.
+// https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html
+func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.AssociateAccessPolicyInput) (*awseks.AssociateAccessPolicyOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	policy, ok := accesspolicies.ByARN(aws.ToString(in.PolicyArn))
+	switch {
+	case !ok:
+		return nil, errNoPolicy(key.ID, aws.ToString(in.PolicyArn))
+	case policy.ServiceLinked:
+		return nil, errServiceLinkedPolicy(key.ID, *in.PolicyArn)
+	}
+	if err := checkScope(key.ID, in.AccessScope); err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	scope := &ekstypes.AccessScope{Type: in.AccessScope.Type, Namespaces: append([]string{}, in.AccessScope.Namespaces...)}
+	out := &awseks.AssociateAccessPolicyOutput{ClusterName: &key.ID, PrincipalArn: in.PrincipalArn}
+	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
+		if typ := *r.Entry.Type; typ != typeStandard && !nodeTypes()[typ].policies {
+			return errNodeEntryPolicy(key.ID, typ)
+		}
+		i := slices.IndexFunc(r.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.PolicyArn })
+		if i < 0 {
+			i = len(r.Policies)
+			r.Policies = append(r.Policies, ekstypes.AssociatedAccessPolicy{PolicyArn: in.PolicyArn, AssociatedAt: &now})
+		}
+		r.Policies[i].AccessScope, r.Policies[i].ModifiedAt = scope, &now
+		out.AssociatedAccessPolicy = &r.Policies[i]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// DisassociateAccessPolicy takes a policy away from an access entry.
+func (s *Service) DisassociateAccessPolicy(ctx context.Context, in *awseks.DisassociateAccessPolicyInput) (*awseks.DisassociateAccessPolicyOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
+		before := len(r.Policies)
+		r.Policies = slices.DeleteFunc(r.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == aws.ToString(in.PolicyArn) })
+		if len(r.Policies) == before {
+			return errPolicyNotAssociated(aws.ToString(in.PolicyArn))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DisassociateAccessPolicyOutput{}, nil
+}
+
+// ListAssociatedAccessPolicies returns an access entry's policies.
+func (s *Service) ListAssociatedAccessPolicies(ctx context.Context, in *awseks.ListAssociatedAccessPoliciesInput) (*awseks.ListAssociatedAccessPoliciesOutput, error) {
+	key, _, err := s.entriesOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := record.AccessEntries.Get(s.Store, record.Below(key, aws.ToString(in.PrincipalArn)))
+	if err != nil {
+		return nil, store.NotFoundAs(err, errNoEntry())
+	}
+	sorted := slices.SortedFunc(slices.Values(rec.Policies), func(a, b ekstypes.AssociatedAccessPolicy) int {
+		return strings.Compare(*a.PolicyArn, *b.PolicyArn)
+	})
+	sorted, next, err := base.Page(sorted, func(p ekstypes.AssociatedAccessPolicy) string { return *p.PolicyArn }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.ListAssociatedAccessPoliciesOutput{
+		ClusterName: &key.ID, PrincipalArn: rec.Entry.PrincipalArn, NextToken: next,
+		AssociatedAccessPolicies: append([]ekstypes.AssociatedAccessPolicy{}, sorted...),
+	}, nil
+}
+
+// namespacePattern is a namespace's name with wildcards.
+var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?$`)
+
+func checkScope(cluster string, scope *ekstypes.AccessScope) error {
+	switch {
+	case scope == nil:
+		return ekserr.Missing("accessScope")
+	case scope.Type == ekstypes.AccessScopeTypeCluster && len(scope.Namespaces) > 0:
+		return errScope(cluster, "namespaces can't be specified when the type is cluster")
+	case scope.Type == ekstypes.AccessScopeTypeCluster:
+		return nil
+	case scope.Type != ekstypes.AccessScopeTypeNamespace:
+		return errScope(cluster, "the type must be cluster or namespace")
+	case len(scope.Namespaces) == 0:
+		return errScope(cluster, "at least one namespace must be specified when the type is namespace")
+	}
+	for _, ns := range scope.Namespaces {
+		if !namespacePattern.MatchString(ns) {
+			return errScope(cluster, "the namespace "+ns+" is not valid")
+		}
+	}
+	return nil
+}

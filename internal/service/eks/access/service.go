@@ -1,0 +1,16 @@
+// Package access decides who gets into a cluster, and as whom: access entries and
+// access policies, the aws-auth ConfigMap, the tokens of EKS, and the answers to the
+// webhooks by which API servers ask for both. What pods may do with AWS is package
+// podidentity's.
+package access
+
+import "github.com/drydock-dev/drydock/internal/service/eks/base"
+
+// A Service answers the operations on access entries and authenticates principals.
+type Service struct {
+	*base.Service
+	names nodeNames
+}
+
+// New returns the part of EKS that decides about access.
+func New(b *base.Service) *Service { return &Service{Service: b} }

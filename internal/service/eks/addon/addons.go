@@ -1,0 +1,309 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateAddon records an add-on whose objects the reconciler then applies.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
+func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) (*awseks.CreateAddonOutput, error) {
+	key, cluster, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	a, err := lookup(key.ID, in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	id := ids.UUID()
+	rec := record.Addon{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(untokened), Resolve: in.ResolveConflicts, Untouched: true}
+	rec.Addon = ekstypes.Addon{
+		AddonArn:  new(arn.New("eks", key.Region, key.Account, "addon/"+key.ID+"/"+a.Name+"/"+id)),
+		AddonName: &a.Name, ClusterName: &key.ID, Publisher: &a.Publisher, Owner: &a.Owner, Tags: base.TagsOrEmpty(in.Tags),
+	}
+	rec.Enter(ekstypes.AddonStatusCreating, s.Clock.Now())
+	rec.Addon.CreatedAt = rec.Addon.ModifiedAt
+	spec := record.AddonSpec{Version: aws.ToString(in.AddonVersion), Configuration: aws.ToString(in.ConfigurationValues), Role: aws.ToString(in.ServiceAccountRoleArn)}
+	if in.NamespaceConfig != nil {
+		spec.Namespace = aws.ToString(in.NamespaceConfig.Namespace)
+		if err := checkNamespace(key.ID, a, spec.Namespace); err != nil {
+			return nil, err
+		}
+		rec.Addon.NamespaceConfig = &ekstypes.AddonNamespaceConfigResponse{Namespace: &spec.Namespace}
+	}
+	if spec.Version == "" {
+		if v := a.Default(*cluster.Cluster.Version); v != nil {
+			spec.Version = v.Version
+		}
+	}
+	rec.Set(spec)
+	if err := check(key, cluster, a, spec, in.ResolveConflicts); err != nil {
+		return nil, err
+	}
+	if err := base.CheckTags(key.ID, in.Tags); err != nil {
+		return nil, err
+	}
+	owned, err := s.newOwned(ctx, key, a, spec.NamespaceOrDefault(), *rec.Addon.AddonArn, in.PodIdentityAssociations)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.CreateAddonOutput{}
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if c, err := record.Clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+			return ekserr.NoCluster(key.ID)
+		}
+		old, err := record.Addons.Get(tx, record.Below(key, a.Name))
+		switch {
+		case err == nil && rec.Token != "" && old.Token == rec.Token && old.Request == rec.Request:
+			out.Addon = describe(&old)
+			return nil
+		case err == nil:
+			return errExists(key.ID, a.Name)
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		made := rec
+		if made.Addon.PodIdentityAssociations, err = podidentity.PutOwned(tx, key, owned); err != nil {
+			return err
+		}
+		out.Addon = describe(&made)
+		return record.Addons.Create(tx, record.Below(key, a.Name), made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// describe returns the add-on as AWS shows it.
+func describe(r *record.Addon) *ekstypes.Addon {
+	a := r.Addon
+	return &a
+}
+
+// DescribeAddon returns an add-on as it is now.
+func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInput) (*awseks.DescribeAddonOutput, error) {
+	_, rec, err := s.find(ctx, in.ClusterName, in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DescribeAddonOutput{Addon: describe(&rec)}, nil
+}
+
+// find returns the named add-on of the named cluster, and its key.
+func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.Addon, error) {
+	key, _, err := s.Cluster(ctx, cluster)
+	if err != nil {
+		return key, record.Addon{}, err
+	}
+	if aws.ToString(name) == "" {
+		return key, record.Addon{}, ekserr.Missing("addonName")
+	}
+	key = record.Below(key, *name)
+	rec, err := record.Addons.Get(s.Store, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return key, rec, NotFound(*cluster, *name)
+	}
+	return key, rec, err
+}
+
+// ListAddons returns the names of the cluster's add-ons.
+func (s *Service) ListAddons(ctx context.Context, in *awseks.ListAddonsInput) (*awseks.ListAddonsOutput, error) {
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := record.Addons.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := base.Page(items, func(i store.Item[record.Addon]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListAddonsOutput{Addons: []string{}, NextToken: next}
+	for _, i := range items {
+		out.Addons = append(out.Addons, *i.Value.Addon.AddonName)
+	}
+	return out, nil
+}
+
+// DeleteAddon marks an add-on for the reconciler to remove, with preserve without
+// its objects.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_DeleteAddon.html
+func (s *Service) DeleteAddon(ctx context.Context, in *awseks.DeleteAddonInput) (*awseks.DeleteAddonOutput, error) {
+	key, _, err := s.find(ctx, in.ClusterName, in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	var out awseks.DeleteAddonOutput
+	err = record.Addons.UpdateOne(ctx, s.Store, key, func(r *record.Addon) error {
+		if r.Addon.Status != ekstypes.AddonStatusDeleting {
+			r.Preserve = in.Preserve
+			r.Enter(ekstypes.AddonStatusDeleting, s.Clock.Now())
+		}
+		out.Addon = describe(r)
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, NotFound(*in.ClusterName, *in.AddonName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// UpdateAddon changes an add-on's version, configuration or roles. What is left
+// out stays.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAddon.html
+func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) (*awseks.UpdateAddonOutput, error) {
+	ckey, cluster, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	key, rec, err := s.find(ctx, in.ClusterName, in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	a, err := lookup(ckey.ID, in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	// next is what becomes of an add-on: judged now, and once more for what it is when
+	// it is stored, for another update may have ended meanwhile.
+	next := func(spec record.AddonSpec) (*record.AddonSpec, error) {
+		for field, value := range map[*string]*string{&spec.Version: in.AddonVersion, &spec.Role: in.ServiceAccountRoleArn, &spec.Configuration: in.ConfigurationValues} {
+			if value != nil {
+				*field = *value
+			}
+		}
+		return &spec, check(ckey, cluster, a, spec, in.ResolveConflicts)
+	}
+	if _, err := next(rec.Spec()); err != nil {
+		return nil, err
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeAddonUpdate)
+	param := func(t ekstypes.UpdateParamType, value *string) {
+		if value != nil {
+			up.Update.Params = append(up.Update.Params, ekstypes.UpdateParam{Type: t, Value: value})
+		}
+	}
+	param(ekstypes.UpdateParamTypeAddonVersion, in.AddonVersion)
+	param(ekstypes.UpdateParamTypeServiceAccountRoleArn, in.ServiceAccountRoleArn)
+	param(ekstypes.UpdateParamTypeConfigurationValues, in.ConfigurationValues)
+	param(ekstypes.UpdateParamTypeResolveConflicts, record.Optional(string(in.ResolveConflicts)))
+	var owned []record.PodIdentity
+	if in.PodIdentityAssociations != nil {
+		if owned, err = s.newOwned(ctx, ckey, a, rec.Spec().NamespaceOrDefault(), *rec.Addon.AddonArn, in.PodIdentityAssociations); err != nil {
+			return nil, err
+		}
+		param(ekstypes.UpdateParamTypePodIdentityAssociations, new(associationsText(in.PodIdentityAssociations)))
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	up.Addon, up.Token, up.Request = a.Name, aws.ToString(in.ClientRequestToken), record.Fingerprint(untokened)
+	out := &awseks.UpdateAddonOutput{}
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		old, err := s.RepeatedUpdate(tx, ckey, in.ClientRequestToken, up.Request)
+		if err != nil || old != nil {
+			out.Update = old
+			return err
+		}
+		var associations []string
+		if in.PodIdentityAssociations != nil {
+			if associations, err = podidentity.ReplaceOwned(tx, ckey, *rec.Addon.AddonArn, owned); err != nil {
+				return err
+			}
+		}
+		err = record.Addons.Update(tx, key, func(r *record.Addon) error {
+			switch r.Addon.Status {
+			case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating, ekstypes.AddonStatusDeleting:
+				return errBusy(ckey.ID, a.Name, r.Addon.Status)
+			}
+			if *r.Addon.AddonArn != *rec.Addon.AddonArn {
+				return store.ErrNotFound // deleted and made anew meanwhile
+			}
+			spec, err := next(r.Spec())
+			if err != nil {
+				return err
+			}
+			if in.PodIdentityAssociations != nil {
+				r.Addon.PodIdentityAssociations = associations
+			}
+			r.Next, r.Resolve, r.UpdateID, r.Applied = spec, in.ResolveConflicts, *up.Update.Id, false
+			r.Enter(ekstypes.AddonStatusUpdating, s.Clock.Now())
+			return nil
+		})
+		if errors.Is(err, store.ErrNotFound) {
+			return NotFound(ckey.ID, a.Name)
+		} else if err != nil {
+			return err
+		}
+		out.Update = &up.Update
+		return record.Updates.Create(tx, record.Below(ckey, *up.Update.Id), *up)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// lookup finds an add-on in the catalogue.
+func lookup(cluster string, name *string) (*addons.AddOn, error) {
+	if aws.ToString(name) == "" {
+		return nil, ekserr.Missing("addonName")
+	}
+	a, ok := addons.Lookup(*name)
+	if !ok {
+		return nil, errUnknown(cluster, *name)
+	}
+	return a, nil
+}
+
+// ByARN finds an add-on of the caller's by its ARN: addon/CLUSTER/NAME/UUID. It
+// returns store.ErrNotFound if there is none.
+func ByARN(r store.Reader, account, region, resource string) (store.Key, record.Addon, error) {
+	f := strings.SplitN(resource, ":", 6)
+	if len(f) != 6 || f[3] != region || f[4] != account {
+		return store.Key{}, record.Addon{}, store.ErrNotFound
+	}
+	path := strings.Split(f[5], "/")
+	if len(path) != 4 || path[0] != "addon" {
+		return store.Key{}, record.Addon{}, store.ErrNotFound
+	}
+	key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
+	rec, err := record.Addons.Get(r, key)
+	if err == nil && *rec.Addon.AddonArn != resource {
+		err = store.ErrNotFound
+	}
+	return key, rec, err
+}
+
+// Settled reports whether nothing is under way with an add-on.
+func Settled(out *awseks.DescribeAddonOutput) bool {
+	switch out.Addon.Status {
+	case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating, ekstypes.AddonStatusDeleting:
+		return false
+	}
+	return true
+}

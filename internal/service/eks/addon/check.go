@@ -1,0 +1,91 @@
+package addon
+
+import (
+	"encoding/json"
+	"slices"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// maxConfiguration bounds configuration values, and maxEncoded what they are in a
+// record: an update writes them three times in one transaction, which etcd bounds
+// to 1.5 MiB. AWS publishes no limit.
+const maxConfiguration, maxEncoded = 128 << 10, 384 << 10
+
+// check judges what an add-on is to become.
+func check(cluster store.Key, c record.Cluster, a *addons.AddOn, p record.AddonSpec, resolve ekstypes.ResolveConflicts) error {
+	v := a.Version(p.Version)
+	if v == nil || !slices.Contains(v.Kubernetes, *c.Cluster.Version) {
+		return errVersion(cluster.ID, a.Name)
+	}
+	if resolve != "" && !slices.Contains(resolve.Values(), resolve) {
+		return invalid(cluster.ID, a.Name, "Invalid resolveConflicts: %s", resolve) // from memory
+	}
+	if p.Role != "" {
+		switch role, ok := podidentity.ParseRoleARN(p.Role); {
+		case !ok:
+			return errRole(cluster.ID, a.Name, p.Role)
+		case role.Account != cluster.Account:
+			return ekserr.CrossAccountRole()
+		}
+		objects, err := a.Objects(v, addons.Cluster{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(objects, isServiceAccount) {
+			return errNoServiceAccount(cluster.ID, a.Name)
+		}
+	}
+	values, err := parseConfiguration(cluster.ID, a, v, p.Configuration)
+	if err != nil {
+		return err
+	}
+	if refused := a.Unsupported(values); len(refused) > 0 {
+		return errValue(a.Name, refused)
+	}
+	return nil
+}
+
+// checkNamespace judges where an add-on is to be.
+func checkNamespace(cluster string, a *addons.AddOn, namespace string) error {
+	switch {
+	case len(validation.IsDNS1123Label(namespace)) > 0:
+		return errNamespaceName(cluster, a.Name, namespace)
+	case namespace != addons.Namespace && !a.Movable:
+		return errNamespace(cluster, a.Name)
+	}
+	return nil
+}
+
+// parseConfiguration returns checked configuration values.
+func parseConfiguration(cluster string, a *addons.AddOn, v *addons.Version, configuration string) (map[string]any, error) {
+	if configuration == "" {
+		return nil, nil
+	}
+	if len(configuration) > maxConfiguration {
+		return nil, errConfigurationSize(cluster, a.Name)
+	}
+	encoded, err := json.Marshal(configuration)
+	if err != nil {
+		return nil, err
+	}
+	if len(encoded) > maxEncoded {
+		return nil, errConfigurationSize(cluster, a.Name)
+	}
+	values, err := addons.Parse(configuration)
+	if err != nil {
+		return nil, errConfigurationFormat(cluster, a.Name)
+	}
+	if wrong := a.Validate(v, values); len(wrong) > 0 {
+		return nil, errConfiguration(cluster, a.Name, wrong)
+	}
+	out, _ := values.(map[string]any) // the schema asks for an object
+	return out, nil
+}

@@ -1,0 +1,386 @@
+package addon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// timeout is after how long an add-on that cannot be applied has failed, and
+	// one is removed whose objects cannot be.
+	timeout = 15 * time.Minute
+	// step is how often an add-on is looked at whose pods are awaited, at
+	// first; lookAgain, one that is as it should be, or has long not been.
+	step      = 200 * time.Millisecond
+	lookAgain = 5 * time.Second
+)
+
+// An work is one look at an add-on.
+//
+//	CREATING → ACTIVE ⇄ DEGRADED, both ⇄ UPDATING; all → DELETING → gone
+//	   └→ CREATE_FAILED, UPDATE_FAILED: until they are updated
+type work struct {
+	s       *Service
+	key     store.Key
+	rec     record.Addon
+	a       *addons.AddOn
+	cluster addons.Cluster
+	objects plane.Objects
+	nodes   func() *plane.Nodes
+}
+
+// Reconciler brings add-ons to what their records say.
+func (s *Service) Reconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log,
+	}
+}
+
+// reconcile brings one add-on a step nearer to what its record says.
+func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := record.Addons.Get(s.Store, key)
+	if err != nil {
+		return 0, store.IgnoreNotFound(err)
+	}
+	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	if err != nil {
+		return 0, store.IgnoreNotFound(err)
+	}
+	if base.Usable(cluster) != nil {
+		return 0, nil // what a cluster has goes with it
+	}
+	a, ok := addons.Lookup(*rec.Addon.AddonName)
+	if !ok {
+		return 0, fmt.Errorf("add-on %s is not in the catalogue", *rec.Addon.AddonName)
+	}
+	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	if err != nil {
+		return 0, err
+	}
+	w := &work{s: s, key: key, rec: rec, a: a, cluster: clusterFacts(key, cluster, cluster.Plane), objects: ses.Objects, nodes: ses.Nodes}
+	switch rec.Addon.Status {
+	case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating:
+		return w.apply(ctx)
+	case ekstypes.AddonStatusActive, ekstypes.AddonStatusDegraded:
+		return w.look(ctx)
+	case ekstypes.AddonStatusDeleting:
+		return w.remove(ctx)
+	}
+	return 0, nil
+}
+
+// wanted is what the add-on is or becomes.
+func (w *work) wanted() record.AddonSpec {
+	now := w.rec.Spec()
+	if w.rec.Next != nil {
+		next := *w.rec.Next
+		next.Replicas = now.Replicas
+		return next
+	}
+	return now
+}
+
+// apply applies the objects of a new or changing add-on, and waits for its pods.
+func (w *work) apply(ctx context.Context) (time.Duration, error) {
+	if !w.rec.Applied {
+		objects, err := objectsOf(w.a, w.wanted(), w.cluster)
+		if err != nil {
+			return 0, w.fail(ctx, newIssue(ekstypes.AddonIssueCodeInternalFailure, err.Error()))
+		}
+		updating := w.rec.Addon.Status == ekstypes.AddonStatusUpdating
+		if err := applyAll(ctx, w.objects, objects, w.rec.Resolve, updating, func() error { return w.touch(ctx) }); err != nil {
+			issue := applyIssue(err)
+			if issue == nil && ctx.Err() == nil && w.s.Clock.Since(w.rec.Since) > timeout {
+				issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
+			}
+			if issue == nil {
+				return 0, err
+			}
+			return 0, w.fail(ctx, issue)
+		}
+		if err := w.prune(ctx, objects); err != nil {
+			return 0, err
+		}
+		return 0, w.change(ctx, func(r *record.Addon) {
+			r.Set(w.wanted())
+			r.Next, r.Applied, r.Had = nil, true, true
+		}, nil)
+	}
+	issue, coming, err := w.health(ctx)
+	age := w.s.Clock.Since(w.rec.Since)
+	if err != nil {
+		if ctx.Err() != nil || age <= timeout {
+			return 0, err
+		}
+		// What was applied may well run: it is ACTIVE when it is seen to.
+		issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
+	}
+	switch {
+	case issue == nil && age < w.s.Timing.AddonApplying:
+		return w.s.Timing.AddonApplying - age, nil
+	case issue == nil:
+		return lookAgain, w.finish(ctx, nil)
+	case age < w.patience(coming):
+		return w.pace(w.rec.Since), nil
+	}
+	return step, w.finish(ctx, issue)
+}
+
+// patience is how long the pods of a new or changed add-on are awaited. A new one is
+// DEGRADED soon; an update fails when its rollout does not come to its end.
+// https://github.com/aws/containers-roadmap/issues/2242
+func (w *work) patience(coming bool) time.Duration {
+	switch t := w.s.Timing; {
+	case w.rec.Addon.Status == ekstypes.AddonStatusCreating:
+		return t.AddonUnhealthy
+	case coming:
+		return t.AddonRollout
+	default:
+		return t.AddonStuck
+	}
+}
+
+// touch notes, before anything is applied, that from now on what there is is the
+// add-on's.
+func (w *work) touch(ctx context.Context) error {
+	if !w.rec.Untouched {
+		return nil
+	}
+	return record.Addons.UpdateOne(ctx, w.s.Store, w.key, func(r *record.Addon) error {
+		if !w.current(r) {
+			return errChanged
+		}
+		r.Untouched = false
+		return nil
+	})
+}
+
+// errChanged makes reconcile begin again.
+var errChanged = errors.New("the add-on was changed meanwhile")
+
+// current reports whether r is the record that was read: not another one by now, nor in
+// another state.
+func (w *work) current(r *record.Addon) bool {
+	return *r.Addon.AddonArn == *w.rec.Addon.AddonArn && r.Addon.Status == w.rec.Addon.Status && r.UpdateID == w.rec.UpdateID
+}
+
+// pace is when to look again at what has been awaited since then: the longer it has
+// been, the later.
+func (w *work) pace(since time.Time) time.Duration {
+	return min(max(w.s.Clock.Since(since)/10, step), lookAgain)
+}
+
+// finish ends creating or updating: ACTIVE, or DEGRADED with an issue. What was
+// applied stays, also where the update has failed.
+func (w *work) finish(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	return w.change(ctx, func(r *record.Addon) {
+		if issue == nil {
+			r.Enter(ekstypes.AddonStatusActive, w.s.Clock.Now())
+		} else {
+			r.Enter(ekstypes.AddonStatusDegraded, w.s.Clock.Now(), *issue)
+		}
+	}, func(u *ekstypes.Update) {
+		u.Status = ekstypes.UpdateStatusSuccessful
+		if issue != nil {
+			u.Status, u.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{updateErrorOf(issue)}
+		}
+	})
+}
+
+// fail ends creating or updating without anything changed.
+func (w *work) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	w.s.Log.Info("add-on cannot be applied", "addon", w.key.String(), "code", issue.Code, "why", *issue.Message)
+	return w.change(ctx, func(r *record.Addon) {
+		st := ekstypes.AddonStatusCreateFailed
+		if r.Addon.Status == ekstypes.AddonStatusUpdating {
+			st = ekstypes.AddonStatusUpdateFailed
+		}
+		r.Next = nil
+		r.Enter(st, w.s.Clock.Now(), *issue)
+	}, func(u *ekstypes.Update) {
+		u.Status, u.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{updateErrorOf(issue)}
+	})
+}
+
+// look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
+func (w *work) look(ctx context.Context) (time.Duration, error) {
+	issue, _, err := w.health(ctx)
+	if err != nil {
+		w.s.Log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
+		return lookAgain, nil // the cluster's trouble, not the add-on's
+	}
+	scaled, err := w.scale(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		w.s.Log.Warn("an add-on is not scaled", "addon", w.key.String(), "err", err)
+		issue = cmp.Or(issue, applyIssue(err))
+	}
+	again, err := w.judge(ctx, issue)
+	if scaled {
+		again = step // its pods are to come
+	}
+	return again, err
+}
+
+// judge records what is wrong with an ACTIVE or DEGRADED add-on, and says when to look
+// again.
+func (w *work) judge(ctx context.Context, issue *ekstypes.AddonIssue) (time.Duration, error) {
+	active := w.rec.Addon.Status == ekstypes.AddonStatusActive
+	switch {
+	case issue == nil && active:
+		if w.rec.Ailing.IsZero() {
+			return lookAgain, nil
+		}
+		return lookAgain, w.change(ctx, func(r *record.Addon) { r.Ailing = time.Time{} }, nil)
+	case issue == nil:
+		return lookAgain, w.change(ctx, func(r *record.Addon) { r.Enter(ekstypes.AddonStatusActive, w.s.Clock.Now()) }, nil)
+	case !active:
+		return w.pace(w.rec.Since), w.restate(ctx, issue)
+	case w.rec.Ailing.IsZero():
+		return step, w.change(ctx, func(r *record.Addon) { r.Ailing = w.s.Clock.Now() }, nil)
+	case w.s.Clock.Since(w.rec.Ailing) < w.s.Timing.AddonUnhealthy:
+		return w.pace(w.rec.Ailing), nil
+	}
+	return step, w.change(ctx, func(r *record.Addon) { r.Enter(ekstypes.AddonStatusDegraded, w.s.Clock.Now(), *issue) }, nil)
+}
+
+// restate records another issue of a DEGRADED add-on, though not at every look: its text
+// may count pods and nodes.
+func (w *work) restate(ctx context.Context, issue *ekstypes.AddonIssue) error {
+	same := func(a, b ekstypes.AddonIssue) bool {
+		return a.Code == b.Code && aws.ToString(a.Message) == aws.ToString(b.Message) && slices.Equal(a.ResourceIds, b.ResourceIds)
+	}
+	if h := w.rec.Addon.Health; h != nil && slices.EqualFunc(h.Issues, []ekstypes.AddonIssue{*issue}, same) || w.s.Clock.Since(*w.rec.Addon.ModifiedAt) < lookAgain {
+		return nil
+	}
+	return w.change(ctx, func(r *record.Addon) {
+		r.Addon.ModifiedAt = new(w.s.Clock.Now().UTC().Truncate(time.Millisecond))
+		r.Addon.Health = &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{*issue}}
+	}, nil)
+}
+
+// remove removes what a DELETING add-on has and then its record. With preserve its
+// objects stay, and its roles, as if they had never been the add-on's; those of an
+// add-on that never got to apply any are not its own.
+func (w *work) remove(ctx context.Context) (time.Duration, error) {
+	if !w.rec.Preserve && !w.rec.Untouched {
+		gone, err := w.removeObjects(ctx)
+		switch {
+		case err == nil && gone:
+		case w.s.Clock.Since(w.rec.Since) < timeout:
+			return w.pace(w.rec.Since), err
+		default:
+			w.s.Log.Warn("an add-on leaves objects behind", "addon", w.key.String(), "err", err)
+		}
+	}
+	cluster := record.ClusterOf(w.key)
+	return 0, w.s.Store.Update(ctx, func(tx *store.Tx) error {
+		r, err := record.Addons.Get(tx, w.key)
+		if err != nil || *r.Addon.AddonArn != *w.rec.Addon.AddonArn {
+			return store.IgnoreNotFound(err)
+		}
+		owned, err := podidentity.OwnedBy(tx, cluster, *r.Addon.AddonArn)
+		if err != nil {
+			return err
+		}
+		for _, o := range owned {
+			if !w.rec.Preserve {
+				record.PodIdentities.Delete(tx, o.Key)
+			} else if err := record.PodIdentities.Update(tx, o.Key, func(p *record.PodIdentity) error { p.Association.OwnerArn = nil; return nil }); err != nil {
+				return err
+			}
+		}
+		if err := w.endUpdate(tx, func(u *ekstypes.Update) { u.Status = ekstypes.UpdateStatusCancelled }); err != nil {
+			return err
+		}
+		record.Addons.Delete(tx, w.key)
+		return nil
+	})
+}
+
+// removeObjects removes the add-on's objects; gone says that none is left: what has
+// finalizers, such as a CustomResourceDefinition, ends later.
+func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
+	objects, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
+	if err != nil {
+		return false, err
+	}
+	// The add-on has none of these any more: what there is may be somebody else's.
+	if err := w.removeOurs(ctx, w.a.Unanswered(), false); err != nil {
+		return false, err
+	}
+	objects = slices.DeleteFunc(objects, isNamespace)
+	var left atomic.Bool
+	err = plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+		if err := w.objects.Delete(ctx, o); err != nil {
+			return fmt.Errorf("removing %s: %w", plane.Describe(o), err)
+		}
+		_, err := w.objects.Get(ctx, o)
+		switch {
+		case err == nil:
+			left.Store(true)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading %s: %w", plane.Describe(o), err)
+		}
+		return nil
+	})
+	return !left.Load(), err
+}
+
+// change changes the record that was read, and the update in progress with it.
+func (w *work) change(ctx context.Context, fn func(*record.Addon), update func(*ekstypes.Update)) error {
+	err := w.s.Store.Update(ctx, func(tx *store.Tx) error {
+		r, err := record.Addons.Get(tx, w.key)
+		if err != nil {
+			return err
+		}
+		if !w.current(&r) {
+			return nil
+		}
+		if update != nil {
+			if err := w.endUpdate(tx, update); err != nil {
+				return err
+			}
+		}
+		return record.Addons.Update(tx, w.key, func(r *record.Addon) error {
+			fn(r)
+			if update != nil {
+				r.UpdateID = ""
+			}
+			return nil
+		})
+	})
+	return store.IgnoreNotFound(err)
+}
+
+// endUpdate changes the add-on's update in progress, if there is one.
+func (w *work) endUpdate(tx *store.Tx, fn func(*ekstypes.Update)) error {
+	if w.rec.UpdateID == "" {
+		return nil
+	}
+	err := record.Updates.Update(tx, record.Below(record.ClusterOf(w.key), w.rec.UpdateID), func(u *record.Update) error { fn(&u.Update); return nil })
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}

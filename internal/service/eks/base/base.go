@@ -1,0 +1,105 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// QuotasFor returns what holds for the account of a key.
+func (s *Service) QuotasFor(k store.Key) (Quotas, error) {
+	q := s.Quotas
+	if s.QuotasOf == nil {
+		return q, nil
+	}
+	own, err := s.QuotasOf(k.Account, k.Region)
+	if err != nil {
+		return q, err
+	}
+	if own.Clusters != 0 {
+		q.Clusters = own.Clusters
+	}
+	if own.NodegroupsPerCluster != 0 {
+		q.NodegroupsPerCluster = own.NodegroupsPerCluster
+	}
+	if own.NodesPerNodegroup != 0 {
+		q.NodesPerNodegroup = own.NodesPerNodegroup
+	}
+	if own.FargateProfilesPerCluster != 0 {
+		q.FargateProfilesPerCluster = own.FargateProfilesPerCluster
+	}
+	return q, nil
+}
+
+// Cluster returns the named cluster of the caller.
+func (s *Service) Cluster(ctx context.Context, name *string) (store.Key, record.Cluster, error) {
+	if name == nil || *name == "" {
+		return store.Key{}, record.Cluster{}, ekserr.Missing("name")
+	}
+	key := record.ClusterKey(awsapi.CallFrom(ctx), *name)
+	rec, err := record.Clusters.Get(s.Store, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return key, rec, ekserr.NoCluster(*name)
+	}
+	return key, rec, err
+}
+
+// ActiveCluster is Cluster for operations that need an ACTIVE one. UPDATING
+// clusters work as before.
+func (s *Service) ActiveCluster(ctx context.Context, name *string) (store.Key, record.Cluster, error) {
+	key, rec, err := s.Cluster(ctx, name)
+	if err != nil {
+		return key, rec, err
+	}
+	return key, rec, Usable(rec)
+}
+
+// Usable refuses to work on a cluster that is neither ACTIVE nor UPDATING.
+func Usable(rec record.Cluster) error {
+	if st := rec.Cluster.Status; st != ekstypes.ClusterStatusActive && st != ekstypes.ClusterStatusUpdating {
+		return ekserr.ClusterNotActive(rec.Name(), st)
+	}
+	return nil
+}
+
+// AsService returns a context in which EC2 and IAM are called for the cluster's
+// owner by EKS itself, as its service-linked role does on AWS.
+func (s *Service) AsService(ctx context.Context, account, region string) context.Context {
+	return awsapi.AsService(ctx, account, region, serviceRole, s.Clock.Now())
+}
+
+// ClusterByPlane returns the cluster that a control plane belongs to.
+func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, error) {
+	if k, ok := s.Sessions.Cluster(planeID); ok {
+		if rec, err := record.Clusters.Get(s.Store, k); err == nil && rec.Plane.ID == planeID {
+			return k, rec, nil
+		}
+	}
+	all, err := record.Clusters.List(s.Store, store.Scope{})
+	if err != nil {
+		return store.Key{}, record.Cluster{}, err
+	}
+	for _, i := range all {
+		if i.Value.Plane.ID == planeID && planeID != "" {
+			s.Sessions.SetCluster(planeID, i.Key)
+			return i.Key, i.Value, nil
+		}
+	}
+	return store.Key{}, record.Cluster{}, fmt.Errorf("control plane %s %w", planeID, ErrUnknownPlane)
+}
+
+// ErrUnknownPlane says that a control plane belongs to no cluster: not yet, or no longer.
+var ErrUnknownPlane = errors.New("belongs to no cluster")
+
+// serviceRole is the service-linked role of EKS.
+var serviceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
+
+// ServiceRoleARN is the service-linked role of EKS in an account.
+func ServiceRoleARN(account string) string { return serviceRole.ARN(account) }

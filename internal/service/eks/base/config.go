@@ -1,0 +1,201 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	k8sclock "k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An Identity is an IAM user or role, or an account's root.
+type Identity struct {
+	ARN string // path included
+	// ID is the unique ID: AIDA…, AROA…; the account number for root.
+	ID string
+	// TrustedServices are the service principals that a role's trust policy
+	// allows sts:AssumeRole.
+	TrustedServices []string
+	// Trusts reports whether the trust policy allows a service that acts for one
+	// resource, which it may ask for as aws:SourceArn. nil: TrustedServices says so
+	// for all resources.
+	Trusts func(service, sourceARN string) bool
+}
+
+// ErrNoIdentity is what Config.Identity returns for an ARN without an identity.
+var ErrNoIdentity = errors.New("no such IAM identity")
+
+// InstanceProfiles are the IAM operations a node group needs: EKS makes an
+// instance profile for the node role.
+type InstanceProfiles interface {
+	CreateInstanceProfile(context.Context, *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error)
+	AddRoleToInstanceProfile(context.Context, *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error)
+	RemoveRoleFromInstanceProfile(context.Context, *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error)
+	GetInstanceProfile(context.Context, *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error)
+	DeleteInstanceProfile(context.Context, *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error)
+}
+
+// Network are the EC2 operations a cluster needs. They are called with an
+// awsapi.Call of the cluster's account and region whose principal is the AWS
+// service eks.amazonaws.com: what it creates is requester-managed.
+type Network interface {
+	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
+	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeRouteTables(context.Context, *awsec2.DescribeRouteTablesInput) (*awsec2.DescribeRouteTablesOutput, error)
+	DescribeSecurityGroups(context.Context, *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error)
+	CreateSecurityGroup(context.Context, *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error)
+	AuthorizeSecurityGroupIngress(context.Context, *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error)
+	DeleteSecurityGroup(context.Context, *awsec2.DeleteSecurityGroupInput) (*awsec2.DeleteSecurityGroupOutput, error)
+	DescribeNetworkInterfaces(context.Context, *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error)
+	CreateNetworkInterface(context.Context, *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error)
+	DeleteNetworkInterface(context.Context, *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
+}
+
+// Instances are the EC2 operations a node group needs, called like Network's.
+type Instances interface {
+	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	DescribeKeyPairs(context.Context, *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
+	CreateLaunchTemplateVersion(context.Context, *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error)
+	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)
+	DescribeLaunchTemplateVersions(context.Context, *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error)
+	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
+}
+
+// AutoScaling is what a node group needs of Auto Scaling, called like Network.
+type AutoScaling interface {
+	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
+	UpdateAutoScalingGroup(context.Context, *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error)
+	DeleteAutoScalingGroup(context.Context, *awsautoscaling.DeleteAutoScalingGroupInput) (*awsautoscaling.DeleteAutoScalingGroupOutput, error)
+	DescribeAutoScalingGroups(context.Context, *awsautoscaling.DescribeAutoScalingGroupsInput) (*awsautoscaling.DescribeAutoScalingGroupsOutput, error)
+	DescribeScalingActivities(context.Context, *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error)
+	TerminateInstanceInAutoScalingGroup(context.Context, *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
+	// CompleteLifecycleActions ends the wait of instances for a hook; those that do
+	// not wait are left alone.
+	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
+	// WatchMembers watches the instances of Auto Scaling groups; MemberGroup tells
+	// whose a key is.
+	WatchMembers(store.Scope) *store.Watcher
+	MemberGroup(store.Key) string
+}
+
+// Quotas limit what an account may have in a region. Zero fields take AWS's
+// defaults.
+// https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+type Quotas struct {
+	Clusters             int // 100
+	NodegroupsPerCluster int // 30
+	NodesPerNodegroup    int // 450
+
+	FargateProfilesPerCluster int // 10
+}
+
+// Config connects the service. Everything without a stated default is required.
+type Config struct {
+	Store         *store.Store
+	ControlPlanes plane.ControlPlanes
+	// Identity returns the IAM identity with an ARN, or ErrNoIdentity.
+	Identity         func(ctx context.Context, arn string) (Identity, error)
+	InstanceProfiles InstanceProfiles
+	// RoleDenies returns those of some actions that a role may not do whatever the
+	// resource and the conditions, and all of them if there is no such role; nil: every
+	// role may.
+	RoleDenies  func(ctx context.Context, roleARN string, actions []string) ([]string, error)
+	Network     Network
+	Instances   Instances
+	AutoScaling AutoScaling
+	// Keys are those that clusters can be encrypted with; nil: encryption is refused.
+	Keys Keys
+	// VerifyPresigned verifies a presigned request (method, URL, headers) and says
+	// who signed it. It need not judge the age: tokens live 15 minutes from
+	// X-Amz-Date, whatever X-Amz-Expires says.
+	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
+	// OwnHost reports whether a host (port included, as signed) is one of
+	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
+	OwnHost func(host string) bool
+
+	// EnsureFargateRole makes Fargate's service-linked role in an account unless it is
+	// there, as the first profile does; nil: nothing.
+	// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
+	EnsureFargateRole func(ctx context.Context, account string) error
+	// FargateMachines is how many machines a Fargate profile still has; nil: none. A
+	// profile is deleted when it has none.
+	FargateMachines func(account, region, cluster, profile string) (int, error)
+
+	// EndpointURL is where SDKs in pods reach Drydock; empty tells them nothing.
+	EndpointURL string
+	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
+	NewClient func(*rest.Config) (kubernetes.Interface, error)
+	// NewObjects makes a client for objects of any kind; nil means a dynamic one.
+	NewObjects func(*rest.Config) (plane.Objects, error)
+	Quotas     Quotas
+	// QuotasOf returns what the account was granted in the region; nil means
+	// Quotas for all. Zero fields take Quotas's.
+	QuotasOf func(account, region string) (Quotas, error)
+	Timing   clock.Timing
+	Clock    k8sclock.WithTicker // nil: the real one
+	Log      *slog.Logger        // nil: slog.Default
+}
+
+func (c *Config) complete() error {
+	for name, missing := range map[string]bool{
+		"Store": c.Store == nil, "ControlPlanes": c.ControlPlanes == nil, "Identity": c.Identity == nil,
+		"InstanceProfiles": c.InstanceProfiles == nil, "Network": c.Network == nil, "Instances": c.Instances == nil,
+		"AutoScaling":     c.AutoScaling == nil,
+		"VerifyPresigned": c.VerifyPresigned == nil, "OwnHost": c.OwnHost == nil,
+	} {
+		if missing {
+			return fmt.Errorf("eks: Config.%s is required", name)
+		}
+	}
+	if c.NewClient == nil {
+		c.NewClient = func(rc *rest.Config) (kubernetes.Interface, error) { return kubernetes.NewForConfig(rc) }
+	}
+	if c.NewObjects == nil {
+		c.NewObjects = plane.NewObjects
+	}
+	if c.Quotas.Clusters == 0 {
+		c.Quotas.Clusters = 100
+	}
+	if c.Quotas.NodegroupsPerCluster == 0 {
+		c.Quotas.NodegroupsPerCluster = 30
+	}
+	if c.Quotas.NodesPerNodegroup == 0 {
+		c.Quotas.NodesPerNodegroup = 450
+	}
+	if c.Quotas.FargateProfilesPerCluster == 0 {
+		c.Quotas.FargateProfilesPerCluster = 10
+	}
+	if c.Clock == nil {
+		c.Clock = k8sclock.RealClock{}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// Keys are what EKS needs of AWS KMS. DescribeKey and CreateGrant are called by a
+// user, who must be allowed to; what EKS calls for itself (with the principal of
+// its service) needs no permission.
+// https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+type Keys interface {
+	DescribeKey(context.Context, *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error)
+	CreateGrant(context.Context, *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error)
+	RevokeGrant(context.Context, *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error)
+	// Try uses a key as the role of a cluster, as its control plane does. The error
+	// is KMS's, or ErrNoIdentity if the role cannot be assumed.
+	Try(ctx context.Context, clusterARN, roleARN, keyARN string) error
+}

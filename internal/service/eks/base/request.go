@@ -1,0 +1,106 @@
+package base
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+)
+
+// pagePrefix tells the tokens that page made from others.
+const pagePrefix = "drydock/eks/"
+
+// Page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
+// 100 items, 100 if not said.
+func Page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
+	size := 100
+	if maxResults != nil {
+		size = int(*maxResults)
+		if size < 1 || size > 100 {
+			return nil, nil, ekserr.MaxResults()
+		}
+	}
+	start := 0
+	if token != nil && *token != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(*token)
+		after, ours := strings.CutPrefix(string(raw), pagePrefix)
+		if err != nil || !ours {
+			return nil, nil, ekserr.NextToken()
+		}
+		start = len(items)
+		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > after }); i >= 0 {
+			start = i
+		}
+	}
+	end := min(start+size, len(items))
+	var next *string
+	if end < len(items) {
+		next = new(base64.RawURLEncoding.EncodeToString([]byte(pagePrefix + id(items[end-1]))))
+	}
+	return items[start:end], next, nil
+}
+
+// namePattern is the API reference's for cluster and node group names.
+var namePattern = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]*$`)
+
+// CheckName checks the name of a cluster, node group or Fargate profile. The errors call it
+// member if it is missing and called otherwise.
+func CheckName(name *string, member, called, cluster string, limit int) error {
+	switch {
+	case name == nil || *name == "":
+		return ekserr.Missing(member)
+	case !namePattern.MatchString(*name):
+		return ekserr.BadName(cluster, called)
+	case len(*name) > limit:
+		return ekserr.LongName(cluster, called, limit)
+	}
+	return nil
+}
+
+// CheckTags applies AWS's common rules for tags.
+// https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html
+func CheckTags(cluster string, tags map[string]string) error {
+	if why := BadTags(tags); why != "" {
+		return ekserr.InvalidParameter(cluster, "%s", why)
+	}
+	return nil
+}
+
+// BadTags says what is wrong with tags, "" if nothing is.
+func BadTags(tags map[string]string) string {
+	if len(tags) > 50 {
+		return "The number of tags can't exceed 50."
+	}
+	for k, v := range tags {
+		switch {
+		case k == "" || len([]rune(k)) > 128:
+			return "Tag keys must have between 1 and 128 characters."
+		case len([]rune(v)) > 256:
+			return "Tag values can have at most 256 characters."
+		case strings.HasPrefix(strings.ToLower(k), "aws:"):
+			return "Tag keys that start with aws: are reserved for AWS use."
+		}
+	}
+	return ""
+}
+
+// TagsOrEmpty returns a copy of tags or labels that is not nil: AWS answers with an empty map.
+func TagsOrEmpty(tags map[string]string) map[string]string {
+	if tags == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(tags)
+}
+
+// JSON returns v as the text of an update's parameter, and for comparisons.
+func JSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}

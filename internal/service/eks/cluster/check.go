@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+)
+
+// checkRole checks that the role exists and lets EKS assume it.
+func (s *Service) checkRole(ctx context.Context, call *awsapi.Call, cluster string, role *string) error {
+	if role == nil || *role == "" {
+		return ekserr.Missing("roleArn")
+	}
+	a, err := arn.Parse(*role)
+	switch {
+	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
+		return errRoleARN(cluster, *role)
+	case a.Account != call.Account:
+		return ekserr.CrossAccountRole()
+	}
+	id, err := s.Identity(ctx, *role)
+	if errors.Is(err, base.ErrNoIdentity) || err == nil && !slices.Contains(id.TrustedServices, "eks.amazonaws.com") {
+		return errRoleNotAssumable(cluster, *role)
+	}
+	return err
+}
+
+// checkVPC checks subnets, security groups and endpoint access, and returns
+// the description and the VPC's address ranges.
+// https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster string, in *ekstypes.VpcConfigRequest) (*ekstypes.VpcConfigResponse, []netip.Prefix, error) {
+	if in == nil {
+		return nil, nil, ekserr.Missing("resourcesVpcConfig")
+	}
+	out := &ekstypes.VpcConfigResponse{
+		SubnetIds:            in.SubnetIds,
+		SecurityGroupIds:     in.SecurityGroupIds,
+		EndpointPublicAccess: true,
+	}
+	if out.SecurityGroupIds == nil {
+		out.SecurityGroupIds = []string{}
+	}
+	if in.EndpointPublicAccess != nil {
+		out.EndpointPublicAccess = *in.EndpointPublicAccess
+	}
+	if in.EndpointPrivateAccess != nil {
+		out.EndpointPrivateAccess = *in.EndpointPrivateAccess
+	}
+	if err := checkEndpointAccess(cluster, out.EndpointPublicAccess, out.EndpointPrivateAccess, in.PublicAccessCidrs); err != nil {
+		return nil, nil, err
+	}
+	out.PublicAccessCidrs = in.PublicAccessCidrs
+	if len(out.PublicAccessCidrs) == 0 {
+		out.PublicAccessCidrs = []string{}
+		if out.EndpointPublicAccess {
+			out.PublicAccessCidrs = []string{"0.0.0.0/0"}
+		}
+	}
+	if len(in.SubnetIds) == 0 {
+		return nil, nil, ekserr.Missing("subnetIds")
+	}
+	svc := s.AsService(ctx, call.Account, call.Region)
+	vpc, zones, err := s.subnets(svc, cluster, in.SubnetIds)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(zones) < 2 {
+		return nil, nil, errOneZone(cluster)
+	}
+	out.VpcId = &vpc
+	if err := s.checkSecurityGroups(svc, cluster, vpc, in.SecurityGroupIds); err != nil {
+		return nil, nil, err
+	}
+	cidrs, err := s.vpcCIDRs(svc, vpc)
+	return out, cidrs, err
+}
+
+// subnets returns the one VPC and the zones of subnets.
+func (s *Service) subnets(ctx context.Context, cluster string, subnetIDs []string) (vpc string, zones map[string]bool, err error) {
+	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnetIDs})
+	if err != nil {
+		if ekserr.Code(err) == "InvalidSubnetID.NotFound" || ekserr.Code(err) == "InvalidSubnetId.Malformed" {
+			return "", nil, errSubnetNotFound(cluster, ekserr.QuotedID(err, subnetIDs))
+		}
+		return "", nil, err
+	}
+	zones = map[string]bool{}
+	for _, sn := range got.Subnets {
+		if vpc != "" && *sn.VpcId != vpc {
+			return "", nil, errSubnetVPCs(cluster)
+		}
+		vpc = *sn.VpcId
+		zones[*sn.AvailabilityZone] = true
+	}
+	for _, id := range subnetIDs {
+		if !slices.ContainsFunc(got.Subnets, func(sn ec2types.Subnet) bool { return *sn.SubnetId == id }) {
+			return "", nil, errSubnetNotFound(cluster, id)
+		}
+	}
+	return vpc, zones, nil
+}
+
+func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, groups []string) error {
+	if len(groups) > 5 {
+		return errTooManySecurityGroups(cluster)
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	got, err := s.Network.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{GroupIds: groups})
+	if err != nil {
+		if strings.HasPrefix(ekserr.Code(err), "InvalidGroup") {
+			return errSecurityGroupNotFound(cluster, ekserr.QuotedID(err, groups))
+		}
+		return err
+	}
+	for _, g := range got.SecurityGroups {
+		if *g.VpcId != vpc {
+			return errSecurityGroupVPC(cluster, *g.GroupId, vpc)
+		}
+	}
+	return nil
+}
+
+func (s *Service) vpcCIDRs(ctx context.Context, vpc string) ([]netip.Prefix, error) {
+	got, err := s.Network.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{vpc}})
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Prefix
+	for _, v := range got.Vpcs {
+		for _, a := range v.CidrBlockAssociationSet {
+			if p, err := netip.ParsePrefix(*a.CidrBlock); err == nil {
+				out = append(out, p)
+			}
+		}
+		if len(v.CidrBlockAssociationSet) == 0 && v.CidrBlock != nil {
+			if p, err := netip.ParsePrefix(*v.CidrBlock); err == nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}
+
+// checkEndpointAccess refuses a cluster that nobody reaches. CIDRs without public
+// access are kept and have no effect: the Terraform module terraform-aws-eks sends
+// them with every cluster.
+func checkEndpointAccess(cluster string, public, private bool, cidrs []string) error {
+	if !public && !private {
+		return errNoEndpointAccess(cluster)
+	}
+	var bad []string
+	for _, c := range cidrs {
+		if p, err := netip.ParsePrefix(c); err != nil || p.Masked() != p || reserved(p) {
+			bad = append(bad, c)
+		}
+	}
+	if len(bad) > 0 {
+		return errBadPublicCIDR(cluster, bad)
+	}
+	return nil
+}
+
+// reserved reports whether the public cannot come from p.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
+func reserved(p netip.Prefix) bool {
+	a := p.Addr()
+	return p.Bits() > 0 && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast())
+}
+
+// serviceCIDR returns the cluster's service range: the one asked for, or
+// 10.100.0.0/16 unless the VPC lies in 10.0.0.0/8, then 172.20.0.0/16.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
+func serviceCIDR(cluster string, in *ekstypes.KubernetesNetworkConfigRequest, vpc []netip.Prefix) (string, error) {
+	if in != nil && in.IpFamily != "" && in.IpFamily != ekstypes.IpFamilyIpv4 {
+		return "", ekserr.InvalidParameter(cluster, "Invalid ipFamily: %s", in.IpFamily)
+	}
+	if in != nil && in.ServiceIpv4Cidr != nil {
+		return *in.ServiceIpv4Cidr, checkServiceCIDR(cluster, *in.ServiceIpv4Cidr, vpc)
+	}
+	ten := netip.MustParsePrefix("10.0.0.0/8")
+	choices := []string{"10.100.0.0/16", "172.20.0.0/16"}
+	if slices.ContainsFunc(vpc, ten.Overlaps) {
+		slices.Reverse(choices)
+	}
+	for _, c := range choices {
+		if !slices.ContainsFunc(vpc, netip.MustParsePrefix(c).Overlaps) {
+			return c, nil
+		}
+	}
+	return "", checkServiceCIDR(cluster, choices[0], vpc)
+}
+
+func checkServiceCIDR(cluster, cidr string, vpc []netip.Prefix) error {
+	p, err := netip.ParsePrefix(cidr)
+	if err != nil || !p.Addr().Is4() || p.Masked() != p {
+		return ekserr.InvalidParameter(cluster, "The service CIDR %s is not a valid CIDR block.", cidr)
+	}
+	inside := func(block string) bool {
+		b := netip.MustParsePrefix(block)
+		return b.Contains(p.Addr()) && p.Bits() >= b.Bits()
+	}
+	if !inside("10.0.0.0/8") && !inside("172.16.0.0/12") && !inside("192.168.0.0/16") {
+		return errServiceCIDRRange(cluster, cidr)
+	}
+	if p.Bits() > 24 || p.Bits() < 12 {
+		return errServiceCIDRSize(cluster, cidr)
+	}
+	for _, v := range vpc {
+		if v.Overlaps(p) {
+			return errServiceCIDROverlap(cluster, cidr, v.String())
+		}
+	}
+	return nil
+}
+
+// checkLogging accepts types that are off, and an empty set that is on: both
+// are what Terraform sends for a cluster without logs.
+func checkLogging(cluster string, in *ekstypes.Logging) error {
+	if in == nil {
+		return nil
+	}
+	for _, setup := range in.ClusterLogging {
+		for _, t := range setup.Types {
+			if !slices.Contains(t.Values(), t) {
+				return ekserr.InvalidParameter(cluster, "Invalid log type: %s", t)
+			}
+			if setup.Enabled != nil && *setup.Enabled {
+				return awserr.NotImplemented("control plane logs (logging.clusterLogging with enabled true)")
+			}
+		}
+	}
+	return nil
+}

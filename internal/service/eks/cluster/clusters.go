@@ -1,0 +1,309 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateCluster records a cluster that the cluster reconciler then makes.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInput) (*awseks.CreateClusterOutput, error) {
+	call := awsapi.CallFrom(ctx)
+	if err := base.CheckName(in.Name, "name", "cluster name", "", 100); err != nil {
+		return nil, err
+	}
+	name := *in.Name
+	key := record.ClusterKey(call, name)
+	unsigned := *in
+	unsigned.ClientRequestToken = nil
+	request := record.Fingerprint(unsigned)
+	if old, err := record.Clusters.Get(s.Store, key); err == nil {
+		return repeatedCreate(old, in.ClientRequestToken, request)
+	}
+	rec, err := s.newRecord(ctx, call, in)
+	if err != nil {
+		return nil, err
+	}
+	rec.Request = request
+	if in.ClientRequestToken != nil {
+		rec.Token = *in.ClientRequestToken
+	}
+	undo, err := s.grantKey(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	var out *awseks.CreateClusterOutput
+	made := false
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		made = false // a transaction may be repeated
+		if old, err := record.Clusters.Get(tx, key); err == nil {
+			out, err = repeatedCreate(old, in.ClientRequestToken, request)
+			return err
+		}
+		all, err := record.Clusters.List(tx, store.Scope{Account: call.Account, Region: call.Region})
+		if err != nil {
+			return err
+		}
+		quotas, err := s.QuotasFor(key)
+		if err != nil {
+			return err
+		}
+		if len(all) >= quotas.Clusters {
+			return errLimit(quotas.Clusters)
+		}
+		out, made = created(*rec), true
+		return record.Clusters.Create(tx, key, *rec)
+	})
+	if err != nil || !made { // the same request, at the same time, has granted for itself
+		undo()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// repeatedCreate answers a CreateCluster whose name is taken.
+func repeatedCreate(old record.Cluster, token *string, request string) (*awseks.CreateClusterOutput, error) {
+	switch {
+	case token == nil || old.Token != *token:
+		return nil, errExists(old.Name())
+	case old.Request != request:
+		return nil, ekserr.TokenReused(old.Name())
+	}
+	return created(old), nil
+}
+
+// created is CreateCluster's answer: alone it tells whether the creator is an
+// administrator.
+func created(rec record.Cluster) *awseks.CreateClusterOutput {
+	c := describe(rec)
+	access := *c.AccessConfig
+	access.BootstrapClusterCreatorAdminPermissions = new(rec.BootstrapAdmin)
+	c.AccessConfig = &access
+	return &awseks.CreateClusterOutput{Cluster: c}
+}
+
+// newRecord checks a request and returns the record it makes.
+func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.CreateClusterInput) (*record.Cluster, error) {
+	name := *in.Name
+	if err := refuseSwitches(in); err != nil {
+		return nil, err
+	}
+	if err := base.CheckTags(name, in.Tags); err != nil {
+		return nil, err
+	}
+	version := eksversions.Default
+	if in.Version != nil {
+		version = *in.Version
+	}
+	v, ok := eksversions.Lookup(version)
+	if !ok {
+		return nil, errUnsupportedVersion(name)
+	}
+	config := &ekstypes.AccessConfigResponse{AuthenticationMode: ekstypes.AuthenticationModeConfigMap}
+	bootstrap := true
+	if a := in.AccessConfig; a != nil {
+		if a.AuthenticationMode != "" {
+			config.AuthenticationMode = a.AuthenticationMode
+		}
+		if !slices.Contains(config.AuthenticationMode.Values(), config.AuthenticationMode) {
+			return nil, ekserr.InvalidParameter(name, "Invalid authentication mode: %s", config.AuthenticationMode)
+		}
+		if a.BootstrapClusterCreatorAdminPermissions != nil {
+			bootstrap = *a.BootstrapClusterCreatorAdminPermissions
+		}
+	}
+	if !bootstrap && config.AuthenticationMode == ekstypes.AuthenticationModeConfigMap {
+		return nil, errBootstrapRequired(name)
+	}
+	upgrade := &ekstypes.UpgradePolicyResponse{SupportType: ekstypes.SupportTypeExtended}
+	if in.UpgradePolicy != nil && in.UpgradePolicy.SupportType != "" {
+		if !slices.Contains(upgrade.SupportType.Values(), in.UpgradePolicy.SupportType) {
+			return nil, ekserr.InvalidParameter(name, "Invalid support type: %s", in.UpgradePolicy.SupportType)
+		}
+		upgrade.SupportType = in.UpgradePolicy.SupportType
+	}
+	if err := checkLogging(name, in.Logging); err != nil {
+		return nil, err
+	}
+	if err := s.checkRole(ctx, call, name, in.RoleArn); err != nil {
+		return nil, err
+	}
+	vpc, vpcCIDRs, err := s.checkVPC(ctx, call, name, in.ResourcesVpcConfig)
+	if err != nil {
+		return nil, err
+	}
+	cidr, err := serviceCIDR(name, in.KubernetesNetworkConfig, vpcCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := s.checkEncryption(ctx, call, name, in.EncryptionConfig)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	creatorARN, creatorID := access.IdentityOf(call.Principal)
+	return &record.Cluster{
+		Cluster: ekstypes.Cluster{
+			Name:                    &name,
+			Arn:                     new(arn.New("eks", call.Region, call.Account, "cluster/"+name)),
+			CreatedAt:               &now,
+			Version:                 &version,
+			PlatformVersion:         &v.PlatformVersion,
+			RoleArn:                 in.RoleArn,
+			ResourcesVpcConfig:      vpc,
+			KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &cidr, IpFamily: ekstypes.IpFamilyIpv4, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}},
+			Logging:                 noLogging(),
+			Status:                  ekstypes.ClusterStatusCreating,
+			CertificateAuthority:    &ekstypes.Certificate{},
+			AccessConfig:            config,
+			UpgradePolicy:           upgrade,
+			DeletionProtection:      new(in.DeletionProtection != nil && *in.DeletionProtection),
+			Health:                  &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
+			EncryptionConfig:        encryption,
+			Tags:                    base.TagsOrEmpty(in.Tags),
+		},
+		UID:               ids.UUID(),
+		Creator:           record.Identity{ARN: creatorARN, ID: creatorID},
+		BootstrapAdmin:    bootstrap,
+		SelfManagedAddons: in.BootstrapSelfManagedAddons == nil || *in.BootstrapSelfManagedAddons,
+		Since:             now,
+		SecurityGroupName: fmt.Sprintf("eks-cluster-sg-%s-%d", name, 1_000_000_000+hexNumber(ids.Hex(7))),
+	}, nil
+}
+
+// DescribeCluster returns a cluster as it is now.
+func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error) {
+	key, rec, err := s.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	c := describe(rec)
+	c.Health = s.health(ctx, key, rec)
+	return &awseks.DescribeClusterOutput{Cluster: c}, nil
+}
+
+// ListClusters returns the names of the clusters in the region.
+func (s *Service) ListClusters(ctx context.Context, in *awseks.ListClustersInput) (*awseks.ListClustersOutput, error) {
+	call := awsapi.CallFrom(ctx)
+	for _, i := range in.Include {
+		if i != "all" { // connected clusters, of which there are none
+			return nil, ekserr.InvalidParameter("", "Invalid include: %s", i)
+		}
+	}
+	items, err := record.Clusters.List(s.Store, store.Scope{Account: call.Account, Region: call.Region})
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := base.Page(items, func(i store.Item[record.Cluster]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListClustersOutput{Clusters: []string{}, NextToken: next}
+	for _, i := range items {
+		out.Clusters = append(out.Clusters, i.Key.ID)
+	}
+	return out, nil
+}
+
+// DeleteCluster marks a cluster for the reconciler to remove.
+func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInput) (*awseks.DeleteClusterOutput, error) {
+	key, _, err := s.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	var out awseks.DeleteClusterOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		rec, err := record.Clusters.Get(tx, key)
+		if err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		switch rec.Cluster.Status {
+		case ekstypes.ClusterStatusActive, ekstypes.ClusterStatusFailed:
+		case ekstypes.ClusterStatusUpdating:
+			return s.UpdateInProgress(tx, key, "", "DeleteCluster")
+		default:
+			return errBusy(key.ID, rec.Cluster.Status)
+		}
+		if on := rec.Cluster.DeletionProtection; on != nil && *on {
+			return errDeletionProtected(key.ID)
+		}
+		groups, err := record.Nodegroups.List(tx, record.AllBelow(key))
+		if err != nil {
+			return err
+		}
+		if len(groups) > 0 {
+			return errNodegroupsAttached(key.ID, *groups[0].Value.Nodegroup.NodegroupName)
+		}
+		profiles, err := record.FargateProfiles.List(tx, record.AllBelow(key))
+		if err != nil {
+			return err
+		}
+		if len(profiles) > 0 {
+			return errFargateProfilesAttached(key.ID)
+		}
+		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			c.Cluster.Status = ekstypes.ClusterStatusDeleting
+			c.Since = s.Clock.Now().UTC()
+			out.Cluster = describe(*c)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// describe returns the cluster as AWS shows it. The result is the caller's, what
+// it points to is not.
+func describe(rec record.Cluster) *ekstypes.Cluster {
+	c := rec.Cluster
+	return &c
+}
+
+// refuseSwitches refuses to turn on what Drydock does not do.
+func refuseSwitches(in *awseks.CreateClusterInput) error {
+	on := func(b *bool) bool { return b != nil && *b }
+	switch {
+	case in.ComputeConfig != nil && on(in.ComputeConfig.Enabled):
+		return awserr.NotImplemented("EKS Auto Mode (computeConfig.enabled)")
+	case in.StorageConfig != nil && in.StorageConfig.BlockStorage != nil && on(in.StorageConfig.BlockStorage.Enabled):
+		return awserr.NotImplemented("EKS Auto Mode (storageConfig.blockStorage.enabled)")
+	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.ElasticLoadBalancing != nil && on(in.KubernetesNetworkConfig.ElasticLoadBalancing.Enabled):
+		return awserr.NotImplemented("EKS Auto Mode (kubernetesNetworkConfig.elasticLoadBalancing.enabled)")
+	case in.ZonalShiftConfig != nil && on(in.ZonalShiftConfig.Enabled):
+		return awserr.NotImplemented("zonal shift (zonalShiftConfig.enabled)")
+	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6:
+		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
+	}
+	return nil
+}
+
+// noLogging is how a cluster without any control plane logs looks.
+func noLogging() *ekstypes.Logging {
+	return &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: new(false), Types: ekstypes.LogType("").Values()}}}
+}
+
+func hexNumber(h string) int64 {
+	var n int64
+	_, _ = fmt.Sscanf(h, "%x", &n) // h is ours: always hexadecimal
+	return n
+}

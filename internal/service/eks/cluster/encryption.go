@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// encryptWait is how long one reconciliation waits for a plane to encrypt.
+const encryptWait = time.Minute
+
+// grantOperations are what the control plane does with the key. // from memory
+var grantOperations = []kmstypes.GrantOperation{
+	kmstypes.GrantOperationEncrypt, kmstypes.GrantOperationDecrypt, kmstypes.GrantOperationDescribeKey,
+}
+
+// keyPattern is a key or an alias, without what comes before in an ARN. A key ID
+// alone is no name of a key for EKS.
+var keyPattern = regexp.MustCompile(`^(key/[A-Za-z0-9-]{1,64}|alias/[A-Za-z0-9:/_-]{1,250})$`)
+
+// secretsEncryption is the configuration of a cluster with a key. The list of
+// resources says nothing any more.
+// https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
+func secretsEncryption(keyARN string) []ekstypes.EncryptionConfig {
+	return []ekstypes.EncryptionConfig{{Resources: []string{"secrets"}, Provider: &ekstypes.Provider{KeyArn: &keyARN}}}
+}
+
+// AssociateEncryptionConfig starts the encryption of a cluster; the cluster
+// reconciler finishes it. Nothing undoes it.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_AssociateEncryptionConfig.html
+func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.AssociateEncryptionConfigInput) (*awseks.AssociateEncryptionConfigOutput, error) {
+	if in.ClusterName == nil || *in.ClusterName == "" {
+		return nil, ekserr.Missing("clusterName")
+	}
+	key, rec, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	if done, err := s.RepeatedUpdate(s.Store, key, in.ClientRequestToken, request); done != nil || err != nil {
+		return &awseks.AssociateEncryptionConfigOutput{Update: done}, err
+	}
+	if len(in.EncryptionConfig) == 0 {
+		return nil, ekserr.Missing("encryptionConfig")
+	}
+	if err := s.encryptable(s.Store, key, &rec, rec.UID, ""); err != nil {
+		return nil, err
+	}
+	config, err := s.checkEncryption(ctx, awsapi.CallFrom(ctx), key.ID, in.EncryptionConfig)
+	if err != nil {
+		return nil, err
+	}
+	wanted := *config[0].Provider.KeyArn
+	if err := s.encryptable(s.Store, key, &rec, rec.UID, wanted); err != nil {
+		return nil, err // before anything is granted
+	}
+	rec.Cluster.EncryptionConfig, rec.Grants = config, nil
+	undo, err := s.grantKey(ctx, &rec)
+	if err != nil {
+		return nil, err
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeAssociateEncryptionConfig, base.UpdateParam(ekstypes.UpdateParamTypeEncryptionConfig, encryptionParam(wanted)))
+	up.Encryption, up.Request, up.Token = &rec.Grants[0], request, aws.ToString(in.ClientRequestToken)
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		now, err := record.Clusters.Get(tx, key)
+		if err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		if err := s.encryptable(tx, key, &now, rec.UID, wanted); err != nil {
+			return err
+		}
+		if err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			c.Cluster.Status, c.Since = ekstypes.ClusterStatusUpdating, s.Clock.Now().UTC()
+			return nil
+		}); err != nil {
+			return err
+		}
+		return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
+	})
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	return &awseks.AssociateEncryptionConfigOutput{Update: &up.Update}, nil
+}
+
+// encryptable refuses to encrypt a cluster that is encrypted, busy, not there yet,
+// or another one than uid's. One that is half encrypted may have its own key once
+// more, and no other; wanted is "" as long as it is not known.
+func (s *Service) encryptable(r store.Reader, key store.Key, rec *record.Cluster, uid, wanted string) error {
+	taken := rec.KeyARN()
+	if taken == "" && rec.Cluster.Status == ekstypes.ClusterStatusActive {
+		taken = s.ControlPlanes.EncryptionKey(rec.Plane.ID)
+	}
+	switch {
+	case rec.UID != uid:
+		return ekserr.NoCluster(key.ID)
+	case rec.KeyARN() != "" && !rec.HalfEncrypted, wanted != "" && taken != "" && taken != wanted:
+		return errEncrypted(key.ID)
+	case rec.Cluster.Status == ekstypes.ClusterStatusUpdating:
+		return s.UpdateInProgress(r, key, "", string(ekstypes.UpdateTypeAssociateEncryptionConfig))
+	case rec.Cluster.Status != ekstypes.ClusterStatusActive:
+		return ekserr.ClusterNotActive(key.ID, rec.Cluster.Status)
+	}
+	return nil
+}
+
+// encryptionParam is the configuration as an update's parameter shows it.
+func encryptionParam(keyARN string) string {
+	return base.JSON([]any{map[string]any{"resources": []string{"secrets"}, "provider": map[string]string{"keyArn": keyARN}}})
+}
+
+// checkEncryption checks a configuration and asks KMS, as the caller, about its
+// key. The result has the key's ARN, whatever alias was given. // from memory
+func (s *Service) checkEncryption(ctx context.Context, call *awsapi.Call, cluster string, in []ekstypes.EncryptionConfig) ([]ekstypes.EncryptionConfig, error) {
+	switch {
+	case len(in) == 0:
+		return nil, nil
+	case s.Keys == nil:
+		return nil, awserr.NotImplemented("secrets encryption (encryptionConfig) without KMS")
+	case len(in) > 1:
+		return nil, errManyEncryptionConfigs(cluster)
+	//lint:ignore SA1019 clients of today still send it
+	case len(in[0].Resources) > 0 && !slices.Equal(in[0].Resources, []string{"secrets"}):
+		return nil, errEncryptedResources(cluster)
+	case in[0].Provider == nil || aws.ToString(in[0].Provider.KeyArn) == "":
+		return nil, errKeyRequired(cluster)
+	}
+	given := *in[0].Provider.KeyArn
+	name := given
+	if a, err := arn.Parse(given); err == nil {
+		if a.Service != "kms" || len(a.Account) != 12 {
+			return nil, errKeyARN(cluster)
+		}
+		if a.Region != call.Region {
+			return nil, errKeyRegion(cluster)
+		}
+		name = a.Resource
+	} else if !strings.HasPrefix(given, "alias/") {
+		return nil, errKeyARN(cluster)
+	}
+	if !keyPattern.MatchString(name) {
+		return nil, errKeyARN(cluster)
+	}
+	out, err := s.Keys.DescribeKey(ctx, &awskms.DescribeKeyInput{KeyId: &given})
+	switch c := ekserr.Code(err); {
+	case c == "AccessDeniedException":
+		return nil, errKeyNotAllowed(cluster, "kms:DescribeKey")
+	case c == "NotFoundException", c == "InvalidArnException":
+		return nil, errNoKey(cluster, given)
+	case err != nil:
+		return nil, keyFailure(given, err)
+	}
+	key := out.KeyMetadata
+	if key.KeySpec != kmstypes.KeySpecSymmetricDefault || key.KeyUsage != kmstypes.KeyUsageTypeEncryptDecrypt {
+		return nil, errKeyNotSymmetric(cluster, *key.Arn)
+	}
+	if issue := stateIssue(key); issue != nil {
+		return nil, ekserr.InvalidParameter(cluster, "%s", *issue.Message)
+	}
+	return secretsEncryption(*key.Arn), nil
+}
+
+// grantKey lets the role of a cluster that is to be encrypted use its key, in the
+// name of the caller, and sees that it can. undo takes that back when the cluster
+// is not encrypted after all.
+func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(), err error) {
+	key := rec.KeyARN()
+	if key == "" {
+		return func() {}, nil
+	}
+	call := awsapi.CallFrom(ctx)
+	out, err := s.Keys.CreateGrant(ctx, &awskms.CreateGrantInput{
+		KeyId: &key, GranteePrincipal: rec.Cluster.RoleArn, Operations: grantOperations,
+		Name: new("eks-" + ids.UUID()), // one of its own, even where the role has another
+	})
+	switch c := ekserr.Code(err); {
+	case c == "AccessDeniedException":
+		return nil, errKeyNotAllowed(rec.Name(), "kms:CreateGrant")
+	case err != nil:
+		if api := smithy.APIError(nil); errors.As(err, &api) && api.ErrorFault() != smithy.FaultServer {
+			return nil, ekserr.InvalidParameter(rec.Name(), "%s (Service: Kms, Status Code: 400)", api.ErrorMessage()) // from memory
+		}
+		return nil, keyFailure(key, err)
+	}
+	rec.Grants = []record.KeyGrant{{KeyARN: key, ID: *out.GrantId}}
+	undo = func() {
+		svc := s.AsService(context.WithoutCancel(ctx), call.Account, call.Region)
+		if err := s.revokeGrants(svc, *rec); err != nil {
+			s.Log.Warn("a grant on a key is left behind", "key", key, "grant", *out.GrantId, "err", err)
+		}
+	}
+	issue, err := s.keyIssue(ctx, rec, key)
+	if err == nil && issue != nil {
+		err = ekserr.InvalidParameter(rec.Name(), "%s", *issue.Message)
+	}
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	return undo, nil
+}
+
+// revokeGrants takes back what EKS granted the cluster role. A grant or key that is
+// gone, or in no state for it, needs nothing.
+// https://docs.aws.amazon.com/kms/latest/APIReference/API_RevokeGrant.html
+func (s *Service) revokeGrants(ctx context.Context, rec record.Cluster) error {
+	if s.Keys == nil {
+		return nil
+	}
+	for _, g := range rec.Grants {
+		_, err := s.Keys.RevokeGrant(ctx, &awskms.RevokeGrantInput{KeyId: &g.KeyARN, GrantId: &g.ID})
+		if c := ekserr.Code(err); err != nil && c != "NotFoundException" && c != "KMSInvalidStateException" {
+			return fmt.Errorf("revoking grant %s on %s: %w", g.ID, g.KeyARN, err)
+		}
+	}
+	return nil
+}
+
+// encryptPlane has the control plane encrypt with a key, if there is one.
+func (s *Service) encryptPlane(ctx context.Context, rec record.Cluster, planeID, keyARN string) error {
+	if keyARN == "" {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, encryptWait)
+	defer cancel()
+	if err := s.ControlPlanes.Encrypt(wait, planeID, keyARN); err != nil {
+		return s.keyTrouble(ctx, rec, keyARN, fmt.Errorf("encrypting the cluster: %w", err))
+	}
+	return nil
+}
+
+// ClusterRole returns the ARNs of a cluster and of its role.
+func (s *Service) ClusterRole(account, region, name string) (cluster, role string, err error) {
+	rec, err := record.Clusters.Get(s.Store, store.Key{Account: account, Region: region, ID: name})
+	if errors.Is(err, store.ErrNotFound) {
+		return "", "", ekserr.NoCluster(name)
+	} else if err != nil {
+		return "", "", err
+	}
+	return *rec.Cluster.Arn, *rec.Cluster.RoleArn, nil
+}

@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+)
+
+// [seen]
+func errExists(name string) error {
+	return ekserr.InUse(name, "Cluster already exists with name: %s", name)
+}
+
+// [seen] cluster-api-provider-aws, aws-nuke
+func errNodegroupsAttached(cluster, nodegroup string) error {
+	return &ekstypes.ResourceInUseException{Message: new("Cluster has nodegroups attached"), ClusterName: &cluster, NodegroupName: &nodegroup}
+}
+
+// terraform-provider-aws retries on "in progress".
+func errBusy(cluster string, status ekstypes.ClusterStatus) error {
+	return ekserr.InUse(cluster, "Cluster %s has an operation in progress: it is currently %s", cluster, status)
+}
+
+func errDeletionProtected(cluster string) error {
+	return ekserr.InvalidRequest(cluster, "Cluster %s has deletion protection enabled. Disable deletion protection before deleting the cluster.", cluster)
+}
+
+func errLimit(limit int) error {
+	return &ekstypes.ResourceLimitExceededException{Message: new(fmt.Sprintf("Cluster limit exceeded for account: at most %d clusters are allowed in a region.", limit))}
+}
+
+// [seen]
+func errUnsupportedVersion(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "unsupported Kubernetes version")
+}
+
+// [seen] terraform-provider-aws retries on "does not exist" and "trusted entity is not correct".
+func errRoleNotAssumable(cluster, role string) error {
+	return ekserr.InvalidParameter(cluster, "Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", role)
+}
+
+func errRoleARN(cluster, role string) error {
+	return ekserr.InvalidParameter(cluster, "roleArn, %s, is not a valid role ARN of this account", role)
+}
+
+// [seen]
+func errOneZone(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Subnets specified must be in at least two different AZs")
+}
+
+// [seen] EKS hands through EC2's text.
+func errSubnetNotFound(cluster, id string) error {
+	return ekserr.InvalidParameter(cluster, "The subnet ID '%s' does not exist (Service: Ec2, Status Code: 400)", id)
+}
+
+func errSecurityGroupNotFound(cluster, id string) error {
+	return ekserr.InvalidParameter(cluster, "The security group '%s' does not exist (Service: Ec2, Status Code: 400)", id)
+}
+
+func errSubnetVPCs(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Subnets specified must be in the same VPC")
+}
+
+func errSecurityGroupVPC(cluster, id, vpc string) error {
+	return ekserr.InvalidParameter(cluster, "Security group %s does not belong to the VPC %s of the subnets", id, vpc)
+}
+
+func errTooManySecurityGroups(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "You can specify at most 5 security groups.")
+}
+
+// [seen] eksctl validates the same combination with this reason.
+func errNoEndpointAccess(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Private and public endpoint access cannot be false")
+}
+
+func errBadPublicCIDR(cluster string, cidrs []string) error {
+	return ekserr.InvalidParameter(cluster, "The following CIDRs are invalid in publicAccessCidrs: [%s]", strings.Join(cidrs, ", "))
+}
+
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
+func errServiceCIDRRange(cluster, cidr string) error {
+	return ekserr.InvalidParameter(cluster, "The service CIDR %s is invalid. It must be within one of the following private IP address blocks: 10.0.0.0/8, 172.16.0.0/12, or 192.168.0.0/16.", cidr)
+}
+
+func errServiceCIDRSize(cluster, cidr string) error {
+	return ekserr.InvalidParameter(cluster, "The service CIDR %s is invalid. It must be between /24 and /12.", cidr)
+}
+
+func errServiceCIDROverlap(cluster, cidr, vpcCIDR string) error {
+	return ekserr.InvalidParameter(cluster, "The service CIDR %s overlaps with the VPC CIDR %s.", cidr, vpcCIDR)
+}
+
+// [seen] terraform-aws-eks, CDK
+func errModeChange(cluster string, from, to ekstypes.AuthenticationMode) error {
+	return ekserr.InvalidParameter(cluster, "Unsupported authentication mode update from %s to %s", from, to)
+}
+
+// [seen]
+func errBootstrapRequired(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
+}
+
+// [seen] aws-controllers-k8s/community#1855
+func errSameEndpointAccess(cluster string, private, public bool, cidrs []string) error {
+	return ekserr.InvalidParameter(cluster, "Cluster is already at the desired configuration with endpointPrivateAccess: %t , endpointPublicAccess: %t, and Public Endpoint Restrictions: [%s]", private, public, strings.Join(cidrs, ", "))
+}
+
+// [seen]
+func errSameLogging(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "No changes needed for the logging config provided")
+}
+
+func errOneUpdate(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Only one type of update can be allowed.")
+}
+
+// [seen] kubernetes-sigs/cluster-api-provider-aws#4728
+func errFargateProfilesAttached(cluster string) error {
+	return ekserr.InUse(cluster, "Cluster has Fargate Profiles in ACTIVE/CREATING state")
+}
+
+// [seen] aws-controllers-k8s/community#1175
+func errKeyRequired(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "KeyArn is required")
+}
+
+// [seen] for a key ID in place of an ARN
+func errKeyARN(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "The keyArn for encryptionConfig is invalid.")
+}
+
+// [seen]
+func errKeyRegion(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "The keyArn for encryptionConfig is scoped to invalid aws region.")
+}
+
+// [seen] kubernetes-sigs/cluster-api-provider-aws#2432 (kms:CreateGrant) and
+// terraform-aws-modules/terraform-aws-eks#2678 (kms:DescribeKey): the same text for
+// keys of all accounts.
+func errKeyNotAllowed(cluster, action string) error {
+	return ekserr.InvalidRequest(cluster, "User not authorized to perform %s operation", action)
+}
+
+// [seen] hashicorp/terraform-provider-aws#19968
+func errEncrypted(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Encryption is already enabled on the cluster")
+}
+
+// [seen] cloud-custodian/cloud-custodian, tests/data/placebo/test_eks_associate_encryption_config_invalid_kms_key
+func errNoKey(cluster, key string) error {
+	return ekserr.InvalidParameter(cluster, "The KeyArn in encryptionConfig provider %s is not found.", key)
+}
+
+// The three texts below are from memory.
+func errKeyNotSymmetric(cluster, key string) error {
+	return ekserr.InvalidParameter(cluster, "KMS key %s is not a symmetric key that can encrypt and decrypt data.", key)
+}
+
+func errEncryptedResources(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "The resources for encryptionConfig are invalid. The only supported value is secrets.")
+}
+
+func errManyEncryptionConfigs(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Only one encryptionConfig is supported.")
+}

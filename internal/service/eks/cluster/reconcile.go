@@ -1,0 +1,368 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// timeout is after how long a cluster that cannot be made FAILED.
+	timeout = 15 * time.Minute
+	// readyWait is how long one reconciliation waits for a booting plane.
+	readyWait = 30 * time.Second
+	// groupWait is how long deletion waits for the cluster security group to be
+	// free. AWS leaves it behind when something of the user's still has it.
+	groupWait = time.Minute
+)
+
+// Reconciler brings clusters to what their records say.
+func (s *Service) Reconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/cluster", Watcher: record.Clusters.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log, Clock: s.Clock,
+	}
+}
+
+// reconcile brings one cluster a step nearer to what its record says.
+func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := record.Clusters.Get(s.Store, key)
+	if errors.Is(err, store.ErrNotFound) {
+		s.Sessions.DropCluster(key) // deleted, or reset away
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	switch rec.Cluster.Status {
+	case ekstypes.ClusterStatusCreating:
+		again, err := s.create(ctx, key, rec)
+		if err != nil && ctx.Err() == nil {
+			return s.trouble(ctx, key, rec, err)
+		}
+		return again, err
+	case ekstypes.ClusterStatusUpdating:
+		return s.applyUpdates(ctx, key, rec)
+	case ekstypes.ClusterStatusDeleting:
+		return s.remove(ctx, key, rec)
+	}
+	return 0, nil
+}
+
+// create does whatever is missing of a CREATING cluster. Every step finds
+// what an earlier attempt left.
+func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
+	// The plane boots while the network is made.
+	plane, err := s.ControlPlanes.Claim(ctx, plane.Request{
+		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
+		ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("claiming a control plane: %w", err)
+	}
+	if rec.Plane.ID != plane.ID {
+		if err := s.change(ctx, key, rec.UID, func(c *record.Cluster) { c.Plane = plane }); err != nil {
+			return 0, err
+		}
+	}
+	vpc := *rec.Cluster.ResourcesVpcConfig
+	group, interfaces, err := s.ensureNetwork(s.AsService(ctx, key.Account, key.Region), rec)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.ControlPlanes.SetAccess(ctx, plane.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
+		return 0, fmt.Errorf("setting endpoint access: %w", err)
+	}
+	if err := s.waitReady(ctx, plane.ID); err != nil {
+		return 0, s.keyTrouble(ctx, rec, rec.KeyARN(), err)
+	}
+	// Before there is anything of the user's in it.
+	if err := s.encryptPlane(ctx, rec, plane.ID, rec.KeyARN()); err != nil {
+		return 0, err
+	}
+	if err := s.ensureBorn(ctx, key, rec, plane); err != nil {
+		return 0, err
+	}
+	if wait := rec.Since.Add(s.Timing.ClusterCreating).Sub(s.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
+		c, err := record.Clusters.Get(tx, key)
+		if err != nil || c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusCreating {
+			return store.IgnoreNotFound(err)
+		}
+		if err := s.access.EnsureOwnEntries(tx, key, &c); err != nil {
+			return err
+		}
+		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			c.Plane, c.Interfaces = plane, interfaces
+			d := &c.Cluster
+			d.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
+			d.Endpoint = &plane.Endpoint
+			d.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(plane.CAPEM))}
+			d.Identity = &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: &plane.Issuer}}
+			d.ResourcesVpcConfig.ClusterSecurityGroupId = &group
+			if plane.PlatformVersion != "" {
+				d.PlatformVersion = &plane.PlatformVersion
+			}
+			d.Health.Issues = []ekstypes.ClusterIssue{}
+			return nil
+		})
+	})
+}
+
+func (s *Service) waitReady(ctx context.Context, planeID string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := s.ControlPlanes.WaitReady(ctx, planeID); err != nil {
+		return fmt.Errorf("waiting for the control plane: %w", err)
+	}
+	return nil
+}
+
+// trouble turns what will not get better into a FAILED cluster with its
+// reason, and lets the rest be tried again.
+func (s *Service) trouble(ctx context.Context, key store.Key, rec record.Cluster, cause error) (time.Duration, error) {
+	issue := issueOf(cause)
+	switch {
+	case issue != nil:
+	case s.Clock.Since(rec.Since) > timeout:
+		issue = &ekstypes.ClusterIssue{Code: ekstypes.ClusterIssueCodeInternalFailure, Message: new(cause.Error())}
+	default:
+		return 0, cause
+	}
+	if issue.ResourceIds == nil {
+		issue.ResourceIds = []string{}
+	}
+	s.Log.Warn("cluster creation failed", "cluster", key.String(), "err", cause)
+	return 0, s.change(ctx, key, rec.UID, func(c *record.Cluster) {
+		if c.Cluster.Status == ekstypes.ClusterStatusCreating {
+			c.Cluster.Status, c.Since = ekstypes.ClusterStatusFailed, s.Clock.Now().UTC()
+			c.Cluster.Health = &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{*issue}}
+		}
+	})
+}
+
+// issueOf returns the issue of a final error, nil for others.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ClusterIssue.html
+func issueOf(err error) *ekstypes.ClusterIssue {
+	issue := func(c ekstypes.ClusterIssueCode) *ekstypes.ClusterIssue {
+		var api *awserr.Error
+		if errors.As(err, &api) {
+			return &ekstypes.ClusterIssue{Code: c, Message: &api.Message}
+		}
+		return &ekstypes.ClusterIssue{Code: c, Message: new(err.Error())}
+	}
+	if key := (*keyError)(nil); errors.As(err, &key) {
+		return &key.issue
+	}
+	switch c := ekserr.Code(err); {
+	case c == "InvalidSubnetID.NotFound":
+		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)
+	case strings.HasPrefix(c, "InvalidGroup.NotFound"), strings.HasPrefix(c, "InvalidSecurityGroupID"):
+		return issue(ekstypes.ClusterIssueCodeEc2SecurityGroupNotFound)
+	case c == "InsufficientFreeAddressesInSubnet":
+		return issue(ekstypes.ClusterIssueCodeInsufficientFreeAddresses)
+	case c == "InvalidVpcID.NotFound":
+		return issue(ekstypes.ClusterIssueCodeVpcNotFound)
+	case strings.HasSuffix(c, "LimitExceeded"):
+		return issue(ekstypes.ClusterIssueCodeResourceLimitExceeded)
+	case c == "NotImplemented":
+		return issue(ekstypes.ClusterIssueCodeOther)
+	}
+	return nil
+}
+
+// applyUpdates finishes the update of an UPDATING cluster.
+func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
+	items, err := record.Updates.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(items, func(i store.Item[record.Update]) bool {
+		return i.Value.Nodegroup == "" && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
+	})
+	if i < 0 {
+		return 0, s.change(ctx, key, rec.UID, func(c *record.Cluster) { c.Cluster.Status = ekstypes.ClusterStatusActive })
+	}
+	up := items[i].Value
+	var failure error
+	if v := up.VPC; v != nil {
+		failure = s.applyVPC(ctx, key, rec, up.Update.Type, v)
+		if failure != nil && (ctx.Err() != nil || issueOf(failure) == nil && s.Clock.Since(rec.Since) < timeout) {
+			return 0, failure
+		}
+	}
+	if e := up.Encryption; e != nil {
+		failure = s.encryptPlane(ctx, rec, rec.Plane.ID, e.KeyARN)
+		if failure != nil && (ctx.Err() != nil || s.Clock.Since(rec.Since) < timeout) {
+			return 0, failure
+		}
+	}
+	if wait := rec.Since.Add(s.Timing.ClusterUpdating).Sub(s.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
+		err := record.Updates.Update(tx, items[i].Key, func(u *record.Update) error {
+			u.Update.Status = ekstypes.UpdateStatusSuccessful
+			if failure != nil {
+				u.Update.Status = ekstypes.UpdateStatusFailed
+				u.Update.Errors = []ekstypes.ErrorDetail{updateError(failure)}
+			}
+			return nil
+		})
+		if err != nil {
+			return store.IgnoreNotFound(err)
+		}
+		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			if c.UID != rec.UID || c.Cluster.Status != ekstypes.ClusterStatusUpdating {
+				return nil
+			}
+			c.Cluster.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
+			if up.Encryption != nil { // also after a failure, to be taken back one day
+				c.Grants = append(c.Grants, *up.Encryption)
+			}
+			if failure != nil {
+				// A key that was taken stays, and with it what it needs.
+				if e := up.Encryption; e != nil && s.ControlPlanes.EncryptionKey(rec.Plane.ID) == e.KeyARN {
+					c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(e.KeyARN), true
+				}
+				return nil
+			}
+			return s.commitChange(tx, key, c, up)
+		})
+	})
+}
+
+// commitChange writes what a successful update changed.
+func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, up record.Update) error {
+	if v := up.VPC; v != nil {
+		d := c.Cluster.ResourcesVpcConfig
+		d.EndpointPublicAccess, d.EndpointPrivateAccess, d.PublicAccessCidrs = v.Public, v.Private, v.CIDRs
+		d.SubnetIds, d.SecurityGroupIds = v.Subnets, v.SecurityGroups
+	}
+	if up.SupportType != "" {
+		c.Cluster.UpgradePolicy.SupportType = up.SupportType
+	}
+	if up.Encryption != nil {
+		c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(up.Encryption.KeyARN), false
+	}
+	if up.DeletionProtection != nil {
+		c.Cluster.DeletionProtection = up.DeletionProtection
+	}
+	if up.AuthenticationMode == "" {
+		return nil
+	}
+	c.Cluster.AccessConfig.AuthenticationMode = up.AuthenticationMode
+	if err := s.access.EnsureOwnEntries(tx, key, c); err != nil {
+		return err
+	}
+	return s.access.AdmitNodes(tx, key)
+}
+
+func (s *Service) applyVPC(ctx context.Context, key store.Key, rec record.Cluster, kind ekstypes.UpdateType, v *record.VPCChange) error {
+	if kind == ekstypes.UpdateTypeVpcConfigUpdate {
+		svc := s.AsService(ctx, key.Account, key.Region)
+		if err := s.deleteInterfaces(svc, rec, func(i ec2types.NetworkInterface) bool {
+			return !slices.Contains(v.Subnets, aws.ToString(i.SubnetId)) || !sameSet(interfaceGroups(i), groupsOf(aws.ToString(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), v.SecurityGroups))
+		}); err != nil {
+			return err
+		}
+		_, err := s.ensureInterfaces(svc, rec, aws.ToString(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), v.Subnets, v.SecurityGroups)
+		return err
+	}
+	return s.ControlPlanes.SetAccess(ctx, rec.Plane.ID, v.Public, v.CIDRs, v.Private)
+}
+
+func updateError(err error) ekstypes.ErrorDetail {
+	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown, ErrorMessage: new(err.Error()), ResourceIds: []string{}}
+	switch c := ekserr.Code(err); {
+	case c == "InvalidSubnetID.NotFound":
+		d.ErrorCode = ekstypes.ErrorCodeSubnetNotFound
+	case strings.HasPrefix(c, "InvalidGroup"):
+		d.ErrorCode = ekstypes.ErrorCodeSecurityGroupNotFound
+	case c == "InsufficientFreeAddressesInSubnet":
+		d.ErrorCode = ekstypes.ErrorCodeInsufficientFreeAddresses
+	}
+	if key := (*keyError)(nil); errors.As(err, &key) {
+		d.ErrorCode, d.ErrorMessage, d.ResourceIds = ekstypes.ErrorCodeAccessDenied, key.issue.Message, key.issue.ResourceIds
+	}
+	return d
+}
+
+// remove removes everything a cluster has and then its record.
+func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
+	svc := s.AsService(ctx, key.Account, key.Region)
+	if rec.Plane.ID == "" {
+		// A creation that ended between claiming and recording has a plane, too.
+		plane, err := s.ControlPlanes.Claim(ctx, plane.Request{
+			Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
+			ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+		})
+		if err != nil {
+			return 0, err
+		}
+		rec.Plane = plane
+	}
+	s.Sessions.Drop(rec.Plane.ID)
+	if err := s.ControlPlanes.Release(ctx, rec.Plane.ID); err != nil {
+		return 0, fmt.Errorf("releasing the control plane: %w", err)
+	}
+	if err := s.deleteInterfaces(svc, rec, func(ec2types.NetworkInterface) bool { return true }); err != nil {
+		return 0, err
+	}
+	if err := s.deleteSecurityGroup(svc, rec); err != nil {
+		if ekserr.Code(err) != "DependencyViolation" || s.Clock.Since(rec.Since) < groupWait {
+			return 0, err
+		}
+		s.Log.Info("leaving the cluster security group behind, something still uses it", "cluster", key.String(), "err", err)
+	}
+	if err := s.revokeGrants(svc, rec); err != nil {
+		return 0, err
+	}
+	if wait := rec.Since.Add(s.Timing.ClusterDeleting).Sub(s.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	if err := record.DeleteAll(ctx, s.Store, record.AccessEntries, record.AllBelow(key), nil); err != nil {
+		return 0, err
+	}
+	if err := record.DeleteAll(ctx, s.Store, record.Addons, record.AllBelow(key), nil); err != nil {
+		return 0, err
+	}
+	if err := record.DeleteAll(ctx, s.Store, record.PodIdentities, record.AllBelow(key), nil); err != nil {
+		return 0, err
+	}
+	if err := record.DeleteAll(ctx, s.Store, record.Updates, record.AllBelow(key), nil); err != nil {
+		return 0, err
+	}
+	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
+		if c, err := record.Clusters.Get(tx, key); err == nil && c.UID == rec.UID {
+			record.Clusters.Delete(tx, key)
+		}
+		return nil
+	})
+}
+
+// change changes the record of one life of a cluster.
+func (s *Service) change(ctx context.Context, key store.Key, uid string, fn func(*record.Cluster)) error {
+	err := record.Clusters.UpdateOne(ctx, s.Store, key, func(c *record.Cluster) error {
+		if c.UID == uid {
+			fn(c)
+		}
+		return nil
+	})
+	return store.IgnoreNotFound(err)
+}

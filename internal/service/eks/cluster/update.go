@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// UpdateClusterConfig starts one update of a cluster's configuration; the
+// cluster reconciler finishes it. Like EKS it takes one kind of change a call.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
+func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClusterConfigInput) (*awseks.UpdateClusterConfigOutput, error) {
+	key, rec, err := s.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	if done, err := s.RepeatedUpdate(s.Store, key, in.ClientRequestToken, request); done != nil || err != nil {
+		return &awseks.UpdateClusterConfigOutput{Update: done}, err
+	}
+	kinds := 0
+	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil} {
+		if given {
+			kinds++
+		}
+	}
+	switch {
+	case kinds == 0:
+		return nil, ekserr.InvalidParameter(key.ID, "No update parameters were specified.")
+	case kinds > 1:
+		return nil, errOneUpdate(key.ID)
+	}
+	up, err := s.requestedChange(ctx, rec, in)
+	if err != nil {
+		return nil, err
+	}
+	up.Request = request
+	if in.ClientRequestToken != nil {
+		up.Token = *in.ClientRequestToken
+	}
+	var out awseks.UpdateClusterConfigOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		now, err := record.Clusters.Get(tx, key)
+		switch {
+		case err != nil:
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		case now.Cluster.Status == ekstypes.ClusterStatusUpdating:
+			return s.UpdateInProgress(tx, key, "", string(up.Update.Type))
+		case now.Cluster.Status != ekstypes.ClusterStatusActive:
+			return ekserr.ClusterNotActive(key.ID, now.Cluster.Status)
+		case now.UID != rec.UID || in.AccessConfig != nil && now.Mode() != rec.Mode():
+			return ekserr.UpdateInProgress(string(up.Update.Type), key.ID, *up.Update.Id)
+		}
+		if err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			c.Cluster.Status = ekstypes.ClusterStatusUpdating
+			c.Since = s.Clock.Now().UTC()
+			return nil
+		}); err != nil {
+			return err
+		}
+		out.Update = &up.Update
+		return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// requestedChange checks the one change in a request and returns its update.
+func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *awseks.UpdateClusterConfigInput) (*record.Update, error) {
+	switch name := rec.Name(); {
+	case in.AccessConfig != nil:
+		return s.accessChange(rec, in.AccessConfig.AuthenticationMode)
+	case in.ResourcesVpcConfig != nil:
+		return s.vpcConfigChange(ctx, rec, in.ResourcesVpcConfig)
+	case in.UpgradePolicy != nil:
+		to := in.UpgradePolicy.SupportType
+		if !slices.Contains(to.Values(), to) {
+			return nil, ekserr.InvalidParameter(name, "Invalid support type: %s", to)
+		}
+		if to == rec.Cluster.UpgradePolicy.SupportType {
+			return nil, ekserr.InvalidParameter(name, "The cluster's support type is already %s", to)
+		}
+		up := s.NewUpdate(ekstypes.UpdateTypeUpgradePolicyUpdate, base.UpdateParam(ekstypes.UpdateParamTypeUpgradePolicy, base.JSON(map[string]any{"supportType": to})))
+		up.SupportType = to
+		return up, nil
+	case in.DeletionProtection != nil:
+		up := s.NewUpdate(ekstypes.UpdateTypeDeletionProtectionUpdate, base.UpdateParam(ekstypes.UpdateParamTypeDeletionProtection, strconv.FormatBool(*in.DeletionProtection)))
+		up.DeletionProtection = in.DeletionProtection
+		return up, nil
+	default:
+		if err := checkLogging(name, in.Logging); err != nil {
+			return nil, err
+		}
+		return nil, errSameLogging(name) // logs can only be off
+	}
+}
+
+// accessChange checks a change of the authentication mode: one step at a time,
+// never back.
+// https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html#set-cam
+func (s *Service) accessChange(rec record.Cluster, to ekstypes.AuthenticationMode) (*record.Update, error) {
+	order := []ekstypes.AuthenticationMode{ekstypes.AuthenticationModeConfigMap, ekstypes.AuthenticationModeApiAndConfigMap, ekstypes.AuthenticationModeApi}
+	if i := slices.Index(order, rec.Mode()); i+1 >= len(order) || order[i+1] != to {
+		return nil, errModeChange(rec.Name(), rec.Mode(), to)
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeAccessConfigUpdate, base.UpdateParam(ekstypes.UpdateParamTypeAuthenticationMode, strconv.Quote(string(to))))
+	up.AuthenticationMode = to
+	return up, nil
+}
+
+// vpcConfigChange checks a change of endpoint access, or of subnets and
+// security groups: EKS takes either in one call.
+func (s *Service) vpcConfigChange(ctx context.Context, rec record.Cluster, in *ekstypes.VpcConfigRequest) (*record.Update, error) {
+	name := rec.Name()
+	old := rec.Cluster.ResourcesVpcConfig
+	change := &record.VPCChange{
+		Public: old.EndpointPublicAccess, Private: old.EndpointPrivateAccess, CIDRs: old.PublicAccessCidrs,
+		Subnets: old.SubnetIds, SecurityGroups: old.SecurityGroupIds,
+	}
+	endpoint := in.EndpointPublicAccess != nil || in.EndpointPrivateAccess != nil || in.PublicAccessCidrs != nil
+	network := in.SubnetIds != nil || in.SecurityGroupIds != nil
+	switch {
+	case endpoint && network:
+		return nil, errOneUpdate(name)
+	case network:
+		return s.networkChange(ctx, rec, change, in)
+	}
+	if in.EndpointPublicAccess != nil {
+		change.Public = *in.EndpointPublicAccess
+	}
+	if in.EndpointPrivateAccess != nil {
+		change.Private = *in.EndpointPrivateAccess
+	}
+	if err := checkEndpointAccess(name, change.Public, change.Private, in.PublicAccessCidrs); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(in.PublicAccessCidrs) > 0:
+		change.CIDRs = in.PublicAccessCidrs
+	case change.Public && len(change.CIDRs) == 0:
+		change.CIDRs = []string{"0.0.0.0/0"}
+	case !change.Public:
+		change.CIDRs = []string{}
+	}
+	if change.Public == old.EndpointPublicAccess && change.Private == old.EndpointPrivateAccess && sameSet(change.CIDRs, old.PublicAccessCidrs) {
+		return nil, errSameEndpointAccess(name, change.Private, change.Public, change.CIDRs)
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeEndpointAccessUpdate,
+		base.UpdateParam(ekstypes.UpdateParamTypeEndpointPublicAccess, strconv.FormatBool(change.Public)),
+		base.UpdateParam(ekstypes.UpdateParamTypeEndpointPrivateAccess, strconv.FormatBool(change.Private)),
+		base.UpdateParam(ekstypes.UpdateParamTypePublicAccessCidrs, base.JSON(change.CIDRs)))
+	up.VPC = change
+	return up, nil
+}
+
+func (s *Service) networkChange(ctx context.Context, rec record.Cluster, change *record.VPCChange, in *ekstypes.VpcConfigRequest) (*record.Update, error) {
+	name, vpc := rec.Name(), *rec.Cluster.ResourcesVpcConfig.VpcId
+	call := awsapi.CallFrom(ctx)
+	svc := s.AsService(ctx, call.Account, call.Region)
+	var params []ekstypes.UpdateParam
+	if in.SubnetIds != nil {
+		got, zones, err := s.subnets(svc, name, in.SubnetIds)
+		switch {
+		case err != nil:
+			return nil, err
+		case got != vpc:
+			return nil, errSubnetVPCs(name)
+		case len(zones) < 2:
+			return nil, errOneZone(name)
+		}
+		change.Subnets = in.SubnetIds
+		params = append(params, base.UpdateParam(ekstypes.UpdateParamTypeSubnets, base.JSON(in.SubnetIds)))
+	}
+	if in.SecurityGroupIds != nil {
+		if err := s.checkSecurityGroups(svc, name, vpc, in.SecurityGroupIds); err != nil {
+			return nil, err
+		}
+		change.SecurityGroups = in.SecurityGroupIds
+		params = append(params, base.UpdateParam(ekstypes.UpdateParamTypeSecurityGroups, base.JSON(in.SecurityGroupIds)))
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeVpcConfigUpdate, params...)
+	up.VPC = change
+	return up, nil
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}

@@ -1,0 +1,117 @@
+// Package ekserr builds the errors that several parts of EKS answer with, and reads
+// those of the services that EKS calls. An error of one part alone is in that part's
+// errors.go.
+package ekserr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+)
+
+// Code returns an AWS error's code, or "".
+func Code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// QuotedID returns the one of ids that EC2's error quotes.
+func QuotedID(err error, of []string) string {
+	asked := make(map[string]bool, len(of))
+	for _, id := range of {
+		asked[id] = true
+	}
+	for word := range strings.SplitSeq(err.Error(), "'") {
+		if asked[word] {
+			return word
+		}
+	}
+	return of[0]
+}
+
+// Message is an AWS error's own text.
+func Message(err error) string {
+	var api interface{ ErrorMessage() string }
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// Messages marked [seen] are quoted in
+// public issues or matched by clients (terraform-provider-aws, eksctl, CDK,
+// Karpenter); the others follow the wording of the API reference.
+
+// InvalidParameter refuses a value in a request; cluster may be "".
+func InvalidParameter(cluster, format string, args ...any) error {
+	return &ekstypes.InvalidParameterException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
+}
+
+// InvalidRequest refuses a request in the state that things are in.
+func InvalidRequest(cluster, format string, args ...any) error {
+	return &ekstypes.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
+}
+
+// InUse refuses to make what is there, or to change what is changing.
+func InUse(cluster, format string, args ...any) error {
+	return &ekstypes.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
+}
+
+// NotFound says that a resource does not exist.
+func NotFound(format string, args ...any) error {
+	return &ekstypes.ResourceNotFoundException{Message: new(fmt.Sprintf(format, args...))}
+}
+
+// [seen] terraform-provider-aws and eksctl match the code; kubectl users see the text.
+func NoCluster(name string) error { return NotFound("No cluster found for name: %s.", name) }
+
+// [seen] terraform-provider-aws retries DeleteCluster and updates on "in progress".
+func UpdateInProgress(what, cluster, update string) error {
+	return InUse(cluster, "Cannot %s because cluster %s currently has update %s in progress", what, cluster, update)
+}
+
+// ClusterNotActive refuses to work on a cluster in a status.
+func ClusterNotActive(cluster string, status ekstypes.ClusterStatus) error {
+	return InvalidRequest(cluster, "Cluster '%s' is not in ACTIVE status. Current status: %s", cluster, status)
+}
+
+// The codes of the next two are those of
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ListClusters.html; the words
+// are from memory.
+func NextToken() error { return InvalidParameter("", "Invalid nextToken") }
+
+func MaxResults() error {
+	return InvalidParameter("", "maxResults must be between 1 and 100")
+}
+
+// TokenReused refuses a client request token that came before with another request.
+func TokenReused(cluster string) error {
+	return InvalidRequest(cluster, "The clientRequestToken was used before with different parameters.")
+}
+
+// [seen] for clusterName and nodegroupName.
+func BadName(cluster, parameter string) error {
+	return InvalidParameter(cluster, "The %s parameter contains invalid characters. It should begin with letter or digit and can have any of the following characters: the set of Unicode letters, digits, hyphens and underscores.", parameter)
+}
+
+func LongName(cluster, parameter string, limit int) error {
+	return InvalidParameter(cluster, "The %s parameter is too long. It can have at most %d characters.", parameter, limit)
+}
+
+// Missing refuses a request without a parameter.
+func Missing(parameter string) error {
+	return &ekstypes.InvalidParameterException{Message: new(parameter + " cannot be null or empty.")}
+}
+
+// [seen] hashicorp/terraform-provider-aws#30645, of an add-on's role
+func CrossAccountRole() error {
+	return &ekstypes.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
+}

@@ -1,0 +1,133 @@
+package fargate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Block is why a profile launches nothing, in the words of Fargate's
+// scheduler.
+type Block struct{ Reason string }
+
+func (b *Block) Error() string { return b.Reason }
+
+// [seen] terraform-aws-modules/terraform-aws-eks#2912 and others
+const (
+	blockedByAssume = "Failed to assume PodExecutionRole; Please make sure the role exists and trusts the eks-fargate-pods.amazonaws.com service principal"
+	blockedByAuth   = "Pod execution role is not found in auth config or does not have all required permissions for launching fargate pods."
+)
+
+// Launch is what Fargate needs of a profile to launch a pod.
+type Launch struct {
+	RoleARN string
+	Subnets []string
+}
+
+// FargateLaunch returns how a pod of a profile is launched now. The error is a
+// *Block if its role does not let it: it is asked each time, as roles,
+// trust policies and aws-auth change. It is one, too, if no selector of the profile
+// matches: admission leaves a pod alone that has Fargate's scheduler already, so that
+// its label may be its author's.
+func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterName, profile string, pod *corev1.Pod) (Launch, error) {
+	cluster := store.Key{Account: account, Region: region, ID: clusterName}
+	p, err := record.FargateProfiles.Get(s.Store, record.Below(cluster, profile))
+	if err != nil {
+		return Launch{}, err
+	}
+	rec, err := record.Clusters.Get(s.Store, cluster)
+	if err != nil {
+		return Launch{}, err
+	}
+	if !slices.ContainsFunc(p.Profile.Selectors, func(sel ekstypes.FargateProfileSelector) bool {
+		return mismatch(sel, pod.Namespace, pod.Labels) == ""
+	}) {
+		// from memory
+		return Launch{}, &Block{"Misconfigured Fargate Profile: pod does not match any selector of fargate profile " + profile}
+	}
+	block := func(why string) error {
+		return &Block{"Misconfigured Fargate Profile: fargate profile " + profile + " blocked for new launches due to: " + why}
+	}
+	id, err := s.Identity(ctx, p.Role.ARN)
+	if errors.Is(err, base.ErrNoIdentity) {
+		return Launch{}, block(blockedByAssume)
+	}
+	if err != nil {
+		return Launch{}, err
+	}
+	if !trustsFargate(id, *p.Profile.FargateProfileArn) {
+		return Launch{}, block(blockedByAssume)
+	}
+	to, err := s.access.MapPrincipal(ctx, cluster, rec, awsapi.Principal{
+		Type: awsapi.AssumedRole, Account: cluster.Account, RoleARN: p.Role.ARN, UserID: id.ID + ":fargate",
+		ARN: arn.New("sts", "", cluster.Account, "assumed-role/"+access.RoleName(p.Role.ARN)+"/fargate"),
+	})
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		return Launch{}, block(blockedByAuth)
+	case err != nil:
+		return Launch{}, err
+	case !access.IsNode(to):
+		return Launch{}, block(blockedByAuth)
+	}
+	return Launch{RoleARN: p.Role.ARN, Subnets: p.Profile.Subnets}, nil
+}
+
+// A Cluster is what machines of Fargate must know of their cluster.
+type Cluster struct {
+	Version               string // 1.36
+	Endpoint              string // https:// and its AWS name
+	CA                    []byte // PEM
+	ServiceCIDR, IPFamily string
+	SecurityGroup         string // the cluster security group
+}
+
+// FargateCluster returns that of a cluster.
+func (s *Service) FargateCluster(_ context.Context, account, region, name string) (Cluster, error) {
+	rec, err := record.Clusters.Get(s.Store, store.Key{Account: account, Region: region, ID: name})
+	if err != nil {
+		return Cluster{}, err
+	}
+	out := Cluster{
+		Version: aws.ToString(rec.Cluster.Version), Endpoint: "https://" + rec.Plane.AWSHost, CA: rec.Plane.CAPEM,
+		SecurityGroup: aws.ToString(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId),
+	}
+	if n := rec.Cluster.KubernetesNetworkConfig; n != nil {
+		out.ServiceCIDR, out.IPFamily = aws.ToString(n.ServiceIpv4Cidr), string(n.IpFamily)
+	}
+	return out, nil
+}
+
+// FargateClusters returns the clusters that have Fargate profiles; keys' IDs are their
+// names.
+func (s *Service) FargateClusters() (map[store.Key]bool, error) {
+	all, err := record.FargateProfiles.List(s.Store, store.Scope{})
+	out := map[store.Key]bool{}
+	for _, p := range all {
+		out[record.ClusterOf(p.Key)] = true
+	}
+	return out, err
+}
+
+// FargateRole returns the pod execution role of a profile, and whether access entries
+// let it into the cluster.
+func (s *Service) FargateRole(_ context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error) {
+	key := store.Key{Account: account, Region: region, ID: cluster}
+	rec, err := record.Clusters.Get(s.Store, key)
+	if err != nil {
+		return "", false, err
+	}
+	p, err := record.FargateProfiles.Get(s.Store, record.Below(key, profile))
+	return p.Role.ARN, rec.UsesAPI(), err
+}

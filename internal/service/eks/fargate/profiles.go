@@ -1,0 +1,231 @@
+package fargate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateFargateProfile records a Fargate profile, which its reconciler makes ACTIVE.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateFargateProfile.html
+func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFargateProfileInput) (*awseks.CreateFargateProfileOutput, error) {
+	key, cluster, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkName(key.ID, in.FargateProfileName); err != nil {
+		return nil, err
+	}
+	name := *in.FargateProfileName
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	id := record.Below(key, name)
+	if old, err := record.FargateProfiles.Get(s.Store, id); err == nil {
+		return repeated(key.ID, old, in.ClientRequestToken, request)
+	}
+	if err := base.Usable(cluster); err != nil {
+		return nil, err
+	}
+	rec, err := s.newRecord(ctx, key, cluster, in)
+	if err != nil {
+		return nil, err
+	}
+	if ensure := s.EnsureFargateRole; ensure != nil {
+		if err := ensure(ctx, key.Account); err != nil {
+			return nil, fmt.Errorf("making the service-linked role of Fargate: %w", err)
+		}
+	}
+	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
+	var out *awseks.CreateFargateProfileOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if old, err := record.FargateProfiles.Get(tx, id); err == nil {
+			out, err = repeated(key.ID, old, in.ClientRequestToken, request)
+			return err
+		}
+		now, err := record.Clusters.Get(tx, key)
+		if err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		if now.UID != cluster.UID {
+			return ekserr.NoCluster(key.ID)
+		}
+		if err := base.Usable(now); err != nil {
+			return err
+		}
+		all, err := s.settled(tx, key, "create", name)
+		if err != nil {
+			return err
+		}
+		quotas, err := s.QuotasFor(key)
+		if err != nil {
+			return err
+		}
+		if len(all) >= quotas.FargateProfilesPerCluster {
+			return errLimit(key.ID)
+		}
+		if now.UsesAPI() {
+			if rec.AccessEntryMade, err = s.access.Admit(tx, key, rec.Role, access.TypeFargateLinux); err != nil {
+				return err
+			}
+		}
+		out = &awseks.CreateFargateProfileOutput{FargateProfile: &rec.Profile}
+		return record.FargateProfiles.Create(tx, id, *rec)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func repeated(cluster string, old record.FargateProfile, token *string, request string) (*awseks.CreateFargateProfileOutput, error) {
+	switch {
+	case token == nil || old.Token != *token:
+		return nil, errExists(cluster)
+	case old.Request != request:
+		return nil, ekserr.TokenReused(cluster)
+	}
+	return &awseks.CreateFargateProfileOutput{FargateProfile: &old.Profile}, nil
+}
+
+// settled returns a cluster's profiles, or the error by which EKS
+// changes one at a time, and none while the cluster changes.
+func (s *Service) settled(r store.Reader, cluster store.Key, verb, name string) ([]store.Item[record.FargateProfile], error) {
+	rec, err := record.Clusters.Get(r, cluster)
+	if err != nil {
+		return nil, store.NotFoundAs(err, ekserr.NoCluster(cluster.ID))
+	}
+	if rec.Cluster.Status == ekstypes.ClusterStatusUpdating {
+		return nil, errClusterUpdating(verb, name, cluster.ID)
+	}
+	all, err := record.FargateProfiles.List(r, record.AllBelow(cluster))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		switch st := p.Value.Profile.Status; st {
+		case ekstypes.FargateProfileStatusCreating, ekstypes.FargateProfileStatusDeleting:
+			return nil, errBusy(verb, name, cluster.ID, p.Value.Name(), st)
+		}
+	}
+	return all, nil
+}
+
+// newRecord checks a request and returns the record it makes.
+func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.Cluster, in *awseks.CreateFargateProfileInput) (*record.FargateProfile, error) {
+	name, uuid := *in.FargateProfileName, ids.UUID()
+	profileARN := arn.New("eks", key.Region, key.Account, "fargateprofile/"+key.ID+"/"+name+"/"+uuid)
+	if err := base.CheckTags(key.ID, in.Tags); err != nil {
+		return nil, err
+	}
+	if err := checkSelectors(key.ID, name, in.Selectors); err != nil {
+		return nil, err
+	}
+	role, err := s.checkPodExecutionRole(ctx, key, name, profileARN, in.PodExecutionRoleArn)
+	if err != nil {
+		return nil, err
+	}
+	subnets, err := s.checkSubnets(ctx, key, cluster, name, in.Subnets)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	return &record.FargateProfile{
+		UUID: uuid, Since: now, Role: role,
+		Profile: ekstypes.FargateProfile{
+			FargateProfileName:  &name,
+			FargateProfileArn:   &profileARN,
+			ClusterName:         &key.ID,
+			CreatedAt:           &now,
+			PodExecutionRoleArn: in.PodExecutionRoleArn,
+			Subnets:             subnets,
+			Selectors:           in.Selectors,
+			Status:              ekstypes.FargateProfileStatusCreating,
+			Tags:                base.TagsOrEmpty(in.Tags),
+			Health:              &ekstypes.FargateProfileHealth{Issues: []ekstypes.FargateProfileIssue{}},
+		},
+	}, nil
+}
+
+// DescribeFargateProfile returns a profile as it is now.
+func (s *Service) DescribeFargateProfile(ctx context.Context, in *awseks.DescribeFargateProfileInput) (*awseks.DescribeFargateProfileOutput, error) {
+	_, rec, err := s.find(ctx, in.ClusterName, in.FargateProfileName)
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DescribeFargateProfileOutput{FargateProfile: &rec.Profile}, nil
+}
+
+// ListFargateProfiles returns the names of a cluster's profiles.
+func (s *Service) ListFargateProfiles(ctx context.Context, in *awseks.ListFargateProfilesInput) (*awseks.ListFargateProfilesOutput, error) {
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := record.FargateProfiles.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := base.Page(items, func(i store.Item[record.FargateProfile]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListFargateProfilesOutput{FargateProfileNames: []string{}, NextToken: next}
+	for _, i := range items {
+		out.FargateProfileNames = append(out.FargateProfileNames, i.Value.Name())
+	}
+	return out, nil
+}
+
+// DeleteFargateProfile marks a profile for its reconciler to remove, with its pods.
+// https://docs.aws.amazon.com/eks/latest/userguide/delete-fargate-profile.html
+func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFargateProfileInput) (*awseks.DeleteFargateProfileOutput, error) {
+	key, _, err := s.find(ctx, in.ClusterName, in.FargateProfileName)
+	if err != nil {
+		return nil, err
+	}
+	var out awseks.DeleteFargateProfileOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := s.settled(tx, record.ClusterOf(key), "Delete", *in.FargateProfileName); err != nil {
+			return err
+		}
+		return record.FargateProfiles.Update(tx, key, func(p *record.FargateProfile) error {
+			p.Profile.Status, p.Since = ekstypes.FargateProfileStatusDeleting, s.Clock.Now().UTC()
+			out.FargateProfile = &p.Profile
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// find returns a profile of the caller.
+func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.FargateProfile, error) {
+	key, _, err := s.Cluster(ctx, cluster)
+	if err != nil {
+		return key, record.FargateProfile{}, err
+	}
+	if aws.ToString(name) == "" {
+		return key, record.FargateProfile{}, ekserr.Missing("fargateProfileName")
+	}
+	id := record.Below(key, *name)
+	rec, err := record.FargateProfiles.Get(s.Store, id)
+	if err != nil {
+		return id, rec, store.NotFoundAs(err, errNotFound(key.ID, *name))
+	}
+	return id, rec, nil
+}

@@ -1,0 +1,242 @@
+package fargate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// drainStep is how often the pods of a DELETING profile are looked at.
+const drainStep = 200 * time.Millisecond
+
+// noticeStep is how often it is asked whether the API server has noticed
+// Fargate's webhook.
+const noticeStep = 20 * time.Millisecond
+
+// planeWait is how long a control plane may take over what a profile's
+// reconciliation asks of it.
+const planeWait = 10 * time.Second
+
+// podWorkers is how many pods of a DELETING profile are deleted at once.
+const podWorkers = 16
+
+// Reconciler brings Fargate profiles to what their records say.
+func (s *Service) Reconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Log: s.Log,
+	}
+}
+
+// reconcile brings one Fargate profile a step nearer to what its
+// record says.
+func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	p, err := record.FargateProfiles.Get(s.Store, key)
+	if err != nil {
+		return 0, store.IgnoreNotFound(err)
+	}
+	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	if err != nil {
+		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
+	}
+	switch p.Profile.Status {
+	case ekstypes.FargateProfileStatusCreating:
+		err := s.letIn(ctx, key, &p, &cluster)
+		if errors.Is(err, errWebhookUnnoticed) && s.Clock.Since(p.Since) < s.Timing.FargateProfileTimeout {
+			return noticeStep, nil
+		}
+		if err != nil {
+			return s.trouble(ctx, key, &p, err)
+		}
+		return s.activate(ctx, key, &p)
+	case ekstypes.FargateProfileStatusActive:
+		return s.keepWebhook(ctx, key, &cluster)
+	case ekstypes.FargateProfileStatusDeleting:
+		return s.remove(ctx, key, &p, &cluster)
+	}
+	return 0, nil
+}
+
+// letIn lets a profile's machines into its cluster, where access entries do not,
+// and has the cluster ask which pods are Fargate's.
+func (s *Service) letIn(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) error {
+	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planeWait)
+	defer cancel()
+	if err := s.ensureWebhook(ctx, ses); err != nil || cluster.UsesAPI() {
+		return err
+	}
+	return access.MapNodeRole(ctx, ses, p.Role.ARN, access.TypeFargateLinux)
+}
+
+// keepWebhook puts Fargate's webhook into the cluster of an ACTIVE profile, once in
+// a session: where the profile was made by a Drydock that put it elsewhere, it has none.
+func (s *Service) keepWebhook(ctx context.Context, key store.Key, cluster *record.Cluster) (time.Duration, error) {
+	if base.Usable(*cluster) != nil {
+		return 0, nil // what a cluster has goes with it
+	}
+	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	if err != nil || webhookOf(ses).put.Load() || webhookOf(ses).called.Load() {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planeWait)
+	defer cancel()
+	return 0, s.putWebhook(ctx, ses)
+}
+
+// trouble has a profile that cannot be made tried again, or makes it
+// CREATE_FAILED: a CREATING one could not even be deleted, nor its cluster.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_FargateProfileIssue.html
+func (s *Service) trouble(ctx context.Context, key store.Key, p *record.FargateProfile, cause error) (time.Duration, error) {
+	if ctx.Err() != nil || s.Clock.Since(p.Since) < s.Timing.FargateProfileTimeout {
+		return 0, cause
+	}
+	issue := ekstypes.FargateProfileIssue{Code: ekstypes.FargateProfileIssueCodeClusterUnreachable, Message: new(cause.Error()), ResourceIds: []string{p.Role.ARN}}
+	var unreadable *access.UnreadableAuthError
+	switch {
+	case errors.As(cause, &unreadable):
+		issue.Code = ekstypes.FargateProfileIssueCodeInternalFailure
+	case apierrors.IsForbidden(cause), apierrors.IsUnauthorized(cause):
+		issue.Code = ekstypes.FargateProfileIssueCodeAccessDenied
+	}
+	s.Log.Warn("the Fargate profile failed", "profile", key.String(), "err", cause)
+	return 0, store.IgnoreNotFound(record.FargateProfiles.UpdateOne(ctx, s.Store, key, func(now *record.FargateProfile) error {
+		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
+			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusCreateFailed, s.Clock.Now().UTC()
+			now.Profile.Health = &ekstypes.FargateProfileHealth{Issues: []ekstypes.FargateProfileIssue{issue}}
+		}
+		return nil
+	}))
+}
+
+// activate makes a profile ACTIVE whose machines are let in.
+func (s *Service) activate(ctx context.Context, key store.Key, p *record.FargateProfile) (time.Duration, error) {
+	if wait := p.Since.Add(s.Timing.FargateProfileCreating).Sub(s.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	return 0, store.IgnoreNotFound(record.FargateProfiles.UpdateOne(ctx, s.Store, key, func(now *record.FargateProfile) error {
+		if now.UUID == p.UUID && now.Profile.Status == ekstypes.FargateProfileStatusCreating {
+			now.Profile.Status, now.Since = ekstypes.FargateProfileStatusActive, s.Clock.Now().UTC()
+		}
+		return nil
+	}))
+}
+
+// remove deletes the pods of a DELETING profile, then what let their
+// machines into the cluster, then its record. From the moment it is DELETING no new
+// pod gets it.
+func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) (time.Duration, error) {
+	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // a dead control plane holds up no deletion for ever
+	left := 0
+	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	if err == nil {
+		left, err = s.deletePods(ctx, ses, p.Name())
+	}
+	if err != nil && patient {
+		return 0, err
+	}
+	if s.FargateMachines != nil {
+		n, err := s.FargateMachines(key.Account, key.Region, record.ClusterOf(key).ID, p.Name())
+		if err != nil {
+			return 0, err
+		}
+		left += n
+	}
+	if left > 0 && patient {
+		return drainStep, nil
+	}
+	if wait := p.Since.Add(s.Timing.FargateProfileDeleting).Sub(s.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
+	heir, err := findHeir(s.Store, key, p)
+	if err != nil {
+		return 0, err
+	}
+	if heir == nil && cluster.UsesConfigMap() && ses != nil {
+		waited, cancel := context.WithTimeout(ctx, planeWait)
+		defer cancel()
+		if err := access.UnmapNodeRole(waited, ses, p.Role.ARN, access.TypeFargateLinux); err != nil && patient {
+			return 0, err
+		}
+	}
+	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
+		now, err := record.FargateProfiles.Get(tx, key)
+		if err != nil || now.UUID != p.UUID {
+			return store.IgnoreNotFound(err)
+		}
+		heir, err := findHeir(tx, key, p)
+		if err != nil {
+			return err
+		}
+		record.FargateProfiles.Delete(tx, key)
+		switch {
+		case !now.AccessEntryMade:
+		case heir != nil: // its machines come in by the entry, and it removes it
+			return record.FargateProfiles.Update(tx, *heir, func(o *record.FargateProfile) error { o.AccessEntryMade = true; return nil })
+		default:
+			record.AccessEntries.Delete(tx, record.Below(record.ClusterOf(key), now.Role.ARN))
+		}
+		return nil
+	})
+}
+
+// findHeir returns another profile of the cluster with the same role; nil: none.
+// Only one profile changes at a time, so all others stay.
+func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) (*store.Key, error) {
+	others, err := record.FargateProfiles.List(r, record.AllBelow(record.ClusterOf(key)))
+	i := slices.IndexFunc(others, func(o store.Item[record.FargateProfile]) bool { return o.Key != key && o.Value.Role == p.Role })
+	if i < 0 {
+		return nil, err
+	}
+	return &others[i].Key, nil
+}
+
+// deletePods deletes what is left of a profile's pods and says how many are.
+func (s *Service) deletePods(ctx context.Context, ses *plane.Session, profile string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, planeWait)
+	defer cancel()
+	list, err := ses.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{labelProfile: profile}.String(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("listing the pods of Fargate profile %s: %w", profile, err)
+	}
+	left := 0
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(podWorkers)
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.SchedulerName != scheduler { // somebody's label
+			continue
+		}
+		left++
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		g.Go(func() error {
+			err := ses.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			return nil
+		})
+	}
+	return left, g.Wait()
+}

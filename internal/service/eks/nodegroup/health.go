@@ -1,0 +1,359 @@
+package nodegroup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The health of a node group. Codes, and the texts not said to be seen elsewhere,
+// are of
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
+
+func issue(code ekstypes.NodegroupIssueCode, message string, resources ...string) ekstypes.Issue {
+	if resources == nil {
+		resources = []string{}
+	}
+	return ekstypes.Issue{Code: code, Message: &message, ResourceIds: resources}
+}
+
+// [seen] hashicorp/terraform-provider-aws#29416
+func notJoined(members []member) ekstypes.Issue {
+	return issue(ekstypes.NodegroupIssueCodeNodeCreationFailure, "Instances failed to join the kubernetes cluster", memberIDs(members)...)
+}
+
+// [seen] terraform-aws-modules/terraform-aws-eks#2041
+func unhealthy(members []member) ekstypes.Issue {
+	return issue(ekstypes.NodegroupIssueCodeNodeCreationFailure, "Unhealthy nodes in the kubernetes cluster", memberIDs(members)...)
+}
+
+func errUnreachable(cluster string) ekstypes.Issue {
+	return issue(ekstypes.NodegroupIssueCodeClusterUnreachable, "Amazon EKS or one or more of your managed nodes is unable to to communicate with your Kubernetes cluster API server. "+
+		"This can happen if there are network disruptions or if API servers are timing out processing requests.", cluster)
+}
+
+// errNoScalingGroup says that somebody deleted the node group's Auto Scaling group.
+var errNoScalingGroup = errors.New("the Auto Scaling group is gone")
+
+func (w *work) noScalingGroup() ekstypes.Issue {
+	return issue(ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound,
+		"We couldn't find the Auto Scaling group associated with the managed node group. You may be able to recreate an Auto Scaling group with the same settings to recover.",
+		w.g.ResourceName())
+}
+
+// issueOf returns the issue of an error of EC2, IAM or Auto Scaling, nil for
+// others.
+func issueOf(err error) *ekstypes.Issue {
+	var found ekstypes.Issue
+	switch c := ekserr.Code(err); {
+	case errors.Is(err, errNotMIME):
+		found = issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, errNotMIME.Error())
+	case c == "":
+		return nil
+	case c == "ValidationError" && strings.HasPrefix(ekserr.Message(err), "The subnet ID"): // Auto Scaling's refusals have one code
+		found = issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekserr.Message(err))
+	default:
+		found = issue(issueCode(c, ekserr.Message(err)), ekserr.Message(err))
+	}
+	return &found
+}
+
+// issueCode is EKS's code for one of EC2 or IAM. A launch without a mixed instances
+// policy tells no code, only a text.
+func issueCode(c, text string) ekstypes.NodegroupIssueCode {
+	switch {
+	case strings.HasPrefix(c, "InvalidSubnet"), strings.HasPrefix(text, "The subnet ID"):
+		return ekstypes.NodegroupIssueCodeEc2SubnetNotFound
+	case strings.HasPrefix(c, "InvalidGroup"), strings.HasPrefix(text, "The security group"):
+		return ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound
+	case strings.HasPrefix(c, "InvalidAMIID"), strings.HasPrefix(text, "The image id"):
+		return ekstypes.NodegroupIssueCodeAmiIdNotFound
+	case strings.HasPrefix(c, "InvalidLaunchTemplate"), strings.Contains(text, "launch template does not exist"):
+		return ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound
+	case c == "InsufficientFreeAddressesInSubnet", strings.Contains(text, "enough free addresses"):
+		return ekstypes.NodegroupIssueCodeInsufficientFreeAddresses
+	case c == "InstanceLimitExceeded", c == "VcpuLimitExceeded", strings.HasPrefix(text, "You have requested more"):
+		return ekstypes.NodegroupIssueCodeInstanceLimitExceeded
+	case strings.Contains(text, "iamInstanceProfile"):
+		return ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound
+	case c == "NoSuchEntity", c == "NoSuchEntityException":
+		return ekstypes.NodegroupIssueCodeIamNodeRoleNotFound
+	}
+	return ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures
+}
+
+// launchIssue returns what the last launch failed for, nil if it did not.
+func (w *work) launchIssue() (*ekstypes.Issue, error) {
+	out, err := w.s.AutoScaling.DescribeScalingActivities(w.svc, &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: new(w.g.ResourceName()), MaxRecords: new(int32(20))})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range out.Activities {
+		if !strings.HasPrefix(*a.Description, "Launching") {
+			continue
+		}
+		if a.StatusCode != autoscalingtypes.ScalingActivityStatusCodeFailed {
+			return nil, nil
+		}
+		c, text := launchRefusal(*a.StatusMessage)
+		found := issue(issueCode(c, text), *a.StatusMessage, w.g.ResourceName())
+		var in struct {
+			Subnet string `json:"Subnet ID"`
+		}
+		if found.Code == ekstypes.NodegroupIssueCodeInsufficientFreeAddresses && json.Unmarshal([]byte(aws.ToString(a.Details)), &in) == nil && in.Subnet != "" {
+			found.ResourceIds = []string{in.Subnet}
+		}
+		return &found, nil
+	}
+	return nil, nil
+}
+
+// launchRefusal takes EC2's code and text out of the status of a launch. Only that
+// with a mixed instances policy tells the code.
+func launchRefusal(status string) (code, text string) {
+	_, rest, ok := strings.Cut(status, " Instances. ")
+	if !ok {
+		return "", status
+	}
+	code, text, _ = strings.Cut(rest, " - ")
+	return code, text
+}
+
+// misconfigured returns what is wrong with what the group is made of: resources that
+// somebody removed or changed behind EKS's back.
+func (w *work) misconfigured(ctx context.Context, asg *scalingGroup) ([]ekstypes.Issue, error) {
+	var out []ekstypes.Issue
+	for _, check := range []func(context.Context, *scalingGroup) (*ekstypes.Issue, error){
+		w.roleIssue, w.profileIssue, w.templateIssue, w.scalingGroupIssue, w.networkIssue, w.accessIssue,
+	} {
+		found, err := check(ctx, asg)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			out = append(out, *found)
+		}
+	}
+	return out, nil
+}
+
+func (w *work) roleIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
+	if _, err := w.s.Identity(w.svc, w.g.Role.ARN); !errors.Is(err, base.ErrNoIdentity) {
+		return nil, err
+	}
+	return new(issue(ekstypes.NodegroupIssueCodeIamNodeRoleNotFound,
+		"We couldn't find the IAM role for your managed node group. You may be able to recreate an IAM role with the same settings to recover.", w.g.Role.ARN)), nil
+}
+
+func (w *work) profileIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
+	_, err := w.s.InstanceProfiles.GetInstanceProfile(w.svc, &awsiam.GetInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
+	if err == nil || !isCode(err, "NoSuchEntity") {
+		return nil, err
+	}
+	return new(issue(ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound,
+		"We couldn't find the IAM instance profile for your managed node group. You may be able to recreate an instance profile with the same settings to recover.", w.g.InstanceProfile)), nil
+}
+
+func (w *work) templateIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
+	_, err := w.s.templateVersion(w.svc, &ekstypes.LaunchTemplateSpecification{Id: &w.g.LaunchTemplateID}, w.g.LaunchVersion())
+	if err == nil || !strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
+		return nil, err
+	}
+	return new(issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound,
+		"We couldn't find the Amazon EC2 launch template for your managed node group. You may be able to recreate a launch template with the same settings to recover.", w.g.LaunchTemplateID)), nil
+}
+
+// scalingGroupIssue compares the Auto Scaling group with what EKS made. Its size is
+// anybody's.
+func (w *work) scalingGroupIssue(_ context.Context, asg *scalingGroup) (*ekstypes.Issue, error) {
+	changed := func(what string) *ekstypes.Issue { // from memory
+		return new(issue(ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration,
+			fmt.Sprintf("The Auto Scaling group associated with the managed node group was modified outside of Amazon EKS: its %s.", what), w.g.ResourceName()))
+	}
+	want := slices.Sorted(slices.Values(w.g.Nodegroup.Subnets))
+	switch {
+	case asg.template.id != w.g.LaunchTemplateID:
+		return changed("launch template is not the one that Amazon EKS created"), nil
+	case asg.template.version != w.g.LaunchVersion(): // [seen] nebari-dev/nebari#2668
+		return new(issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch, fmt.Sprintf(
+			"The Amazon EC2 Launch Template : %s has a new version associated with your Autoscaling group, which is not managed by Amazon EKS. Expected Launch Template version: %s",
+			w.g.LaunchTemplateID, w.g.LaunchVersion()), w.g.ResourceName())), nil
+	case !slices.Equal(slices.Compact(slices.Sorted(slices.Values(asg.subnets))), slices.Compact(want)):
+		return changed("subnets are not those of the node group"), nil
+	}
+	return nil, nil
+}
+
+// networkIssue reports a subnet or security group that is gone.
+func (w *work) networkIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
+	_, err := w.s.Network.DescribeSubnets(w.svc, &awsec2.DescribeSubnetsInput{SubnetIds: w.g.Nodegroup.Subnets})
+	switch {
+	case err == nil:
+	case strings.HasPrefix(ekserr.Code(err), "InvalidSubnet"):
+		return new(issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekserr.Message(err), ekserr.QuotedID(err, w.g.Nodegroup.Subnets))), nil
+	default:
+		return nil, err
+	}
+	group := aws.ToString(w.cluster.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)
+	_, err = w.s.Network.DescribeSecurityGroups(w.svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{group}})
+	if err == nil || !strings.HasPrefix(ekserr.Code(err), "InvalidGroup") {
+		return nil, err
+	}
+	return new(issue(ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound,
+		"We couldn't find the cluster security group for the cluster. You must recreate your cluster.", group)), nil
+}
+
+// accessIssue reports that the node role has no way into the cluster.
+func (w *work) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes.Issue, error) {
+	role, err := w.s.Identity(w.svc, w.g.Role.ARN)
+	if errors.Is(err, base.ErrNoIdentity) {
+		return nil, nil // roleIssue tells
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.cluster.UsesAPI() {
+		entry, err := record.AccessEntries.Get(w.s.Store, record.Below(record.ClusterOf(w.key), w.g.Role.ARN))
+		switch {
+		case err == nil && entry.PrincipalID == role.ID && access.IsNode(access.EntryMapping(&entry)):
+			return nil, nil
+		case store.IgnoreNotFound(err) != nil:
+			return nil, err
+		case !w.cluster.UsesConfigMap(): // from memory
+			return new(issue(ekstypes.NodegroupIssueCodeAccessDenied,
+				"Your worker nodes do not have access to the cluster. Verify if the node instance role has an access entry of type EC2_LINUX.", w.g.Role.ARN)), nil
+		}
+	}
+	auth, err := w.s.access.AuthMap(ctx, w.cluster.Plane.ID)
+	if err != nil {
+		return new(errUnreachable(w.cluster.Name())), nil
+	}
+	to, ok := auth.Find(access.WithoutPath(w.g.Role.ARN), w.key.Account)
+	switch {
+	case ok && access.IsNode(to):
+		return nil, nil
+	case auth.Invalid != nil: // [seen] aws/containers-roadmap#1287
+		return new(issue(ekstypes.NodegroupIssueCodeAccessDenied, "The aws-auth ConfigMap in your cluster is invalid.", w.cluster.Name())), nil
+	}
+	// [seen] particuleio/teks#62
+	return new(issue(ekstypes.NodegroupIssueCodeAccessDenied,
+		"Your worker nodes do not have access to the cluster. Verify if the node instance role is present and correctly configured in the aws-auth ConfigMap.", w.g.Role.ARN)), nil
+}
+
+// publicAddressIssue reports subnets with a route to an internet gateway whose
+// instances get no public address. EKS gives none by itself, so these instances
+// would reach nothing.
+// https://aws.amazon.com/blogs/containers/upcoming-changes-to-ip-assignment-for-eks-managed-node-groups/
+func (w *work) publicAddressIssue() (*ekstypes.Issue, error) {
+	if own := w.g.Nodegroup.LaunchTemplate; own != nil {
+		v, err := w.s.templateVersion(w.svc, &ekstypes.LaunchTemplateSpecification{Id: own.Id}, *own.Version)
+		if err != nil || slices.ContainsFunc(v.LaunchTemplateData.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool {
+			return aws.ToBool(n.AssociatePublicIpAddress)
+		}) {
+			return nil, err
+		}
+	}
+	got, err := w.s.Network.DescribeSubnets(w.svc, &awsec2.DescribeSubnetsInput{SubnetIds: w.g.Nodegroup.Subnets})
+	if err != nil {
+		return nil, err
+	}
+	tables, err := w.s.Network.DescribeRouteTables(w.svc, &awsec2.DescribeRouteTablesInput{Filters: []ec2types.Filter{
+		base.EC2Filter("vpc-id", aws.ToString(w.cluster.Cluster.ResourcesVpcConfig.VpcId)),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var bare []string
+	for _, sn := range got.Subnets {
+		if !aws.ToBool(sn.MapPublicIpOnLaunch) && base.RoutesToInternet(tables.RouteTables, *sn.SubnetId) {
+			bare = append(bare, *sn.SubnetId)
+		}
+	}
+	if len(bare) == 0 {
+		return nil, nil
+	}
+	// [seen] aws/amazon-vpc-cni-k8s#878
+	return new(issue(ekstypes.NodegroupIssueCodeEc2SubnetInvalidConfiguration, fmt.Sprintf(
+		"One or more Amazon EC2 Subnets of [%s] for node group %s does not automatically assign public IP addresses to instances launched into it. "+
+			"If you want your instances to be assigned a public IP address, then you need to enable auto-assign public IP address for the subnet. "+
+			"See IP addressing in VPC guide: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-ip-addressing.html#subnet-public-ip",
+		strings.Join(bare, ", "), *w.g.Nodegroup.NodegroupName), bare...)), nil
+}
+
+// noteMissing remembers since when instances have no node that is Ready, and forgets
+// those that have one.
+func (w *work) noteMissing(ctx context.Context, missing []member) error {
+	same := len(w.g.Missing) == len(missing)
+	for _, m := range missing {
+		_, known := w.g.Missing[m.id]
+		same = same && known
+	}
+	if same {
+		return nil
+	}
+	now := w.s.Clock.Now().UTC()
+	return w.change(ctx, func(g *record.Nodegroup) {
+		old := g.Missing
+		g.Missing = map[string]time.Time{}
+		for _, m := range missing {
+			g.Missing[m.id] = now
+			if since, known := old[m.id]; known {
+				g.Missing[m.id] = since
+			}
+		}
+	})
+}
+
+// missingFor returns those of members that have been without a Ready node that long.
+func (w *work) missingFor(members []member, limit time.Duration) []member {
+	var out []member
+	for _, m := range members {
+		if since, known := w.g.Missing[m.id]; known && w.s.Clock.Since(since) >= limit {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// nodeIssues are those of instances that should be nodes: some never joined, the
+// nodes of others are gone or NotReady.
+func nodeIssues(never, sick []member) []ekstypes.Issue {
+	var out []ekstypes.Issue
+	if len(never) > 0 {
+		out = append(out, notJoined(never))
+	}
+	if len(sick) > 0 {
+		out = append(out, unhealthy(sick))
+	}
+	return out
+}
+
+// lastJoin is when the newest node of members was made.
+func lastJoin(members []member, nodes *plane.Nodes) time.Time {
+	var last time.Time
+	for _, m := range members {
+		if n := nodes.OfInstance(m.id); n != nil && n.CreationTimestamp.After(last) {
+			last = n.CreationTimestamp.Time
+		}
+	}
+	return last
+}

@@ -1,0 +1,237 @@
+package nodegroup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A userTemplate is the launch template a request names, resolved to a version.
+type userTemplate struct {
+	spec *ekstypes.LaunchTemplateSpecification
+	data *ec2types.ResponseLaunchTemplateData
+}
+
+// checkTemplate resolves the launch template of a request, nil if it names
+// none, and refuses what EKS refuses in it.
+// https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, in *awseks.CreateNodegroupInput) (*userTemplate, error) {
+	spec := in.LaunchTemplate
+	if spec == nil {
+		return nil, nil
+	}
+	if (aws.ToString(spec.Id) == "") == (aws.ToString(spec.Name) == "") {
+		return nil, errTemplateSpec(key.ID, ng)
+	}
+	version := "$Default"
+	if aws.ToString(spec.Version) != "" {
+		version = *spec.Version
+	}
+	got, err := s.templateVersion(s.AsService(ctx, key.Account, key.Region), spec, version)
+	if err != nil {
+		if strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
+			var api interface{ ErrorMessage() string }
+			errors.As(err, &api)
+			return nil, invalid(key.ID, ng, "%s", api.ErrorMessage())
+		}
+		return nil, err
+	}
+	d, name := got.LaunchTemplateData, aws.ToString(got.LaunchTemplateName)
+	switch {
+	case d.IamInstanceProfile != nil:
+		return nil, errTemplateProfile(key.ID, ng, name)
+	case slices.ContainsFunc(d.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecification) bool { return n.SubnetId != nil }):
+		return nil, errTemplateForbids(key.ID, ng, name, "a subnet")
+	case len(d.NetworkInterfaces) > 1:
+		return nil, errTemplateInterfaces(key.ID, ng, name)
+	case d.InstanceMarketOptions != nil:
+		return nil, errTemplateForbids(key.ID, ng, name, "spot market options")
+	case d.HibernationOptions != nil && d.HibernationOptions.Configured != nil && *d.HibernationOptions.Configured:
+		return nil, errTemplateForbids(key.ID, ng, name, "hibernation options")
+	case d.InstanceInitiatedShutdownBehavior != "":
+		return nil, errTemplateForbids(key.ID, ng, name, "a shutdown behavior")
+	case in.RemoteAccess != nil:
+		return nil, errRemoteAccessAndTemplate(key.ID, ng)
+	case in.DiskSize != nil:
+		return nil, invalid(key.ID, ng, "Disk size must be specified within the launch template.")
+	case d.InstanceType != "" && len(in.InstanceTypes) > 0:
+		return nil, errInstanceTypesTwice(key.ID, ng)
+	case d.ImageId != nil && in.AmiType != "" && in.AmiType != ekstypes.AMITypesCustom:
+		return nil, errImageAndType(key.ID, ng)
+	case d.ImageId != nil && in.Version != nil:
+		return nil, errImageAndVersion(key.ID, ng, "kubernetes")
+	case d.ImageId != nil && in.ReleaseVersion != nil:
+		return nil, errImageAndVersion(key.ID, ng, "release")
+	case d.InstanceRequirements != nil:
+		return nil, awserr.NotImplemented("launch templates with instance requirements in a node group")
+	}
+	return &userTemplate{
+		spec: &ekstypes.LaunchTemplateSpecification{Id: got.LaunchTemplateId, Name: got.LaunchTemplateName, Version: new(fmt.Sprint(*got.VersionNumber))},
+		data: d,
+	}, nil
+}
+
+func (s *Service) templateVersion(ctx context.Context, spec *ekstypes.LaunchTemplateSpecification, version string) (*ec2types.LaunchTemplateVersion, error) {
+	ask := &awsec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
+	if aws.ToString(spec.Id) != "" {
+		ask.LaunchTemplateId = spec.Id
+	} else {
+		ask.LaunchTemplateName = spec.Name
+	}
+	got, err := s.Instances.DescribeLaunchTemplateVersions(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	if len(got.LaunchTemplateVersions) == 0 || got.LaunchTemplateVersions[0].LaunchTemplateData == nil {
+		return nil, awserr.Newf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template.", version)
+	}
+	return &got.LaunchTemplateVersions[0], nil
+}
+
+// request returns the template's data as a request for another template.
+func (t *userTemplate) request() (*ec2types.RequestLaunchTemplateData, error) {
+	out := &ec2types.RequestLaunchTemplateData{}
+	if t == nil {
+		return out, nil
+	}
+	raw, err := json.Marshal(t.data) // the two types have the same fields
+	if err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(raw, out)
+}
+
+// launchTemplate makes the group's own launch template: the user's with what EKS
+// adds, or EKS's alone. It finds the one an earlier attempt made.
+func (s *Service) launchTemplate(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (string, error) {
+	name := "eks-" + g.UUID
+	data, err := s.templateData(ctx, cluster, g)
+	if err != nil {
+		return "", err
+	}
+	made, err := s.Instances.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: &name, LaunchTemplateData: data,
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: []ec2types.Tag{
+			base.EC2Tag("eks:cluster-name", cluster.Name()), base.EC2Tag("eks:nodegroup-name", *g.Nodegroup.NodegroupName),
+		}}},
+	})
+	if ekserr.Code(err) == "InvalidLaunchTemplateName.AlreadyExistsException" {
+		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Name: &name}, "$Latest")
+		if err != nil {
+			return "", err
+		}
+		return *v.LaunchTemplateId, nil
+	} else if err != nil {
+		return "", fmt.Errorf("making the launch template: %w", err)
+	}
+	return *made.LaunchTemplate.LaunchTemplateId, nil
+}
+
+// newTemplateVersion makes a version with the group's labels and taints of now,
+// one for each update.
+func (s *Service) newTemplateVersion(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (string, error) {
+	data, err := s.templateData(ctx, cluster, g)
+	if err != nil {
+		return "", err
+	}
+	made, err := s.Instances.CreateLaunchTemplateVersion(ctx, &awsec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateId: &g.LaunchTemplateID, LaunchTemplateData: data, ClientToken: &g.UpdateID,
+	})
+	if err != nil {
+		return "", fmt.Errorf("making a version of the launch template: %w", err)
+	}
+	return fmt.Sprint(*made.LaunchTemplateVersion.VersionNumber), nil
+}
+
+// templateData is the user's launch template with what EKS adds, or EKS's alone.
+func (s *Service) templateData(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (*ec2types.RequestLaunchTemplateData, error) {
+	var own *userTemplate
+	if spec := g.Nodegroup.LaunchTemplate; spec != nil {
+		v, err := s.templateVersion(ctx, &ekstypes.LaunchTemplateSpecification{Id: spec.Id}, *spec.Version)
+		if err != nil {
+			return nil, err
+		}
+		own = &userTemplate{spec, v.LaunchTemplateData}
+	}
+	data, err := own.request()
+	if err != nil {
+		return nil, err
+	}
+	if data.UserData, err = groupUserData(cluster, g, own); err != nil {
+		return nil, err
+	}
+	fillTemplate(data, cluster, g)
+	return data, nil
+}
+
+func groupUserData(cluster *record.Cluster, g *record.Nodegroup, own *userTemplate) (*string, error) {
+	users := ""
+	if own != nil {
+		users = aws.ToString(own.data.UserData)
+	}
+	data, err := userData(cluster, g, users)
+	return record.Optional(data), err
+}
+
+// fillTemplate adds to a launch template what EKS adds.
+// https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *record.Cluster, g *record.Nodegroup) {
+	d.ImageId = &g.ImageID
+	d.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: &g.InstanceProfile}
+	withGroups := slices.ContainsFunc(d.NetworkInterfaces, func(n ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest) bool {
+		return len(n.Groups) > 0
+	})
+	if len(d.SecurityGroupIds) == 0 && len(d.SecurityGroups) == 0 && !withGroups {
+		groups := []string{*cluster.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId}
+		if r := g.Nodegroup.Resources; r != nil && r.RemoteAccessSecurityGroup != nil {
+			groups = append([]string{*r.RemoteAccessSecurityGroup}, groups...)
+		}
+		if len(d.NetworkInterfaces) > 0 {
+			d.NetworkInterfaces[0].Groups = groups
+		} else {
+			d.SecurityGroupIds = groups
+		}
+	}
+	if r := g.Nodegroup.RemoteAccess; r != nil {
+		d.KeyName = r.Ec2SshKey
+	}
+	if len(d.BlockDeviceMappings) == 0 && g.Nodegroup.DiskSize != nil {
+		d.BlockDeviceMappings = []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
+			DeviceName: new("/dev/xvda"),
+			Ebs:        &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: g.Nodegroup.DiskSize, VolumeType: ec2types.VolumeTypeGp3, DeleteOnTermination: new(true)},
+		}}
+	}
+	if d.MetadataOptions == nil {
+		d.MetadataOptions = &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+			HttpPutResponseHopLimit: new(int32(2)), HttpTokens: ec2types.LaunchTemplateHttpTokensStateRequired,
+		}
+	}
+	tags := map[string]string{"eks:cluster-name": cluster.Name(), "eks:nodegroup-name": *g.Nodegroup.NodegroupName}
+	for _, kind := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface} {
+		i := slices.IndexFunc(d.TagSpecifications, func(t ec2types.LaunchTemplateTagSpecificationRequest) bool { return t.ResourceType == kind })
+		if i < 0 {
+			i = len(d.TagSpecifications)
+			d.TagSpecifications = append(d.TagSpecifications, ec2types.LaunchTemplateTagSpecificationRequest{ResourceType: kind})
+		}
+		for _, k := range slices.Sorted(maps.Keys(tags)) {
+			d.TagSpecifications[i].Tags = slices.DeleteFunc(d.TagSpecifications[i].Tags, func(t ec2types.Tag) bool { return aws.ToString(t.Key) == k })
+			d.TagSpecifications[i].Tags = append(d.TagSpecifications[i].Tags, base.EC2Tag(k, tags[k]))
+		}
+	}
+}

@@ -1,0 +1,426 @@
+package nodegroup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateNodegroup records a managed node group that the node group reconciler
+// then makes.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegroupInput) (*awseks.CreateNodegroupOutput, error) {
+	key, cluster, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if err := base.CheckName(in.NodegroupName, "nodegroupName", "nodegroupName", key.ID, 63); err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	id := record.Below(key, *in.NodegroupName)
+	if old, err := record.Nodegroups.Get(s.Store, id); err == nil {
+		return repeated(key.ID, old, in.ClientRequestToken, request)
+	}
+	if err := base.Usable(cluster); err != nil {
+		return nil, err
+	}
+	rec, err := s.newRecord(ctx, key, cluster, in)
+	if err != nil {
+		return nil, err
+	}
+	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
+	var out *awseks.CreateNodegroupOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if old, err := record.Nodegroups.Get(tx, id); err == nil {
+			out, err = repeated(key.ID, old, in.ClientRequestToken, request)
+			return err
+		}
+		now, err := record.Clusters.Get(tx, key)
+		if err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		if now.UID != cluster.UID {
+			return ekserr.NoCluster(key.ID)
+		}
+		if err := base.Usable(now); err != nil {
+			return err
+		}
+		all, err := record.Nodegroups.List(tx, record.AllBelow(key))
+		if err != nil {
+			return err
+		}
+		quotas, err := s.QuotasFor(key)
+		if err != nil {
+			return err
+		}
+		if len(all) >= quotas.NodegroupsPerCluster {
+			return errLimit(key.ID, quotas.NodegroupsPerCluster)
+		}
+		if now.UsesAPI() {
+			if rec.AccessEntryMade, err = s.access.Admit(tx, key, rec.Role, access.TypeEC2Linux); err != nil {
+				return err
+			}
+		}
+		out = &awseks.CreateNodegroupOutput{Nodegroup: &rec.Nodegroup}
+		return record.Nodegroups.Create(tx, id, *rec)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func repeated(cluster string, old record.Nodegroup, token *string, request string) (*awseks.CreateNodegroupOutput, error) {
+	switch {
+	case token == nil || old.Token != *token:
+		return nil, errExists(cluster, *old.Nodegroup.NodegroupName)
+	case old.Request != request:
+		return nil, ekserr.TokenReused(cluster)
+	}
+	return &awseks.CreateNodegroupOutput{Nodegroup: &old.Nodegroup}, nil
+}
+
+// newRecord checks a request and returns the record it makes.
+func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.Cluster, in *awseks.CreateNodegroupInput) (*record.Nodegroup, error) {
+	name := *in.NodegroupName
+	if err := base.CheckTags(key.ID, in.Tags); err != nil {
+		return nil, err
+	}
+	if err := checkLabels(key.ID, name, in.Labels); err != nil {
+		return nil, err
+	}
+	if err := checkTaints(key.ID, name, in.Taints); err != nil {
+		return nil, err
+	}
+	if err := checkNodeRepair(key.ID, name, in.NodeRepairConfig); err != nil {
+		return nil, err
+	}
+	scaling, err := s.checkScaling(key, name, in.ScalingConfig)
+	if err != nil {
+		return nil, err
+	}
+	updating, err := checkUpdateConfig(key.ID, name, in.UpdateConfig, *scaling.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	role, err := s.checkNodeRole(ctx, key, name, in.NodeRole)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSubnets(ctx, key, cluster, name, in.Subnets); err != nil {
+		return nil, err
+	}
+	if in.Version != nil && *in.Version != *cluster.Cluster.Version {
+		return nil, errVersion(key.ID, name, *in.Version)
+	}
+	capacity := in.CapacityType
+	if capacity == "" {
+		capacity = ekstypes.CapacityTypesOnDemand
+	}
+	if capacity != ekstypes.CapacityTypesOnDemand && capacity != ekstypes.CapacityTypesSpot {
+		return nil, invalid(key.ID, name, "Invalid capacityType: %s", capacity)
+	}
+	tmpl, err := s.checkTemplate(ctx, key, name, in)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := s.checkRemoteAccess(ctx, key, name, in.RemoteAccess)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := chooseMachine(key, *cluster.Cluster.Version, name, in, tmpl)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	uuid := ids.UUID()
+	rec := &record.Nodegroup{
+		UUID:            uuid,
+		Since:           now,
+		Role:            role,
+		ImageID:         machine.imageID,
+		MachineTypes:    machine.launched,
+		InstanceProfile: "eks-" + uuid,
+		Nodegroup: ekstypes.Nodegroup{
+			NodegroupName: &name,
+			NodegroupArn:  new(arn.New("eks", key.Region, key.Account, "nodegroup/"+key.ID+"/"+name+"/"+uuid)),
+			ClusterName:   &key.ID,
+			Version:       cluster.Cluster.Version,
+			CreatedAt:     &now,
+			ModifiedAt:    &now,
+			Status:        ekstypes.NodegroupStatusCreating,
+			CapacityType:  capacity,
+			ScalingConfig: scaling,
+			InstanceTypes: machine.instanceTypes,
+			Subnets:       in.Subnets,
+			AmiType:       machine.amiType,
+			NodeRole:      in.NodeRole,
+			Labels:        base.TagsOrEmpty(in.Labels),
+			Taints:        in.Taints,
+			DiskSize:      machine.diskSize,
+			Health:        &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{}},
+			UpdateConfig:  updating,
+			RemoteAccess:  remote,
+			Tags:          base.TagsOrEmpty(in.Tags),
+		},
+	}
+	rec.Nodegroup.ReleaseVersion, rec.Nodegroup.NodeRepairConfig = record.Optional(machine.releaseVersion), in.NodeRepairConfig
+	rec.Nodegroup.Resources = &ekstypes.NodegroupResources{AutoScalingGroups: []ekstypes.AutoScalingGroup{{Name: new(rec.ResourceName())}}}
+	if tmpl != nil {
+		rec.Nodegroup.LaunchTemplate = tmpl.spec
+		if machine.amiType == ekstypes.AMITypesCustom { // then EKS knows no version
+			rec.Nodegroup.Version, rec.Nodegroup.ReleaseVersion = cluster.Cluster.Version, &machine.imageID
+		}
+	}
+	return rec, nil
+}
+
+// DescribeNodegroup returns a node group as it is now.
+func (s *Service) DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error) {
+	_, rec, err := s.find(ctx, in.ClusterName, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DescribeNodegroupOutput{Nodegroup: &rec.Nodegroup}, nil
+}
+
+// ListNodegroups returns the names of a cluster's node groups.
+func (s *Service) ListNodegroups(ctx context.Context, in *awseks.ListNodegroupsInput) (*awseks.ListNodegroupsOutput, error) {
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := record.Nodegroups.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := base.Page(items, func(i store.Item[record.Nodegroup]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListNodegroupsOutput{Nodegroups: []string{}, NextToken: next}
+	for _, i := range items {
+		out.Nodegroups = append(out.Nodegroups, *i.Value.Nodegroup.NodegroupName)
+	}
+	return out, nil
+}
+
+// DeleteNodegroup marks a node group for the reconciler to drain and remove.
+func (s *Service) DeleteNodegroup(ctx context.Context, in *awseks.DeleteNodegroupInput) (*awseks.DeleteNodegroupOutput, error) {
+	key, _, err := s.find(ctx, in.ClusterName, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
+	var out awseks.DeleteNodegroupOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		return record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
+			if g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting {
+				return errBusy(*in.ClusterName, *in.NodegroupName, g.Nodegroup.Status)
+			}
+			if g.Nodegroup.Status == ekstypes.NodegroupStatusUpdating {
+				return s.UpdateInProgress(tx, record.ClusterOf(key), *in.NodegroupName, "DeleteNodegroup")
+			}
+			g.Nodegroup.Status = ekstypes.NodegroupStatusDeleting
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{}}
+			g.Since = s.Clock.Now().UTC()
+			g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
+			out.Nodegroup = &g.Nodegroup
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// find returns a node group of the caller.
+func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.Nodegroup, error) {
+	key, _, err := s.Cluster(ctx, cluster)
+	if err != nil {
+		return key, record.Nodegroup{}, err
+	}
+	if aws.ToString(name) == "" {
+		return key, record.Nodegroup{}, ekserr.Missing("nodegroupName")
+	}
+	id := record.Below(key, *name)
+	rec, err := record.Nodegroups.Get(s.Store, id)
+	if err != nil {
+		return id, rec, store.NotFoundAs(err, NotFound(key.ID, *name))
+	}
+	return id, rec, nil
+}
+
+// UpdateNodegroupConfig starts an update of a node group's size, labels or
+// taints; the node group reconciler finishes it.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html
+func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNodegroupConfigInput) (*awseks.UpdateNodegroupConfigOutput, error) {
+	key, _, err := s.find(ctx, in.ClusterName, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
+	cluster, name := record.ClusterOf(key), *in.NodegroupName
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	if done, err := s.RepeatedUpdate(s.Store, cluster, in.ClientRequestToken, request); done != nil || err != nil {
+		return &awseks.UpdateNodegroupConfigOutput{Update: done}, err
+	}
+	if in.ScalingConfig == nil && in.Labels == nil && in.Taints == nil && in.UpdateConfig == nil && in.NodeRepairConfig == nil {
+		return nil, invalid(cluster.ID, name, "No update parameters were specified.")
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeConfigUpdate)
+	up.Nodegroup, up.Request, up.Token = name, request, aws.ToString(in.ClientRequestToken)
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		up.Update.Params = nil
+		err := record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
+			if err := updatable(cluster.ID, name, g); err != nil {
+				return err
+			}
+			if err := s.change(cluster, g, up, in); err != nil {
+				return err
+			}
+			g.Nodegroup.Status, g.Since, g.UpdateID = ekstypes.NodegroupStatusUpdating, s.Clock.Now().UTC(), *up.Update.Id
+			g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return record.Updates.Create(tx, record.Below(cluster, *up.Update.Id), *up)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, nil
+}
+
+// change applies a request to the record and notes the parameters.
+func (s *Service) change(owner store.Key, g *record.Nodegroup, up *record.Update, in *awseks.UpdateNodegroupConfigInput) error {
+	cluster, name := *in.ClusterName, *in.NodegroupName
+	note := func(t ekstypes.UpdateParamType, v string) {
+		up.Update.Params = append(up.Update.Params, base.UpdateParam(t, v))
+	}
+	if in.ScalingConfig != nil {
+		merged := *g.Nodegroup.ScalingConfig
+		for _, f := range []struct {
+			to, from *(*int32)
+			typ      ekstypes.UpdateParamType
+		}{
+			{&merged.MinSize, &in.ScalingConfig.MinSize, ekstypes.UpdateParamTypeMinSize},
+			{&merged.MaxSize, &in.ScalingConfig.MaxSize, ekstypes.UpdateParamTypeMaxSize},
+			{&merged.DesiredSize, &in.ScalingConfig.DesiredSize, ekstypes.UpdateParamTypeDesiredSize},
+		} {
+			if *f.from != nil {
+				*f.to = *f.from
+				note(f.typ, base.JSON(**f.from))
+			}
+		}
+		if err := s.checkBounds(owner, name, &merged); err != nil {
+			return err
+		}
+		switch {
+		case *merged.MinSize > *merged.DesiredSize:
+			return errUpdateMinAboveDesired(cluster, name, *merged.MinSize, *merged.DesiredSize)
+		case *merged.DesiredSize > *merged.MaxSize:
+			return errUpdateDesiredAboveMax(cluster, name, *merged.DesiredSize, *merged.MaxSize)
+		}
+		g.Nodegroup.ScalingConfig = &merged
+	}
+	if in.UpdateConfig != nil {
+		c, err := checkUpdateConfig(cluster, name, in.UpdateConfig, *g.Nodegroup.ScalingConfig.MaxSize)
+		if err != nil {
+			return err
+		}
+		g.Nodegroup.UpdateConfig = c
+		if c.UpdateStrategy != "" {
+			note(ekstypes.UpdateParamTypeUpdateStrategy, string(c.UpdateStrategy))
+		}
+		if c.MaxUnavailable != nil {
+			note(ekstypes.UpdateParamTypeMaxUnavailable, base.JSON(*c.MaxUnavailable))
+		} else {
+			note(ekstypes.UpdateParamTypeMaxUnavailablePercentage, base.JSON(*c.MaxUnavailablePercentage))
+		}
+	}
+	if c := in.NodeRepairConfig; c != nil {
+		if err := checkNodeRepair(cluster, name, c); err != nil {
+			return err
+		}
+		g.Nodegroup.NodeRepairConfig = c
+		note(ekstypes.UpdateParamTypeNodeRepairConfig, base.JSON(c))
+	}
+	if l := in.Labels; l != nil {
+		if err := checkLabels(cluster, name, l.AddOrUpdateLabels); err != nil {
+			return err
+		}
+		labels := base.TagsOrEmpty(g.Nodegroup.Labels)
+		for k, v := range l.AddOrUpdateLabels {
+			labels[k] = v
+		}
+		for _, k := range l.RemoveLabels {
+			if _, both := l.AddOrUpdateLabels[k]; both {
+				return errLabel(cluster, name, k+" is both added and removed")
+			}
+			delete(labels, k)
+			g.RemovedLabels = append(g.RemovedLabels, k)
+		}
+		g.Nodegroup.Labels, g.TemplateStale = labels, true
+		if len(l.AddOrUpdateLabels) > 0 {
+			note(ekstypes.UpdateParamTypeLabelsToAdd, base.JSON(l.AddOrUpdateLabels))
+		}
+		if len(l.RemoveLabels) > 0 {
+			note(ekstypes.UpdateParamTypeLabelsToRemove, base.JSON(l.RemoveLabels))
+		}
+	}
+	if t := in.Taints; t != nil {
+		if err := checkTaints(cluster, name, slices.Concat(t.AddOrUpdateTaints, t.RemoveTaints)); err != nil {
+			return err
+		}
+		taints := slices.Clone(g.Nodegroup.Taints)
+		for _, gone := range append(slices.Clone(t.RemoveTaints), t.AddOrUpdateTaints...) {
+			taints = slices.DeleteFunc(taints, func(x ekstypes.Taint) bool { return sameTaint(x, gone) })
+		}
+		g.Nodegroup.Taints = append(taints, t.AddOrUpdateTaints...)
+		g.RemovedTaints, g.TemplateStale = append(g.RemovedTaints, t.RemoveTaints...), true
+		if len(t.AddOrUpdateTaints) > 0 {
+			note(ekstypes.UpdateParamTypeTaintsToAdd, base.JSON(t.AddOrUpdateTaints))
+		}
+		if len(t.RemoveTaints) > 0 {
+			note(ekstypes.UpdateParamTypeTaintsToRemove, base.JSON(t.RemoveTaints))
+		}
+	}
+	return nil
+}
+
+// sameTaint reports whether two taints differ at most in value: key and effect
+// identify a taint.
+func sameTaint(a, b ekstypes.Taint) bool {
+	return aws.ToString(a.Key) == aws.ToString(b.Key) && a.Effect == b.Effect
+}
+
+// taintEffect is Kubernetes's spelling: NO_SCHEDULE is NoSchedule.
+func taintEffect(e ekstypes.TaintEffect) string {
+	var b strings.Builder
+	for _, part := range strings.Split(string(e), "_") {
+		if part != "" {
+			b.WriteString(part[:1] + strings.ToLower(part[1:]))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,523 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// nodeWait is how long one reconciliation waits for nodes to change.
+	nodeWait = time.Second
+	// joinWait is how long an update of labels or taints waits for instances that
+	// boot with the old ones.
+	joinWait = 30 * time.Second
+	// syncWait is how long one reconciliation waits for the first list of nodes.
+	syncWait = 10 * time.Second
+	// steady is how often a settled group is looked at: an instance that ended
+	// by itself is replaced.
+	steady = 5 * time.Second
+	// drainStep is how often a draining node is looked at.
+	drainStep = 500 * time.Millisecond
+	// nodeWorkers is how many nodes of a group are worked on at once.
+	nodeWorkers = 16
+)
+
+// Reconciler brings node groups to what their records say. Changes of the
+// instances of their Auto Scaling groups wake it.
+func (s *Service) Reconciler() reconcile.Config {
+	return reconcile.Config{
+		Name: "eks/nodegroup", Watcher: record.Nodegroups.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 64, Log: s.Log, Clock: s.Clock,
+		Related: []reconcile.Related{{Watcher: s.AutoScaling.WatchMembers(store.Scope{}), Of: s.groupOfMember}},
+	}
+}
+
+// groupOfMember returns the node group whose Auto Scaling group a changed
+// instance is in.
+func (s *Service) groupOfMember(changed store.Key) (store.Key, bool) {
+	name := s.AutoScaling.MemberGroup(changed)
+	if !strings.HasPrefix(name, "eks-") {
+		return store.Key{}, false
+	}
+	all, err := record.Nodegroups.List(s.Store, store.Scope{Account: changed.Account, Region: changed.Region})
+	if err != nil {
+		return store.Key{}, false
+	}
+	i := slices.IndexFunc(all, func(g store.Item[record.Nodegroup]) bool { return g.Value.ResourceName() == name })
+	if i < 0 {
+		return store.Key{}, false
+	}
+	return all[i].Key, true
+}
+
+// reconcile brings one node group a step nearer to what its record says.
+func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	g, err := record.Nodegroups.Get(s.Store, key)
+	if err != nil {
+		return 0, store.IgnoreNotFound(err)
+	}
+	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	if err != nil {
+		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
+	}
+	w := &work{s: s, key: key, g: &g, cluster: &cluster, svc: s.AsService(ctx, key.Account, key.Region)}
+	switch g.Nodegroup.Status {
+	case ekstypes.NodegroupStatusCreating:
+		again, err := w.create(ctx)
+		if err != nil && ctx.Err() == nil {
+			return w.createTrouble(ctx, err)
+		}
+		return again, err
+	case ekstypes.NodegroupStatusActive, ekstypes.NodegroupStatusDegraded:
+		return w.keep(ctx)
+	case ekstypes.NodegroupStatusUpdating:
+		return w.update(ctx)
+	case ekstypes.NodegroupStatusDeleting:
+		return w.remove(ctx)
+	}
+	return 0, nil
+}
+
+// work is one reconciliation of one node group.
+type work struct {
+	s       *Service
+	key     store.Key
+	g       *record.Nodegroup // as read; shared, never written
+	cluster *record.Cluster
+	svc     context.Context //nolint:containedctx // the call EC2 and IAM are made with
+}
+
+// session connects to the cluster and waits until its nodes are known: what is
+// decided without them would end nodes that are not drained.
+func (w *work) session(ctx context.Context) (*plane.Session, error) {
+	ses, err := w.s.Sessions.Open(record.ClusterOf(w.key), w.cluster.Plane.ID)
+	if err != nil {
+		return nil, err
+	}
+	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting && w.s.Clock.Since(w.g.Since) >= w.s.Timing.NodeDrain {
+		return ses, nil // out of patience with a dead control plane
+	}
+	select {
+	case <-ses.Nodes().Synced:
+		return ses, nil
+	case <-w.s.Clock.After(syncWait):
+		return nil, plane.ErrNoAnswer
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// change changes the record of this life of the group while it has the status.
+func (w *work) change(ctx context.Context, fn func(*record.Nodegroup)) error {
+	return store.IgnoreNotFound(record.Nodegroups.UpdateOne(ctx, w.s.Store, w.key, func(g *record.Nodegroup) error {
+		if g.UUID == w.g.UUID {
+			fn(g)
+		}
+		return nil
+	}))
+}
+
+// create does whatever is missing of a CREATING group.
+func (w *work) create(ctx context.Context) (time.Duration, error) {
+	g, s := w.g, w.s
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	nodes := ses.Nodes()
+	if g.LaunchTemplateID == "" {
+		if !w.cluster.UsesAPI() {
+			if err := access.MapNodeRole(ctx, ses, g.Role.ARN, access.TypeEC2Linux); err != nil {
+				return 0, err
+			}
+		}
+		if found, err := w.publicAddressIssue(); err != nil {
+			return 0, err
+		} else if found != nil {
+			return 0, w.fail(ctx, *found)
+		}
+		if g.Nodegroup.RemoteAccess != nil && g.Nodegroup.Resources.RemoteAccessSecurityGroup == nil {
+			id, err := w.ensureRemoteAccess()
+			if err != nil {
+				return 0, err
+			}
+			return 0, w.change(ctx, func(g *record.Nodegroup) {
+				r := *g.Nodegroup.Resources
+				r.RemoteAccessSecurityGroup, g.Nodegroup.Resources = &id, &r
+			})
+		}
+		if err := w.ensureInstanceProfile(); err != nil {
+			return 0, err
+		}
+		id, err := s.launchTemplate(w.svc, w.cluster, g)
+		if err != nil {
+			return 0, err
+		}
+		// The record's change brings this function back.
+		return 0, w.change(ctx, func(g *record.Nodegroup) { g.LaunchTemplateID = id })
+	}
+	if !g.ScalingGroupMade {
+		if err := w.createScalingGroup(); err != nil {
+			return 0, err
+		}
+		return 0, w.change(ctx, func(g *record.Nodegroup) { g.ScalingGroupMade = true })
+	}
+	asg, err := w.tend(ctx, ses)
+	if errors.Is(err, errNoScalingGroup) {
+		return 0, w.fail(ctx, w.noScalingGroup())
+	}
+	if err != nil {
+		return 0, err
+	}
+	members := asg.staying
+	desired := int(*g.Nodegroup.ScalingConfig.DesiredSize)
+	waited := s.Clock.Since(g.Since)
+	unready := withoutNode(members, nodes, kube.NodeReady)
+	joined := len(members) - len(unready)
+	switch {
+	case joined >= desired && waited >= s.Timing.NodegroupCreating:
+		return steady, w.change(ctx, func(g *record.Nodegroup) {
+			if g.Nodegroup.Status == ekstypes.NodegroupStatusCreating {
+				g.Nodegroup.Status, g.Since = ekstypes.NodegroupStatusActive, s.Clock.Now().UTC()
+				g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
+				g.Nodegroup.Health.Issues = []ekstypes.Issue{}
+			}
+		})
+	case joined >= desired:
+		return s.Timing.NodegroupCreating - waited, nil
+	}
+	left := s.timeout() - min(waited, s.Clock.Since(lastJoin(members, nodes)))
+	if left <= 0 {
+		return 0, w.giveUp(ctx, asg, nodes)
+	}
+	if len(members) < desired { // the Auto Scaling group brings this function back
+		return min(nodeWait, left), nil
+	}
+	w.await(ctx, nodes, unready, kube.NodeReady, min(nodeWait, left))
+	return time.Millisecond, nil
+}
+
+// giveUp fails a CREATING group with all that is found wrong with it.
+func (w *work) giveUp(ctx context.Context, asg *scalingGroup, nodes *plane.Nodes) error {
+	issues, err := w.misconfigured(ctx, asg)
+	if err != nil {
+		return err
+	}
+	launch, err := w.launchIssue()
+	if err != nil {
+		return err
+	}
+	if launch != nil && len(asg.staying) < int(*w.g.Nodegroup.ScalingConfig.DesiredSize) {
+		issues = append(issues, *launch)
+	}
+	never := withoutNode(asg.staying, nodes, anyNode)
+	sick := slices.DeleteFunc(withoutNode(asg.staying, nodes, kube.NodeReady), func(m member) bool { return slices.Contains(never, m) })
+	issues = append(issues, nodeIssues(never, sick)...)
+	if len(issues) == 0 { // nothing was launched, and nobody says why
+		issues = []ekstypes.Issue{notJoined(nil)}
+	}
+	return w.fail(ctx, issues...)
+}
+
+func (s *Service) timeout() time.Duration {
+	return s.Timing.NodegroupTimeout
+}
+
+// createTrouble decides what an error means to a group being made: what the
+// user has to repair is shown, and after the timeout it is final.
+func (w *work) createTrouble(ctx context.Context, cause error) (time.Duration, error) {
+	found := issueOf(cause)
+	if w.s.Clock.Since(w.g.Since) < w.s.timeout() && !final(cause) {
+		return 0, cause
+	}
+	if found == nil {
+		found = new(issue(ekstypes.NodegroupIssueCodeInternalFailure, cause.Error()))
+	}
+	w.s.Log.Warn("node group creation failed", "nodegroup", w.key.String(), "err", cause)
+	return 0, w.fail(ctx, *found)
+}
+
+// final reports whether trying again cannot help.
+func final(err error) bool {
+	return errors.Is(err, errNotMIME) || strings.HasSuffix(ekserr.Code(err), ".NotFound") || strings.HasSuffix(ekserr.Code(err), ".Malformed") || ekserr.Code(err) == "NotImplemented"
+}
+
+func (w *work) fail(ctx context.Context, issues ...ekstypes.Issue) error {
+	return w.change(ctx, func(g *record.Nodegroup) {
+		if g.Nodegroup.Status == ekstypes.NodegroupStatusCreating {
+			g.Nodegroup.Status, g.Since = ekstypes.NodegroupStatusCreateFailed, w.s.Clock.Now().UTC()
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: issues}
+		}
+	})
+}
+
+// keep holds an ACTIVE group at its size. What is wrong with it is shown as DEGRADED
+// and goes away when it is mended.
+func (w *work) keep(ctx context.Context) (time.Duration, error) {
+	ses, err := w.session(ctx)
+	if errors.Is(err, plane.ErrNoAnswer) {
+		return steady, w.health(ctx, []ekstypes.Issue{errUnreachable(w.cluster.Name())})
+	}
+	if err != nil {
+		return 0, err
+	}
+	asg, err := w.tend(ctx, ses)
+	if errors.Is(err, errNoScalingGroup) {
+		return steady, w.health(ctx, []ekstypes.Issue{w.noScalingGroup()})
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := w.follow(ctx, asg); err != nil {
+		return 0, err
+	}
+	issues, err := w.misconfigured(ctx, asg)
+	if err != nil {
+		return 0, err
+	}
+	missing := withoutNode(asg.staying, ses.Nodes(), kube.NodeReady)
+	if err := w.noteMissing(ctx, missing); err != nil {
+		return 0, err
+	}
+	serving := slices.DeleteFunc(slices.Clone(missing), func(m member) bool { return slices.Contains(asg.joining, m) })
+	sick := slices.DeleteFunc(w.missingFor(serving, w.s.Timing.NodegroupUnhealthy), func(m member) bool {
+		// A new node has the patience of one that is to join: its images are pulled.
+		n := ses.Nodes().OfInstance(m.id)
+		return n != nil && w.s.Clock.Since(n.CreationTimestamp.Time) < w.s.timeout()
+	})
+	issues = append(issues, nodeIssues(w.missingFor(asg.joining, w.s.timeout()), sick)...)
+	if err := w.repair(asg, serving); err != nil {
+		return 0, err
+	}
+	launching := len(asg.staying) < int(*asg.size.DesiredSize)
+	if launching {
+		launch, err := w.launchIssue()
+		if err != nil {
+			return 0, err
+		}
+		if launch != nil {
+			issues = append(issues, *launch)
+		}
+	}
+	// A launch under way mends nothing before it succeeds.
+	if len(issues) > 0 || !launching {
+		if err := w.health(ctx, issues); err != nil {
+			return 0, err
+		}
+	}
+	if len(asg.leaving)+len(missing) > 0 {
+		return drainStep, nil
+	}
+	return steady, nil
+}
+
+// follow takes over a size that somebody gave the Auto Scaling group: the cluster
+// autoscaler changes it there.
+func (w *work) follow(ctx context.Context, asg *scalingGroup) error {
+	if base.JSON(asg.size) == base.JSON(*w.g.Nodegroup.ScalingConfig) {
+		return nil
+	}
+	return w.change(ctx, func(g *record.Nodegroup) {
+		if st := g.Nodegroup.Status; st == ekstypes.NodegroupStatusActive || st == ekstypes.NodegroupStatusDegraded {
+			g.Nodegroup.ScalingConfig = &asg.size
+		}
+	})
+}
+
+// health writes the issues and the status they mean, if they differ.
+func (w *work) health(ctx context.Context, issues []ekstypes.Issue) error {
+	status := ekstypes.NodegroupStatusDegraded
+	if len(issues) == 0 {
+		status, issues = ekstypes.NodegroupStatusActive, []ekstypes.Issue{}
+	}
+	if w.g.Nodegroup.Status == status && base.JSON(w.g.Nodegroup.Health.Issues) == base.JSON(issues) {
+		return nil
+	}
+	return w.change(ctx, func(g *record.Nodegroup) {
+		if st := g.Nodegroup.Status; st == ekstypes.NodegroupStatusActive || st == ekstypes.NodegroupStatusDegraded {
+			g.Nodegroup.Status = status
+			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: issues}
+		}
+	})
+}
+
+// update finishes the update of an UPDATING group: new size under way, labels
+// and taints on the nodes there are.
+func (w *work) update(ctx context.Context) (time.Duration, error) {
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if w.g.Rollout != nil {
+		return w.rollOut(ctx, ses)
+	}
+	marks, err := w.updatesMarks()
+	if err != nil {
+		return 0, err
+	}
+	if w.g.TemplateStale {
+		version, err := w.s.newTemplateVersion(w.svc, w.cluster, w.g)
+		if err != nil {
+			return 0, err
+		}
+		// The record's change brings this function back.
+		return 0, w.change(ctx, func(g *record.Nodegroup) { g.TemplateVersion, g.TemplateStale = version, false })
+	}
+	failure := w.updateScalingGroup()
+	if failure != nil && issueOf(failure) == nil {
+		return 0, failure
+	}
+	if failure == nil {
+		asg, err := w.tend(ctx, ses)
+		if err != nil {
+			return 0, err
+		}
+		absent := withoutNode(asg.staying, ses.Nodes(), anyNode)
+		if err := w.relabel(ctx, ses, w.g, asg.staying); err != nil {
+			return 0, err
+		}
+		left := joinWait - w.s.Clock.Since(w.g.Since)
+		if marks && left > 0 {
+			switch {
+			case len(absent) > 0:
+				w.await(ctx, ses.Nodes(), absent, anyNode, min(nodeWait, left))
+				return time.Millisecond, nil
+			case len(asg.staying) < int(*w.g.Nodegroup.ScalingConfig.DesiredSize):
+				return drainStep, nil // one may be on its way with the old template
+			}
+		}
+	}
+	var detail *ekstypes.ErrorDetail
+	if failure != nil {
+		detail = &ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(ekserr.Message(failure)), ResourceIds: []string{}}
+	}
+	return steady, w.endUpdate(ctx, detail, func(g *record.Nodegroup) { g.RemovedLabels, g.RemovedTaints = nil, nil })
+}
+
+// updatesMarks reports whether the update in progress changes labels or taints.
+func (w *work) updatesMarks() (bool, error) {
+	u, err := record.Updates.Get(w.s.Store, record.Below(record.ClusterOf(w.key), w.g.UpdateID))
+	return slices.ContainsFunc(u.Update.Params, func(p ekstypes.UpdateParam) bool {
+		switch p.Type {
+		case ekstypes.UpdateParamTypeLabelsToAdd, ekstypes.UpdateParamTypeLabelsToRemove,
+			ekstypes.UpdateParamTypeTaintsToAdd, ekstypes.UpdateParamTypeTaintsToRemove:
+			return true
+		}
+		return false
+	}), store.IgnoreNotFound(err)
+}
+
+// tend looks after the instances of the Auto Scaling group: those that have joined
+// come into service, those that leave are drained and let go, and the nodes of those
+// that are gone are removed. It returns errNoScalingGroup if there is no Auto Scaling
+// group.
+func (w *work) tend(ctx context.Context, ses *plane.Session) (*scalingGroup, error) {
+	asg, err := w.scalingGroup()
+	if err != nil {
+		return nil, err
+	}
+	if asg == nil {
+		return nil, errNoScalingGroup
+	}
+	var joined []string
+	absent := withoutNode(asg.joining, ses.Nodes(), anyNode)
+	for _, m := range asg.joining {
+		if !slices.Contains(absent, m) {
+			joined = append(joined, m.id)
+		}
+	}
+	if len(joined) > 0 {
+		if err := w.s.AutoScaling.CompleteLifecycleActions(w.svc, w.g.ResourceName(), launchHook, hookContinue, joined); err != nil {
+			return nil, fmt.Errorf("bringing instances into service: %w", err)
+		}
+	}
+	if err := w.drainLeaving(ctx, ses, asg); err != nil {
+		return nil, err
+	}
+	return asg, w.adopt(ctx, ses, asg)
+}
+
+// drainLeaving takes a step with every instance that is to leave, and lets those go
+// whose node is empty, or out of time.
+func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalingGroup) error {
+	if err := w.noteLeaving(ctx, asg); err != nil || len(asg.leaving) == 0 {
+		return err
+	}
+	limit := w.s.Timing.NodeDrain
+	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting {
+		// Two pods of CoreDNS on the last node keep each other there: the disruption
+		// budget lets one go, which finds no other node.
+		limit = w.s.Timing.NodegroupDrain
+	}
+	var mu sync.Mutex
+	var ended []string
+	var errs []error
+	var eg errgroup.Group
+	eg.SetLimit(nodeWorkers)
+	for _, m := range asg.leaving {
+		eg.Go(func() error {
+			done, err := true, error(nil)
+			if n := ses.Nodes().OfInstance(m.id); n != nil {
+				done, err = drain(ctx, ses, n, false)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			since, known := w.g.Draining[m.id]
+			switch {
+			case done && err == nil, known && w.s.Clock.Since(since) >= limit:
+				ended = append(ended, m.id)
+			case err != nil: // one node's trouble holds up no other
+				errs = append(errs, err)
+			}
+			return nil
+		})
+	}
+	_ = eg.Wait() // its functions return none
+	if len(ended) == 0 {
+		return errors.Join(errs...)
+	}
+	slices.Sort(ended)
+	if err := w.s.AutoScaling.CompleteLifecycleActions(w.svc, w.g.ResourceName(), terminateHook, hookContinue, ended); err != nil {
+		return fmt.Errorf("letting instances go: %w", err)
+	}
+	return errors.Join(append(errs, w.deleteNodes(ctx, ses, ended))...)
+}
+
+// noteLeaving remembers since when instances drain, and forgets those that are gone.
+func (w *work) noteLeaving(ctx context.Context, asg *scalingGroup) error {
+	same := len(w.g.Draining) == len(asg.leaving)
+	for _, m := range asg.leaving {
+		_, known := w.g.Draining[m.id]
+		same = same && known
+	}
+	if same {
+		return nil
+	}
+	now := w.s.Clock.Now().UTC()
+	return w.change(ctx, func(g *record.Nodegroup) {
+		old := g.Draining
+		g.Draining = map[string]time.Time{}
+		for _, m := range asg.leaving {
+			g.Draining[m.id] = now
+			if since, known := old[m.id]; known {
+				g.Draining[m.id] = since
+			}
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// remove drains and ends everything of a DELETING group and then its record.
+func (w *work) remove(ctx context.Context) (time.Duration, error) {
+	if err := w.deleteScalingGroup(); err != nil {
+		return 0, fmt.Errorf("removing the Auto Scaling group: %w", err)
+	}
+	asg, err := w.scalingGroup()
+	if err != nil {
+		return 0, err
+	}
+	ses, err := w.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if asg != nil {
+		if err := w.drainLeaving(ctx, ses, asg); err != nil && w.s.Clock.Since(w.g.Since) < w.s.Timing.NodeDrain {
+			return 0, err
+		}
+		return drainStep, nil
+	}
+	var stale []string
+	for _, n := range ses.Nodes().InNodegroup(*w.g.Nodegroup.NodegroupName) {
+		stale = append(stale, kube.InstanceID(n.Spec.ProviderID))
+	}
+	if err := w.deleteNodes(ctx, ses, stale); err != nil && w.s.Clock.Since(w.g.Since) < w.s.Timing.NodeDrain {
+		return 0, err
+	}
+	if done, err := w.removeRemoteAccess(ctx); !done || err != nil {
+		return drainStep, err
+	}
+	return 0, w.removeRest(ctx, ses)
+}
+
+// removeRest removes what a group without instances has left.
+func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
+	name := "eks-" + w.g.UUID
+	_, err := w.s.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
+	if err != nil && !strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
+		return fmt.Errorf("removing the launch template: %w", err)
+	}
+	if err := w.removeInstanceProfile(); err != nil {
+		return err
+	}
+	_, inherited, err := w.heir(w.s.Store)
+	if err != nil {
+		return err
+	}
+	switch {
+	case inherited && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
+		err = access.MapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
+	case !inherited && w.cluster.UsesConfigMap():
+		err = access.UnmapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
+	}
+	if err != nil && w.s.Clock.Since(w.g.Since) < w.s.Timing.NodeDrain {
+		return err
+	}
+	if err := record.DeleteAll(ctx, w.s.Store, record.Updates, record.AllBelow(record.ClusterOf(w.key)), func(u *record.Update) bool { return u.Nodegroup == *w.g.Nodegroup.NodegroupName }); err != nil {
+		return err
+	}
+	return w.s.Store.Update(ctx, func(tx *store.Tx) error {
+		g, err := record.Nodegroups.Get(tx, w.key)
+		if err != nil || g.UUID != w.g.UUID {
+			return store.IgnoreNotFound(err)
+		}
+		heir, stays, err := w.heir(tx)
+		switch {
+		case err != nil:
+			return err
+		case stays && !inherited:
+			return errInherited
+		}
+		record.Nodegroups.Delete(tx, w.key)
+		switch {
+		case !g.AccessEntryMade:
+		case stays: // its nodes come in by the entry, and it removes it
+			return record.Nodegroups.Update(tx, heir, func(o *record.Nodegroup) error { o.AccessEntryMade = true; return nil })
+		default:
+			record.AccessEntries.Delete(tx, record.Below(record.ClusterOf(w.key), g.Role.ARN))
+		}
+		return nil
+	})
+}
+
+// errInherited makes removeRest begin again.
+var errInherited = errors.New("a node group with the same node role was made meanwhile")
+
+// heir returns another group of the cluster with the same node role that stays.
+func (w *work) heir(r store.Reader) (key store.Key, ok bool, err error) {
+	others, err := record.Nodegroups.List(r, record.AllBelow(record.ClusterOf(w.key)))
+	for _, o := range others {
+		if o.Key != w.key && o.Value.Role == w.g.Role && o.Value.Nodegroup.Status != ekstypes.NodegroupStatusDeleting {
+			return o.Key, true, nil
+		}
+	}
+	return store.Key{}, false, err
+}

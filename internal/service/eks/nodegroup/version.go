@@ -1,0 +1,191 @@
+package nodegroup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// UpdateNodegroupVersion starts to replace the nodes of a group; the node group
+// reconciler does it.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
+func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateNodegroupVersionInput) (*awseks.UpdateNodegroupVersionOutput, error) {
+	key, rec, err := s.find(ctx, in.ClusterName, in.NodegroupName)
+	if err != nil {
+		return nil, err
+	}
+	owner, name := record.ClusterOf(key), *in.NodegroupName
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	request := record.Fingerprint(untokened)
+	if done, err := s.RepeatedUpdate(s.Store, owner, in.ClientRequestToken, request); done != nil || err != nil {
+		return &awseks.UpdateNodegroupVersionOutput{Update: done}, err
+	}
+	cluster, err := record.Clusters.Get(s.Store, owner)
+	if err != nil {
+		return nil, store.NotFoundAs(err, ekserr.NoCluster(owner.ID))
+	}
+	if err := updatable(owner.ID, name, &rec); err != nil {
+		return nil, err
+	}
+	r, err := s.newRollout(ctx, owner, &cluster, &rec, in)
+	if err != nil {
+		return nil, err
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeVersionUpdate)
+	up.Nodegroup, up.Request, up.Token = name, request, aws.ToString(in.ClientRequestToken)
+	for _, p := range []struct {
+		typ   ekstypes.UpdateParamType
+		value *string
+	}{
+		{ekstypes.UpdateParamTypeVersion, r.Version},
+		{ekstypes.UpdateParamTypeReleaseVersion, r.ReleaseVersion},
+	} {
+		if p.value != nil && rec.Nodegroup.AmiType != ekstypes.AMITypesCustom {
+			up.Update.Params = append(up.Update.Params, base.UpdateParam(p.typ, *p.value))
+		}
+	}
+	if in.LaunchTemplate != nil {
+		up.Update.Params = append(up.Update.Params,
+			base.UpdateParam(ekstypes.UpdateParamTypeLaunchTemplateName, *r.LaunchTemplate.Name), base.UpdateParam(ekstypes.UpdateParamTypeLaunchTemplateVersion, *r.LaunchTemplate.Version))
+	}
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if err := record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
+			if err := updatable(owner.ID, name, g); err != nil {
+				return err
+			}
+			r.Size = *g.Nodegroup.ScalingConfig
+			g.Rollout, g.Nodegroup.Status, g.Since, g.UpdateID = r, ekstypes.NodegroupStatusUpdating, s.Clock.Now().UTC(), *up.Update.Id
+			g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
+			return nil
+		}); err != nil {
+			return err
+		}
+		return record.Updates.Create(tx, record.Below(owner, *up.Update.Id), *up)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.UpdateNodegroupVersionOutput{Update: &up.Update}, nil
+}
+
+// updatable reports whether a group may be updated: it is ACTIVE, or DEGRADED for
+// reasons that an update may mend.
+//
+// AWS deviation: nodes that are NotReady, which on AWS do not degrade a group, hinder
+// no update here either.
+func updatable(cluster, name string, g *record.Nodegroup) error {
+	switch g.Nodegroup.Status {
+	case ekstypes.NodegroupStatusActive:
+		return nil
+	case ekstypes.NodegroupStatusDegraded:
+		if slices.ContainsFunc(g.Nodegroup.Health.Issues, func(i ekstypes.Issue) bool {
+			switch i.Code {
+			case ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures, ekstypes.NodegroupIssueCodeInstanceLimitExceeded,
+				ekstypes.NodegroupIssueCodeInsufficientFreeAddresses, ekstypes.NodegroupIssueCodeClusterUnreachable,
+				ekstypes.NodegroupIssueCodeNodeCreationFailure:
+				return false
+			}
+			return true
+		}) {
+			return errHealth(cluster, name)
+		}
+		return nil
+	}
+	return errNotActive(cluster, name)
+}
+
+// newRollout checks a request and returns what it makes of the group.
+func (s *Service) newRollout(ctx context.Context, key store.Key, cluster *record.Cluster, g *record.Nodegroup, in *awseks.UpdateNodegroupVersionInput) (*record.Rollout, error) {
+	name := *in.NodegroupName
+	r := &record.Rollout{
+		ImageID: g.ImageID, Version: g.Nodegroup.Version, ReleaseVersion: g.Nodegroup.ReleaseVersion,
+		LaunchTemplate: g.Nodegroup.LaunchTemplate, InstanceTypes: g.Nodegroup.InstanceTypes, MachineTypes: g.MachineTypes, Force: in.Force,
+	}
+	custom := g.Nodegroup.AmiType == ekstypes.AMITypesCustom
+	var tmpl *userTemplate
+	if in.LaunchTemplate != nil {
+		var err error
+		if tmpl, err = s.nextTemplate(ctx, key, g, in.LaunchTemplate, name); err != nil {
+			return nil, err
+		}
+		r.LaunchTemplate = tmpl.spec
+		if t := tmpl.data.InstanceType; t != "" {
+			r.MachineTypes = []string{string(t)}
+		}
+	}
+	switch {
+	case custom && in.LaunchTemplate == nil:
+		return nil, errCustomNeedsTemplate(key.ID, name)
+	case custom && in.Version != nil:
+		return nil, errCustomField(key.ID, name, "kubernetesVersion")
+	case custom && in.ReleaseVersion != nil:
+		return nil, errCustomField(key.ID, name, "releaseVersion")
+	case custom:
+		r.ImageID, r.ReleaseVersion = *tmpl.data.ImageId, tmpl.data.ImageId
+		return r, nil
+	case in.LaunchTemplate != nil && in.Version == nil && in.ReleaseVersion == nil:
+		return r, nil // of the same image
+	}
+	version := aws.ToString(cluster.Cluster.Version)
+	if in.Version != nil && *in.Version != version && *in.Version != aws.ToString(g.Nodegroup.Version) {
+		return nil, errVersion(key.ID, name, *in.Version)
+	}
+	if in.Version != nil {
+		version = *in.Version
+	}
+	kind, ok := amiKinds()[g.Nodegroup.AmiType]
+	if !ok {
+		return nil, errAMIType(key.ID, name, string(g.Nodegroup.AmiType), version)
+	}
+	img, ok := images.EKS(key.Region, kind.family, version, kind.arch, kind.variant)
+	if !ok {
+		return nil, errAMIType(key.ID, name, string(g.Nodegroup.AmiType), version)
+	}
+	if in.ReleaseVersion != nil && *in.ReleaseVersion != img.ReleaseVersion {
+		all := images.All(key.Region)
+		i := slices.IndexFunc(all, func(i images.Image) bool {
+			return i.Family == kind.family && i.KubernetesVersion == version && i.Architecture == kind.arch && i.Variant == kind.variant && i.ReleaseVersion == *in.ReleaseVersion
+		})
+		if i < 0 {
+			return nil, errReleaseOfVersion(key.ID, name, *in.ReleaseVersion, version)
+		}
+		img = all[i]
+	}
+	r.ImageID, r.Version, r.ReleaseVersion = img.ID, &version, &img.ReleaseVersion
+	return r, nil
+}
+
+// nextTemplate resolves the launch template of an update: another version of the
+// template that the group was made with.
+func (s *Service) nextTemplate(ctx context.Context, key store.Key, g *record.Nodegroup, spec *ekstypes.LaunchTemplateSpecification, name string) (*userTemplate, error) {
+	own := g.Nodegroup.LaunchTemplate
+	if own == nil {
+		return nil, errTemplateAdded(key.ID, name)
+	}
+	tmpl, err := s.checkTemplate(ctx, key, name, &awseks.CreateNodegroupInput{LaunchTemplate: spec, InstanceTypes: g.Nodegroup.InstanceTypes})
+	switch {
+	case err != nil:
+		return nil, err
+	case *tmpl.spec.Id != *own.Id:
+		return nil, errTemplateOther(key.ID, name)
+	case (tmpl.data.ImageId != nil) != (g.Nodegroup.AmiType == ekstypes.AMITypesCustom):
+		return nil, errTemplateImage(key.ID, name)
+	case tmpl.data.InstanceType == "" && len(g.Nodegroup.InstanceTypes) == 0:
+		return nil, errTemplateNoType(key.ID, name)
+	case tmpl.data.InstanceType != "" && !instancetypes.Valid(string(tmpl.data.InstanceType)):
+		return nil, errInstanceTypeUnknown(key.ID, name, string(tmpl.data.InstanceType))
+	}
+	return tmpl, nil
+}

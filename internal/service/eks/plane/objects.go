@@ -1,0 +1,157 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// FieldManager is the name under which EKS changes objects of a cluster.
+// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-field-management.html
+const FieldManager = "eks"
+
+// applyWorkers is how many objects are applied at a time.
+const applyWorkers = 16
+
+// Objects are the objects of any kind in a cluster, as EKS changes them.
+type Objects interface {
+	// Apply makes an object, or changes it by server-side apply. Fields that
+	// another manager has set otherwise are a conflict, an [apierrors.StatusError].
+	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
+	// Get returns an object as it is, by the kind, namespace and name of o.
+	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Delete removes an object and what belongs to it. It is not an error if
+	// there is none. If o has a UID, and the object has another, that is a conflict.
+	Delete(ctx context.Context, o *unstructured.Unstructured) error
+	// Pods returns some of the pods that o, a workload as it is, selects, but those
+	// that are being deleted.
+	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
+}
+
+// podsListed bounds what [Objects.Pods] returns.
+const podsListed = 500
+
+// ApplyOptions say how to apply.
+type ApplyOptions struct {
+	// Force takes over fields that others have set.
+	Force bool
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// dynamicObjects are Objects in an API server.
+type dynamicObjects struct{ client dynamic.Interface }
+
+// NewObjects returns the objects in the API server that rc connects to.
+func NewObjects(rc *rest.Config) (Objects, error) {
+	client, err := dynamic.NewForConfig(rc)
+	return dynamicObjects{client}, err
+}
+
+func (d dynamicObjects) resource(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	// The kinds are the catalogue's own: all have a regular plural.
+	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	r := d.client.Resource(plural)
+	if ns := o.GetNamespace(); ns != "" {
+		return r.Namespace(ns)
+	}
+	return r
+}
+
+func (d dynamicObjects) Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error {
+	opts := metav1.ApplyOptions{FieldManager: FieldManager, Force: how.Force}
+	if how.DryRun {
+		opts.DryRun = []string{metav1.DryRunAll}
+	}
+	_, err := d.resource(o).Apply(ctx, o.GetName(), o, opts)
+	return err
+}
+
+func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.resource(o).Get(ctx, o.GetName(), metav1.GetOptions{})
+}
+
+func (d dynamicObjects) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	if uid := o.GetUID(); uid != "" {
+		opts.Preconditions = metav1.NewUIDPreconditions(string(uid))
+	}
+	err := d.resource(o).Delete(ctx, o.GetName(), opts)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (d dynamicObjects) Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
+	labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	if err != nil || len(labels) == 0 {
+		return nil, err
+	}
+	pods := d.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(o.GetNamespace())
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels}), Limit: podsListed})
+	if err != nil {
+		return nil, err
+	}
+	var out []corev1.Pod
+	for _, item := range list.Items {
+		var p corev1.Pod
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &p); err != nil {
+			return nil, err
+		}
+		if p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// stage says after which others an object is applied: what others are in, or are of;
+// then those; then what has pods, and needs them.
+func stage(o *unstructured.Unstructured) int {
+	switch o.GetKind() {
+	case "Namespace", "CustomResourceDefinition":
+		return 0
+	case "DaemonSet", "Deployment":
+		return 2
+	}
+	return 1
+}
+
+// Each calls fn for all objects, many at a time, stage after stage. It returns every
+// error that fn returned in the last one it came to.
+func Each(ctx context.Context, objects []*unstructured.Unstructured, fn func(context.Context, *unstructured.Unstructured) error) error {
+	for now := range 3 {
+		errs := make([]error, len(objects))
+		var g errgroup.Group
+		g.SetLimit(applyWorkers)
+		for i, o := range objects {
+			if stage(o) == now {
+				g.Go(func() error { errs[i] = fn(ctx, o); return nil })
+			}
+		}
+		_ = g.Wait() // fn's errors are in errs
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Describe names an object for a message.
+func Describe(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		return fmt.Sprintf("%s %s", o.GetKind(), o.GetName())
+	}
+	return fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName())
+}

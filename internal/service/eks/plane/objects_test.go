@@ -1,0 +1,48 @@
+package plane
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// The API server is asked to remove the object that was read, and no other of its name.
+func TestDeleteAsksForTheUID(t *testing.T) {
+	asked := make(chan metav1.DeleteOptions, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var opts metav1.DeleteOptions
+		if err := json.NewDecoder(r.Body).Decode(&opts); err != nil || r.Method != http.MethodDelete {
+			t.Errorf("%s: %v", r.Method, err)
+		}
+		asked <- opts
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`))
+	}))
+	defer srv.Close()
+	objects, err := NewObjects(&rest.Config{Host: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []types.UID{"", "7"} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+		o.SetNamespace("kube-system")
+		o.SetName("coredns")
+		o.SetUID(uid)
+		if err := objects.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		var got types.UID
+		if p := (<-asked).Preconditions; p != nil && p.UID != nil {
+			got = *p.UID
+		}
+		if got != uid {
+			t.Errorf("asked to delete UID %q, want %q", got, uid)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package plane is EKS's way to the control planes of clusters: what it asks of those
+// who run them, the connections it keeps open to them, and the objects that it applies
+// in them. It knows control planes by their IDs and does not look at what is stored of
+// clusters.
+package plane
+
+import (
+	"log/slog"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Config connects sessions to control planes. All of it is required.
+type Config struct {
+	ControlPlanes ControlPlanes
+	NewClient     func(*rest.Config) (kubernetes.Interface, error)
+	NewObjects    func(*rest.Config) (Objects, error)
+	Log           *slog.Logger
+}

@@ -1,0 +1,313 @@
+package pod
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+)
+
+// Facts is what a cluster knows of a pod, for explanations.
+type Facts struct {
+	Cluster         string
+	Account, Region string
+	PlaneID         string
+	// Pod is nil when there is none: Events are then those of its maker.
+	Pod *corev1.Pod
+	// Events are about the pod, or about what failed to make it, oldest first.
+	Events []corev1.Event
+	// Node is where the pod is bound to, if that exists.
+	Node *corev1.Node
+	// Nodes are all of the cluster's, for a pod that is not bound to one.
+	Nodes []corev1.Node
+	// Missing are the objects that its containers cannot start without.
+	Missing []MissingObject
+	// Unbound are the claims for volumes that a pod without a node waits for.
+	Unbound []UnboundClaim
+	// Identity is its service account's.
+	Identity podidentity.ServiceAccountIdentity
+}
+
+// A MissingObject is a ConfigMap or Secret that a pod refers to and that is not
+// there, or lacks a key.
+type MissingObject struct {
+	Kind, Name, Key string
+	// Volume says that it is mounted, not part of a container's environment.
+	Volume bool
+}
+
+// PodFacts looks a pod of a cluster of the call's account and region up. A name that
+// is no pod's may be that of its maker, a Deployment's for one: then it is the pod of
+// it that is worst off, or the refusal of the one that could not be made.
+func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string) (Facts, error) {
+	key, rec, err := s.ActiveCluster(ctx, &cluster)
+	if err != nil {
+		return Facts{}, err
+	}
+	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	if err != nil {
+		return Facts{}, err
+	}
+	f := Facts{Cluster: cluster, Account: key.Account, Region: key.Region, PlaneID: rec.Plane.ID}
+	pods := ses.Client.CoreV1().Pods(namespace)
+	f.Pod, err = pods.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		f.Pod = nil
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return f, err
+		}
+		f.Pod = worstOf(list.Items, name)
+		if err := f.findRefusal(ctx, ses.Client, namespace, name); err != nil {
+			return f, err
+		}
+	case err != nil:
+		return f, err
+	}
+	if f.Pod == nil {
+		return f, nil
+	}
+	events, err := ses.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": f.Pod.Name}.String(),
+	})
+	if err != nil {
+		return f, err
+	}
+	for _, e := range events.Items {
+		if e.InvolvedObject.UID == f.Pod.UID {
+			f.Events = append(f.Events, e)
+		}
+	}
+	sortEvents(f.Events)
+	if err := f.findNodes(ctx, ses.Client); err != nil {
+		return f, err
+	}
+	if err := f.findMissing(ctx, ses.Client); err != nil {
+		return f, err
+	}
+	if err := f.findUnbound(ctx, ses.Client); err != nil {
+		return f, err
+	}
+	f.Identity, err = s.identities.ServiceAccountIdentity(ctx, cluster, namespace, cmp.Or(f.Pod.Spec.ServiceAccountName, "default"))
+	return f, err
+}
+
+// worstOf is the pod of a maker that is the least ready, or nil.
+func worstOf(pods []corev1.Pod, maker string) *corev1.Pod {
+	var worst *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		owner := metav1.GetControllerOf(p)
+		if owner == nil || !madeBy(owner.Name, maker) {
+			continue
+		}
+		if worst == nil || badness(p) > badness(worst) {
+			worst = p
+		}
+	}
+	return worst
+}
+
+// madeBy reports whether a ReplicaSet's or Job's name is that of a maker, or begins
+// with it as those of a Deployment or CronJob do.
+func madeBy(owner, maker string) bool {
+	return owner == maker || strings.HasPrefix(owner, maker+"-") && !strings.Contains(owner[len(maker)+1:], "-")
+}
+
+func badness(p *corev1.Pod) int {
+	switch {
+	case p.Status.Phase == corev1.PodSucceeded:
+		return 0
+	case p.Status.Phase == corev1.PodRunning && kube.PodReady(p):
+		return 1
+	case p.Status.Phase == corev1.PodRunning:
+		return 2
+	}
+	return 3
+}
+
+// findRefusal finds why a pod could not be made, by the events of its maker. A pod
+// that was made later is what counts.
+func (f *Facts) findRefusal(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", "FailedCreate").String()})
+	if err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		of := e.InvolvedObject.Name
+		if e.Reason == "FailedCreate" && (madeBy(of, name) || strings.HasPrefix(name, of+"-") || strings.Contains(e.Message, `"`+name+`"`)) {
+			f.Events = append(f.Events, e)
+		}
+	}
+	sortEvents(f.Events)
+	if n := len(f.Events); n > 0 && (f.Pod == nil || badness(f.Pod) < 3 && lastSeen(&f.Events[n-1]).After(f.Pod.CreationTimestamp.Time)) {
+		f.Pod = nil
+		return nil
+	}
+	f.Events = nil
+	return nil
+}
+
+func sortEvents(events []corev1.Event) {
+	slices.SortStableFunc(events, func(a, b corev1.Event) int {
+		return cmp.Or(lastSeen(&a).Compare(lastSeen(&b).Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// lastSeen is when an event last happened: controllers say it in different members.
+func lastSeen(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil:
+		return metav1.Time{Time: e.Series.LastObservedTime.Time}
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.Time{Time: e.EventTime.Time}
+	}
+	return e.CreationTimestamp
+}
+
+func (f *Facts) findNodes(ctx context.Context, client kubernetes.Interface) error {
+	if name := f.Pod.Spec.NodeName; name != "" {
+		n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			f.Node = n
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	f.Nodes = list.Items
+	return nil
+}
+
+// findMissing looks the ConfigMaps and Secrets up without which the kubelet starts
+// no container.
+func (f *Facts) findMissing(ctx context.Context, client kubernetes.Interface) error {
+	type ref struct{ kind, name string }
+	seen := map[ref]map[string]bool{} // their keys; nil: not there
+	keys := func(kind, name string) (map[string]bool, error) {
+		r := ref{kind, name}
+		if have, ok := seen[r]; ok {
+			return have, nil
+		}
+		var have map[string]bool
+		var err error
+		if kind == "Secret" {
+			var o *corev1.Secret
+			if o, err = client.CoreV1().Secrets(f.Pod.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+				have = keySet(o.Data)
+			}
+		} else {
+			var o *corev1.ConfigMap
+			if o, err = client.CoreV1().ConfigMaps(f.Pod.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+				have = keySet(o.Data)
+				for k := range o.BinaryData {
+					have[k] = true
+				}
+			}
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		seen[r] = have
+		return have, nil
+	}
+	for _, r := range references(&f.Pod.Spec) {
+		have, err := keys(r.Kind, r.Name)
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			r.Key = ""
+		} else if r.Key == "" || have[r.Key] {
+			continue
+		}
+		if !slices.Contains(f.Missing, r) {
+			f.Missing = append(f.Missing, r)
+		}
+	}
+	return nil
+}
+
+func keySet[V any](m map[string]V) map[string]bool {
+	out := make(map[string]bool, len(m))
+	for k := range m {
+		out[k] = true
+	}
+	return out
+}
+
+// references are the ConfigMaps and Secrets that a pod says it needs.
+func references(spec *corev1.PodSpec) []MissingObject {
+	var out []MissingObject
+	add := func(kind, name, key string, volume bool, optional *bool) {
+		if name != "" && (optional == nil || !*optional) {
+			out = append(out, MissingObject{Kind: kind, Name: name, Key: key, Volume: volume})
+		}
+	}
+	items := func(kind, name string, of []corev1.KeyToPath, optional *bool) {
+		add(kind, name, "", true, optional)
+		for _, i := range of {
+			add(kind, name, i.Key, true, optional)
+		}
+	}
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if c := v.ConfigMap; c != nil {
+			items("ConfigMap", c.Name, c.Items, c.Optional)
+		}
+		if s := v.Secret; s != nil {
+			items("Secret", s.SecretName, s.Items, s.Optional)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, p := range v.Projected.Sources {
+			if c := p.ConfigMap; c != nil {
+				items("ConfigMap", c.Name, c.Items, c.Optional)
+			}
+			if s := p.Secret; s != nil {
+				items("Secret", s.Name, s.Items, s.Optional)
+			}
+		}
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for _, e := range containers[i].EnvFrom {
+				if e.ConfigMapRef != nil {
+					add("ConfigMap", e.ConfigMapRef.Name, "", false, e.ConfigMapRef.Optional)
+				}
+				if e.SecretRef != nil {
+					add("Secret", e.SecretRef.Name, "", false, e.SecretRef.Optional)
+				}
+			}
+			for _, e := range containers[i].Env {
+				if e.ValueFrom == nil {
+					continue
+				}
+				if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
+					add("ConfigMap", r.Name, r.Key, false, r.Optional)
+				}
+				if r := e.ValueFrom.SecretKeyRef; r != nil {
+					add("Secret", r.Name, r.Key, false, r.Optional)
+				}
+			}
+		}
+	}
+	return out
+}

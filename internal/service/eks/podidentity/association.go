@@ -1,0 +1,318 @@
+package podidentity
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// trustedService is whom the role of an association must trust.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
+const trustedService = "pods.eks.amazonaws.com"
+
+// CreatePodIdentityAssociation gives the pods of a service account a role. Neither
+// the namespace nor the service account need be there.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
+func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.CreatePodIdentityAssociationInput) (*awseks.CreatePodIdentityAssociationOutput, error) {
+	key, _, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	untokened := *in
+	untokened.ClientRequestToken = nil
+	rec := record.PodIdentity{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(untokened)}
+	if rec.Association, err = s.NewAssociation(ctx, key, in); err != nil {
+		return nil, err
+	}
+	out := &awseks.CreatePodIdentityAssociationOutput{Association: &rec.Association}
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if c, err := record.Clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
+			return ekserr.NoCluster(key.ID)
+		}
+		id := record.PodIdentityKey(key, *in.Namespace, *in.ServiceAccount)
+		old, err := record.PodIdentities.Get(tx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			out.Association = &rec.Association
+			return record.PodIdentities.Create(tx, id, rec)
+		case err != nil:
+			return err
+		case rec.Token != "" && old.Token == rec.Token && old.Request == rec.Request:
+			out.Association = &old.Association
+			return nil
+		}
+		return errExists(key.ID, *old.Association.AssociationId)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// NewAssociation checks a request and returns the association that it makes, which is not
+// stored yet.
+func (s *Service) NewAssociation(ctx context.Context, cluster store.Key, in *awseks.CreatePodIdentityAssociationInput) (ekstypes.PodIdentityAssociation, error) {
+	var none ekstypes.PodIdentityAssociation
+	if err := checkKubernetesName(cluster.ID, "namespace", aws.ToString(in.Namespace), labelRE, 63); err != nil {
+		return none, err
+	}
+	if err := checkKubernetesName(cluster.ID, "serviceAccount", aws.ToString(in.ServiceAccount), subdomainRE, 253); err != nil {
+		return none, err
+	}
+	if aws.ToString(in.RoleArn) == "" {
+		return none, ekserr.Missing("roleArn")
+	}
+	if err := base.CheckTags(cluster.ID, in.Tags); err != nil {
+		return none, err
+	}
+	id := associationID()
+	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	a := ekstypes.PodIdentityAssociation{
+		AssociationArn: new(arn.New("eks", cluster.Region, cluster.Account, "podidentityassociation/"+cluster.ID+"/"+id)),
+		AssociationId:  &id,
+		ClusterName:    &cluster.ID, Namespace: in.Namespace, ServiceAccount: in.ServiceAccount, RoleArn: in.RoleArn,
+		DisableSessionTags: new(in.DisableSessionTags != nil && *in.DisableSessionTags),
+		Tags:               base.TagsOrEmpty(in.Tags), CreatedAt: &now, ModifiedAt: &now,
+	}
+	setTargetRole(&a, aws.ToString(in.TargetRoleArn))
+	a.Policy = record.Optional(aws.ToString(in.Policy))
+	return a, s.check(ctx, cluster, &a)
+}
+
+// setTargetRole sets or, with "", removes the second role of a chain. The external
+// ID, by which the target's trust policy tells associations apart, is as long-lived
+// as the association has a target.
+func setTargetRole(a *ekstypes.PodIdentityAssociation, role string) {
+	a.TargetRoleArn = record.Optional(role)
+	switch {
+	case role == "":
+		a.ExternalId = nil
+	case a.ExternalId == nil:
+		a.ExternalId = new(ids.UUID()) // its form is from memory
+	}
+}
+
+// check judges what an association asks of roles and policies.
+func (s *Service) check(ctx context.Context, cluster store.Key, a *ekstypes.PodIdentityAssociation) error {
+	role, ok := ParseRoleARN(*a.RoleArn)
+	switch {
+	case !ok:
+		return errRoleARN(cluster.ID, "roleArn", *a.RoleArn)
+	case role.Account != cluster.Account:
+		return ekserr.CrossAccountRole()
+	}
+	id, err := s.Identity(ctx, *a.RoleArn)
+	switch {
+	case errors.Is(err, base.ErrNoIdentity):
+		return errNoRole(cluster.ID)
+	case err != nil:
+		return err
+	case !slices.Contains(id.TrustedServices, trustedService):
+		return errTrust(cluster.ID)
+	}
+	if a.TargetRoleArn != nil {
+		if _, ok := ParseRoleARN(*a.TargetRoleArn); !ok {
+			return errRoleARN(cluster.ID, "targetRoleArn", *a.TargetRoleArn)
+		}
+	}
+	if a.Policy == nil {
+		return nil
+	}
+	if !*a.DisableSessionTags {
+		return errPolicyTags(cluster.ID)
+	}
+	if _, err := policy.Parse(policy.Identity, *a.Policy); err != nil {
+		return errPolicy(cluster.ID, err)
+	}
+	return nil
+}
+
+// The forms of Kubernetes' names: those of namespaces and those of service accounts.
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+var (
+	labelRE     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	subdomainRE = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+)
+
+func checkKubernetesName(cluster, parameter, name string, form *regexp.Regexp, longest int) error {
+	switch {
+	case name == "":
+		return ekserr.Missing(parameter)
+	case len(name) > longest || !form.MatchString(name):
+		return errKubernetesName(cluster, parameter)
+	}
+	return nil
+}
+
+// ParseRoleARN takes the ARN of a role apart; false if it is not one.
+func ParseRoleARN(s string) (arn.ARN, bool) {
+	a, err := arn.Parse(s)
+	name, isRole := strings.CutPrefix(a.Resource, "role/")
+	return a, err == nil && a.Partition == awsapi.Partition && a.Service == "iam" && len(a.Account) == 12 && isRole && name != ""
+}
+
+// associationID is a- and 17 lower-case letters and digits: a-9njjin9gfghecgocd.
+func associationID() string {
+	return "a-" + strings.ToLower(rand.Text()[:17])
+}
+
+// DescribePodIdentityAssociation returns an association.
+func (s *Service) DescribePodIdentityAssociation(ctx context.Context, in *awseks.DescribePodIdentityAssociationInput) (*awseks.DescribePodIdentityAssociationOutput, error) {
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	_, rec, err := Find(s.Store, key, in.AssociationId)
+	if err != nil {
+		return nil, err
+	}
+	return &awseks.DescribePodIdentityAssociationOutput{Association: &rec.Association}, nil
+}
+
+// Find finds an association by its ID.
+func Find(r store.Reader, cluster store.Key, id *string) (store.Key, record.PodIdentity, error) {
+	if len(aws.ToString(id)) != 19 {
+		return store.Key{}, record.PodIdentity{}, errAssociationID(cluster.ID)
+	}
+	items, err := record.PodIdentities.List(r, record.AllBelow(cluster))
+	if err != nil {
+		return store.Key{}, record.PodIdentity{}, err
+	}
+	for _, i := range items {
+		if *i.Value.Association.AssociationId == *id {
+			return i.Key, i.Value, nil
+		}
+	}
+	return store.Key{}, record.PodIdentity{}, errNotFound(*id)
+}
+
+// ListPodIdentityAssociations returns the cluster's associations, on demand only
+// those of a namespace or a service account.
+func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *awseks.ListPodIdentityAssociationsInput) (*awseks.ListPodIdentityAssociationsOutput, error) {
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	items, err := record.PodIdentities.List(s.Store, record.AllBelow(key))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(i store.Item[record.PodIdentity]) bool {
+		a := &i.Value.Association
+		return in.Namespace != nil && *a.Namespace != *in.Namespace || in.ServiceAccount != nil && *a.ServiceAccount != *in.ServiceAccount
+	})
+	items, next, err := base.Page(items, func(i store.Item[record.PodIdentity]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awseks.ListPodIdentityAssociationsOutput{Associations: []ekstypes.PodIdentityAssociationSummary{}, NextToken: next}
+	for _, i := range items {
+		a := &i.Value.Association
+		out.Associations = append(out.Associations, ekstypes.PodIdentityAssociationSummary{
+			AssociationArn: a.AssociationArn, AssociationId: a.AssociationId, ClusterName: a.ClusterName,
+			Namespace: a.Namespace, ServiceAccount: a.ServiceAccount, OwnerArn: a.OwnerArn,
+		})
+	}
+	return out, nil
+}
+
+// UpdatePodIdentityAssociation changes the roles, the policy or the session tags of
+// an association; an empty target role or policy removes it.
+func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.UpdatePodIdentityAssociationInput) (*awseks.UpdatePodIdentityAssociationOutput, error) {
+	key, _, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	id, rec, err := Find(s.Store, key, in.AssociationId)
+	switch {
+	case err != nil:
+		return nil, err
+	case in.RoleArn == nil && in.TargetRoleArn == nil && in.DisableSessionTags == nil && in.Policy == nil:
+		return nil, errNoChange(key.ID)
+	}
+	change := func(a *ekstypes.PodIdentityAssociation) {
+		if in.RoleArn != nil {
+			a.RoleArn = in.RoleArn
+		}
+		if in.TargetRoleArn != nil {
+			setTargetRole(a, *in.TargetRoleArn)
+		}
+		if in.DisableSessionTags != nil {
+			a.DisableSessionTags = in.DisableSessionTags
+		}
+		if in.Policy != nil {
+			a.Policy = record.Optional(*in.Policy)
+		}
+		a.ModifiedAt = new(s.Clock.Now().UTC().Truncate(time.Millisecond))
+	}
+	if rec.Association.OwnerArn != nil {
+		return nil, errOwned(key.ID, *in.AssociationId, *rec.Association.OwnerArn)
+	}
+	wanted := rec.Association
+	change(&wanted)
+	if err := s.check(ctx, key, &wanted); err != nil {
+		return nil, err
+	}
+	var out awseks.UpdatePodIdentityAssociationOutput
+	err = record.PodIdentities.UpdateOne(ctx, s.Store, id, func(r *record.PodIdentity) error {
+		if *r.Association.AssociationId != *in.AssociationId {
+			return store.ErrNotFound // deleted and made anew meanwhile
+		}
+		change(&r.Association)
+		a := r.Association
+		out.Association = &a
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errNotFound(*in.AssociationId)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// DeletePodIdentityAssociation takes a service account's role away. Pods keep the
+// credentials that they have until those expire.
+func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.DeletePodIdentityAssociationInput) (*awseks.DeletePodIdentityAssociationOutput, error) {
+	key, _, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	var out awseks.DeletePodIdentityAssociationOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		id, rec, err := Find(tx, key, in.AssociationId)
+		if err != nil {
+			return err
+		}
+		if rec.Association.OwnerArn != nil {
+			return errOwned(key.ID, *in.AssociationId, *rec.Association.OwnerArn)
+		}
+		out.Association = &rec.Association
+		record.PodIdentities.Delete(tx, id)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}

@@ -1,0 +1,95 @@
+package podidentity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	authnv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// What ReviewPodToken finds wrong.
+var (
+	ErrTokenInvalid  = errors.New("the token is not one of the cluster's for " + agentAudience)
+	ErrNoAssociation = errors.New("the service account has no pod identity association")
+)
+
+// A TokenExpiredError is what ReviewPodToken returns for a token that was good.
+type TokenExpiredError struct{ At time.Time }
+
+func (e *TokenExpiredError) Error() string { return "the token expired at " + e.At.String() }
+
+// A Subject is the pod that a token names, and its association.
+type Subject struct {
+	Cluster, ClusterARN       string
+	Namespace, ServiceAccount string
+	Pod, PodUID               string
+	Association               Association
+}
+
+// Extra information of service account tokens about their pods.
+// https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/
+const (
+	extraPodName = "authentication.kubernetes.io/pod-name"
+	extraPodUID  = "authentication.kubernetes.io/pod-uid"
+)
+
+// maxToken bounds tokens before anybody looks into them.
+const maxToken = 16 << 10
+
+// ReviewPodToken asks the API server of a cluster of the call's account and region
+// whose token this is. A token must be for EKS Pod Identity and bound to a pod that
+// is there; that of a deleted pod is not good.
+func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (Subject, error) {
+	key, rec, err := s.ActiveCluster(ctx, &cluster)
+	if err != nil {
+		return Subject{}, err
+	}
+	if token == "" || len(token) > maxToken {
+		return Subject{}, ErrTokenInvalid
+	}
+	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	if err != nil {
+		return Subject{}, err
+	}
+	// Of tokens that are not service accounts' it would ask Drydock again, which
+	// knows nothing of audiences.
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.Issuer != rec.Plane.Issuer {
+		return Subject{}, ErrTokenInvalid
+	}
+	review, err := ses.Client.AuthenticationV1().TokenReviews().Create(ctx, &authnv1.TokenReview{
+		Spec: authnv1.TokenReviewSpec{Token: token, Audiences: []string{agentAudience}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return Subject{}, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !review.Status.Authenticated {
+		if claims.ExpiresAt != nil && !s.Clock.Now().Before(claims.ExpiresAt.Time) {
+			return Subject{}, &TokenExpiredError{claims.ExpiresAt.Time}
+		}
+		return Subject{}, ErrTokenInvalid
+	}
+	user := review.Status.User
+	account, ok := strings.CutPrefix(user.Username, "system:serviceaccount:")
+	namespace, name, split := strings.Cut(account, ":")
+	pod, uid := user.Extra[extraPodName], user.Extra[extraPodUID]
+	if !ok || !split || len(pod) != 1 || len(uid) != 1 {
+		return Subject{}, ErrTokenInvalid
+	}
+	association, err := record.PodIdentities.Get(s.Store, record.PodIdentityKey(key, namespace, name))
+	if err != nil {
+		return Subject{}, store.NotFoundAs(err, ErrNoAssociation)
+	}
+	return Subject{
+		Cluster: cluster, ClusterARN: *rec.Cluster.Arn, Namespace: namespace, ServiceAccount: name,
+		Pod: pod[0], PodUID: uid[0], Association: *associationOf(&association),
+	}, nil
+}

@@ -1,0 +1,252 @@
+package podidentity
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/jsonpatch"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The annotations of the pod identity webhook, of service accounts and, the last
+// two, of pods.
+// https://github.com/aws/amazon-eks-pod-identity-webhook#readme
+const (
+	AnnotationRole           = "eks.amazonaws.com/role-arn"
+	annotationAudience       = "eks.amazonaws.com/audience"
+	annotationRegionalSTS    = "eks.amazonaws.com/sts-regional-endpoints"
+	annotationExpiration     = "eks.amazonaws.com/token-expiration"
+	annotationSkipContainers = "eks.amazonaws.com/skip-containers"
+	// labelSkipIdentity keeps a pod as it is.
+	labelSkipIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
+)
+
+const (
+	stsAudience       = "sts.amazonaws.com"
+	agentAudience     = trustedService
+	agentCredentials  = "http://169.254.170.23/v1/credentials"
+	defaultExpiration = 86400
+	minExpiration     = 600 // the API server's own limit
+)
+
+// A injection is what the webhook gives a pod: a projected token of its service
+// account, and variables by which SDKs find it.
+type injection struct {
+	volume, mountPath, file string
+	audience                string
+	expiration              int64
+	regionalSTS             bool
+	region, endpoint        string
+	skip                    map[string]bool // containers
+	// label marks pods of EKS Pod Identity.
+	label bool
+	// env makes the variables that say where the credentials are. They are
+	// set together or, where one is there already, not at all.
+	env func(tokenFile string) []corev1.EnvVar
+}
+
+// MutatePod returns the JSON patch of what the pod identity webhook of EKS changes about
+// a new pod, to the order of the variables; nil if that is nothing. A service account
+// with a Pod Identity association gets that, whatever its annotations say.
+//
+// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock,
+// and once more for STS: the web identity provider of the SDK for Go (config v1.33)
+// makes its STS client before the former is read. Both are plain http, for which no
+// CA bundle is needed.
+func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
+	key, rec, err := s.ClusterByPlane(planeID)
+	if err != nil {
+		return nil, nil // no cluster's yet: what runs there is the control plane's own
+	}
+	ops, err := s.identify(ctx, key, rec.Plane.ID, namespace, pod)
+	return jsonpatch.Encode(ops, err)
+}
+
+// identify gives a pod the identity of its service account.
+func (s *Service) identify(ctx context.Context, key store.Key, planeID, namespace string, pod *corev1.Pod) ([]jsonpatch.Operation, error) {
+	account := pod.Spec.ServiceAccountName
+	if _, skip := pod.Labels[labelSkipIdentity]; account == "" || skip {
+		return nil, nil
+	}
+	ses, err := s.runningSession(ctx, key, planeID)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := plane.Value(ses, newAccountReads).annotations(ctx, namespace, account)
+	if err != nil {
+		return nil, err
+	}
+	_, err = record.PodIdentities.Get(s.Store, record.PodIdentityKey(key, namespace, account))
+	t := tokenOf(annotations, err == nil)
+	if t == nil {
+		return nil, nil
+	}
+	t.region, t.endpoint = key.Region, s.EndpointURL
+	t.readPod(pod)
+	return t.patch(pod), nil
+}
+
+// runningSession waits for Run: after a restart, control planes make pods as soon as
+// they are up, and one without its identity would stay so.
+func (s *Service) runningSession(ctx context.Context, cluster store.Key, planeID string) (*plane.Session, error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ses, err := s.Sessions.Open(cluster, planeID)
+		if !errors.Is(err, plane.ErrNotRunning) {
+			return ses, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// tokenOf reads a service account's annotations.
+func tokenOf(annotations map[string]string, associated bool) *injection {
+	t := &injection{regionalSTS: true, expiration: expirationOf(annotations, defaultExpiration)}
+	if b, err := strconv.ParseBool(annotations[annotationRegionalSTS]); err == nil {
+		t.regionalSTS = b
+	}
+	role := annotations[AnnotationRole]
+	switch {
+	case associated:
+		t.volume, t.file, t.label = "eks-pod-identity-token", "eks-pod-identity-token", true
+		t.mountPath, t.audience = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount", agentAudience
+		t.env = func(file string) []corev1.EnvVar {
+			return []corev1.EnvVar{
+				{Name: "AWS_CONTAINER_CREDENTIALS_FULL_URI", Value: agentCredentials},
+				{Name: "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", Value: file},
+			}
+		}
+	case role != "":
+		t.volume, t.file = "aws-iam-token", "token"
+		t.mountPath, t.audience = "/var/run/secrets/eks.amazonaws.com/serviceaccount", stsAudience
+		if a, ok := annotations[annotationAudience]; ok {
+			t.audience = a
+		}
+		t.env = func(file string) []corev1.EnvVar {
+			return []corev1.EnvVar{{Name: "AWS_ROLE_ARN", Value: role}, {Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: file}}
+		}
+	default:
+		return nil
+	}
+	return t
+}
+
+// expirationOf is the annotated one if it is a number, and no less than the least.
+func expirationOf(annotations map[string]string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(annotations[annotationExpiration], 10, 64); err == nil {
+		return max(n, minExpiration)
+	}
+	return otherwise
+}
+
+// readPod reads the pod's own annotations, which go before the service account's.
+func (t *injection) readPod(pod *corev1.Pod) {
+	t.expiration = expirationOf(pod.Annotations, t.expiration)
+	if list, ok := pod.Annotations[annotationSkipContainers]; ok {
+		names, _ := csv.NewReader(strings.NewReader(list)).Read() // a list that cannot be read skips none
+		t.skip = map[string]bool{}
+		for _, n := range names {
+			t.skip[n] = true
+		}
+	}
+}
+
+func (t *injection) patch(pod *corev1.Pod) []jsonpatch.Operation {
+	file := path.Join(t.mountPath, t.file)
+	if pod.Spec.NodeSelector[corev1.LabelOSStable] == "windows" || pod.Spec.NodeSelector["beta.kubernetes.io/os"] == "windows" {
+		file = `C:` + strings.ReplaceAll(file, "/", `\`)
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if c := &containers[i]; !t.skip[c.Name] {
+				t.inject(c, file)
+			}
+		}
+	}
+	ops := t.labels(pod)
+	if !hasVolume(pod.Spec.Volumes, t.volume) {
+		v := t.projected()
+		if pod.Spec.Volumes == nil {
+			ops = append(ops, jsonpatch.Add("/spec/volumes", []corev1.Volume{v}))
+		} else {
+			ops = append(ops, jsonpatch.Add("/spec/volumes/0", v))
+		}
+	}
+	ops = append(ops, jsonpatch.Add("/spec/containers", pod.Spec.Containers))
+	if len(pod.Spec.InitContainers) > 0 {
+		ops = append(ops, jsonpatch.Add("/spec/initContainers", pod.Spec.InitContainers))
+	}
+	return ops
+}
+
+func (t *injection) labels(pod *corev1.Pod) []jsonpatch.Operation {
+	if !t.label {
+		return nil
+	}
+	return []jsonpatch.Operation{jsonpatch.SetEntry("/metadata/labels", &pod.Labels, "eks.amazonaws.com/pod-identity", "enabled")}
+}
+
+// inject adds to a container what it does not have: no variable of a group of which
+// one is set, and the volume unless it is mounted.
+func (t *injection) inject(c *corev1.Container, file string) {
+	var groups [][]corev1.EnvVar
+	if t.regionalSTS {
+		groups = append(groups, []corev1.EnvVar{{Name: "AWS_STS_REGIONAL_ENDPOINTS", Value: "regional"}})
+	}
+	groups = append(groups,
+		[]corev1.EnvVar{{Name: "AWS_DEFAULT_REGION", Value: t.region}, {Name: "AWS_REGION", Value: t.region}},
+		t.env(file))
+	if t.endpoint != "" {
+		groups = append(groups, []corev1.EnvVar{{Name: "AWS_ENDPOINT_URL", Value: t.endpoint}, {Name: "AWS_ENDPOINT_URL_STS", Value: t.endpoint}})
+	}
+	set := map[string]bool{}
+	for _, e := range c.Env {
+		set[e.Name] = true
+	}
+	for _, g := range groups {
+		taken := false
+		for _, e := range g {
+			taken = taken || set[e.Name]
+		}
+		if !taken {
+			c.Env = append(c.Env, g...)
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if m.Name == t.volume {
+			return
+		}
+	}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: t.volume, ReadOnly: true, MountPath: t.mountPath})
+}
+
+func (t *injection) projected() corev1.Volume {
+	return corev1.Volume{Name: t.volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: t.audience, ExpirationSeconds: &t.expiration, Path: t.file,
+		}}},
+	}}}
+}
+
+func hasVolume(volumes []corev1.Volume, name string) bool {
+	for _, v := range volumes {
+		if v.Name == name {
+			return true
+		}
+	}
+	return false
+}

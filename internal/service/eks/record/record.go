@@ -1,0 +1,93 @@
+// Package record has what EKS stores: a type and a collection for each kind of
+// resource, and the keys under which they are kept. It is the ground floor, so that
+// each part of EKS can look at the resources of the others without importing them.
+// What happens to a record is not here: only what can be read off it.
+package record
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The service's records. Cluster and node group descriptions are kept as the
+// SDK's own types, beside what AWS keeps to itself. IDs of everything that
+// belongs to a cluster begin with "CLUSTER/".
+var (
+	Clusters      = store.NewCollection[Cluster]("eks", "cluster")
+	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
+	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
+	Updates       = store.NewCollection[Update]("eks", "update")
+)
+
+// ClusterKey is the key of the caller's cluster with a name.
+func ClusterKey(call *awsapi.Call, name string) store.Key {
+	return store.Key{Account: call.Account, Region: call.Region, ID: name}
+}
+
+// Below returns the key of something that belongs to a cluster.
+func Below(cluster store.Key, id string) store.Key {
+	cluster.ID += "/" + id
+	return cluster
+}
+
+// AllBelow is the scope of what belongs to a cluster.
+func AllBelow(cluster store.Key) store.Scope {
+	return store.Scope{Account: cluster.Account, Region: cluster.Region, Prefix: cluster.ID + "/"}
+}
+
+// ClusterOf returns the key of the cluster that k's record belongs to.
+func ClusterOf(k store.Key) store.Key {
+	k.ID, _, _ = strings.Cut(k.ID, "/")
+	return k
+}
+
+// Fingerprint identifies the content of a request, but for its token.
+func Fingerprint(in any) string {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16])
+}
+
+// deleteBatch keeps transactions below a hundred operations.
+const deleteBatch = 90
+
+// DeleteAll removes the records in scope in small transactions: all, or those that which
+// reports.
+func DeleteAll[T any](ctx context.Context, st *store.Store, c store.Collection[T], scope store.Scope, which func(*T) bool) error {
+	items, err := c.List(st, scope)
+	if err != nil {
+		return err
+	}
+	if which != nil {
+		items = slices.DeleteFunc(items, func(i store.Item[T]) bool { return !which(&i.Value) })
+	}
+	for batch := range slices.Chunk(items, deleteBatch) {
+		if err := st.Update(ctx, func(tx *store.Tx) error {
+			for _, i := range batch {
+				c.Delete(tx, i.Key)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Optional returns nil for "": members that AWS leaves out of answers.
+func Optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,138 @@
+package resource
+
+import (
+	"context"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/service/eks/addon"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Authz tells package authz what is stored of EKS's resources.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// Resource implements authz.Resolver. A cluster is called by its name; what is in
+// it by CLUSTER/NAME; all of them by their ARNs.
+func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	if strings.HasPrefix(id, "arn:") {
+		return r.byARN(account, region, id)
+	}
+	key := store.Key{Account: account, Region: region, ID: id}
+	switch kind {
+	case "cluster":
+		c, err := record.Clusters.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *c.Cluster.Arn, Tags: c.Cluster.Tags, Keys: map[string][]string{"eks:clustername": {c.Name()}}}, true
+	case "nodegroup":
+		g, err := record.Nodegroups.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *g.Nodegroup.NodegroupArn, Tags: g.Nodegroup.Tags}, true
+	case "fargateprofile":
+		p, err := record.FargateProfiles.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *p.Profile.FargateProfileArn, Tags: p.Profile.Tags}, true
+	case "addon":
+		a, err := record.Addons.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *a.Addon.AddonArn, Tags: a.Addon.Tags}, true
+	case "access-entry":
+		e, err := record.AccessEntries.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{ARN: missingEntryARN(account, region, id)}, true
+		}
+		return authz.Resource{ARN: *e.Entry.AccessEntryArn, Tags: e.Entry.Tags, Keys: entryKeys(&e)}, true
+	case "podidentityassociation":
+		cluster, association, _ := strings.Cut(id, "/")
+		key.ID = cluster
+		_, rec, err := podidentity.Find(r.s.Store, key, &association)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *rec.Association.AssociationArn, Tags: rec.Association.Tags}, true
+	}
+	return authz.Resource{}, false
+}
+
+// entryKeys are the condition keys of a stored access entry; what a request says
+// of the same wins.
+func entryKeys(e *record.AccessEntry) map[string][]string {
+	keys := map[string][]string{
+		"eks:clustername":      {*e.Entry.ClusterName},
+		"eks:principalarn":     {*e.Entry.PrincipalArn},
+		"eks:kubernetesgroups": e.Entry.KubernetesGroups,
+		"eks:accessentrytype":  nil,
+		"eks:username":         nil,
+	}
+	if e.Entry.Type != nil {
+		keys["eks:accessentrytype"] = []string{*e.Entry.Type}
+	}
+	if e.Entry.Username != nil {
+		keys["eks:username"] = []string{*e.Entry.Username}
+	}
+	return keys
+}
+
+// missingEntryARN is the ARN of an access entry that is not there: CLUSTER and the
+// principal's ARN are id.
+func missingEntryARN(account, region, id string) string {
+	cluster, principal, _ := strings.Cut(id, "/")
+	path := "*"
+	if a, err := arn.Parse(principal); err == nil {
+		kind, name, _ := strings.Cut(a.Resource, "/")
+		path = kind + "/" + a.Account + "/" + name[strings.LastIndexByte(name, '/')+1:]
+	}
+	return arn.New("eks", region, account, "access-entry/"+cluster+"/"+path+"/*")
+}
+
+// byARN finds the tags of whatever an ARN names: TYPE/CLUSTER/….
+func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
+	f := strings.SplitN(id, ":", 6)
+	if len(f) != 6 || f[3] != region || f[4] != account {
+		return authz.Resource{}, false
+	}
+	path := strings.Split(f[5], "/")
+	switch {
+	case len(path) == 2 && path[0] == "cluster":
+		key := store.Key{Account: account, Region: region, ID: path[1]}
+		c, err := record.Clusters.Get(r.s.Store, key)
+		return authz.Resource{ARN: id, Tags: c.Cluster.Tags}, err == nil
+	case len(path) == 4 && path[0] == "nodegroup":
+		key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
+		g, err := record.Nodegroups.Get(r.s.Store, key)
+		return authz.Resource{ARN: id, Tags: g.Nodegroup.Tags}, err == nil && *g.Nodegroup.NodegroupArn == id
+	case len(path) == 4 && path[0] == "fargateprofile":
+		p, err := record.FargateProfiles.Get(r.s.Store, store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]})
+		return authz.Resource{ARN: id, Tags: p.Profile.Tags}, err == nil && *p.Profile.FargateProfileArn == id
+	case path[0] == "addon":
+		_, a, err := addon.ByARN(r.s.Store, account, region, id)
+		return authz.Resource{ARN: id, Tags: a.Addon.Tags}, err == nil
+	case len(path) == 3 && path[0] == "podidentityassociation":
+		_, rec, err := podidentity.Find(r.s.Store, store.Key{Account: account, Region: region, ID: path[1]}, &path[2])
+		return authz.Resource{ARN: id, Tags: rec.Association.Tags}, err == nil
+	case len(path) > 2 && path[0] == "access-entry":
+		items, err := record.AccessEntries.List(r.s.Store, store.Scope{Account: account, Region: region, Prefix: path[1] + "/"})
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		for i := range items {
+			if e := &items[i].Value; *e.Entry.AccessEntryArn == id {
+				return authz.Resource{ARN: id, Tags: e.Entry.Tags}, true
+			}
+		}
+	}
+	return authz.Resource{}, false
+}
