@@ -82,6 +82,17 @@ type Status struct {
 	Nodes int `json:"nodes"`
 	// StoreKeys counts what etcd holds: AWS records and the objects of all clusters.
 	StoreKeys int64 `json:"storeKeys"`
+	// DataVersion grows with each collection of records and each new form of one.
+	DataVersion int `json:"dataVersion"`
+	// Unreadable are the records that cannot be read, which every list leaves out.
+	Unreadable []UnreadableRecord `json:"unreadable,omitempty"`
+}
+
+// UnreadableRecord is a record in the store that cannot be read.
+type UnreadableRecord struct {
+	Collection string `json:"collection"`
+	Key        string `json:"key"` // ACCOUNT/REGION/ID
+	Reason     string `json:"reason"`
 }
 
 // ClusterStatus is one cluster in Status.

@@ -112,6 +112,10 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	if n, err := d.store.CountKeys(ctx); err == nil {
 		s.StoreKeys = n
 	}
+	s.DataVersion = d.store.DataVersion().Number()
+	for _, u := range d.store.Unreadable() {
+		s.Unreadable = append(s.Unreadable, api.UnreadableRecord{Collection: u.Collection, Key: u.Key.String(), Reason: u.Reason.Error()})
+	}
 	pages.Answer(w, s)
 }
 

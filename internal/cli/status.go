@@ -26,7 +26,15 @@ func newStatus(o *globalOptions) *cobra.Command {
 				return o.printJSON(s)
 			}
 			fmt.Fprintf(o.streams.Out, "Drydock %s, process %d, up %s\n", s.Version, s.PID, s.Uptime)
-			fmt.Fprintf(o.streams.Out, "endpoint %s   data %s   timing %s   instances %d   store keys %d\n", s.URL, s.DataDir, s.Timing, s.Nodes, s.StoreKeys)
+			fmt.Fprintf(o.streams.Out, "endpoint %s   data %s   timing %s   instances %d   store keys %d   data version %d\n",
+				s.URL, s.DataDir, s.Timing, s.Nodes, s.StoreKeys, s.DataVersion)
+			switch n := len(s.Unreadable); n {
+			case 0:
+			case 1:
+				fmt.Fprintf(o.streams.Out, "1 record cannot be read and is left out: %s %s\n", s.Unreadable[0].Collection, s.Unreadable[0].Key)
+			default:
+				fmt.Fprintf(o.streams.Out, "%d records cannot be read and are left out; `drydock status --output json` names them\n", n)
+			}
 			if len(s.Clusters) == 0 {
 				fmt.Fprintln(o.streams.Out, "no clusters")
 				return nil

@@ -25,6 +25,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 func TestClaimGivesAnOwnerOnePlane(t *testing.T) {
@@ -438,5 +439,43 @@ func TestStateWithoutARecordIsRemoved(t *testing.T) {
 	})
 	if n, err := w.store.CountClusterKeys(t.Context(), kept.ID); err != nil || n != 1 {
 		t.Errorf("%d keys of the plane with a record, %v", n, err)
+	}
+}
+
+// A plane whose record or keys cannot be read does not run, and keeps its state: a later
+// Drydock may read them.
+func TestUnreadablePlanesKeepTheirState(t *testing.T) {
+	for _, typ := range []string{"plane", "secret"} {
+		t.Run(typ, func(t *testing.T) {
+			w := newWorld(t, nil)
+			good, bad := w.claim("good", account), w.claim("bad", account)
+			etcd, err := clientv3.New(clientv3.Config{Endpoints: w.store.EtcdAccess().Endpoints, Logger: zap.NewNop()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer etcd.Close()
+			if _, err := etcd.Put(t.Context(), w.store.ClusterPrefix(bad.ID)+"/pods/default/web", "x"); err != nil {
+				t.Fatal(err)
+			}
+			err = w.store.Update(t.Context(), func(tx *store.Tx) error {
+				damaged := store.NewCollection[string]("controlplane", typ)
+				return damaged.Put(tx, store.Key{Account: "drydock", ID: bad.ID}, "not an object")
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.reopen()
+			if _, err := w.Get(good.ID); err != nil {
+				t.Errorf("the other plane: %v", err)
+			}
+			if _, err := w.Get(bad.ID); !errors.Is(err, controlplane.ErrNotFound) {
+				t.Errorf("the unreadable plane runs: %v", err)
+			}
+			// Strays are removed in the background, before a Manager has closed.
+			w.reopen()
+			if n, err := w.store.CountClusterKeys(t.Context(), bad.ID); err != nil || n != 1 {
+				t.Errorf("%d keys of the unreadable plane are left, %v", n, err)
+			}
+		})
 	}
 }
