@@ -71,6 +71,7 @@ func (s *Service) link(ops []*OperationRecord, shapes []*ShapeRecord) error {
 			Name: r.Name, Type: r.Type, Union: r.Union, Exception: r.Exception,
 			Code: r.Code, Status: r.Status, ServerFault: r.ServerFault,
 			EventStream: r.EventStream, Element: r.Element, Namespace: r.Namespace, Flattened: r.Flattened,
+			Min: r.Min, Max: r.Max, Pattern: r.Pattern, Enum: r.Enum,
 		}
 	}
 	find := func(name string) (*Shape, error) {

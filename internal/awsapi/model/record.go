@@ -41,7 +41,7 @@ type OperationRecord struct {
 	Deprecated     bool     `json:"deprecated,omitempty"`
 }
 
-// ShapeRecord is one structure's, list's or map's line.
+// ShapeRecord is the line of a structure, list or map, or of a scalar with constraints.
 type ShapeRecord struct {
 	Name        string          `json:"name"`
 	Type        Type            `json:"type"`
@@ -59,6 +59,10 @@ type ShapeRecord struct {
 	Elem        *MemberRecord   `json:"elem,omitempty"`
 	Key         *MemberRecord   `json:"key,omitempty"`
 	Value       *MemberRecord   `json:"value,omitempty"`
+	Min         *float64        `json:"min,omitempty"`
+	Max         *float64        `json:"max,omitempty"`
+	Pattern     string          `json:"pattern,omitempty"`
+	Enum        []string        `json:"enum,omitempty"`
 }
 
 // MemberRecord is a member within a ShapeRecord. Shape is a scalar's type or a

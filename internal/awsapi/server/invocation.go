@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
 )
@@ -31,9 +32,15 @@ type invocation struct {
 	delayed *fault.Fault  // that it was delayed by
 }
 
-// perform takes a decoded call through faults and policies to its handler's answer.
+// perform takes a decoded call through validation, faults and policies to its handler's
+// answer. In the framework that most services share, a request that the model refuses
+// never reaches the code that asks for permissions; no public record of a service that
+// does it the other way round is known.
 func (i *invocation) perform(ctx context.Context) (any, error) {
 	ctx = awsapi.WithCall(ctx, &i.call)
+	if err := wire.Validate(i.handler.model, i.in, i.call.Members); err != nil {
+		return nil, err
+	}
 	if err := i.inject(ctx); err != nil {
 		return nil, err
 	}

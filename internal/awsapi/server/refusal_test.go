@@ -263,7 +263,7 @@ func TestMalformedRequests(t *testing.T) {
 			r.URL.RawQuery = r.URL.RawQuery[:len(r.URL.RawQuery)-1]
 		}}},
 		{"presigned, parameter added", raw{method: "GET", path: "/?" + whoami, service: "sts", presign: true, spoil: func(r *http.Request) { r.URL.RawQuery += "&x=y" }}},
-		{"unsigned operation", raw{method: "POST", path: "/", header: form, body: "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=r&RoleSessionName=s&WebIdentityToken=bad"}},
+		{"unsigned operation", raw{method: "POST", path: "/", header: form, body: "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn:aws:iam::111122223333:role/r&RoleSessionName=pod&WebIdentityToken=a.bad"}},
 		{"unsigned call of a signed operation", raw{method: "POST", path: "/", header: form, body: whoami}},
 		{"OPTIONS", raw{method: "OPTIONS", path: "/clusters"}},
 		{"an internal path nobody serves", raw{method: "GET", path: "/_drydock/status"}},

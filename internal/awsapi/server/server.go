@@ -1,5 +1,5 @@
 // Package server is the pipeline every AWS request passes: request ID, body
-// limit, route, signature, operation, decode, refuse what is not honoured,
+// limit, route, signature, operation, decode, refuse what is not honoured, validate,
 // authorize, handler, encode, journal.
 //
 // It knows the services only through awsapi.Service tables and the API models.

@@ -80,7 +80,7 @@ func (y toySTS) GetCallerIdentity(ctx context.Context, _ *awssts.GetCallerIdenti
 
 func (y toySTS) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error) {
 	y.note(ctx)
-	if *in.WebIdentityToken == "bad" {
+	if *in.WebIdentityToken == "a.bad" {
 		return nil, &ststypes.InvalidIdentityTokenException{Message: aws.String("bad token")}
 	}
 	return &awssts.AssumeRoleWithWebIdentityOutput{SubjectFromWebIdentityToken: in.WebIdentityToken}, nil

@@ -15,7 +15,7 @@ func decodeJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	return d.jsonStruct(j, p, v, "", "", "")
+	return d.jsonStruct(j, p, v, "", "")
 }
 
 func encodeJSON(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {

@@ -19,10 +19,10 @@ func decodeQuery(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	return d.queryStruct(root, p, v, "", "")
+	return d.queryStruct(root, p, v, "")
 }
 
-func (d *decoder) queryStruct(n *formNode, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) queryStruct(n *formNode, p *plan, v reflect.Value, path string) error {
 	for _, k := range n.kids {
 		f := p.byQuery[k.name]
 		if f == nil {
@@ -43,26 +43,21 @@ func (d *decoder) queryStruct(n *formNode, p *plan, v reflect.Value, path, lower
 		} else {
 			target = setUnion(v, f)
 		}
-		if err := d.queryValue(k, f.m, f.plan, target, at, join(lower, lowerFirst(f.m.Name))); err != nil {
+		if err := d.queryValue(k, f.m, f.plan, target, at); err != nil {
 			return err
-		}
-	}
-	for _, f := range p.fields {
-		if f.m.Required && n.kid(f.queryName) == nil && n.kid(f.xmlName) == nil {
-			d.lacks(join(lower, lowerFirst(f.m.Name)), join(n.path(), f.queryName))
 		}
 	}
 	return nil
 }
 
-func (d *decoder) queryValue(n *formNode, m *model.Member, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) queryValue(n *formNode, m *model.Member, p *plan, v reflect.Value, path string) error {
 	switch p.kind {
 	case kindStruct, kindUnion:
-		return d.queryStruct(n, p, p.alloc(v), path, lower)
+		return d.queryStruct(n, p, p.alloc(v), path)
 	case kindList:
-		return d.queryList(n, m, p, v, path, lower)
+		return d.queryList(n, m, p, v, path)
 	case kindMap:
-		return d.queryMap(n, m, p, v, path, lower)
+		return d.queryMap(n, m, p, v, path)
 	case kindDocument, kindStream:
 		d.unknown(n.path())
 		return nil
@@ -77,7 +72,7 @@ func (d *decoder) queryValue(n *formNode, m *model.Member, p *plan, v reflect.Va
 	}
 }
 
-func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Value, path string) error {
 	at := n
 	if !m.IsFlattened() {
 		name := p.shape.Elem.LocationName
@@ -103,7 +98,7 @@ func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Val
 	}
 	list := reflect.MakeSlice(p.typ, len(items), len(items))
 	for i, k := range items {
-		if err := d.queryValue(k, p.shape.Elem, p.elem, list.Index(i), path, joinIndex(lower, i)); err != nil {
+		if err := d.queryValue(k, p.shape.Elem, p.elem, list.Index(i), path); err != nil {
 			return err
 		}
 	}
@@ -111,7 +106,7 @@ func (d *decoder) queryList(n *formNode, m *model.Member, p *plan, v reflect.Val
 	return nil
 }
 
-func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Value, path string) error {
 	at := n
 	if !m.IsFlattened() {
 		at = nil
@@ -140,9 +135,9 @@ func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Valu
 			var err error
 			switch kv.name {
 			case keyName:
-				err = d.queryValue(kv, p.shape.Key, p.key, key, path, lower)
+				err = d.queryValue(kv, p.shape.Key, p.key, key, path)
 			case valueName:
-				err = d.queryValue(kv, p.shape.Value, p.elem, value, path, lower)
+				err = d.queryValue(kv, p.shape.Value, p.elem, value, path)
 			default:
 				d.unknown(kv.path())
 			}

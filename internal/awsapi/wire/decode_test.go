@@ -258,9 +258,9 @@ var decodeCases = []decodeCase{
 	{
 		name: "json reads a union's member",
 		op:   "ssm.StartExecutionPreview", in: &awsssm.StartExecutionPreviewInput{},
-		req: rest("POST", "/", `{"DocumentName":"d","ExecutionInputs":{"Automation":{"TargetParameterName":"p"}}}`),
+		req: rest("POST", "/", `{"DocumentName":"doc","ExecutionInputs":{"Automation":{"TargetParameterName":"p"}}}`),
 		want: &awsssm.StartExecutionPreviewInput{
-			DocumentName: aws.String("d"),
+			DocumentName: aws.String("doc"),
 			ExecutionInputs: &ssmtypes.ExecutionInputsMemberAutomation{
 				Value: ssmtypes.AutomationExecutionInputs{TargetParameterName: aws.String("p")},
 			},
@@ -353,6 +353,9 @@ func TestDecode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := reflect.New(reflect.TypeOf(c.in).Elem()).Interface()
 			members, err := wire.Decode(operation(t, c.op), c.req, in)
+			if err == nil {
+				err = wire.Validate(operation(t, c.op), in, members)
+			}
 			if c.err != "" {
 				var e *awserr.Error
 				if !errors.As(err, &e) {

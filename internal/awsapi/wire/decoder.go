@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -17,8 +16,8 @@ const (
 	// maxValues bounds the values of a JSON body and the elements of an XML one. A value
 	// that takes three bytes on the wire may take hundreds in memory.
 	maxValues = 200_000
-	// maxFound bounds the missing members, and likewise the unknown ones, that an error
-	// lists.
+	// maxFound bounds the violated constraints, and likewise the unknown members, that an
+	// error lists.
 	maxFound = 1000
 )
 
@@ -26,16 +25,7 @@ const (
 type decoder struct {
 	op       *model.Operation
 	members  awsapi.Members
-	missing  []missing
 	unknowns int
-}
-
-// missing is an absent required member: its path as validation errors print it
-// (members in lower camel case, list positions as N.member), and the query
-// parameter's name.
-type missing struct {
-	path  string
-	param string
 }
 
 // join appends a member's name to a path. A name of the request's own making (a map's
@@ -47,11 +37,6 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// joinIndex appends the position of a list's element, which counts from 1.
-func joinIndex(path string, i int) string {
-	return path + "." + strconv.Itoa(i+1) + ".member"
-}
-
 // unknown records a parameter that the model, or the SDK's struct, does not have.
 // The path is the wire's, with slashes, so that no list of honoured members can
 // cover it: whoever honours "Tags" has not promised anything of "Tags/1/Color".
@@ -59,21 +44,6 @@ func (d *decoder) unknown(wirePath string) {
 	if d.unknowns++; d.unknowns <= maxFound { // one is enough for the request to be refused
 		d.members.Add(strings.ReplaceAll(wirePath, ".", "/"))
 	}
-}
-
-// lacks records an absent required member.
-func (d *decoder) lacks(path, param string) {
-	if len(d.missing) < maxFound {
-		d.missing = append(d.missing, missing{path, param})
-	}
-}
-
-// finish returns the error about missing members, if there are any.
-func (d *decoder) finish() error {
-	if len(d.missing) == 0 {
-		return nil
-	}
-	return validation(d.op.Service).missing(d.op, d.missing)
 }
 
 // tooDeep is the answer to nesting beyond maxDepth.

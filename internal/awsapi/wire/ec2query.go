@@ -16,10 +16,10 @@ func decodeEC2(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	return d.ec2Struct(root, p, v, "", "")
+	return d.ec2Struct(root, p, v, "")
 }
 
-func (d *decoder) ec2Struct(n *formNode, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) ec2Struct(n *formNode, p *plan, v reflect.Value, path string) error {
 	for _, k := range n.kids {
 		f := p.byEC2[k.name]
 		if f == nil {
@@ -31,25 +31,20 @@ func (d *decoder) ec2Struct(n *formNode, p *plan, v reflect.Value, path, lower s
 			d.unknown(k.path())
 			continue
 		}
-		if err := d.ec2Value(k, f.plan, v.Field(f.index), at, join(lower, lowerFirst(f.m.Name))); err != nil {
+		if err := d.ec2Value(k, f.plan, v.Field(f.index), at); err != nil {
 			return err
-		}
-	}
-	for _, f := range p.fields {
-		if f.m.Required && n.kid(f.ec2Name) == nil {
-			d.lacks(join(lower, lowerFirst(f.m.Name)), join(n.path(), f.ec2Name))
 		}
 	}
 	return nil
 }
 
-func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path, lower string) error {
+func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path string) error {
 	switch p.kind {
 	case kindStruct:
 		if n.set && n.value != "" {
 			return unknownParameter(n.path())
 		}
-		return d.ec2Struct(n, p, p.alloc(v), path, lower)
+		return d.ec2Struct(n, p, p.alloc(v), path)
 	case kindList:
 		if n.set && n.value != "" {
 			return unknownParameter(n.path())
@@ -60,7 +55,7 @@ func (d *decoder) ec2Value(n *formNode, p *plan, v reflect.Value, path, lower st
 		}
 		list := reflect.MakeSlice(p.typ, len(items), len(items))
 		for i, k := range items {
-			if err := d.ec2Value(k, p.elem, list.Index(i), path, joinIndex(lower, i)); err != nil {
+			if err := d.ec2Value(k, p.elem, list.Index(i), path); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func TestDecodeOfHostileRequests(t *testing.T) {
 	}{
 		{
 			name: "a long key of a list of many", op: "ssm.SendCommand", in: &awsssm.SendCommandInput{},
-			req: rest("POST", "/", `{"DocumentName":"d","Parameters":{"`+long+`":["x"`+strings.Repeat(`,"x"`, 50_000)+`]}}`),
+			req: rest("POST", "/", `{"DocumentName":"doc","Parameters":{"`+long+`":["x"`+strings.Repeat(`,"x"`, 50_000)+`]}}`),
 		},
 		{
 			name: "a long name of an element with many", op: "route53.ChangeResourceRecordSets", in: &route53.ChangeResourceRecordSetsInput{},
@@ -69,6 +69,9 @@ func TestDecodeOfHostileRequests(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			members, err := wire.Decode(operation(t, c.op), c.req, c.in)
+			if err == nil {
+				err = wire.Validate(operation(t, c.op), c.in, members)
+			}
 			runtime.ReadMemStats(&after)
 			got := ""
 			if e := (*awserr.Error)(nil); errors.As(err, &e) {

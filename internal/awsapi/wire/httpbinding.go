@@ -56,8 +56,6 @@ func (d *decoder) bindings(req *Request, p *plan, v reflect.Value) error {
 		}
 		if present {
 			d.members.Add(f.m.Name)
-		} else if f.m.Required {
-			d.lacks(lowerFirst(f.m.Name), f.m.WireName())
 		}
 	}
 	for k := range query {

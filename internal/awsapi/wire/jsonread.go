@@ -70,7 +70,7 @@ func measure(body []byte) (most, values int) {
 
 // jsonStruct fills in the struct or union v from a JSON object. A null is an
 // absent member, as for AWS.
-func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire string) error {
+func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, wire string) error {
 	obj, ok := j.(map[string]any)
 	if !ok {
 		return malformed(d.op.Service, expected("structure", j))
@@ -78,9 +78,6 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 	for _, f := range p.body {
 		val := obj[f.m.WireName()]
 		if val == nil {
-			if f.m.Required {
-				d.lacks(join(lower, lowerFirst(f.m.Name)), f.m.WireName())
-			}
 			continue
 		}
 		at := join(wire, f.m.WireName())
@@ -99,7 +96,7 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 		} else {
 			target = v.Field(f.index)
 		}
-		if err := d.jsonValue(val, f.m, f.plan, target, mpath, join(lower, lowerFirst(f.m.Name)), at); err != nil {
+		if err := d.jsonValue(val, f.m, f.plan, target, mpath, at); err != nil {
 			return err
 		}
 	}
@@ -112,11 +109,11 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, lower, wire 
 	return nil
 }
 
-func (d *decoder) jsonValue(j any, m *model.Member, p *plan, v reflect.Value, path, lower, wire string) error {
+func (d *decoder) jsonValue(j any, m *model.Member, p *plan, v reflect.Value, path, wire string) error {
 	svc := d.op.Service
 	switch p.kind {
 	case kindStruct, kindUnion:
-		return d.jsonStruct(j, p, p.alloc(v), path, lower, wire)
+		return d.jsonStruct(j, p, p.alloc(v), path, wire)
 	case kindList:
 		arr, ok := j.([]any)
 		if !ok {
@@ -127,7 +124,7 @@ func (d *decoder) jsonValue(j any, m *model.Member, p *plan, v reflect.Value, pa
 			if val == nil {
 				continue
 			}
-			if err := d.jsonValue(val, p.shape.Elem, p.elem, list.Index(i), path, joinIndex(lower, i), wire+"/"+strconv.Itoa(i+1)); err != nil {
+			if err := d.jsonValue(val, p.shape.Elem, p.elem, list.Index(i), path, wire+"/"+strconv.Itoa(i+1)); err != nil {
 				return err
 			}
 		}
@@ -142,7 +139,7 @@ func (d *decoder) jsonValue(j any, m *model.Member, p *plan, v reflect.Value, pa
 		for name, val := range obj {
 			elem := reflect.New(p.typ.Elem()).Elem()
 			if val != nil {
-				if err := d.jsonValue(val, p.shape.Value, p.elem, elem, path, join(lower, clip(name))+".member", wire+"/"+clip(name)); err != nil {
+				if err := d.jsonValue(val, p.shape.Value, p.elem, elem, path, wire+"/"+clip(name)); err != nil {
 					return err
 				}
 			}

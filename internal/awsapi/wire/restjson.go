@@ -26,14 +26,13 @@ func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		return d.jsonStruct(j, p, v, "", "", "")
+		return d.jsonStruct(j, p, v, "", "")
 	}
 	f := p.byName[pay.Name]
 	if done, err := d.rawPayload(req, f, v); done || err != nil {
 		return err
 	}
 	if len(bytes.TrimSpace(req.Body)) == 0 {
-		d.payloadMissing(f)
 		return nil
 	}
 	j, err := parseJSON(d.op.Service, req.Body)
@@ -41,13 +40,7 @@ func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 		return err
 	}
 	d.members.Add(pay.Name)
-	return d.jsonValue(j, pay, f.plan, v.Field(f.index), pay.Name, lowerFirst(pay.Name), "")
-}
-
-func (d *decoder) payloadMissing(f *field) {
-	if f.m.Required {
-		d.lacks(lowerFirst(f.m.Name), f.m.WireName())
-	}
+	return d.jsonValue(j, pay, f.plan, v.Field(f.index), pay.Name, "")
 }
 
 // rawPayload fills in a payload that is the body as it is: a stream, bytes or
@@ -82,7 +75,6 @@ func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool
 	if len(req.Body) > 0 {
 		d.members.Add(f.m.Name)
 	} else {
-		d.payloadMissing(f)
 	}
 	return true, nil
 }

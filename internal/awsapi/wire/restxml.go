@@ -25,14 +25,13 @@ func decodeRESTXML(d *decoder, req *Request, p *plan, v reflect.Value) error {
 				return err
 			}
 		}
-		return d.xmlStruct(root, p, v, "", "", "")
+		return d.xmlStruct(root, p, v, "", "")
 	}
 	f := p.byName[pay.Name]
 	if done, err := d.rawPayload(req, f, v); done || err != nil {
 		return err
 	}
 	if empty {
-		d.payloadMissing(f)
 		return nil
 	}
 	root, err := parseXML(d.op.Service, req.Body)
@@ -40,7 +39,7 @@ func decodeRESTXML(d *decoder, req *Request, p *plan, v reflect.Value) error {
 		return err
 	}
 	d.members.Add(pay.Name)
-	return d.xmlValue(root, f.plan, v.Field(f.index), pay.Name, lowerFirst(pay.Name), pay.Name)
+	return d.xmlValue(root, f.plan, v.Field(f.index), pay.Name, pay.Name)
 }
 
 func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID string, buf []byte) (*Response, error) {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -13,8 +12,13 @@ import (
 
 // A validator words the errors about a request's form.
 type validator struct {
-	// missing is the answer to absent required members (at least one).
-	missing func(op *model.Operation, m []missing) *awserr.Error
+	// violated is the answer to violated constraints of the model (at least one).
+	violated func([]violation) *awserr.Error
+	// own says that the service's handlers judge all but required members themselves, in
+	// the service's own words.
+	own bool
+	// masked says that secrets show as '***' in messages. Most services leave them out.
+	masked bool
 	// invalid is the answer to a value that is none of the parameter's type.
 	invalid func(param, value, want string) *awserr.Error
 }
@@ -23,12 +27,17 @@ type validator struct {
 var validators = map[string]validator{
 	// EKS validates itself and says so in its own exception. All SDKs check for
 	// required members first, so the text is a guess that nobody has seen refuted.
-	"eks": {missing: coral("InvalidParameterException"), invalid: serialization},
+	"eks": {violated: coral("InvalidParameterException"), own: true, invalid: serialization},
+	"sts": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
+	"iam": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
+	// Both model no other exception that could say it.
+	"service-quotas": {violated: coral("IllegalArgumentException"), invalid: serialization},
+	"pricing":        {violated: coral("InvalidParameterException"), invalid: serialization},
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
-	"sqs": {missing: missingParameter, invalid: serialization},
+	"sqs": {violated: missingParameter, own: true, invalid: serialization},
 	// https://docs.aws.amazon.com/Route53/latest/APIReference/CommonErrors.html
-	"route53": {missing: coral("InvalidInput"), invalid: invalidInput},
-	"s3":      {missing: malformedXML, invalid: invalidArgument},
+	"route53": {violated: coral("InvalidInput"), invalid: invalidInput},
+	"s3":      {violated: malformedXML, own: true, invalid: invalidArgument},
 }
 
 func validation(svc *model.Service) validator {
@@ -37,38 +46,17 @@ func validation(svc *model.Service) validator {
 	}
 	switch svc.Protocol {
 	case model.ProtocolEC2:
-		return validator{missing: missingParameter, invalid: invalidParameterValue}
+		return validator{violated: missingParameter, own: true, invalid: invalidParameterValue}
 	case model.ProtocolQuery:
-		return validator{missing: coral("ValidationError"), invalid: malformedInput}
+		return validator{violated: coral("ValidationError"), invalid: malformedInput}
 	default:
-		return validator{missing: coral("ValidationException"), invalid: serialization}
-	}
-}
-
-// coral is the text of AWS's service framework, e.g. from IAM:
-// "1 validation error detected: Value null at 'roleName' failed to satisfy
-// constraint: Member must not be null".
-func coral(code string) func(*model.Operation, []missing) *awserr.Error {
-	return func(_ *model.Operation, ms []missing) *awserr.Error {
-		var b strings.Builder
-		s := ""
-		if len(ms) > 1 {
-			s = "s"
-		}
-		fmt.Fprintf(&b, "%d validation error%s detected: ", len(ms), s)
-		for i, m := range ms {
-			if i > 0 {
-				b.WriteString("; ")
-			}
-			fmt.Fprintf(&b, "Value null at '%s' failed to satisfy constraint: Member must not be null", m.path)
-		}
-		return awserr.New(code, b.String())
+		return validator{violated: coral("ValidationException"), invalid: serialization}
 	}
 }
 
 // missingParameter is EC2's: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-func missingParameter(_ *model.Operation, ms []missing) *awserr.Error {
-	return awserr.Newf("MissingParameter", "The request must contain the parameter %s", ms[0].param)
+func missingParameter(found []violation) *awserr.Error {
+	return awserr.Newf("MissingParameter", "The request must contain the parameter %s", found[0].param)
 }
 
 func invalidParameterValue(param, value, want string) *awserr.Error {
@@ -87,7 +75,7 @@ func invalidArgument(param, value, want string) *awserr.Error {
 	return awserr.Newf("InvalidArgument", "Value (%s) for parameter %s is not a valid %s.", clip(value), param, want)
 }
 
-func malformedXML(*model.Operation, []missing) *awserr.Error {
+func malformedXML([]violation) *awserr.Error {
 	return awserr.New("MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
@@ -112,7 +100,7 @@ func malformed(svc *model.Service, detail string) *awserr.Error {
 		return awserr.New("MalformedQueryString", detail)
 	case model.ProtocolRESTXML:
 		if svc.Name == "s3" {
-			return malformedXML(nil, nil)
+			return malformedXML(nil)
 		}
 		return awserr.New("InvalidInput", "Invalid XML ; "+detail)
 	default:

@@ -46,8 +46,8 @@ type Response struct {
 // returns the members the request carried, as dotted paths of model member
 // names. Parameters that the model or the SDK's struct does not have are among
 // them too, as paths with slashes ("tags/1/color"), which no list of honoured
-// members covers, so that the pipeline refuses them. Its errors are AWS's:
-// *awserr.Error.
+// members covers, so that the pipeline refuses them. Whether the values are what the model asks for
+// is Validate's to say. Errors are AWS's: *awserr.Error.
 func Decode(op *model.Operation, req *Request, in any) (awsapi.Members, error) {
 	v := reflect.ValueOf(in)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -77,9 +77,6 @@ func Decode(op *model.Operation, req *Request, in any) (awsapi.Members, error) {
 		err = decodeRESTXML(d, req, p, v)
 	default:
 		err = fmt.Errorf("wire: no protocol %q", op.Service.Protocol)
-	}
-	if err == nil {
-		err = d.finish()
 	}
 	return d.members, err
 }

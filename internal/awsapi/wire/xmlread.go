@@ -83,8 +83,7 @@ func readXML(body []byte) (*xmlNode, error) {
 }
 
 // xmlStruct fills in the struct or union v from the children of n.
-func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, wire string) error {
-	seen := map[string]bool{}
+func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, wire string) error {
 	flat := map[*field][]*xmlNode{}
 	for _, k := range n.kids {
 		f := p.byXML[k.name]
@@ -93,7 +92,6 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 			d.unknown(at)
 			continue
 		}
-		seen[f.m.Name] = true
 		mpath := join(path, f.m.Name)
 		d.members.Add(mpath)
 		if f.plan == nil {
@@ -110,7 +108,7 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 		} else {
 			target = v.Field(f.index)
 		}
-		if err := d.xmlValue(k, f.plan, target, mpath, join(lower, lowerFirst(f.m.Name)), at); err != nil {
+		if err := d.xmlValue(k, f.plan, target, mpath, at); err != nil {
 			return err
 		}
 	}
@@ -127,9 +125,9 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 		}
 		var err error
 		if f.plan.kind == kindList {
-			err = d.xmlList(kids, f.plan, target, join(path, f.m.Name), join(lower, lowerFirst(f.m.Name)), join(wire, f.xmlName))
+			err = d.xmlList(kids, f.plan, target, join(path, f.m.Name), join(wire, f.xmlName))
 		} else {
-			err = d.xmlMap(kids, f.plan, target, join(path, f.m.Name), join(lower, lowerFirst(f.m.Name)), join(wire, f.xmlName))
+			err = d.xmlMap(kids, f.plan, target, join(path, f.m.Name), join(wire, f.xmlName))
 		}
 		if err != nil {
 			return err
@@ -140,29 +138,23 @@ func (d *decoder) xmlStruct(n *xmlNode, p *plan, v reflect.Value, path, lower, w
 			if local := f.xmlName[strings.IndexByte(f.xmlName, ':')+1:]; a.Name.Local != local {
 				continue
 			}
-			seen[f.m.Name] = true
 			d.members.Add(join(path, f.m.Name))
 			if err := d.text(f, v, a.Value, join(wire, f.xmlName)); err != nil {
 				return err
 			}
 		}
 	}
-	for _, f := range p.body {
-		if f.m.Required && !seen[f.m.Name] {
-			d.lacks(join(lower, lowerFirst(f.m.Name)), join(wire, f.xmlName))
-		}
-	}
 	return nil
 }
 
-func (d *decoder) xmlValue(n *xmlNode, p *plan, v reflect.Value, path, lower, wire string) error {
+func (d *decoder) xmlValue(n *xmlNode, p *plan, v reflect.Value, path, wire string) error {
 	switch p.kind {
 	case kindStruct, kindUnion:
-		return d.xmlStruct(n, p, p.alloc(v), path, lower, wire)
+		return d.xmlStruct(n, p, p.alloc(v), path, wire)
 	case kindList:
-		return d.xmlList(n.kids, p, v, path, lower, wire)
+		return d.xmlList(n.kids, p, v, path, wire)
 	case kindMap:
-		return d.xmlMap(n.kids, p, v, path, lower, wire)
+		return d.xmlMap(n.kids, p, v, path, wire)
 	case kindStream, kindDocument:
 		d.unknown(wire)
 		return nil
@@ -181,10 +173,10 @@ func (d *decoder) xmlValue(n *xmlNode, p *plan, v reflect.Value, path, lower, wi
 	}
 }
 
-func (d *decoder) xmlList(items []*xmlNode, p *plan, v reflect.Value, path, lower, wire string) error {
+func (d *decoder) xmlList(items []*xmlNode, p *plan, v reflect.Value, path, wire string) error {
 	list := reflect.MakeSlice(p.typ, len(items), len(items))
 	for i, k := range items {
-		if err := d.xmlValue(k, p.elem, list.Index(i), path, joinIndex(lower, i), join(wire, clip(k.name))); err != nil {
+		if err := d.xmlValue(k, p.elem, list.Index(i), path, join(wire, clip(k.name))); err != nil {
 			return err
 		}
 	}
@@ -192,7 +184,7 @@ func (d *decoder) xmlList(items []*xmlNode, p *plan, v reflect.Value, path, lowe
 	return nil
 }
 
-func (d *decoder) xmlMap(entries []*xmlNode, p *plan, v reflect.Value, path, lower, wire string) error {
+func (d *decoder) xmlMap(entries []*xmlNode, p *plan, v reflect.Value, path, wire string) error {
 	keyName, valueName := mapNames(p.shape)
 	out := reflect.MakeMap(p.typ)
 	for _, e := range entries {
@@ -201,9 +193,9 @@ func (d *decoder) xmlMap(entries []*xmlNode, p *plan, v reflect.Value, path, low
 			var err error
 			switch k.name {
 			case keyName:
-				err = d.xmlValue(k, p.key, key, path, lower, wire)
+				err = d.xmlValue(k, p.key, key, path, wire)
 			case valueName:
-				err = d.xmlValue(k, p.elem, value, path, lower, wire)
+				err = d.xmlValue(k, p.elem, value, path, wire)
 			default:
 				d.unknown(join(wire, k.name))
 			}

@@ -149,7 +149,7 @@ func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
 	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(1)}))(t)
 	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{*third}})
 	wantError(t, err, "ValidationError", "AutoScalingGroup web has min-size=0, max-size=1, and desired-size=1. To attach 1 instance, please update the AutoScalingGroup sizes appropriately.")
-	_, err = w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: make([]string, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
+	_, err = w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: slices.Repeat([]string{second}, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
 	wantError(t, err, "ValidationError", "List exceeds the maximum number of instances to detach. Please retry your request with fewer instances.")
 	details := must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
 	if len(details) != 1 || *details[0].HealthStatus != "HEALTHY" || *details[0].LifecycleState != "InService" {

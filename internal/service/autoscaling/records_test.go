@@ -64,9 +64,9 @@ func TestTags(t *testing.T) {
 	long := strings.Repeat("k", 129)
 	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", long, "")}})
 	wantError(t, err, "ValidationError", "1 validation error detected: Value '"+long+"' at 'tags.1.member.key' failed to satisfy constraint: Member must have length less than or equal to 128")
-	_, err = w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: make([]string, 51)})
+	_, err = w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: slices.Repeat([]string{"one"}, 51)})
 	wantError(t, err, "ValidationError", "The number of group names that may be passed in is limited to 50")
-	must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: make([]string, 51), MaxRecords: aws.Int32(51)}))(t)
+	must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: slices.Repeat([]string{"one"}, 51), MaxRecords: aws.Int32(51)}))(t)
 	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("nobody", "a", "b")}})
 	wantError(t, err, "ValidationError", "AutoScalingGroup not found - AutoScaling Group nobody not found")
 }

@@ -249,7 +249,7 @@ func TestSimulationsOfManyStatements(t *testing.T) {
 	_, err := c.SimulateCustomPolicy(t.Context(), &awsiam.SimulateCustomPolicyInput{
 		ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceArns: []string{"arn:aws:iam::111122223333:user/" + strings.Repeat("u", 2048)},
 	})
-	if err == nil || !strings.Contains(err.Error(), "at 'resourceArns' failed to satisfy constraint: Member must have length less than or equal to 2048") {
+	if err == nil || !strings.Contains(err.Error(), "at 'resourceArns' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 2048") {
 		t.Errorf("a long resource: %.300v", err)
 	}
 }

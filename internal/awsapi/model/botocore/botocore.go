@@ -78,6 +78,10 @@ type Shape struct {
 	Location        string          `json:"location"` // inherited by the members of this shape
 	JSONValue       bool            `json:"jsonvalue"`
 	Streaming       bool            `json:"streaming"`
+	Min             *float64        `json:"min"`
+	Max             *float64        `json:"max"`
+	Pattern         string          `json:"pattern"`
+	Enum            []string        `json:"enum"`
 	Error           *struct {
 		Code           string `json:"code"`
 		HTTPStatusCode int    `json:"httpStatusCode"`
@@ -122,8 +126,9 @@ func (n *Namespace) UnmarshalJSON(b []byte) error {
 }
 
 // Compact renders an API model as the lines package model parses: metadata,
-// operations and shapes, each sorted by name. Scalar shapes are folded into the
-// members that use them; shapes no operation reaches are left out.
+// operations and shapes, each sorted by name. Scalar shapes without constraints are
+// folded into the members that use them; shapes no operation reaches are left out, and
+// so are the constraints of what is in answers only.
 func Compact(name string, apiJSON []byte) ([]byte, error) {
 	var api API
 	if err := json.Unmarshal(apiJSON, &api); err != nil {
@@ -156,7 +161,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		EndpointPrefix: md.EndpointPrefix, GlobalEndpoint: md.GlobalEndpoint, SigningName: md.SigningName,
 		XMLNamespace: md.XMLNamespace, QueryCompatible: md.AWSQueryCompatible != nil,
 	}}}
-	used := map[string]bool{}
+	used, sent := map[string]bool{}, map[string]bool{}
 	payloads := map[string]string{}
 	for _, opName := range sortedKeys(a.Operations) {
 		o := a.Operations[opName]
@@ -176,6 +181,9 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 				r.InputNamespace = o.Input.XMLNamespace.URI
 			}
 			a.reach(o.Input.Shape, used)
+			if md.Protocol != model.ProtocolEC2 {
+				a.reach(o.Input.Shape, sent)
+			}
 			payloads[o.Input.Shape] = o.Input.Payload
 		}
 		if o.Output != nil {
@@ -197,8 +205,13 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 			a.reach(n, used)
 		}
 	}
+	for n, s := range a.Shapes {
+		if !sent[n] {
+			s.Min, s.Max, s.Pattern, s.Enum = nil, nil, "", nil
+		}
+	}
 	for _, n := range sortedKeys(a.Shapes) {
-		if !used[n] || isScalar(a.Shapes[n]) {
+		if !used[n] || isFree(a.Shapes[n]) {
 			continue
 		}
 		r, err := a.shapeRecord(n)
@@ -253,11 +266,20 @@ func isScalar(s *Shape) bool {
 	return s.Document || s.Type != "structure" && s.Type != "list" && s.Type != "map"
 }
 
+// isFree reports whether s is a scalar that may have any value.
+func isFree(s *Shape) bool {
+	return isScalar(s) && s.Min == nil && s.Max == nil && s.Pattern == "" && s.Enum == nil
+}
+
 func (a *API) shapeRecord(name string) (*model.ShapeRecord, error) {
 	s := a.Shapes[name]
 	r := &model.ShapeRecord{
 		Name: name, Type: model.Type(s.Type), Union: s.Union, Exception: s.Exception || s.Error != nil,
 		ServerFault: s.Fault, EventStream: s.EventStream, Element: s.LocationName, Payload: s.Payload, Flattened: s.Flattened,
+		Min: s.Min, Max: s.Max, Pattern: s.Pattern, Enum: s.Enum,
+	}
+	if isScalar(s) {
+		r.Type = model.Type(scalarType(s))
 	}
 	if s.XMLNamespace != nil {
 		r.Namespace = s.XMLNamespace.URI
@@ -305,7 +327,11 @@ func (a *API) member(name string, ref *Ref) (*model.MemberRecord, error) {
 		TimestampFormat: ref.TimestampFormat, Sensitive: s.Sensitive,
 	}
 	if isScalar(s) {
-		if m.Shape, m.TimestampFormat = scalarType(s), firstOf(m.TimestampFormat, s.TimestampFormat); m.Shape == "string" {
+		m.TimestampFormat = firstOf(m.TimestampFormat, s.TimestampFormat)
+		if isFree(s) {
+			m.Shape = scalarType(s)
+		}
+		if m.Shape == "string" {
 			m.Shape = ""
 		}
 	}

@@ -65,9 +65,10 @@ func TestCompactFoldsScalarsAndDropsUnusedShapes(t *testing.T) {
 		"operations": {"Do": {"name": "Do", "http": {"method": "POST", "requestUri": "/"}, "input": {"shape": "In"}, "errors": [{"shape": "Oops"}]}},
 		"shapes": {
 			"In": {"type": "structure", "required": ["a"], "members": {"b": {"shape": "When"}, "a": {"shape": "Text"}}},
-			"Oops": {"type": "structure", "exception": true, "members": {}, "error": {"code": "Ouch", "httpStatusCode": 418}},
-			"Text": {"type": "string", "sensitive": true, "pattern": ".*"},
+			"Oops": {"type": "structure", "exception": true, "members": {"m": {"shape": "Answered"}}, "error": {"code": "Ouch", "httpStatusCode": 418}},
+			"Text": {"type": "string", "sensitive": true, "pattern": "a+"},
 			"When": {"type": "timestamp", "timestampFormat": "iso8601"},
+			"Answered": {"type": "string", "max": 7},
 			"Unused": {"type": "structure", "members": {}}
 		}}`))
 	if err != nil {
@@ -75,8 +76,9 @@ func TestCompactFoldsScalarsAndDropsUnusedShapes(t *testing.T) {
 	}
 	want := `{"metadata":{"name":"x","package":"x","protocol":"json","targetPrefix":"X"}}
 {"operation":{"name":"Do","input":"In","errors":["Oops"]}}
-{"shape":{"name":"In","type":"structure","members":[{"name":"a","required":true,"sensitive":true},{"name":"b","shape":"timestamp","timestampFormat":"iso8601"}]}}
-{"shape":{"name":"Oops","type":"structure","exception":true,"code":"Ouch","status":418}}
+{"shape":{"name":"In","type":"structure","members":[{"name":"a","shape":"Text","required":true,"sensitive":true},{"name":"b","shape":"timestamp","timestampFormat":"iso8601"}]}}
+{"shape":{"name":"Oops","type":"structure","exception":true,"code":"Ouch","status":418,"members":[{"name":"m"}]}}
+{"shape":{"name":"Text","type":"string","pattern":"a+"}}
 `
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
