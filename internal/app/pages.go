@@ -142,9 +142,9 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	err := errors.Join(d.faults.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
-	}
-	if !d.cfg.Listen.Addr().IsLoopback() {
-		err = errors.Join(err, d.makeCredentials(ctx))
+		if !d.cfg.Listen.Addr().IsLoopback() { // the key that shells have from drydock env stays good
+			err = errors.Join(err, d.iam.RestoreAccessKey(ctx, d.info.AccessKeyID, d.info.SecretAccessKey))
+		}
 	}
 	d.journal.Append(journal.Entry{Time: time.Now(), Account: account, Kind: journal.KindReset})
 	return err

@@ -386,7 +386,8 @@ func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
 }
 
 // makeCredentials gives the default user an access key that only readers of the
-// data folder know.
+// data folder know. It is called before the daemon answers anybody, and nothing writes
+// d.info after that.
 func (d *daemon) makeCredentials(ctx context.Context) error {
 	k, ok := readMadeKey(d.cfg.DataDir)
 	if ok {

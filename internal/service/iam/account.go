@@ -55,6 +55,20 @@ func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 	})
 }
 
+// RestoreAccessKey gives the default user an access key that it had before its account was
+// reset.
+func (s *Service) RestoreAccessKey(ctx context.Context, id, secret string) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		admin, err := users.Get(tx, nameKey(awsapi.DefaultAccount, DefaultUser))
+		if err != nil {
+			return err
+		}
+		return keys.Put(tx, store.Key{Account: awsapi.DefaultAccount, ID: id}, accessKey{
+			User: DefaultUser, UserID: admin.ID, Secret: secret, Active: true, Created: s.now(),
+		})
+	})
+}
+
 // LookupAccessKey returns the secret and the owner of a long-term access key. A
 // 12-digit number is that account's root, whose secret is DefaultSecret; RecordUse
 // makes the account. Any other key that is unknown or inactive is
