@@ -11,17 +11,21 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/atomicfile"
 )
 
 // DaemonInfo tells where a running daemon is. It is written to daemon.json in the
 // data folder, readable by its owner only.
 type DaemonInfo struct {
-	PID     int       `json:"pid"`
-	URL     string    `json:"url"` // http://127.0.0.1:4566; the same port speaks https
-	DataDir string    `json:"dataDir"`
-	CAFile  string    `json:"caFile"`
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
+	PID     int    `json:"pid"`
+	URL     string `json:"url"` // http://127.0.0.1:4566; the same port speaks https
+	DataDir string `json:"dataDir"`
+	CAFile  string `json:"caFile"`
+	// NamedCAFile is the CA of the user's own host names (--allow-host), if there are any.
+	NamedCAFile string    `json:"namedCaFile,omitempty"`
+	Version     string    `json:"version"`
+	Started     time.Time `json:"started"`
 	// AccessKeyID and SecretAccessKey are the credentials `drydock env` prints:
 	// test/test on loopback, generated ones elsewhere.
 	AccessKeyID     string `json:"accessKeyId"`
@@ -29,6 +33,8 @@ type DaemonInfo struct {
 	// Token lets clients ask: Authorization: Bearer TOKEN. It is good until the daemon ends.
 	Token   string `json:"token,omitempty"`
 	LogFile string `json:"logFile,omitempty"`
+	// Notice is what the user has to know about this start.
+	Notice string `json:"notice,omitempty"`
 }
 
 // Bearer is what stands before DaemonInfo.Token in Authorization headers, and in
@@ -57,11 +63,7 @@ func WriteInfo(info DaemonInfo) error {
 	if err != nil {
 		return err
 	}
-	tmp := InfoFile(info.DataDir) + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, InfoFile(info.DataDir))
+	return atomicfile.Write(InfoFile(info.DataDir), append(b, '\n'), 0o600)
 }
 
 // RemoveInfo removes the record of a daemon that ends.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/atomicfile"
+	"github.com/drydock-dev/drydock/internal/authority"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -34,12 +36,12 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot use the data folder: %w\nTry: drydock up --data-dir FOLDER", err)
 	}
-	ca, err := openAuthority(cfg.DataDir)
+	ca, err := authority.Open(authority.Config{Dir: cfg.DataDir, Listen: cfg.Listen.Addr(), Hosts: cfg.AllowHosts})
 	if err != nil {
 		return err
 	}
 	// The listener comes first: nothing is touched when the port is taken.
-	ln, err := server.Listen(ctx, cfg.Listen.String(), ca.config())
+	ln, err := server.Listen(ctx, cfg.Listen.String(), ca.TLS())
 	if err != nil {
 		return explainListen(err, cfg)
 	}
@@ -59,7 +61,9 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		PID:             os.Getpid(),
 		URL:             "http://" + reachable(ln.Addr()),
 		DataDir:         cfg.DataDir,
-		CAFile:          ca.file,
+		CAFile:          ca.File(),
+		NamedCAFile:     ca.NamedFile(),
+		Notice:          ca.Notice(),
 		Version:         version,
 		Started:         d.started,
 		AccessKeyID:     wellKnownKey,
@@ -194,20 +198,5 @@ func writeMadeKey(dir string, k madeKey) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, "credentials.json"), b, 0o600)
-}
-
-// writeFile replaces a file at once: a crash leaves the old one or the new one.
-func writeFile(name string, content []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return atomicfile.Write(filepath.Join(dir, "credentials.json"), b, 0o600)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/machines"
 )
 
@@ -47,7 +48,7 @@ func (d disks) Save(instanceID string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(name, data, 0o600)
+	return atomicfile.Write(name, data, 0o600)
 }
 
 // sweep removes the disks of instances that are no more: a crash may come between

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/atomicfile"
 )
 
 func newRun(o *globalOptions) *cobra.Command {
@@ -169,18 +170,5 @@ func writeBundle(info api.DaemonInfo) (string, error) {
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(all) {
 		return file, nil
 	}
-	// Replaced at once: another program may be reading it.
-	f, err := os.CreateTemp(info.DataDir, ".ca-bundle-*")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.Write(all)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return "", err
-	}
-	return file, os.Rename(f.Name(), file)
+	return file, atomicfile.Write(file, all, 0o600) // another program may be reading it
 }

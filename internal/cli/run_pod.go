@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/atomicfile"
 )
 
 // runPodFlags are those of drydock run for pods.
@@ -156,16 +157,8 @@ func (p podFiles) write(files map[string][]byte) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return err
 		}
-		f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // 0600
-		if err != nil {
+		if err := atomicfile.Write(file, data, 0o600); err != nil {
 			return err
-		}
-		_, err = f.Write(data)
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = os.Rename(f.Name(), file)
-		}
-		if err != nil {
-			return errors.Join(err, os.Remove(f.Name()))
 		}
 	}
 	return nil

@@ -146,6 +146,12 @@ func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	if info.LogFile != "" {
 		up.progress("  log            %s", info.LogFile)
 	}
+	if info.NamedCAFile != "" {
+		up.progress("  CA of names    %s  (for https by the names of --allow-host)", info.NamedCAFile)
+	}
+	if info.Notice != "" {
+		up.progress("%s", info.Notice)
+	}
 	up.progress("Next: eval \"$(drydock env%s)\"", dataDirFlag(info.DataDir))
 }
 

@@ -1,0 +1,232 @@
+// Package authority issues the certificates of the AWS endpoint. Users trust its CA in
+// AWS_CA_BUNDLE or for their whole machine, so the CA itself says what it may vouch for, by
+// name constraints: the names and addresses that Drydock serves, and no bank's. Host names
+// that users add come from a second CA, which is made when the first one is added: trusting
+// the first does not vouch for them.
+//
+// The keys never leave the data folder.
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names are the domains that Drydock answers for, with all that is below them.
+var Names = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "public.ecr.aws", "localhost"}
+
+// loopback is what the endpoint can always be asked by.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+const (
+	subject      = "Drydock CA for AWS names"
+	namedSubject = "Drydock CA for names of its user"
+)
+
+// Config says what is served.
+type Config struct {
+	// Dir is where the CAs are kept: ca.pem, ca-key.pem, and those of Hosts.
+	Dir string
+	// Listen is the address of the endpoint; an unspecified one is all of this machine's.
+	Listen netip.Addr
+	// Hosts are the user's own names, as drydock up --allow-host takes them.
+	Hosts []string
+	// Now is the clock; nil is the real one.
+	Now func() time.Time
+}
+
+// An Authority issues certificates by what clients ask for.
+type Authority struct {
+	aws, named *ca // named is nil without Hosts
+	now        func() time.Time
+
+	mu     sync.Mutex
+	issued map[string]*tls.Certificate
+}
+
+// maxIssued bounds the cache of certificates; names come from clients.
+const maxIssued = 256
+
+// Open reads the CAs of the folder, and makes or renews what is missing.
+func Open(cfg Config) (*Authority, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &Authority{now: cfg.Now, issued: map[string]*tls.Certificate{}}
+	addresses, err := served(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	a.aws, err = openCA(scope{
+		cert: filepath.Join(cfg.Dir, "ca.pem"), key: filepath.Join(cfg.Dir, "ca-key.pem"), subject: subject,
+		domains: Names, addresses: addresses,
+	}, cfg.Now())
+	if err != nil || len(cfg.Hosts) == 0 {
+		return a, err
+	}
+	var domains []string
+	for _, h := range cfg.Hosts {
+		domains = append(domains, strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(h, "*"), "."))) // .example.com: what is below it
+	}
+	a.named, err = openCA(scope{
+		cert: filepath.Join(cfg.Dir, "named-ca.pem"), key: filepath.Join(cfg.Dir, "named-ca-key.pem"), subject: namedSubject, domains: domains,
+	}, cfg.Now())
+	return a, err
+}
+
+// served are the addresses that certificates can be for.
+func served(listen netip.Addr) ([]netip.Prefix, error) {
+	out := loopback
+	single := func(a netip.Addr) {
+		a = a.Unmap().WithZone("")
+		if !a.IsLoopback() {
+			out = append(out[:len(out):len(out)], netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	if !listen.IsUnspecified() {
+		single(listen)
+		return out, nil
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing this machine's addresses: %w", err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			single(p.Addr())
+		}
+	}
+	return out, nil
+}
+
+// File is the certificate of the CA for AWS's names and this machine's addresses.
+func (a *Authority) File() string { return a.aws.scope.cert }
+
+// NamedFile is that of the CA for the user's own names, or empty.
+func (a *Authority) NamedFile() string {
+	if a.named == nil {
+		return ""
+	}
+	return a.named.scope.cert
+}
+
+// Notice tells what the user has to know of CAs that were replaced, or is empty.
+func (a *Authority) Notice() string {
+	if a.named == nil {
+		return a.aws.notice
+	}
+	return strings.Trim(a.aws.notice+"\n"+a.named.notice, "\n")
+}
+
+// TLS is the TLS configuration of the endpoint.
+func (a *Authority) TLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: a.certificate,
+	}
+}
+
+// certificate issues a certificate for the name the client wants, if it is served.
+func (a *Authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	var local net.IP // of a client that asked for an address
+	if name == "" {
+		name = "localhost"
+		if hello.Conn != nil {
+			if a, ok := hello.Conn.LocalAddr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+				local = a.IP
+			}
+		}
+	}
+	by := a.aws
+	switch {
+	case below(name, Names...):
+	case a.named != nil && below(name, a.named.scope.domains...):
+		by = a.named
+	default:
+		return nil, fmt.Errorf("no certificate for %q", name)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id := name + " " + local.String()
+	if c := a.issued[id]; c != nil && c.Leaf.NotAfter.Sub(a.now()) > 24*time.Hour {
+		return c, nil
+	}
+	c, err := by.issue(name, local, a.now())
+	if err != nil {
+		return nil, err
+	}
+	if len(a.issued) >= maxIssued {
+		clear(a.issued)
+	}
+	a.issued[id] = c
+	return c, nil
+}
+
+// below reports whether a name is one of the domains or in one; .example.com has only
+// what is in it.
+func below(name string, domains ...string) bool {
+	for _, d := range domains {
+		if name == d || strings.HasSuffix(name, "."+strings.TrimPrefix(d, ".")) {
+			return true
+		}
+	}
+	return false
+}
+
+// leafLife is how long a certificate of the endpoint lasts.
+const leafLife = 90 * 24 * time.Hour
+
+func (c *ca) issue(name string, local net.IP, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(),
+		Subject:      pkix.Name{CommonName: "drydock"},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.Add(leafLife),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{name},
+	}
+	if name == "localhost" {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		if local != nil {
+			template.IPAddresses = append(template.IPAddresses, local)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, c.leaf, key.Public(), c.signer)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	// The CA goes along: tools take the fingerprint of the last certificate for that of an
+	// OpenID Connect provider, and this one outlives restarts.
+	return &tls.Certificate{Certificate: [][]byte{der, c.leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+func serial() *big.Int {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		panic(err) // the system has no randomness
+	}
+	return n
+}

@@ -1,0 +1,107 @@
+package authority
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clients ask https://NAME:PORT with a bundle of CA certificates, at 127.0.0.1 whatever the
+// name is, and fail if they do not trust the answer.
+var clients = map[string]func(name, port, bundle string) *exec.Cmd{
+	"openssl": func(name, port, bundle string) *exec.Cmd {
+		args := []string{"s_client", "-connect", "127.0.0.1:" + port, "-CAfile", bundle, "-verify_return_error", "-brief"}
+		if _, err := netip.ParseAddr(name); err == nil {
+			return exec.Command("openssl", append(args, "-verify_ip", name)...)
+		}
+		return exec.Command("openssl", append(args, "-verify_hostname", name, "-servername", name)...)
+	},
+	"python3": func(name, port, bundle string) *exec.Cmd {
+		return exec.Command("python3", "-c", `
+import socket, ssl, sys
+name, port, bundle = sys.argv[1:]
+context = ssl.create_default_context(cafile=bundle)
+context.wrap_socket(socket.create_connection(("127.0.0.1", int(port))), server_hostname=name).close()`, name, port, bundle)
+	},
+	"node": func(name, port, bundle string) *exec.Cmd {
+		return exec.Command("node", "-e", `
+const [name, port, bundle] = process.argv.slice(1)
+const tls = require("tls"), net = require("net")
+const socket = tls.connect({host: "127.0.0.1", port, ca: require("fs").readFileSync(bundle),
+  servername: net.isIP(name) ? "" : name, checkServerIdentity: (_, cert) => tls.checkServerIdentity(name, cert)}, () => socket.end())
+socket.on("error", e => { console.error(e.message); process.exit(1) })`, name, port, bundle)
+	},
+}
+
+// All that users have agree on what the CA may vouch for, and on a renewed one.
+func TestClients(t *testing.T) {
+	dir := t.TempDir()
+	a := open(t, Config{Dir: dir})
+	first := filepath.Join(dir, "first.pem")
+	if err := os.WriteFile(first, read(t, a.File()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	renewed := open(t, Config{Dir: dir, Listen: laptop})
+	good := serveTLS(t, renewed.certificate)
+	forged := serveTLS(t, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		name, local := hello.ServerName, net.IP(nil)
+		if name == "" || name == "198.51.100.1" {
+			name, local = "localhost", net.ParseIP("198.51.100.1")
+		}
+		return renewed.aws.issue(name, local, time.Now())
+	})
+	for client, command := range clients {
+		t.Run(client, func(t *testing.T) {
+			if _, err := exec.LookPath(client); err != nil {
+				if os.Getenv("REQUIRE_CLIENTS") == "1" {
+					t.Fatalf("%s is required (REQUIRE_CLIENTS=1)", client)
+				}
+				t.Skip("not installed")
+			}
+			for _, bundle := range []string{first, renewed.File()} {
+				for _, name := range []string{
+					"eks.us-east-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn", "ec2.us-east-1.api.aws", "public.ecr.aws", "localhost", "127.0.0.1",
+				} {
+					if out, err := command(name, good, bundle).CombinedOutput(); err != nil {
+						t.Errorf("%s, trusting %s: %v\n%s", name, filepath.Base(bundle), err, out)
+					}
+				}
+				for _, name := range []string{"bank.example", "amazonaws.com.bank.example", "198.51.100.1"} {
+					out, err := command(name, forged, bundle).CombinedOutput()
+					if err == nil || !strings.Contains(string(out), "permitted subtree") {
+						t.Errorf("%s, trusting %s: %v\n%s", name, filepath.Base(bundle), err, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// serveTLS answers with certificates and returns its port.
+func serveTLS(t *testing.T, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) string {
+	t.Helper()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.NotFoundHandler()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(ln)
+	}()
+	t.Cleanup(func() {
+		_ = srv.Shutdown(context.Background())
+		<-done
+	})
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
