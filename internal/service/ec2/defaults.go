@@ -41,6 +41,14 @@ func (s *Service) ensureDefaults(ctx context.Context, sc scope) error {
 	})
 }
 
+// Prepare makes the default VPC of an account and region, if it is not there.
+func (s *Service) Prepare(ctx context.Context, account, region string) error {
+	if _, ok := regions.Lookup(region); !ok {
+		return errUnknownRegion(region)
+	}
+	return s.ensureDefaults(ctx, scope{account, region})
+}
+
 func (s *Service) makeDefaultVPC(tx *store.Tx, sc scope, dhcpOptionsID string) (vpcRecord, error) {
 	v, err := s.makeVPC(tx, sc, vpcRecord{
 		CIDR: defaultVPCCIDR, Default: true, DNSHostnames: true, DHCPOptionsID: dhcpOptionsID, Tenancy: "default",

@@ -8,9 +8,7 @@ import (
 
 // A query is what Describe calls have in common.
 type query struct {
-	ids []string
-	// exclusive is the parameter of the IDs if they exclude MaxResults.
-	exclusive  string
+	ids        []string
 	filters    []ec2types.Filter
 	dryRun     *bool
 	maxResults *int32
@@ -34,11 +32,6 @@ func describe[T any](r store.Reader, sc scope, kind kindOf[T], q query, known fi
 	}
 	if err := checkDryRun(q.dryRun); err != nil {
 		return nil, nil, err
-	}
-	if q.exclusive != "" {
-		if err := checkPageOfIDs(q.ids, q.exclusive, q.maxResults); err != nil {
-			return nil, nil, err
-		}
 	}
 	found, err := choose(r, kind.records, sc, kind.id, q.ids, match)
 	if err != nil {

@@ -109,6 +109,11 @@ type Service struct {
 	// one that nobody works on any more.
 	launches sync.RWMutex
 
+	// prepare makes what an account finds in a region that it is new to.
+	prepare func(context.Context, scope) error
+	// ended is called in the transaction in which an instance becomes terminated.
+	ended func(*store.Tx, scope, *instanceRecord) error
+
 	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
 	parameter       func(account, region, name string) (string, bool)
 	vcpuQuota       func(ctx context.Context, account, region, code string) int
@@ -121,6 +126,7 @@ func New(cfg Config) *Service {
 		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
 		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota, parameter: cfg.Parameter, faults: cfg.Faults,
 	}
+	s.prepare, s.ended = s.ensureDefaults, pokeFleet
 	if s.authorizeLaunch == nil {
 		s.authorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }
 	}

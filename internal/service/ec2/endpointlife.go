@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -65,4 +66,12 @@ func advanceEndpoint[T any](ctx context.Context, s *Service, c store.Collection[
 		c.Delete(tx, k)
 		return nil
 	})
+}
+
+// endpointReconcilers move endpoints from being made to being there, and away.
+func (s *Service) endpointReconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/vpc-endpoint", Watcher: vpcEndpoints.Watch(s.store, store.Scope{}), Reconcile: s.reconcileEndpoint, Workers: 2},
+		{Name: "ec2/instance-connect-endpoint", Watcher: connectEndpoints.Watch(s.store, store.Scope{}), Reconcile: s.reconcileConnectEndpoint, Workers: 2},
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -40,6 +41,13 @@ func (s *Service) countFleet(r store.Reader, sc scope, id string) (fleetCount, e
 		return true
 	})
 	return c, err
+}
+
+// fleetReconcilers keep fleets at their target capacity.
+func (s *Service) fleetReconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/fleet", Watcher: fleets.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFleet, Workers: 4},
+	}
 }
 
 // reconcileFleet brings a fleet to its target capacity, and forgets it in time

@@ -49,54 +49,24 @@ func (b *bootedSet) remove(k store.Key) {
 	delete(b.boot, k)
 }
 
-// Run makes instances live until ctx ends.
+// Run moves everything that has a life of its own until ctx ends: machines
+// above all.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	s.runNetwork(ctx, g)
-	g.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "ec2/instance", Watcher: instances.Watch(s.store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32, Log: s.log,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1, Log: s.log,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "ec2/spot-request", Watcher: spotRequests.Watch(s.store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4, Log: s.log,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "ec2/fleet", Watcher: fleets.Watch(s.store, store.Scope{}), Reconcile: s.reconcileFleet, Workers: 4, Log: s.log,
-		})
-	})
-	g.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "ec2/client-token", Watcher: clientTokens.Watch(s.store, store.Scope{}), Reconcile: s.reconcileToken, Workers: 1, Log: s.log,
-		})
-	})
+	for _, cfg := range slices.Concat(s.tokenReconcilers(), s.routingReconcilers(), s.endpointReconcilers(), s.instanceReconcilers(), s.fleetReconcilers()) {
+		cfg.Log = s.log
+		g.Go(func() error { return reconcile.Run(ctx, cfg) })
+	}
 	return g.Wait()
 }
 
-// reconcileToken forgets client tokens in time.
-func (s *Service) reconcileToken(ctx context.Context, k store.Key) (time.Duration, error) {
-	rec, err := clientTokens.Get(s.store, k)
-	if notFound(err) {
-		return 0, nil
+// instanceReconcilers move instances, launches and Spot requests on.
+func (s *Service) instanceReconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/instance", Watcher: instances.Watch(s.store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32},
+		{Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1},
+		{Name: "ec2/spot-request", Watcher: spotRequests.Watch(s.store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4},
 	}
-	if err != nil {
-		return 0, err
-	}
-	if left := rec.Created.Add(tokenLifetime).Sub(s.now()); left > 0 {
-		return left, nil
-	}
-	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
-		clientTokens.Delete(tx, k)
-		return nil
-	})
 }
 
 // reconcileInstance brings one machine to the state of its record, and the
@@ -209,7 +179,7 @@ func (s *Service) finishTermination(tx *store.Tx, sc scope, i *instanceRecord) e
 	if err := s.endSpot(tx, sc, i); err != nil {
 		return err
 	}
-	if err := pokeFleet(tx, sc, i); err != nil {
+	if err := s.ended(tx, sc, i); err != nil {
 		return err
 	}
 	i.Interfaces, i.Profile, i.UserData = nil, nil, ""

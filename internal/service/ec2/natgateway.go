@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -326,4 +327,12 @@ func removeInterfaceByID(tx *store.Tx, sc scope, id string) error {
 		return err
 	}
 	return removeInterface(tx, sc, e)
+}
+
+// routingReconcilers move NAT gateways and peering connections on.
+func (s *Service) routingReconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/nat-gateway", Watcher: natGateways.Watch(s.store, store.Scope{}), Reconcile: s.reconcileNATGateway, Workers: 2},
+		{Name: "ec2/vpc-peering-connection", Watcher: peerings.Watch(s.store, store.Scope{}), Reconcile: s.reconcilePeering, Workers: 2},
+	}
 }

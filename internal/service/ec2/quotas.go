@@ -53,7 +53,9 @@ func quotaNames() []quotaName {
 }
 
 // Quotas lists the quotas that the service enforces on networks.
-func (s *Service) Quotas() []Quota {
+func (s *Service) Quotas() []Quota { return enforcedQuotas() }
+
+func enforcedQuotas() []Quota {
 	var out []Quota
 	for _, n := range quotaNames() {
 		if q, ok := catalog.Lookup(n.service, n.code); ok {

@@ -36,15 +36,7 @@ func (s *Service) scope(ctx context.Context) (scope, error) {
 	if _, ok := regions.Lookup(sc.region); !ok {
 		return sc, errUnknownRegion(sc.region)
 	}
-	return sc, s.ensureDefaults(ctx, sc)
-}
-
-// Prepare makes the default VPC of an account and region, if it is not there.
-func (s *Service) Prepare(ctx context.Context, account, region string) error {
-	if _, ok := regions.Lookup(region); !ok {
-		return errUnknownRegion(region)
-	}
-	return s.ensureDefaults(ctx, scope{account, region})
+	return sc, s.prepare(ctx, sc)
 }
 
 // update is a transaction that a dry run leaves without effect after everything

@@ -52,8 +52,15 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 // DescribeStaleSecurityGroups lists the groups of a VPC with rules for groups that
 // are gone, or behind a peering connection that is.
 func (s *Service) DescribeStaleSecurityGroups(ctx context.Context, in *awsec2.DescribeStaleSecurityGroupsInput) (*awsec2.DescribeStaleSecurityGroupsOutput, error) {
-	sc, v, err := s.readVPC(ctx, in.VpcId, in.DryRun)
+	sc, err := s.scope(ctx)
 	if err != nil {
+		return nil, err
+	}
+	v, err := get(s.store, vpcs, sc, vpcID, aws.ToString(in.VpcId))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
 	stale := func(r securityGroupRule) bool {

@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -87,5 +89,30 @@ func (s *Service) remember(tx *store.Tx, sc scope, operation string, token *stri
 	}
 	return clientTokens.Put(tx, tokenKey(sc, operation, *token), clientTokenRecord{
 		Hash: hash, IDs: ids, Incomplete: incomplete, Created: s.now(),
+	})
+}
+
+// tokenReconcilers forget client tokens in time.
+func (s *Service) tokenReconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/client-token", Watcher: clientTokens.Watch(s.store, store.Scope{}), Reconcile: s.reconcileToken, Workers: 1},
+	}
+}
+
+// reconcileToken forgets client tokens in time.
+func (s *Service) reconcileToken(ctx context.Context, k store.Key) (time.Duration, error) {
+	rec, err := clientTokens.Get(s.store, k)
+	if notFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if left := rec.Created.Add(tokenLifetime).Sub(s.now()); left > 0 {
+		return left, nil
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		clientTokens.Delete(tx, k)
+		return nil
 	})
 }
