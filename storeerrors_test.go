@@ -14,7 +14,7 @@ var notFoundName = regexp.MustCompile(`^(errNo[A-Z]|ErrNo[A-Z]|noSuch|errUnknown
 
 // inputErrors are the packages and functions whose errors are about the caller's input
 // and never the store's.
-var inputErrors = regexp.MustCompile(`^(strconv|arn|netip|url|json|base64|jwt|chooseZone)$`)
+var inputErrors = regexp.MustCompile(`^(strconv|arn|netip|url|json|base64|jwt)$`)
 
 // TestStoreErrorsAreNotMissingResources: a failure of the store that is answered as
 // "does not exist" makes Terraform recreate what is there. Only store.ErrNotFound

@@ -12,6 +12,13 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
+	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
+	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -35,7 +42,7 @@ func keyed(pairs ...string) map[string][]string {
 
 // Resource implements authz.Resolver.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	sc := scope{account, region}
+	sc := resource.Scope{Account: account, Region: region}
 	find, ok := authzKinds[kind]
 	if !ok {
 		return authz.Resource{}, false
@@ -46,40 +53,40 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 // EndpointPolicy returns the policy document of a VPC endpoint; empty: there is no
 // such endpoint, or it allows everything.
 func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) string {
-	e, err := vpcEndpoints.Get(s.store, scope{account, region}.key(id))
+	e, err := record.VPCEndpoints.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
 	if err != nil {
 		return ""
 	}
 	return e.Policy
 }
 
-type authzKind func(s *Service, sc scope, id string) (authz.Resource, bool)
+type authzKind func(s *Service, sc resource.Scope, id string) (authz.Resource, bool)
 
 // stored finds the records of a collection by their IDs.
-func stored[T any](kind string, c store.Collection[T], of func(scope, *T) (Tags, map[string][]string)) authzKind {
-	return func(s *Service, sc scope, id string) (authz.Resource, bool) {
-		v, err := c.Get(s.store, sc.key(id))
+func stored[T any](kind string, c store.Collection[T], of func(resource.Scope, *T) (tag.Set, map[string][]string)) authzKind {
+	return func(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+		v, err := c.Get(s.Store, sc.Key(id))
 		if err != nil {
 			return authz.Resource{}, false
 		}
 		tags, keys := of(sc, &v)
-		return authz.Resource{ARN: sc.arn(kind, id), Tags: tags, Keys: keys}, true
+		return authz.Resource{ARN: sc.ARN(kind, id), Tags: tags, Keys: keys}, true
 	}
 }
 
 // authzKinds finds resources by their type in the authorization reference.
 var authzKinds = map[string]authzKind{
-	"vpc": stored("vpc", vpcs, func(_ scope, v *vpcRecord) (Tags, map[string][]string) {
+	"vpc": stored("vpc", record.VPCs, func(_ resource.Scope, v *record.VPC) (tag.Set, map[string][]string) {
 		return v.Tags, keyed("ec2:vpcid", v.ID, "ec2:tenancy", v.Tenancy)
 	}),
-	"subnet": stored("subnet", subnets, func(sc scope, v *subnetRecord) (Tags, map[string][]string) {
-		return v.Tags, keyed("ec2:subnetid", v.ID, "ec2:vpc", sc.arn("vpc", v.VPCID),
+	"subnet": stored("subnet", record.Subnets, func(sc resource.Scope, v *record.Subnet) (tag.Set, map[string][]string) {
+		return v.Tags, keyed("ec2:subnetid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID),
 			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID)
 	}),
 	"security-group":      authzGroup,
 	"security-group-rule": authzRule,
 	"network-interface":   authzInterface,
-	"instance": stored("instance", instances, func(sc scope, v *instanceRecord) (Tags, map[string][]string) {
+	"instance": stored("instance", record.Instances, func(sc resource.Scope, v *record.Instance) (tag.Set, map[string][]string) {
 		profile := ""
 		if v.Profile != nil {
 			profile = v.Profile.ARN
@@ -91,63 +98,63 @@ var authzKinds = map[string]authzKind{
 	"key-pair":        authzKeyPair,
 	"launch-template": authzTemplate,
 	"route-table":     authzRouteTable,
-	"internet-gateway": stored("internet-gateway", internetGateways, func(_ scope, v *internetGatewayRecord) (Tags, map[string][]string) {
+	"internet-gateway": stored("internet-gateway", record.InternetGateways, func(_ resource.Scope, v *record.InternetGateway) (tag.Set, map[string][]string) {
 		return v.Tags, keyed("ec2:internetgatewayid", v.ID)
 	}),
-	"network-acl": stored("network-acl", networkACLs, func(sc scope, v *networkACLRecord) (Tags, map[string][]string) {
-		return v.Tags, keyed("ec2:networkaclid", v.ID, "ec2:vpc", sc.arn("vpc", v.VPCID))
+	"network-acl": stored("network-acl", record.NetworkACLs, func(sc resource.Scope, v *record.NetworkACL) (tag.Set, map[string][]string) {
+		return v.Tags, keyed("ec2:networkaclid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID))
 	}),
-	"dhcp-options": stored("dhcp-options", dhcpOptions, func(_ scope, v *dhcpOptionsRecord) (Tags, map[string][]string) {
+	"dhcp-options": stored("dhcp-options", record.DHCPOptionSets, func(_ resource.Scope, v *record.DHCPOptions) (tag.Set, map[string][]string) {
 		return v.Tags, keyed("ec2:dhcpoptionsid", v.ID)
 	}),
-	"elastic-ip": stored("elastic-ip", addresses, func(_ scope, v *addressRecord) (Tags, map[string][]string) {
+	"elastic-ip": stored("elastic-ip", record.Addresses, func(_ resource.Scope, v *record.Address) (tag.Set, map[string][]string) {
 		return v.Tags, keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc")
 	}),
-	"natgateway":                   stored("natgateway", natGateways, func(_ scope, v *natGatewayRecord) (Tags, map[string][]string) { return v.Tags, nil }),
-	"egress-only-internet-gateway": stored("egress-only-internet-gateway", egressGateways, func(_ scope, v *egressGatewayRecord) (Tags, map[string][]string) { return v.Tags, nil }),
-	"vpc-peering-connection": stored("vpc-peering-connection", peerings, func(_ scope, v *peeringRecord) (Tags, map[string][]string) {
+	"natgateway":                   stored("natgateway", record.NATGateways, func(_ resource.Scope, v *record.NATGateway) (tag.Set, map[string][]string) { return v.Tags, nil }),
+	"egress-only-internet-gateway": stored("egress-only-internet-gateway", record.EgressGateways, func(_ resource.Scope, v *record.EgressGateway) (tag.Set, map[string][]string) { return v.Tags, nil }),
+	"vpc-peering-connection": stored("vpc-peering-connection", record.Peerings, func(_ resource.Scope, v *record.Peering) (tag.Set, map[string][]string) {
 		return v.Tags, keyed("ec2:vpcpeeringconnectionid", v.ID)
 	}),
-	"vpc-endpoint":              stored("vpc-endpoint", vpcEndpoints, func(_ scope, v *vpcEndpointRecord) (Tags, map[string][]string) { return v.Tags, nil }),
-	"instance-connect-endpoint": stored("instance-connect-endpoint", connectEndpoints, func(_ scope, v *connectEndpointRecord) (Tags, map[string][]string) { return v.Tags, nil }),
-	"prefix-list":               stored("prefix-list", prefixLists, func(_ scope, v *prefixListRecord) (Tags, map[string][]string) { return v.Tags, nil }),
-	"vpc-flow-log":              stored("vpc-flow-log", flowLogs, func(_ scope, v *flowLogRecord) (Tags, map[string][]string) { return v.Tags, nil }),
+	"vpc-endpoint":              stored("vpc-endpoint", record.VPCEndpoints, func(_ resource.Scope, v *record.VPCEndpoint) (tag.Set, map[string][]string) { return v.Tags, nil }),
+	"instance-connect-endpoint": stored("instance-connect-endpoint", record.ConnectEndpoints, func(_ resource.Scope, v *record.ConnectEndpoint) (tag.Set, map[string][]string) { return v.Tags, nil }),
+	"prefix-list":               stored("prefix-list", record.PrefixLists, func(_ resource.Scope, v *record.PrefixList) (tag.Set, map[string][]string) { return v.Tags, nil }),
+	"vpc-flow-log":              stored("vpc-flow-log", record.FlowLogs, func(_ resource.Scope, v *record.FlowLog) (tag.Set, map[string][]string) { return v.Tags, nil }),
 	"image":                     authzImage,
 	"volume":                    authzVolume,
 }
 
-func authzGroup(s *Service, sc scope, id string) (authz.Resource, bool) {
+func authzGroup(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
 	ref, name := aws.String(id), (*string)(nil)
 	if !strings.HasPrefix(id, "sg-") {
 		ref, name = nil, ref
 	}
-	g, err := findGroup(s.store, sc, ref, name)
+	g, err := firewall.FindGroup(s.Store, sc, ref, name)
 	if err != nil {
 		return authz.Resource{}, false
 	}
 	return authz.Resource{
-		ARN: sc.arn("security-group", g.ID), Tags: g.Tags,
-		Keys: keyed("ec2:securitygroupid", g.ID, "ec2:vpc", sc.arn("vpc", g.VPCID)),
+		ARN: sc.ARN("security-group", g.ID), Tags: g.Tags,
+		Keys: keyed("ec2:securitygroupid", g.ID, "ec2:vpc", sc.ARN("vpc", g.VPCID)),
 	}, true
 }
 
-func authzRule(s *Service, sc scope, id string) (authz.Resource, bool) {
-	found, err := list(s.store, securityGroups, sc, func(g securityGroupRecord) bool {
-		return slices.ContainsFunc(g.Rules, func(r securityGroupRule) bool { return r.ID == id })
+func authzRule(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	found, err := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
+		return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
 	})
 	if err != nil || len(found) == 0 {
 		return authz.Resource{}, false
 	}
-	i := slices.IndexFunc(found[0].Rules, func(r securityGroupRule) bool { return r.ID == id })
-	return authz.Resource{ARN: sc.arn("security-group-rule", id), Tags: found[0].Rules[i].Tags}, true
+	i := slices.IndexFunc(found[0].Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
+	return authz.Resource{ARN: sc.ARN("security-group-rule", id), Tags: found[0].Rules[i].Tags}, true
 }
 
 // authzInterface finds an interface by its own ID or its attachment's.
-func authzInterface(s *Service, sc scope, id string) (authz.Resource, bool) {
-	e, err := networkInterfaces.Get(s.store, sc.key(id))
-	if notFound(err) && strings.HasPrefix(id, "eni-attach-") {
-		var found []networkInterfaceRecord
-		found, err = list(s.store, networkInterfaces, sc, func(e networkInterfaceRecord) bool { return e.Attachment.ID == id })
+func authzInterface(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	e, err := record.NetworkInterfaces.Get(s.Store, sc.Key(id))
+	if resource.NotFound(err) && strings.HasPrefix(id, "eni-attach-") {
+		var found []record.NetworkInterface
+		found, err = resource.List(s.Store, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id })
 		if err != nil || len(found) == 0 {
 			return authz.Resource{}, false
 		}
@@ -157,17 +164,17 @@ func authzInterface(s *Service, sc scope, id string) (authz.Resource, bool) {
 		return authz.Resource{}, false
 	}
 	return authz.Resource{
-		ARN: sc.arn("network-interface", e.ID), Tags: e.Tags,
-		Keys: keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.arn("subnet", e.SubnetID), "ec2:vpc", sc.arn("vpc", e.VPCID),
+		ARN: sc.ARN("network-interface", e.ID), Tags: e.Tags,
+		Keys: keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.ARN("subnet", e.SubnetID), "ec2:vpc", sc.ARN("vpc", e.VPCID),
 			"ec2:availabilityzone", e.Zone, "ec2:managedresourceoperator", e.RequesterID, "ec2:authorizedservice", "", "ec2:authorizeduser", "", "ec2:permission", ""),
 	}, true
 }
 
-func authzKeyPair(s *Service, sc scope, id string) (authz.Resource, bool) {
-	k, err := keyPairs.Get(s.store, keyNameKey(sc, id))
-	if notFound(err) && strings.HasPrefix(id, "key-") {
-		var found []keyPairRecord
-		found, err = list(s.store, keyPairs, sc, func(k keyPairRecord) bool { return k.ID == id })
+func authzKeyPair(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	k, err := keypair.KeyPairs.Get(s.Store, keypair.Key(sc, id))
+	if resource.NotFound(err) && strings.HasPrefix(id, "key-") {
+		var found []keypair.KeyPair
+		found, err = resource.List(s.Store, keypair.KeyPairs, sc, func(k keypair.KeyPair) bool { return k.ID == id })
 		if len(found) > 0 {
 			k = found[0]
 		}
@@ -176,30 +183,30 @@ func authzKeyPair(s *Service, sc scope, id string) (authz.Resource, bool) {
 		return authz.Resource{}, false
 	}
 	return authz.Resource{
-		ARN: sc.arn("key-pair", k.Name), Tags: k.Tags, Keys: keyed("ec2:keypairname", k.Name, "ec2:keypairtype", k.Type),
+		ARN: sc.ARN("key-pair", k.Name), Tags: k.Tags, Keys: keyed("ec2:keypairname", k.Name, "ec2:keypairtype", k.Type),
 	}, true
 }
 
 // authzTemplate finds a launch template by its ID or name.
-func authzTemplate(s *Service, sc scope, id string) (authz.Resource, bool) {
+func authzTemplate(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
 	ref, name := aws.String(id), (*string)(nil)
 	if !strings.HasPrefix(id, "lt-") {
 		ref, name = nil, ref
 	}
-	t, err := findTemplate(s.store, sc, ref, name)
+	t, err := launchtemplate.Find(s.Store, sc, ref, name)
 	if err != nil {
 		return authz.Resource{}, false
 	}
-	return authz.Resource{ARN: sc.arn("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
+	return authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
 }
 
 // authzRouteTable finds a table by its own ID or one of its associations.
-func authzRouteTable(s *Service, sc scope, id string) (authz.Resource, bool) {
-	t, err := routeTables.Get(s.store, sc.key(id))
-	if notFound(err) && strings.HasPrefix(id, "rtbassoc-") {
-		var found []routeTableRecord
-		found, err = list(s.store, routeTables, sc, func(t routeTableRecord) bool {
-			return slices.ContainsFunc(t.Associations, func(a routeTableAssociation) bool { return a.ID == id })
+func authzRouteTable(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	t, err := record.RouteTables.Get(s.Store, sc.Key(id))
+	if resource.NotFound(err) && strings.HasPrefix(id, "rtbassoc-") {
+		var found []record.RouteTable
+		found, err = resource.List(s.Store, record.RouteTables, sc, func(t record.RouteTable) bool {
+			return slices.ContainsFunc(t.Associations, func(a record.RouteTableAssociation) bool { return a.ID == id })
 		})
 		if len(found) > 0 {
 			t = found[0]
@@ -209,13 +216,13 @@ func authzRouteTable(s *Service, sc scope, id string) (authz.Resource, bool) {
 		return authz.Resource{}, false
 	}
 	return authz.Resource{
-		ARN: sc.arn("route-table", t.ID), Tags: t.Tags, Keys: keyed("ec2:routetableid", t.ID, "ec2:vpc", sc.arn("vpc", t.VPCID)),
+		ARN: sc.ARN("route-table", t.ID), Tags: t.Tags, Keys: keyed("ec2:routetableid", t.ID, "ec2:vpc", sc.ARN("vpc", t.VPCID)),
 	}, true
 }
 
 // authzImage: images are AWS's, so their ARNs have no account.
-func authzImage(s *Service, sc scope, id string) (authz.Resource, bool) {
-	img, ok := s.resolveImage(sc, id)
+func authzImage(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	img, ok := s.LookupImage(sc, id)
 	if !ok {
 		return authz.Resource{}, false
 	}
@@ -224,22 +231,22 @@ func authzImage(s *Service, sc scope, id string) (authz.Resource, bool) {
 		owner = img.OwnerID
 	}
 	return authz.Resource{
-		ARN:  "arn:" + awsapi.Partition + ":ec2:" + sc.region + "::image/" + img.ID,
+		ARN:  "arn:" + awsapi.Partition + ":ec2:" + sc.Region + "::image/" + img.ID,
 		Keys: keyed("ec2:imageid", img.ID, "ec2:imagetype", "machine", "ec2:owner", owner, "ec2:public", "true", "ec2:rootdevicetype", "ebs"),
 	}, true
 }
 
-func authzVolume(s *Service, sc scope, id string) (authz.Resource, bool) {
-	v, err := volumes.Get(s.store, sc.key(id))
+func authzVolume(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+	v, err := storage.Volumes.Get(s.Store, sc.Key(id))
 	if err != nil {
 		return authz.Resource{}, false
 	}
-	return authz.Resource{ARN: sc.arn("volume", id), Tags: v.Tags, Keys: keyed("ec2:volumeid", id)}, true
+	return authz.Resource{ARN: sc.ARN("volume", id), Tags: v.Tags, Keys: keyed("ec2:volumeid", id)}, true
 }
 
 // Targets implements authz.Targeter for launches, key pairs and tags.
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
-	sc := scope{call.Account, call.Region}
+	sc := resource.Scope{Account: call.Account, Region: call.Region}
 	switch in := in.(type) {
 	case *awsec2.RunInstancesInput:
 		return r.s.launchTargets(ctx, sc, in), true
@@ -271,7 +278,7 @@ var authzPrefixes = map[string]string{
 func tagTargets(ids []string, tags []ec2types.Tag) []authz.Target {
 	given, keys := tagPairs(tags)
 	out := make([]authz.Target, 0, len(ids))
-	for _, id := range sortedUnique(ids) {
+	for _, id := range resource.SortedUnique(ids) {
 		prefix, _, _ := strings.Cut(id, "-")
 		kind, ok := authzPrefixes[prefix]
 		if !ok {

@@ -11,37 +11,40 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // associated returns the ID of the resource of a kind that a request means by an
 // association, an attachment or an address; any other id is its own.
-func (s *Service) associated(sc scope, kind, id string) string {
+func (s *Service) associated(sc resource.Scope, kind, id string) string {
 	prefix := id[:strings.LastIndexByte(id, '-')+1]
 	switch kind + " " + prefix {
 	case "vpc vpc-cidr-assoc-":
-		return holder(s.store, vpcs, sc, id, func(v vpcRecord) (string, bool) {
-			return v.ID, named(id, v.blocks()) || named(id, v.IPv6)
+		return holder(s.Store, record.VPCs, sc, id, func(v record.VPC) (string, bool) {
+			return v.ID, named(id, v.Blocks()) || named(id, v.IPv6)
 		})
 	case "vpc pcx-":
-		return holder(s.store, peerings, sc, id, func(p peeringRecord) (string, bool) { return p.Accepter.VPCID, p.ID == id })
+		return holder(s.Store, record.Peerings, sc, id, func(p record.Peering) (string, bool) { return p.Accepter.VPCID, p.ID == id })
 	case "subnet subnet-cidr-assoc-":
-		return holder(s.store, subnets, sc, id, func(sn subnetRecord) (string, bool) { return sn.ID, named(id, sn.IPv6) })
+		return holder(s.Store, record.Subnets, sc, id, func(sn record.Subnet) (string, bool) { return sn.ID, named(id, sn.IPv6) })
 	case "subnet aclassoc-":
 		subnet := id
-		return holder(s.store, networkACLs, sc, id, func(n networkACLRecord) (string, bool) {
-			i := slices.IndexFunc(n.Associations, func(a networkACLAssociation) bool { return a.ID == id })
+		return holder(s.Store, record.NetworkACLs, sc, id, func(n record.NetworkACL) (string, bool) {
+			i := slices.IndexFunc(n.Associations, func(a record.NetworkACLAssociation) bool { return a.ID == id })
 			if i >= 0 {
 				subnet = n.Associations[i].SubnetID
 			}
 			return subnet, i >= 0
 		})
 	case "instance iip-assoc-":
-		return holder(s.store, instances, sc, id, func(i instanceRecord) (string, bool) {
+		return holder(s.Store, record.Instances, sc, id, func(i record.Instance) (string, bool) {
 			return i.ID, i.Profile != nil && i.Profile.AssociationID == id
 		})
 	case "instance eni-attach-":
-		return holder(s.store, networkInterfaces, sc, id, func(e networkInterfaceRecord) (string, bool) {
+		return holder(s.Store, record.NetworkInterfaces, sc, id, func(e record.NetworkInterface) (string, bool) {
 			return e.Attachment.InstanceID, e.Attachment.ID == id
 		})
 	}
@@ -49,7 +52,7 @@ func (s *Service) associated(sc scope, kind, id string) string {
 		return id
 	}
 	if _, err := netip.ParseAddr(id); err == nil || prefix == "eipassoc-" {
-		return holder(s.store, addresses, sc, id, func(a addressRecord) (string, bool) {
+		return holder(s.Store, record.Addresses, sc, id, func(a record.Address) (string, bool) {
 			of := a.ID
 			if kind == "network-interface" {
 				of = a.InterfaceID
@@ -60,14 +63,14 @@ func (s *Service) associated(sc scope, kind, id string) string {
 	return id
 }
 
-func named(id string, blocks []cidrAssociation) bool {
-	return slices.ContainsFunc(blocks, func(a cidrAssociation) bool { return a.ID == id })
+func named(id string, blocks []record.CIDRAssociation) bool {
+	return slices.ContainsFunc(blocks, func(a record.CIDRAssociation) bool { return a.ID == id })
 }
 
 // holder is what of says of the record that it is true of; id if there is none.
-func holder[T any](r store.Reader, c store.Collection[T], sc scope, id string, of func(T) (string, bool)) string {
+func holder[T any](r store.Reader, c store.Collection[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
 	found := id
-	_, _ = list(r, c, sc, func(v T) bool { // what cannot be read counts as not there
+	_, _ = resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there
 		if own, ok := of(v); ok {
 			found = own
 		}
@@ -78,10 +81,10 @@ func holder[T any](r store.Reader, c store.Collection[T], sc scope, id string, o
 
 // keyPairTargets are the pairs that DeleteKeyPair deletes: an ID is that of a pair,
 // never the name of another one.
-func (s *Service) keyPairTargets(sc scope, in *awsec2.DeleteKeyPairInput) []authz.Target {
+func (s *Service) keyPairTargets(sc resource.Scope, in *awsec2.DeleteKeyPairInput) []authz.Target {
 	var out []authz.Target
 	if id := aws.ToString(in.KeyPairId); id != "" {
-		name := holder(s.store, keyPairs, sc, "", func(k keyPairRecord) (string, bool) { return k.Name, k.ID == id })
+		name := holder(s.Store, keypair.KeyPairs, sc, "", func(k keypair.KeyPair) (string, bool) { return k.Name, k.ID == id })
 		if name == "" {
 			out = append(out, authz.Target{Type: "key-pair", ID: id, New: true}) // nothing is stored of it
 		} else {
@@ -98,7 +101,7 @@ func (s *Service) keyPairTargets(sc scope, in *awsec2.DeleteKeyPairInput) []auth
 // instances later: the caller passes them. Instant fleets ask for each of their
 // launches instead.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
-func (s *Service) profileTargets(ctx context.Context, sc scope, configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
+func (s *Service) profileTargets(ctx context.Context, sc resource.Scope, configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
 	var out []authz.Target
 	var seen []string
 	for _, c := range configs {
@@ -109,7 +112,7 @@ func (s *Service) profileTargets(ctx context.Context, sc scope, configs []ec2typ
 		launch := &awsec2.RunInstancesInput{LaunchTemplate: &ec2types.LaunchTemplateSpecification{
 			LaunchTemplateId: t.LaunchTemplateId, LaunchTemplateName: t.LaunchTemplateName, Version: t.Version,
 		}}
-		merged, _, err := mergedLaunch(s.store, sc, launch)
+		merged, _, err := mergedLaunch(s.Store, sc, launch)
 		if err != nil {
 			continue // the handler's to refuse
 		}

@@ -14,6 +14,10 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
+	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -21,7 +25,7 @@ import (
 // its launch template where it has none.
 type launchView struct {
 	s  *Service
-	sc scope
+	sc resource.Scope
 	in *awsec2.RunInstancesInput
 	// given is the request without its template: what is not in it is the template's.
 	given    *awsec2.RunInstancesInput
@@ -32,12 +36,12 @@ type launchView struct {
 
 // launchTargets are what RunInstances touches, each of which is evaluated.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances
-func (s *Service) launchTargets(ctx context.Context, sc scope, in *awsec2.RunInstancesInput) []authz.Target {
+func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput) []authz.Target {
 	v := launchView{s: s, sc: sc, in: in, given: in}
 	if in.LaunchTemplate != nil {
 		// A template that is not there is the handler's to refuse.
-		if merged, t, err := mergedLaunch(s.store, sc, in); err == nil {
-			v.in, v.template = merged, sc.arn("launch-template", t.ID)
+		if merged, t, err := mergedLaunch(s.Store, sc, in); err == nil {
+			v.in, v.template = merged, sc.ARN("launch-template", t.ID)
 		}
 	}
 	v.findProfile(ctx)
@@ -64,24 +68,24 @@ func (s *Service) launchTargets(ctx context.Context, sc scope, in *awsec2.RunIns
 }
 
 // mergedLaunch lays a request over the version of its launch template.
-func mergedLaunch(r store.Reader, sc scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, launchTemplateRecord, error) {
-	t, err := findTemplate(r, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)
+func mergedLaunch(r store.Reader, sc resource.Scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, launchtemplate.Template, error) {
+	t, err := launchtemplate.Find(r, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)
 	if err != nil {
 		return nil, t, err
 	}
-	n, err := t.version(aws.ToString(in.LaunchTemplate.Version))
+	n, err := t.Version(aws.ToString(in.LaunchTemplate.Version))
 	if err != nil {
 		return nil, t, err
 	}
-	version, err := getTemplateVersion(r, sc, t, n)
+	version, err := launchtemplate.GetVersion(r, sc, t, n)
 	if err != nil {
 		return nil, t, err
 	}
-	given, err := compactJSON(in)
+	given, err := launchtemplate.CompactJSON(in)
 	if err != nil {
 		return nil, t, err
 	}
-	merged, err := overlayJSON(version.Data, given)
+	merged, err := launchtemplate.OverlayJSON(version.Data, given)
 	if err != nil {
 		return nil, t, err
 	}
@@ -93,8 +97,8 @@ func mergedLaunch(r store.Reader, sc scope, in *awsec2.RunInstancesInput) (*awse
 	if err := json.Unmarshal(merged, out); err != nil {
 		return nil, t, err
 	}
-	out.TagSpecifications = mergeTagSpecs(base.TagSpecifications, in.TagSpecifications)
-	out.BlockDeviceMappings = mergeDevices(base.BlockDeviceMappings, in.BlockDeviceMappings)
+	out.TagSpecifications = instance.MergeTagSpecs(base.TagSpecifications, in.TagSpecifications)
+	out.BlockDeviceMappings = instance.MergeDevices(base.BlockDeviceMappings, in.BlockDeviceMappings)
 	return out, t, nil
 }
 
@@ -131,7 +135,7 @@ func (v *launchView) instance() authz.Target {
 			tenancy = string(p.Tenancy)
 		}
 		if name := aws.ToString(p.GroupName); name != "" {
-			group = v.sc.arn("placement-group", name)
+			group = v.sc.ARN("placement-group", name)
 		}
 	}
 	keys := keyed(
@@ -174,7 +178,7 @@ func (v *launchView) subnets() []string {
 		case aws.ToString(nic.SubnetId) != "":
 			out = append(out, *nic.SubnetId)
 		case aws.ToString(nic.NetworkInterfaceId) != "":
-			if e, err := networkInterfaces.Get(v.s.store, v.sc.key(*nic.NetworkInterfaceId)); err == nil {
+			if e, err := record.NetworkInterfaces.Get(v.s.Store, v.sc.Key(*nic.NetworkInterfaceId)); err == nil {
 				out = append(out, e.SubnetID)
 			}
 		}
@@ -183,17 +187,17 @@ func (v *launchView) subnets() []string {
 		out = append(out, id)
 	}
 	if len(out) == 0 {
-		if sn, err := v.s.launchSubnet(v.sc, v.in, nil); err == nil {
+		if sn, err := v.s.SubnetOf(v.sc, v.in, nil); err == nil {
 			out = append(out, sn.ID)
 		}
 	}
-	return sortedUnique(out)
+	return resource.SortedUnique(out)
 }
 
 func (v *launchView) zone() map[string][]string {
 	zone, id := "", ""
 	if ids := v.subnets(); len(ids) > 0 {
-		if sn, err := subnets.Get(v.s.store, v.sc.key(ids[0])); err == nil {
+		if sn, err := record.Subnets.Get(v.s.Store, v.sc.Key(ids[0])); err == nil {
 			zone, id = sn.Zone, sn.ZoneID
 		}
 	}
@@ -233,8 +237,8 @@ func (v *launchView) network() []authz.Target {
 		if subnet == "" && len(ids) > 0 {
 			subnet = ids[0]
 		}
-		if sn, err := subnets.Get(v.s.store, v.sc.key(subnet)); err == nil {
-			maps.Copy(keys, keyed("ec2:subnet", v.sc.arn("subnet", sn.ID), "ec2:vpc", v.sc.arn("vpc", sn.VPCID), "ec2:availabilityzone", sn.Zone))
+		if sn, err := record.Subnets.Get(v.s.Store, v.sc.Key(subnet)); err == nil {
+			maps.Copy(keys, keyed("ec2:subnet", v.sc.ARN("subnet", sn.ID), "ec2:vpc", v.sc.ARN("vpc", sn.VPCID), "ec2:availabilityzone", sn.Zone))
 		}
 		id := aws.ToString(nic.NetworkInterfaceId)
 		if id != "" {
@@ -246,7 +250,7 @@ func (v *launchView) network() []authz.Target {
 	if len(groups) == 0 {
 		groups = v.defaultGroup(ids)
 	}
-	for _, g := range sortedUnique(groups) {
+	for _, g := range resource.SortedUnique(groups) {
 		out = append(out, v.target("security-group", g, groupsFromTemplate, nil))
 	}
 	return out
@@ -257,11 +261,11 @@ func (v *launchView) defaultGroup(subnetIDs []string) []string {
 	if len(subnetIDs) == 0 {
 		return []string{""}
 	}
-	sn, err := subnets.Get(v.s.store, v.sc.key(subnetIDs[0]))
+	sn, err := record.Subnets.Get(v.s.Store, v.sc.Key(subnetIDs[0]))
 	if err != nil {
 		return []string{""}
 	}
-	vpc, err := vpcs.Get(v.s.store, v.sc.key(sn.VPCID))
+	vpc, err := record.VPCs.Get(v.s.Store, v.sc.Key(sn.VPCID))
 	if err != nil {
 		return []string{""}
 	}
@@ -275,7 +279,7 @@ func (v *launchView) volumes() []authz.Target {
 		kind, size, iops, throughput, encrypted, snapshot string
 	}
 	byDevice := map[string]volume{}
-	if img, ok := v.s.resolveImage(v.sc, aws.ToString(v.in.ImageId)); ok {
+	if img, ok := v.s.LookupImage(v.sc, aws.ToString(v.in.ImageId)); ok {
 		for _, d := range img.Devices {
 			byDevice[d.Name] = volume{kind: d.Type, size: strconv.Itoa(int(d.SizeGiB)), encrypted: strconv.FormatBool(d.Encrypted)}
 		}
@@ -300,7 +304,7 @@ func (v *launchView) volumes() []authz.Target {
 			d.encrypted = strconv.FormatBool(*m.Ebs.Encrypted)
 		}
 		if id := aws.ToString(m.Ebs.SnapshotId); id != "" {
-			d.snapshot = "arn:aws:ec2:" + v.sc.region + "::snapshot/" + id
+			d.snapshot = "arn:aws:ec2:" + v.sc.Region + "::snapshot/" + id
 		}
 		d.iops, d.throughput = itoa(m.Ebs.Iops), itoa(m.Ebs.Throughput)
 		byDevice[name] = d
@@ -339,12 +343,12 @@ func (v *launchView) findProfile(ctx context.Context) {
 		if name = aws.ToString(p.Name); name == "" {
 			return
 		}
-		v.profile = arn.IAM(v.sc.account, "instance-profile/"+name)
+		v.profile = arn.IAM(v.sc.Account, "instance-profile/"+name)
 	}
 	if v.s.profiles == nil {
 		return
 	}
-	found, ok, err := v.s.profiles.InstanceProfile(ctx, v.sc.account, name)
+	found, ok, err := v.s.profiles.InstanceProfile(ctx, v.sc.Account, name)
 	if ok && err == nil { // otherwise the handler says that there is none
 		v.profile, v.role = found.ARN, found.RoleARN
 	}
@@ -354,7 +358,7 @@ func (v *launchView) findProfile(ctx context.Context) {
 // touch is asked for each of its pools when it launches (Config.AuthorizeLaunch);
 // others launch as EC2 Fleet's own role, to which the caller passes no more than
 // it may pass itself.
-func (s *Service) fleetTargets(ctx context.Context, sc scope, in *awsec2.CreateFleetInput) []authz.Target {
+func (s *Service) fleetTargets(ctx context.Context, sc resource.Scope, in *awsec2.CreateFleetInput) []authz.Target {
 	created := func(kind string) authz.Target {
 		t := authz.Target{Type: kind}
 		for _, spec := range in.TagSpecifications {

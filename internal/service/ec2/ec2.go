@@ -1,67 +1,68 @@
-// Package ec2 answers the EC2 API: the network of an account and region (VPCs,
-// subnets, route tables, gateways, security groups, network interfaces) and its
-// machines (instances, launch templates, key pairs, images).
+// Package ec2 answers the EC2 API. It is the top floor of a house whose packages
+// import downwards only:
+//
+//	ec2         operation tables, what authorization asks, tags of every kind, Run
+//	fleet       insights
+//	instance
+//	keypair  instancetype  launchtemplate  storage   endpoint  vpc  routing
+//	                       image                     eni  firewall  ipam  quota
+//	record      the stored network and instances
+//	resource    scopes, IDs, pages, client tokens; filter, tag, ec2err
 //
 // Every resource is a record in the store; handlers check and write records in
-// one transaction and Run brings machines to what their records say:
+// one transaction and Run brings machines to what their records say. Each floor
+// has a Service with its operations, which this one embeds.
 //
-//	RunInstances ─► pending ─► running ◄──────────────── pending ◄─┐
-//	                   │          │  StopInstances                 │ StartInstances
-//	                   │          ├─────────► stopping ─► stopped ─┘
-//	                   │          │ TerminateInstances       │
-//	                   └──────────┴─► shutting-down ◄────────┘
-//	                                      └─► terminated ─► (forgotten)
-//
-// The package decides no reachability (package reach does) and starts no
-// process: what boots an instance is behind Machines. No other service imports it.
+// No floor decides reachability (package reach does) or starts a process: what
+// boots an instance is behind Machines. No other service imports any of them.
 package ec2
 
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"slices"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/ec2/endpoint"
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
+	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
+	"github.com/drydock-dev/drydock/internal/service/ec2/image"
+	"github.com/drydock-dev/drydock/internal/service/ec2/insights"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
+	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
+	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
+	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/service/ec2/vpc"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Profiles looks up IAM instance profiles.
-type Profiles interface {
-	// InstanceProfile returns the account's instance profile of that name; false
-	// if there is none.
-	InstanceProfile(ctx context.Context, account, name string) (Profile, bool, error)
-}
+// What the rest of Drydock uses of the floors below.
+type (
+	Profiles          = instance.Profiles
+	Profile           = instance.Profile
+	Machines          = instance.Machines
+	ConsoleReader     = instance.ConsoleReader
+	PodInterface      = eni.PodInterface
+	PodInterfaceSpec  = eni.PodInterfaceSpec
+	ManagedInterfaces = eni.ManagedInterfaces
+	ManagedInterface  = eni.ManagedInterface
+	Tags              = tag.Set
+)
 
-// A Profile is an instance profile with the role it holds.
-type Profile struct {
-	ARN string
-	ID  string // AIPA…
-	// RoleARN is empty for a profile without a role; nothing can be launched with it.
-	RoleARN string
-}
-
-// Machines boots and stops what stands behind instances.
-type Machines interface {
-	// Start boots m, or does nothing when m runs already: after a restart of the
-	// daemon every running instance is started again. It must not wait for the
-	// guest. An error is tried again later.
-	Start(ctx context.Context, m machine.Instance) error
-	// Stop ends the machine, or does nothing when there is none.
-	Stop(ctx context.Context, account, region, instanceID string) error
-}
-
-// ConsoleReader is what Machines also implement that can show what the guests
-// wrote to their consoles.
-type ConsoleReader interface {
-	// ConsoleOutput returns what the guest has written since its boot, or the last
-	// of it; false if there is nothing to show.
-	ConsoleOutput(ctx context.Context, instanceID string) ([]byte, bool)
-}
+// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region
+// unless Config says otherwise.
+const DefaultVCPUQuota = instance.DefaultVCPUQuota
 
 // Config is what the service needs.
 type Config struct {
@@ -91,53 +92,90 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Service is the EC2 service. Its methods with the SDK's shape are the
-// operations; internal callers may call them with a context of awsapi.WithCall.
+// The floors under names of their own, so that one struct can embed them.
+type (
+	firewallService     = firewall.Service
+	eniService          = eni.Service
+	routingService      = routing.Service
+	vpcService          = vpc.Service
+	endpointService     = endpoint.Service
+	storageService      = storage.Service
+	imageService        = image.Service
+	templateService     = launchtemplate.Service
+	instanceTypeService = instancetype.Service
+	keyPairService      = keypair.Service
+	instanceService     = instance.Service
+	fleetService        = fleet.Service
+	insightsService     = insights.Service
+)
+
+// Service is the EC2 service. Its methods with the SDK's shape, most of them
+// promoted from the floors below, are the operations; internal callers may call
+// them with a context of awsapi.WithCall.
 type Service struct {
-	store    *store.Store
-	clock    clock.Clock
-	timing   timing.Timing
+	*resource.Core
+	*firewallService
+	*eniService
+	*routingService
+	*vpcService
+	*endpointService
+	*storageService
+	*imageService
+	*templateService
+	*instanceTypeService
+	*keyPairService
+	*instanceService
+	*fleetService
+	*insightsService
+
 	profiles Profiles
-	machines Machines
-	log      *slog.Logger
-	booted   *bootedSet
-	reached  reachCache
-	vcpus    *vcpuLedger
-	faults   *fault.Set
-	underWay fleetsUnderWay
-	// launches is held for reading by every launch, and for writing to take back
-	// one that nobody works on any more.
-	launches sync.RWMutex
-
-	// prepare makes what an account finds in a region that it is new to.
-	prepare func(context.Context, scope) error
-	// ended is called in the transaction in which an instance becomes terminated.
-	ended func(*store.Tx, scope, *instanceRecord) error
-
-	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
-	parameter       func(account, region, name string) (string, bool)
-	vcpuQuota       func(ctx context.Context, account, region, code string) int
 }
 
 // New returns the service. Call Run to make instances live.
 func New(cfg Config) *Service {
-	s := &Service{
-		store: cfg.Store, clock: cfg.Clock, timing: cfg.Timing,
-		profiles: cfg.Profiles, machines: cfg.Machines, log: cfg.Log,
-		booted: newBootedSet(), vcpus: newVCPULedger(), authorizeLaunch: cfg.AuthorizeLaunch, vcpuQuota: cfg.VCPUQuota, parameter: cfg.Parameter, faults: cfg.Faults,
+	core := &resource.Core{Store: cfg.Store, Clock: cfg.Clock, Timing: cfg.Timing, Log: cfg.Log}
+	if core.Clock == nil {
+		core.Clock = clock.RealClock{}
 	}
-	s.prepare, s.ended = s.ensureDefaults, pokeFleet
-	if s.authorizeLaunch == nil {
-		s.authorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }
+	if core.Log == nil {
+		core.Log = slog.Default()
 	}
-	if s.vcpuQuota == nil {
-		s.vcpuQuota = func(context.Context, string, string, string) int { return DefaultVCPUQuota }
+	if cfg.AuthorizeLaunch == nil {
+		cfg.AuthorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }
 	}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
+	interfaces := eni.New(core)
+	images := image.New(core, cfg.Parameter)
+	instances := instance.New(core, instance.Config{
+		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles, Machines: cfg.Machines,
+		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Ended: fleet.Poke,
+	})
+	return &Service{
+		Core:                core,
+		firewallService:     firewall.New(core),
+		eniService:          interfaces,
+		routingService:      routing.New(core, interfaces),
+		vpcService:          vpc.New(core),
+		endpointService:     endpoint.New(core, interfaces),
+		storageService:      storage.New(core),
+		imageService:        images,
+		templateService:     launchtemplate.New(core, images),
+		instanceTypeService: instancetype.New(core),
+		keyPairService:      keypair.New(core),
+		instanceService:     instances,
+		fleetService:        fleet.New(core, images, instances, cfg.AuthorizeLaunch),
+		insightsService:     insights.New(core),
+		profiles:            cfg.Profiles,
 	}
-	if s.log == nil {
-		s.log = slog.Default()
+}
+
+// Run moves everything that has a life of its own until ctx ends: machines
+// above all.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, cfg := range slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
+		s.instanceService.Reconcilers(), s.fleetService.Reconcilers()) {
+		cfg.Log = s.Log
+		g.Go(func() error { return reconcile.Run(ctx, cfg) })
 	}
-	return s
+	return g.Wait()
 }

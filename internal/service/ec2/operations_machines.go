@@ -1,6 +1,12 @@
 package ec2
 
-import "github.com/drydock-dev/drydock/internal/awsapi"
+import (
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
+	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+)
 
 // machineOperations are the operations of the machines and of the catalogues they come from.
 func machineOperations() []awsapi.Operation {
@@ -15,22 +21,22 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeKeyPairs", Members: "DryRun Filters IncludePublicKey KeyNames KeyPairIds"},
 		{Name: "DeleteKeyPair", Members: "DryRun KeyName KeyPairId"},
 		// Launch templates.
-		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription", Except: volumeKeyExcept},
-		{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription", Except: volumeKeyExcept},
+		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription", Except: storage.CreateExcept},
+		{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription", Except: storage.CreateExcept},
 		{Name: "DescribeLaunchTemplates", Members: "LaunchTemplateIds LaunchTemplateNames" + paged},
 		{Name: "DescribeLaunchTemplateVersions", Members: "LaunchTemplateId LaunchTemplateName MaxVersion MinVersion ResolveAlias Versions" + paged},
 		{Name: "ModifyLaunchTemplate", Members: "ClientToken DefaultVersion DryRun LaunchTemplateId LaunchTemplateName"},
 		{Name: "DeleteLaunchTemplate", Members: "DryRun LaunchTemplateId LaunchTemplateName"},
 		{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 		// Instances.
-		{Name: "RunInstances", Members: runMembers, Except: runExcept},
-		{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instancesSettled)},
-		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(statusSettled)},
+		{Name: "RunInstances", Members: instance.RunMembers, Except: instance.RunExcept},
+		{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.Settled)},
+		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.StatusSettled)},
 		{Name: "StartInstances", Members: "DryRun InstanceIds"},
 		{Name: "StopInstances", Members: "DryRun Force InstanceIds"},
 		{Name: "RebootInstances", Members: "DryRun InstanceIds"},
 		{Name: "TerminateInstances", Members: "DryRun Force InstanceIds"},
-		{Name: "ModifyInstanceAttribute", Members: modifyAttributeMembers, Except: "attributes kernel, ramdisk, sriovNetSupport, enaSupport, enclaveOptions"},
+		{Name: "ModifyInstanceAttribute", Members: instance.ModifyAttributeMembers, Except: "attributes kernel, ramdisk, sriovNetSupport, enaSupport, enclaveOptions"},
 		{Name: "ResetInstanceAttribute", Members: "Attribute DryRun InstanceId"},
 		{Name: "DescribeInstanceAttribute", Members: "Attribute DryRun InstanceId"},
 		{Name: "ModifyInstanceMetadataOptions", Members: "DryRun HttpEndpoint HttpProtocolIpv6 HttpPutResponseHopLimit HttpTokens InstanceId InstanceMetadataTags"},
@@ -48,7 +54,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
 		// Volumes. Snapshots are refused: there is no data to keep.
-		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + volumeKeyExcept},
+		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + storage.CreateExcept},
 		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},
 		{Name: "DetachVolume", Members: "Device DryRun Force InstanceId VolumeId"},
@@ -57,18 +63,18 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeVolumeStatus", Members: "VolumeIds" + paged},
 		{Name: "DescribeVolumesModifications", Members: "VolumeIds" + paged},
 		// Spot.
-		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(spotSettled)},
+		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(instance.SpotSettled)},
 		{Name: "CancelSpotInstanceRequests", Members: "DryRun SpotInstanceRequestIds"},
 		{Name: "DescribeSpotPriceHistory", Members: "AvailabilityZone AvailabilityZoneId EndTime InstanceTypes ProductDescriptions StartTime" + paged},
 		// Fleets.
-		{Name: "CreateFleet", Members: fleetMembers, Except: fleetExcept},
-		{Name: "ModifyFleet", Members: fleetConfigMembers + " Context DryRun ExcessCapacityTerminationPolicy FleetId", Except: requirementsExcept},
+		{Name: "CreateFleet", Members: fleet.Members, Except: fleet.Except},
+		{Name: "ModifyFleet", Members: fleet.ConfigMembers + " Context DryRun ExcessCapacityTerminationPolicy FleetId", Except: instancetype.RequirementsExcept},
 		{Name: "DeleteFleets", Members: "DryRun FleetIds TerminateInstances"},
-		{Name: "DescribeFleets", Members: "FleetIds" + paged, Settled: awsapi.SettledWhen(fleetsSettled)},
+		{Name: "DescribeFleets", Members: "FleetIds" + paged, Settled: awsapi.SettledWhen(fleet.Settled)},
 		{Name: "DescribeFleetInstances", Members: "FleetId" + paged},
 		// Catalogue.
 		{Name: "DescribeInstanceTypes", Members: "InstanceTypes" + paged},
-		{Name: "GetInstanceTypesFromInstanceRequirements", Members: "ArchitectureTypes DryRun InstanceRequirements MaxResults NextToken VirtualizationTypes", Except: requirementsExcept},
+		{Name: "GetInstanceTypesFromInstanceRequirements", Members: "ArchitectureTypes DryRun InstanceRequirements MaxResults NextToken VirtualizationTypes", Except: instancetype.RequirementsExcept},
 		{Name: "DescribeInstanceTypeOfferings", Members: "LocationType" + paged},
 		{Name: "DescribeImages", Members: "ExecutableUsers ImageIds IncludeDeprecated IncludeDisabled Owners" + paged},
 	}

@@ -1,6 +1,9 @@
 package ec2
 
-import "github.com/drydock-dev/drydock/internal/awsapi"
+import (
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
+)
 
 const (
 	routeMembers = "DestinationCidrBlock DestinationIpv6CidrBlock DestinationPrefixListId DryRun EgressOnlyInternetGatewayId GatewayId" +
@@ -43,7 +46,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "DescribeEgressOnlyInternetGateways", Members: "EgressOnlyInternetGatewayIds" + paged},
 		{Name: "DeleteEgressOnlyInternetGateway", Members: "DryRun EgressOnlyInternetGatewayId"},
 		{Name: "CreateNatGateway", Members: "AllocationId AvailabilityMode ClientToken ConnectivityType DryRun PrivateIpAddress SubnetId TagSpecifications", Except: "regional NAT gateways"},
-		{Name: "DescribeNatGateways", Members: "DryRun Filter MaxResults NatGatewayIds NextToken", Settled: awsapi.SettledWhen(natGatewaysSettled)},
+		{Name: "DescribeNatGateways", Members: "DryRun Filter MaxResults NatGatewayIds NextToken", Settled: awsapi.SettledWhen(routing.NATGatewaysSettled)},
 		{Name: "DeleteNatGateway", Members: "DryRun NatGatewayId"},
 		{Name: "CreateRouteTable", Members: "ClientToken DryRun TagSpecifications VpcId"},
 		{Name: "DeleteRouteTable", Members: "DryRun RouteTableId"},

@@ -1,0 +1,148 @@
+package endpoint
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// States of Instance Connect endpoints.
+const (
+	connectCreating = "create-in-progress"
+	connectComplete = "create-complete"
+	connectDeleting = "delete-in-progress"
+)
+
+// The quotas are not adjustable.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html
+const maxConnectEndpoints = 5
+
+// CreateInstanceConnectEndpoint makes an endpoint in a subnet.
+func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.CreateInstanceConnectEndpointInput) (*awsec2.CreateInstanceConnectEndpointOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.SubnetId == nil {
+		return nil, ec2err.Missing("subnetId")
+	}
+	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeInstanceConnectEndpoint)
+	if err != nil {
+		return nil, err
+	}
+	var e record.ConnectEndpoint
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, record.ConnectEndpoints, resource.ConnectEndpointID, &e); done || err != nil {
+			return err
+		}
+		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, *in.SubnetId)
+		if err != nil {
+			return err
+		}
+		all, err := resource.List(tx, record.ConnectEndpoints, sc, func(record.ConnectEndpoint) bool { return true })
+		if err != nil {
+			return err
+		}
+		for _, o := range all {
+			if o.VPCID == sn.VPCID {
+				return ec2err.New("InstanceConnectEndpointLimitExceeded", "The maximum number of EC2 Instance Connect Endpoints for the VPC %s has been reached.", sn.VPCID) // from memory
+			}
+		}
+		if len(all) >= maxConnectEndpoints {
+			return ec2err.Limit("InstanceConnectEndpointLimitExceeded", "EC2 Instance Connect Endpoints") // from memory
+		}
+		e = record.ConnectEndpoint{
+			ID: ids.Resource("eice"), SubnetID: sn.ID, VPCID: sn.VPCID, Zone: sn.Zone, ZoneID: sn.ZoneID,
+			PreserveClientIP: aws.ToBool(in.PreserveClientIp), // off is the default
+			State:            connectCreating, Since: s.Now(), Created: s.Now(), DNSSuffix: ids.Hex(8), Tags: tags,
+		}
+		eniID := ids.Resource("eni")
+		ifc, err := s.interfaces.Make(tx, sc, eni.Spec{
+			ID: eniID, Subnet: sn, Description: "EC2 Instance Connect Endpoint - " + e.ID, Groups: in.SecurityGroupIds,
+			Kind: "ec2_instance_connect_endpoint", Requester: routing.ServiceRequester, Owner: e.ID, Hint: eniID,
+		})
+		if err != nil {
+			return err
+		}
+		ifc.Attachment = record.InterfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.Now()}
+		if err := record.NetworkInterfaces.Create(tx, sc.Key(ifc.ID), ifc); err != nil {
+			return err
+		}
+		e.GroupIDs, e.InterfaceIDs = ifc.Groups, []string{ifc.ID}
+		if err := record.ConnectEndpoints.Create(tx, sc.Key(e.ID), e); err != nil {
+			return err
+		}
+		return s.Remember(tx, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, false, e.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := e.SDK(sc)
+	return &awsec2.CreateInstanceConnectEndpointOutput{InstanceConnectEndpoint: &out, ClientToken: in.ClientToken}, nil
+}
+
+// DeleteInstanceConnectEndpoint deletes an endpoint.
+func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.DeleteInstanceConnectEndpointInput) (*awsec2.DeleteInstanceConnectEndpointOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var e record.ConnectEndpoint
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if e, err = resource.Get(tx, record.ConnectEndpoints, sc, resource.ConnectEndpointID, aws.ToString(in.InstanceConnectEndpointId)); err != nil {
+			return err
+		}
+		if e.State != connectDeleting {
+			e.State, e.Since = connectDeleting, s.Now()
+		}
+		return record.ConnectEndpoints.Put(tx, sc.Key(e.ID), e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := e.SDK(sc)
+	return &awsec2.DeleteInstanceConnectEndpointOutput{InstanceConnectEndpoint: &out}, nil
+}
+
+// DescribeInstanceConnectEndpoints lists endpoints.
+func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type v = record.ConnectEndpoint
+	found, next, err := resource.Describe(s.Store, sc, record.ConnectEndpointKind(), resource.Query{
+		IDs: in.InstanceConnectEndpointIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 50},
+	}, filter.Fields[v]{
+		"instance-connect-endpoint-id": filter.One(func(e v) string { return e.ID }),
+		"state":                        filter.One(func(e v) string { return e.State }),
+		"subnet-id":                    filter.One(func(e v) string { return e.SubnetID }),
+		"tag-value":                    func(e v) []string { return e.Tags.Values() },
+		"vpc-id":                       filter.One(func(e v) string { return e.VPCID }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DescribeInstanceConnectEndpointsOutput{InstanceConnectEndpoints: resource.SDKAll(sc, found), NextToken: next}, nil
+}
+
+// reconcileConnectEndpoint brings an endpoint to its next state when it is due.
+func (s *Service) reconcileConnectEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
+	states := endpointStates{connectCreating, connectComplete, connectDeleting}
+	return advanceEndpoint(ctx, s, record.ConnectEndpoints, k, states, func(e *record.ConnectEndpoint) endpointLife {
+		return endpointLife{&e.State, &e.Since, e.InterfaceIDs}
+	})
+}

@@ -1,0 +1,20 @@
+// Package endpoint holds VPC endpoints, of gateways and of interfaces, the services
+// they lead to, and EC2 Instance Connect endpoints. What an endpoint's policy allows
+// is decided in package authz.
+package endpoint
+
+import (
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+)
+
+// Service handles the operations of endpoints.
+type Service struct {
+	*resource.Core
+	interfaces *eni.Service
+}
+
+// New returns the service on top of core. Endpoints have network interfaces.
+func New(core *resource.Core, interfaces *eni.Service) *Service {
+	return &Service{Core: core, interfaces: interfaces}
+}

@@ -1,0 +1,122 @@
+package eni
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// AttachNetworkInterface attaches an interface to an instance of its zone.
+func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachNetworkInterfaceInput) (*awsec2.AttachNetworkInterfaceOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.DeviceIndex == nil {
+		return nil, ec2err.Missing("deviceIndex")
+	}
+	var at record.InterfaceAttachment
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		if err != nil {
+			return err
+		}
+		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.Attachment.ID != "":
+			return ec2err.InterfaceInUse("Interface: [%s] in use.", e.ID)
+		case i.State != record.Running && i.State != record.Stopped && i.State != record.Pending:
+			return ec2err.InstanceState(i.ID, "attached to")
+		case e.Zone != i.Zone:
+			return ec2err.InvalidParameterValue("You may not attach a network interface to an instance if they are not in the same availability zone")
+		}
+		used, err := deviceIndexes(tx, sc, i)
+		if err != nil {
+			return err
+		}
+		if used[*in.DeviceIndex] {
+			return ec2err.InvalidParameterValue("Instance '%s' already has an interface attached at device index '%d'.", i.ID, *in.DeviceIndex)
+		}
+		typ, _ := instancetypes.Lookup(i.Type)
+		if len(i.Interfaces) >= typ.ENIs {
+			return ec2err.TooManyInterfaces(len(i.Interfaces)+1, i.Type)
+		}
+		at = record.InterfaceAttachment{ID: ids.Resource("eni-attach"), InstanceID: i.ID, DeviceIndex: *in.DeviceIndex, CardIndex: aws.ToInt32(in.NetworkCardIndex), Time: s.Now()}
+		e.Attachment = at
+		if err := e.NoteInstance(tx, sc); err != nil {
+			return err
+		}
+		i.Interfaces = append(slices.Clone(i.Interfaces), e.ID)
+		if err := record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e); err != nil {
+			return err
+		}
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String(at.ID), NetworkCardIndex: aws.Int32(at.CardIndex)}, nil
+}
+
+func deviceIndexes(r store.Reader, sc resource.Scope, i record.Instance) (map[int32]bool, error) {
+	out := map[int32]bool{}
+	for _, id := range i.Interfaces {
+		e, err := record.NetworkInterfaces.Get(r, sc.Key(id))
+		if err != nil {
+			return nil, fmt.Errorf("interface %s of %s: %w", id, i.ID, err)
+		}
+		out[e.Attachment.DeviceIndex] = true
+	}
+	return out, nil
+}
+
+// DetachNetworkInterface detaches any interface but an instance's primary one.
+func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachNetworkInterfaceInput) (*awsec2.DetachNetworkInterfaceOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.AttachmentId)
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		found, err := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id && id != "" })
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return ec2err.New("InvalidAttachmentID.NotFound", "The network interface attachment '%s' does not exist.", id)
+		}
+		e := found[0]
+		if e.RequesterID != "" && e.Attachment.InstanceID == "" {
+			return ec2err.New("OperationNotPermitted", "You are not allowed to manage '%s' attachments.", "ela-attach")
+		}
+		if e.Attachment.DeviceIndex == 0 {
+			return ec2err.New("OperationNotPermitted", "The network interface at device index 0 and networkCard index 0 cannot be detached.")
+		}
+		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+		if err != nil {
+			return err
+		}
+		i.Interfaces = slices.DeleteFunc(slices.Clone(i.Interfaces), func(x string) bool { return x == e.ID })
+		if err := Detach(&e, tx, sc); err != nil {
+			return err
+		}
+		if err := record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e); err != nil {
+			return err
+		}
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
+	})
+	return &awsec2.DetachNetworkInterfaceOutput{}, err
+}

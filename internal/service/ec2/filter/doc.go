@@ -1,0 +1,3 @@
+// Package filter matches resources with the filters of Describe calls. Which names
+// an operation knows, and what a resource has for them, is its caller's.
+package filter

@@ -1,0 +1,173 @@
+package filter
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+)
+
+// Fields maps the filter names an operation documents to the values a resource
+// has for them. A resource without the attribute has no value and never matches.
+type Fields[T any] map[string]func(T) []string
+
+// Compile returns a predicate that is true for the resources that every
+// filter matches. tags, if not nil, adds the tag:KEY and tag-key filters.
+// A name the operation does not know is an error, as on AWS.
+func Compile[T any](filters []ec2types.Filter, known Fields[T], tags func(T) tag.Set) (func(T) bool, error) {
+	type test struct {
+		get    func(T) []string
+		values []pattern
+	}
+	tests := make([]test, 0, len(filters))
+	total := 0
+	for _, f := range filters {
+		name := aws.ToString(f.Name)
+		if f.Name == nil {
+			name = "null"
+		}
+		get := known[name]
+		if get == nil && tags != nil {
+			get = tagField(name, tags)
+		}
+		if get == nil {
+			return nil, ec2err.InvalidFilter(name)
+		}
+		t := test{get: get, values: make([]pattern, len(f.Values))}
+		for i, v := range f.Values {
+			t.values[i] = CompilePattern(v)
+		}
+		if total += len(f.Values); total > ec2err.MaxFilterValues {
+			return nil, ec2err.FilterLimit()
+		}
+		tests = append(tests, t)
+	}
+	return func(v T) bool {
+		for _, t := range tests {
+			if !anyMatch(t.get(v), t.values) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func tagField[T any](name string, tags func(T) tag.Set) func(T) []string {
+	if name == "tag-key" {
+		return func(v T) []string { return tags(v).Keys() }
+	}
+	if key, ok := strings.CutPrefix(name, "tag:"); ok {
+		return func(v T) []string {
+			if value, ok := tags(v)[key]; ok {
+				return []string{value}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func anyMatch(have []string, want []pattern) bool {
+	for _, h := range have {
+		for _, w := range want {
+			if w.Match(h) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// One makes a field of a single value; an empty value is no value.
+func One[T any](get func(T) string) func(T) []string {
+	return func(v T) []string {
+		if s := get(v); s != "" {
+			return []string{s}
+		}
+		return nil
+	}
+}
+
+// Flag makes a field of a boolean.
+func Flag[T any](get func(T) bool) func(T) []string {
+	return func(v T) []string {
+		if get(v) {
+			return []string{"true"}
+		}
+		return []string{"false"}
+	}
+}
+
+// Never is a documented filter for an attribute that no resource here has.
+func Never[T any](T) []string { return nil }
+
+// A pattern is a filter value: * stands for any characters, ? for one, and a
+// backslash takes the next character as it is. Case matters.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
+type pattern struct {
+	literal string
+	tokens  []token // nil: compare with literal
+}
+
+type token struct {
+	kind byte // '*', '?' or 0 for r
+	r    rune
+}
+
+// CompilePattern reads a filter value.
+func CompilePattern(s string) pattern {
+	if !strings.ContainsAny(s, `*?\`) {
+		return pattern{literal: s}
+	}
+	var p pattern
+	escaped := false
+	for _, r := range s {
+		switch {
+		case escaped:
+			p.tokens, escaped = append(p.tokens, token{r: r}), false
+		case r == '\\':
+			escaped = true
+		case r == '*' || r == '?':
+			p.tokens = append(p.tokens, token{kind: byte(r)})
+		default:
+			p.tokens = append(p.tokens, token{r: r})
+		}
+	}
+	if escaped {
+		p.tokens = append(p.tokens, token{r: '\\'})
+	}
+	return p
+}
+
+// Match walks the value once, returning to the last * on a mismatch, so that no
+// pattern takes more than quadratic time.
+func (p pattern) Match(value string) bool {
+	if p.tokens == nil {
+		return p.literal == value
+	}
+	v := []rune(value)
+	star, mark := -1, 0
+	i, j := 0, 0
+	for i < len(v) {
+		switch {
+		case j < len(p.tokens) && p.tokens[j].kind == '*':
+			star, mark = j, i
+			j++
+		case j < len(p.tokens) && (p.tokens[j].kind == '?' || p.tokens[j].kind == 0 && p.tokens[j].r == v[i]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = mark, star+1
+		default:
+			return false
+		}
+	}
+	for j < len(p.tokens) && p.tokens[j].kind == '*' {
+		j++
+	}
+	return j == len(p.tokens)
+}

@@ -1,0 +1,14 @@
+// Package firewall holds security groups and their rules, network ACLs, and the
+// prefix lists that rules and routes refer to. Whether a packet gets through is
+// decided in package reach, not here.
+package firewall
+
+import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
+
+// Service handles the operations of security groups, network ACLs and prefix lists.
+type Service struct {
+	*resource.Core
+}
+
+// New returns the service on top of core.
+func New(core *resource.Core) *Service { return &Service{Core: core} }

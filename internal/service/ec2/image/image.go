@@ -1,0 +1,262 @@
+package image
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An imageAliasRecord lets a literal image ID of another account stand for an
+// image of the catalogue. It holds for every account and region.
+type imageAliasRecord struct{ Name string }
+
+func aliasKey(id string) store.Key { return store.Key{Account: resource.PublicAccount, ID: id} }
+
+// AliasImage makes the image ID id stand for the catalogue's image name, which
+// may be an image's name or a public SSM parameter's that holds an image ID.
+// An empty name removes the alias.
+func (s *Service) AliasImage(ctx context.Context, id, name string) error {
+	if err := resource.ImageID.Check(id); err != nil {
+		return err
+	}
+	if name == "" {
+		return s.Store.Update(ctx, func(tx *store.Tx) error {
+			imageAliases.Delete(tx, aliasKey(id))
+			return nil
+		})
+	}
+	if !slices.ContainsFunc(regions.All(), func(r regions.Region) bool {
+		_, ok := images.ByName(r.Name, name)
+		return ok
+	}) {
+		return ec2err.InvalidParameterValue("The image name '%s' does not exist. DescribeImages and the public SSM parameters list the names there are.", name)
+	}
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		return imageAliases.Put(tx, aliasKey(id), imageAliasRecord{name})
+	})
+}
+
+// ImageAliases returns the aliases: names by image ID.
+func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
+	items, err := imageAliases.List(s.Store, store.Scope{Account: resource.PublicAccount, Global: true})
+	out := make(map[string]string, len(items))
+	for _, it := range items {
+		out[it.Key.ID] = it.Value.Name
+	}
+	return out, err
+}
+
+// ResolveImage returns the region's image that an ID or alias stands for; false
+// if there is none.
+func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
+	if img, ok := images.ByID(region, id); ok {
+		return img, true
+	}
+	alias, err := imageAliases.Get(s.Store, aliasKey(id))
+	if err != nil {
+		return images.Image{}, false
+	}
+	img, ok := images.ByName(region, alias.Name)
+	img.ID = id
+	return img, ok
+}
+
+// LookupImage also knows resolve:ssm:PARAMETER, an account's own or a public one.
+func (s *Service) LookupImage(sc resource.Scope, id string) (images.Image, bool) {
+	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
+		if s.parameter == nil {
+			return images.ByName(sc.Region, parameter)
+		}
+		if id, ok = s.parameter(sc.Account, sc.Region, parameter); !ok {
+			return images.Image{}, false
+		}
+	}
+	return s.ResolveImage(sc.Region, id)
+}
+
+func sdkImage(img images.Image) ec2types.Image {
+	out := ec2types.Image{
+		ImageId: aws.String(img.ID), Name: aws.String(img.Name), Description: aws.String(img.Description),
+		Architecture: ec2types.ArchitectureValues(img.Architecture), State: ec2types.ImageStateAvailable, Public: aws.Bool(true),
+		OwnerId: aws.String(img.OwnerID), ImageOwnerAlias: resource.Optional(img.OwnerAlias), ImageType: ec2types.ImageTypeValuesMachine,
+		ImageLocation: aws.String("amazon/" + img.Name), CreationDate: aws.String(resource.TimeText(img.Created)),
+		DeprecationTime: aws.String(resource.TimeText(img.Created.AddDate(2, 0, 0))),
+		RootDeviceName:  aws.String(img.RootDevice), RootDeviceType: ec2types.DeviceTypeEbs,
+		VirtualizationType: ec2types.VirtualizationTypeHvm, Hypervisor: ec2types.HypervisorTypeXen,
+		EnaSupport: aws.Bool(true), SriovNetSupport: aws.String("simple"),
+		PlatformDetails: aws.String("Linux/UNIX"), UsageOperation: aws.String("RunInstances"), ProductCodes: []ec2types.ProductCode{},
+		BootMode: bootMode(img),
+	}
+	if img.Family == images.AL2023 {
+		out.ImdsSupport = ec2types.ImdsSupportValuesV20
+	}
+	for i, d := range img.Devices {
+		out.BlockDeviceMappings = append(out.BlockDeviceMappings, ec2types.BlockDeviceMapping{
+			DeviceName: aws.String(d.Name),
+			Ebs: &ec2types.EbsBlockDevice{
+				VolumeSize: aws.Int32(d.SizeGiB), VolumeType: ec2types.VolumeType(d.Type), Encrypted: aws.Bool(d.Encrypted),
+				DeleteOnTermination: aws.Bool(true), SnapshotId: aws.String(SnapshotOf(img.ID, i)),
+			},
+		})
+	}
+	return out
+}
+
+func bootMode(img images.Image) ec2types.BootModeValues {
+	if img.Architecture == "arm64" {
+		return ec2types.BootModeValuesUefi
+	}
+	return ec2types.BootModeValuesUefiPreferred
+}
+
+// SnapshotOf makes up the snapshot behind an image's device, the same for ever.
+func SnapshotOf(image string, device int) string {
+	hex := strings.TrimPrefix(image, "ami-")
+	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)
+}
+
+func imageFields(region string) filter.Fields[images.Image] {
+	type v = images.Image
+	parameters := sync.OnceValue(func() map[string][]string {
+		byImage := map[string][]string{}
+		for _, p := range images.Parameters(region) {
+			if p.DataType == "aws:ec2:image" {
+				byImage[p.Value] = append(byImage[p.Value], p.Name)
+			}
+		}
+		return byImage
+	})
+	device := func(get func(images.Device) string) func(v) []string {
+		return func(i v) []string {
+			var out []string
+			for _, d := range i.Devices {
+				out = append(out, get(d))
+			}
+			return out
+		}
+	}
+	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
+	out := filter.Fields[v]{
+		"boot-mode":                 filter.One(func(i v) string { return string(bootMode(i)) }),
+		"public-ssm-parameter-name": func(i v) []string { return parameters()[i.ID] },
+		"architecture":              filter.One(func(i v) string { return i.Architecture }),
+		"block-device-mapping.delete-on-termination": constant("true"),
+		"block-device-mapping.device-name":           device(func(d images.Device) string { return d.Name }),
+		"block-device-mapping.snapshot-id":           func(i v) []string { return []string{SnapshotOf(i.ID, 0)} },
+		"block-device-mapping.volume-size":           device(func(d images.Device) string { return strconv.Itoa(int(d.SizeGiB)) }),
+		"block-device-mapping.volume-type":           device(func(d images.Device) string { return d.Type }),
+		"block-device-mapping.encrypted":             device(func(d images.Device) string { return strconv.FormatBool(d.Encrypted) }),
+		"creation-date":                              filter.One(func(i v) string { return resource.TimeText(i.Created) }),
+		"description":                                filter.One(func(i v) string { return i.Description }),
+		"ena-support":                                constant("true"),
+		"free-tier-eligible":                         constant("false"),
+		"hypervisor":                                 constant("xen"),
+		"image-allowed":                              constant("true"),
+		"image-id":                                   filter.One(func(i v) string { return i.ID }),
+		"image-type":                                 constant("machine"),
+		"is-public":                                  constant("true"),
+		"kernel-id":                                  filter.Never[v],
+		"manifest-location":                          filter.One(func(i v) string { return "amazon/" + i.Name }),
+		"name":                                       filter.One(func(i v) string { return i.Name }),
+		"owner-alias":                                filter.One(func(i v) string { return i.OwnerAlias }),
+		"owner-id":                                   filter.One(func(i v) string { return i.OwnerID }),
+		"platform":                                   filter.Never[v],
+		"product-code":                               filter.Never[v],
+		"product-code.type":                          filter.Never[v],
+		"ramdisk-id":                                 filter.Never[v],
+		"root-device-name":                           filter.One(func(i v) string { return i.RootDevice }),
+		"root-device-type":                           constant("ebs"),
+		"source-image-id":                            filter.Never[v],
+		"source-image-region":                        filter.Never[v],
+		"source-instance-id":                         filter.Never[v],
+		"state":                                      constant("available"),
+		"state-reason-code":                          filter.Never[v],
+		"state-reason-message":                       filter.Never[v],
+		"sriov-net-support":                          constant("simple"),
+		"virtualization-type":                        constant("hvm"),
+	}
+	for _, name := range strings.Fields(unusedImageFields) {
+		out[name] = filter.Never[v]
+	}
+	return out
+}
+
+// unusedImageFields are documented filters by what the catalogue's images have not.
+const unusedImageFields = `image-watermark.source-image-creation-time image-watermark.source-image-id image-watermark.source-image-region
+	image-watermark.watermark-creation-time image-watermark.watermark-key instance-type-specification.supported-instance-type
+	instance-type-specification.unsupported-instance-type scan-result.critical-fix-available-since scan-result.finding-scan-date
+	scan-result.high-fix-available-since scan-result.highest-finding-severity-label scan-result.informational-fix-available-since
+	scan-result.low-fix-available-since scan-result.medium-fix-available-since`
+
+// DescribeImages lists the catalogue's images and aliases. They are public and
+// belong to AWS, so that owner "self" has none.
+func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(images.Image) tag.Set { return nil })
+	if err != nil {
+		return nil, err
+	}
+	if err := resource.CheckDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	if err := resource.CheckPageOfIDs(in.ImageIds, "imageIds", in.MaxResults); err != nil {
+		return nil, err
+	}
+	candidates := images.All(sc.Region)
+	if len(in.ImageIds) > 0 {
+		candidates = nil
+		var missing []string
+		for _, id := range in.ImageIds {
+			if err := resource.ImageID.Check(id); err != nil {
+				return nil, err
+			}
+			if img, ok := s.ResolveImage(sc.Region, id); ok {
+				candidates = append(candidates, img)
+			} else {
+				missing = append(missing, id)
+			}
+		}
+		if len(missing) > 0 {
+			return nil, resource.ImageID.NotFound(missing...)
+		}
+	}
+	var found []images.Image
+	for _, img := range candidates {
+		owned := len(in.Owners) == 0 || slices.ContainsFunc(in.Owners, func(o string) bool {
+			return o == img.OwnerID || o != "" && o == img.OwnerAlias || o == "self" && img.OwnerID == sc.Account
+		})
+		executable := len(in.ExecutableUsers) == 0 || slices.Contains(in.ExecutableUsers, "all")
+		if owned && executable && match(img) {
+			found = append(found, img)
+		}
+	}
+	slices.SortFunc(found, func(a, b images.Image) int { return strings.Compare(a.ID, b.ID) })
+	found, next, err := resource.Paginate(found, func(i images.Image) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeImagesOutput{NextToken: next, Images: make([]ec2types.Image, len(found))}
+	for i, img := range found {
+		out.Images[i] = sdkImage(img)
+	}
+	return out, nil
+}
+
+var imageAliases = store.NewCollection[imageAliasRecord]("ec2", "image-alias")

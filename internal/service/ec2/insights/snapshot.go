@@ -1,0 +1,189 @@
+package insights
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// reachIdle is how long a region's snapshot is kept without being asked for.
+const reachIdle = 10 * time.Minute
+
+// A reachCache holds the snapshots of the regions that were asked for lately.
+type reachCache struct {
+	mu      sync.Mutex
+	regions map[resource.Scope]*reachRegion
+}
+
+// A reachRegion is a snapshot and what it is fed by. The zero value is one that
+// knows nothing yet.
+type reachRegion struct {
+	mu       sync.Mutex
+	used     time.Time // guarded by reachCache.mu
+	snapshot *reach.Snapshot
+	feeds    map[resource.Scope][]reachFeed // its own and those of accounts it is peered with
+	stopped  bool
+}
+
+// A reachFeed brings the records of one collection into snapshots.
+type reachFeed struct {
+	watcher *store.Watcher
+	apply   func(*reach.Draft, store.Key) error
+}
+
+// Reach returns the network of an account and region as it is now, with the VPCs
+// of the accounts it is peered with. The snapshot is kept, and each call brings in
+// only what has changed since the last.
+func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	sc := resource.Scope{Account: account, Region: region}
+	for {
+		r := s.reached.region(sc, s.Clock.Now())
+		r.mu.Lock()
+		if r.stopped { // as idle, just now
+			r.mu.Unlock()
+			continue
+		}
+		snapshot, err := s.updateReach(r, sc)
+		r.mu.Unlock()
+		return snapshot, err
+	}
+}
+
+// region returns the entry of a scope and lets idle ones go.
+func (c *reachCache) region(sc resource.Scope, now time.Time) *reachRegion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, r := range c.regions {
+		if k != sc && now.Sub(r.used) > reachIdle && r.mu.TryLock() {
+			delete(c.regions, k)
+			r.stop()
+			r.mu.Unlock()
+		}
+	}
+	r := c.regions[sc]
+	if r == nil {
+		r = &reachRegion{feeds: map[resource.Scope][]reachFeed{}}
+		if c.regions == nil {
+			c.regions = map[resource.Scope]*reachRegion{}
+		}
+		c.regions[sc] = r
+	}
+	r.used = now
+	return r
+}
+
+func (r *reachRegion) stop() {
+	r.stopped = true
+	r.unwatch()
+}
+
+func (r *reachRegion) unwatch() {
+	for _, feeds := range r.feeds {
+		for _, f := range feeds {
+			f.watcher.Stop()
+		}
+	}
+}
+
+// updateReach brings r up to date; r.mu is held.
+func (s *Service) updateReach(r *reachRegion, sc resource.Scope) (*reach.Snapshot, error) {
+	if r.snapshot == nil {
+		d := reach.New(sc.Region).Edit()
+		for _, p := range firewall.ManagedPrefixLists(sc.Region) {
+			d.Put(reachPrefixList(p))
+		}
+		r.snapshot = d.Snapshot()
+		r.feeds[sc] = s.reachFeeds(sc)
+	}
+	for {
+		if err := r.pull(); err != nil {
+			return nil, err
+		}
+		more := false
+		for _, peer := range r.snapshot.PeeredAccounts(sc.Account) {
+			other := resource.Scope{Account: peer, Region: sc.Region}
+			if r.feeds[other] == nil {
+				r.feeds[other], more = s.reachFeeds(other), true
+			}
+		}
+		if !more {
+			return r.snapshot, nil
+		}
+	}
+}
+
+// pull makes the next snapshot if anything has changed.
+func (r *reachRegion) pull() error {
+	var d *reach.Draft
+	for _, feeds := range r.feeds {
+		for _, f := range feeds {
+			for _, k := range f.watcher.Changed() {
+				if d == nil {
+					d = r.snapshot.Edit()
+				}
+				if err := f.apply(d, k); err != nil {
+					r.unwatch() // what was taken is lost: begin anew
+					r.feeds, r.snapshot = map[resource.Scope][]reachFeed{}, nil
+					return err
+				}
+			}
+		}
+	}
+	if d != nil {
+		r.snapshot = d.Snapshot()
+	}
+	return nil
+}
+
+// feed watches a collection; convert may return nil for records without a part in
+// the network.
+func feed[T any](s *Service, c store.Collection[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) reachFeed {
+	return reachFeed{
+		watcher: c.Watch(s.Store, sc.All()),
+		apply: func(d *reach.Draft, k store.Key) error {
+			v, err := c.Get(s.Store, k)
+			if resource.NotFound(err) {
+				d.Delete(k.ID)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if r := convert(s.Store, sc, v); r != nil {
+				d.Put(r)
+			} else {
+				d.Delete(k.ID)
+			}
+			return nil
+		},
+	}
+}
+
+// reachFeeds are those of everything that the network is made of.
+func (s *Service) reachFeeds(sc resource.Scope) []reachFeed {
+	return []reachFeed{
+		feed(s, record.VPCs, sc, reachVPC),
+		feed(s, record.Subnets, sc, reachSubnet),
+		feed(s, record.RouteTables, sc, reachRouteTable),
+		feed(s, record.NetworkACLs, sc, reachACL),
+		feed(s, record.SecurityGroups, sc, reachGroup),
+		feed(s, record.NetworkInterfaces, sc, reachInterface),
+		feed(s, record.Instances, sc, reachInstance),
+		feed(s, record.InternetGateways, sc, reachInternetGateway),
+		feed(s, record.EgressGateways, sc, reachEgressGateway),
+		feed(s, record.NATGateways, sc, reachNATGateway),
+		feed(s, record.Peerings, sc, reachPeering),
+		feed(s, record.VPCEndpoints, sc, reachEndpoint),
+		feed(s, record.ConnectEndpoints, sc, reachConnectEndpoint),
+		feed(s, record.PrefixLists, sc, func(_ store.Reader, _ resource.Scope, p record.PrefixList) reach.Resource { return reachPrefixList(p) }),
+	}
+}

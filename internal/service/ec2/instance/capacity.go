@@ -1,0 +1,175 @@
+package instance
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/catalog/prices"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The capacity types of a pool.
+const (
+	OnDemand = "on-demand"
+	Spot     = "spot"
+)
+
+// short returns the fault that leaves a pool without capacity, or nil.
+func (s *Service) short(sc resource.Scope, instanceType, zone string, isSpot bool) *fault.Fault {
+	return s.faults.NoCapacity(sc.Account, sc.Region, instanceType, zone, CapacityType(isSpot))
+}
+
+// CapacityType names what an instance's capacity is bought as.
+func CapacityType(isSpot bool) string {
+	if isSpot {
+		return Spot
+	}
+	return OnDemand
+}
+
+// checkPool refuses a launch from a pool without capacity, or whose Spot price is
+// above what the request offers.
+func (s *Service) checkPool(sc resource.Scope, l *launch) error {
+	if !instancetype.Offered(l.typ.Name, l.subnet.ZoneID) {
+		return ec2err.UnsupportedZone(l.typ.Name, l.subnet.Zone, instancetype.OfferingZones(sc.Region, l.typ.Name))
+	}
+	if l.spot != nil && !instancetype.SpotOffered(l.typ.Name) {
+		return ec2err.UnsupportedOperation("The instance type '%s' is not supported for Spot Instances.", l.typ.Name) // from memory
+	}
+	if err := s.checkCapacity(sc, l.typ.Name, l.subnet.Zone, l.spot != nil); err != nil {
+		return err
+	}
+	if l.spot != nil && l.spot.MaxPrice != "" {
+		if price, ok := prices.Spot(sc.Region, l.subnet.Zone, l.typ.Name); ok && instancetype.Decimal(l.spot.MaxPrice) < price {
+			return ec2err.SpotPrice(l.spot.MaxPrice, price)
+		}
+	}
+	return nil
+}
+
+// checkCapacity refuses a launch, or a start, from a pool without capacity.
+func (s *Service) checkCapacity(sc resource.Scope, instanceType, zone string, isSpot bool) error {
+	f := s.short(sc, instanceType, zone, isSpot)
+	if f == nil {
+		return nil
+	}
+	if isSpot {
+		return fault.Because(ec2err.NoSpotCapacity(), f)
+	}
+	var others []string
+	for _, z := range instancetype.OfferingZones(sc.Region, instanceType) {
+		if s.short(sc, instanceType, z, false) == nil {
+			others = append(others, z)
+		}
+	}
+	return fault.Because(ec2err.NoCapacity(instanceType, zone, others), f)
+}
+
+// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region
+// unless Config says otherwise.
+const DefaultVCPUQuota = 1152
+
+// VCPUQuotaCode returns the Service Quotas code of the bucket that an instance
+// type's vCPUs count in; all standard families share one. Codes from memory of
+// the Service Quotas console.
+func VCPUQuotaCode(instanceType string, isSpot bool) string {
+	family, _, _ := strings.Cut(instanceType, ".")
+	type codes struct{ onDemand, spot string }
+	c := codes{"L-1216C47A", "L-34B43A08"} // standard: A, C, D, H, I, M, R, T, Z
+	for _, b := range []struct {
+		prefix string
+		codes
+	}{
+		{"dl", codes{"L-6E869C2A", "L-85EED4F7"}}, {"f", codes{"L-74FC7D96", "L-88CF9481"}},
+		{"g", codes{"L-DB2E81BA", "L-3819A6DF"}}, {"vt", codes{"L-DB2E81BA", "L-3819A6DF"}},
+		{"hpc", codes{"L-F7808C92", "L-34B43A08"}}, {"inf", codes{"L-1945791B", "L-B5D1601B"}},
+		{"p", codes{"L-417A185B", "L-7212CCBC"}}, {"trn", codes{"L-2C3B7624", "L-6B0D517C"}},
+		{"u", codes{"L-43DA4232", "L-34B43A08"}}, {"x", codes{"L-7295265B", "L-E3A00192"}},
+	} {
+		if strings.HasPrefix(family, b.prefix) {
+			c = b.codes
+			break
+		}
+	}
+	if isSpot {
+		return c.spot
+	}
+	return c.onDemand
+}
+
+// A vcpuBucket is what a vCPU quota holds for.
+type vcpuBucket struct {
+	resource.Scope
+	code string
+}
+
+// A vcpuLedger counts the vCPUs of launches under way, which the store does not
+// show yet: parallel launches cannot pass the quota together.
+type vcpuLedger struct {
+	mu   sync.Mutex
+	held map[vcpuBucket]int
+}
+
+func newVCPULedger() *vcpuLedger { return &vcpuLedger{held: map[vcpuBucket]int{}} }
+
+// A vcpuHold is a launch's share of the ledger.
+type vcpuHold struct {
+	ledger *vcpuLedger
+	bucket vcpuBucket
+	each   int
+	count  int // instances the quota allows
+	left   int // instances still held
+}
+
+// hold admits as many of count instances as the quota allows, at least l.min.
+func (v *vcpuLedger) hold(ctx context.Context, s *Service, sc resource.Scope, l *launch, count int) (*vcpuHold, error) {
+	h := &vcpuHold{ledger: v, bucket: vcpuBucket{sc, VCPUQuotaCode(l.typ.Name, l.spot != nil)}, each: l.vcpus()}
+	limit := s.vcpuQuota(ctx, sc.Account, sc.Region, h.bucket.code)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	used, err := s.runningVCPUs(sc, h.bucket.code)
+	if err != nil {
+		return nil, err
+	}
+	fits := (limit - used - v.held[h.bucket]) / max(h.each, 1)
+	if fits < l.min {
+		if l.spot != nil {
+			return nil, ec2err.SpotLimit()
+		}
+		return nil, ec2err.VCPULimit(limit)
+	}
+	h.count = min(count, fits)
+	h.left = h.count
+	v.held[h.bucket] += h.left * h.each
+	return h, nil
+}
+
+// release gives back all but left instances: the store shows them by now, or they
+// will never be.
+func (h *vcpuHold) release(left int) {
+	h.ledger.mu.Lock()
+	defer h.ledger.mu.Unlock()
+	h.ledger.held[h.bucket] -= (h.left - left) * h.each
+	h.left = left
+	if h.ledger.held[h.bucket] == 0 {
+		delete(h.ledger.held, h.bucket)
+	}
+}
+
+// runningVCPUs counts the vCPUs of a bucket's pending and running instances.
+func (s *Service) runningVCPUs(sc resource.Scope, code string) (int, error) {
+	n := 0
+	err := record.Instances.Scan(s.Store, sc.All(), "", func(_ store.Key, i record.Instance) bool {
+		if (i.State == record.Pending || i.State == record.Running) && VCPUQuotaCode(i.Type, i.SpotRequestID != "") == code {
+			n += i.VCPUs()
+		}
+		return true
+	})
+	return n, err
+}

@@ -1,0 +1,282 @@
+package instance
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A bootedSet remembers which machines this process has started, and their boot:
+// after a restart of the daemon it is empty, so every running instance is started
+// again.
+type bootedSet struct {
+	mu   sync.Mutex
+	boot map[store.Key]int
+}
+
+func newBootedSet() *bootedSet { return &bootedSet{boot: map[store.Key]int{}} }
+
+func (b *bootedSet) get(k store.Key) (int, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, ok := b.boot[k]
+	return n, ok
+}
+
+func (b *bootedSet) set(k store.Key, boot int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.boot[k] = boot
+}
+
+func (b *bootedSet) remove(k store.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.boot, k)
+}
+
+// Reconcilers move instances, launches and Spot requests on.
+func (s *Service) Reconcilers() []reconcile.Config {
+	return []reconcile.Config{
+		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32},
+		{Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1},
+		{Name: "ec2/spot-request", Watcher: SpotRequests.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4},
+	}
+}
+
+// reconcileInstance brings one machine to the state of its record, and the
+// record to the next state when it is due.
+func (s *Service) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
+	i, err := record.Instances.Get(s.Store, k)
+	if resource.NotFound(err) {
+		return 0, s.stopMachine(ctx, k) // reset, or forgotten
+	}
+	if err != nil {
+		return 0, err
+	}
+	switch i.State {
+	case record.Pending:
+		if err := s.startMachine(ctx, k, i); err != nil {
+			return 0, err
+		}
+		if left := s.left(i, s.Timing.InstancePending); left > 0 {
+			return left, nil
+		}
+		return 0, s.advance(ctx, k, i.State, func(_ *store.Tx, _ resource.Scope, i *record.Instance) error {
+			s.enter(i, record.Running)
+			i.ReasonCode, i.ReasonMessage = "", ""
+			return nil
+		})
+	case record.Running:
+		return 0, s.startMachine(ctx, k, i)
+	case record.Stopping, record.ShuttingDown:
+		if err := s.stopMachine(ctx, k); err != nil {
+			return 0, err
+		}
+		if left := s.left(i, s.Timing.InstanceShuttingDown); left > 0 {
+			return left, nil
+		}
+		if i.State == record.Stopping {
+			return 0, s.advance(ctx, k, i.State, s.finishStop)
+		}
+		return 0, s.advance(ctx, k, i.State, s.finishTermination)
+	case record.Terminated:
+		if left := s.left(i, s.Timing.InstanceTerminatedVisible); left > 0 {
+			return left, nil
+		}
+		return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
+			record.Instances.Delete(tx, k)
+			return nil
+		})
+	}
+	return 0, nil // stopped
+}
+
+func (s *Service) left(i record.Instance, lasts time.Duration) time.Duration {
+	return i.Since.Add(lasts).Sub(s.Now())
+}
+
+// enter puts i into a state.
+func (s *Service) enter(i *record.Instance, state string) { i.State, i.Since = state, s.Now() }
+
+// advance changes an instance that is still in the state from.
+func (s *Service) advance(ctx context.Context, k store.Key, from string, fn func(*store.Tx, resource.Scope, *record.Instance) error) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		i, err := record.Instances.Get(tx, k)
+		if resource.NotFound(err) || err == nil && i.State != from {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fn(tx, resource.KeyScope(k), &i); err != nil {
+			return err
+		}
+		return record.Instances.Put(tx, k, i)
+	})
+}
+
+// finishStop gives back the public address, which lasts no longer.
+func (s *Service) finishStop(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
+	if err := eni.DropPublic(tx, sc, i); err != nil {
+		return fmt.Errorf("public address of %s: %w", i.ID, err)
+	}
+	s.enter(i, record.Stopped)
+	return nil
+}
+
+// finishTermination deletes what goes with the instance and frees its addresses.
+// What is too much for one transaction it leaves to the next: the instance stays
+// shutting-down, and its change brings the reconciler back.
+func (s *Service) finishTermination(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
+	left := chunkWrites - terminationWrites
+	for n := len(i.Interfaces) - 1; n >= 0; n-- {
+		e, err := record.NetworkInterfaces.Get(tx, sc.Key(i.Interfaces[n]))
+		if err != nil && !resource.NotFound(err) {
+			return err
+		}
+		if err == nil {
+			cost := e.Writes()
+			if cost > left && n < len(i.Interfaces)-1 {
+				i.Interfaces = i.Interfaces[:n+1]
+				return nil
+			}
+			left -= cost
+			if err := leaveInterface(tx, sc, e); err != nil {
+				return err
+			}
+		}
+	}
+	i.Interfaces = nil
+	if done, err := storage.ReleaseVolumes(tx, sc, i, left); err != nil || !done {
+		return err
+	}
+	if err := s.endSpot(tx, sc, i); err != nil {
+		return err
+	}
+	if err := s.ended(tx, sc, i); err != nil {
+		return err
+	}
+	i.Interfaces, i.Profile, i.UserData = nil, nil, ""
+	i.PrivateIP, i.PublicIP, i.SubnetID, i.VPCID = "", "", "", ""
+	s.enter(i, record.Terminated)
+	return nil
+}
+
+// terminationWrites are what a termination writes besides interfaces and volumes.
+const terminationWrites = 4
+
+// leaveInterface deletes an interface of an instance that ends, or takes it off.
+func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) error {
+	if e.Attachment.DeleteOnTermination {
+		return eni.Remove(tx, sc, e)
+	}
+	if err := eni.Detach(&e, tx, sc); err != nil {
+		return err
+	}
+	return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+}
+
+func (s *Service) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
+	boot, running := s.booted.get(k)
+	if running && boot == i.Boot {
+		return nil
+	}
+	if s.machines != nil {
+		if running { // a reboot
+			if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
+				return fmt.Errorf("stopping %s for its reboot: %w", k.ID, err)
+			}
+		}
+		m, err := s.machine(resource.KeyScope(k), i)
+		if err != nil {
+			return err
+		}
+		if err := s.machines.Start(ctx, m); err != nil {
+			return fmt.Errorf("starting %s: %w", k.ID, err)
+		}
+	}
+	s.booted.set(k, i.Boot)
+	return nil
+}
+
+func (s *Service) stopMachine(ctx context.Context, k store.Key) error {
+	if s.machines != nil {
+		if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
+			return fmt.Errorf("stopping %s: %w", k.ID, err)
+		}
+	}
+	s.booted.remove(k)
+	return nil
+}
+
+// machine describes an instance to the runtime.
+func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instance, error) {
+	userData, err := base64.StdEncoding.DecodeString(i.UserData)
+	if err != nil {
+		return machine.Instance{}, fmt.Errorf("user data of %s: %w", i.ID, err)
+	}
+	if len(userData) == 0 {
+		userData = nil
+	}
+	private, err := netip.ParseAddr(i.PrivateIP)
+	if err != nil {
+		return machine.Instance{}, fmt.Errorf("address of %s: %w", i.ID, err)
+	}
+	m := machine.Instance{
+		Account: sc.Account, Region: sc.Region, ID: i.ID, ReservationID: i.ReservationID, LaunchTime: i.LaunchTime,
+		BootID: fmt.Sprintf("%d/%d", i.LaunchTime.UnixNano(), i.Boot),
+		VPCID:  i.VPCID, SubnetID: i.SubnetID, AvailabilityZone: i.Zone, ZoneID: i.ZoneID,
+		PrivateIP: private, PrivateDNSName: i.PrivateDNSName(sc.Region), PublicDNSName: i.PublicDNSName(s.Store, sc),
+		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Tags: i.Tags.With(nil),
+	}
+	m.Type, _ = instancetypes.Lookup(i.Type)
+	m.Type.VCPU = i.VCPUs()
+	m.Image, _ = s.images.ResolveImage(sc.Region, i.ImageID)
+	m.Image.ID = i.ImageID // of an image that is gone, too
+	m.DiskGiB = s.diskSize(sc, i, m.Image)
+	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
+	if i.Profile != nil {
+		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
+	}
+	if all := i.AttachedInterfaces(s.Store, sc); len(all) > 0 {
+		m.MAC, m.SecurityGroupIDs = all[0].MAC, slices.Clone(all[0].Groups)
+	}
+	return m, nil
+}
+
+// diskSize is the size of the volume that holds the operating system's data, 0 if it is
+// not there. Bottlerocket keeps images, containers and logs apart from its root volume.
+// https://github.com/bottlerocket-os/bottlerocket#default-volumes
+func (s *Service) diskSize(sc resource.Scope, i record.Instance, img images.Image) int32 {
+	device := i.RootDevice
+	if img.Family == images.Bottlerocket {
+		device = bottlerocketData
+	}
+	for _, d := range i.Devices {
+		if d.Name != device {
+			continue
+		}
+		if v, err := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID)); err == nil {
+			return v.SizeGiB
+		}
+	}
+	return 0
+}
+
+// bottlerocketData is the device of Bottlerocket's data volume.
+const bottlerocketData = "/dev/xvdb"

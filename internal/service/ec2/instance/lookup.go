@@ -1,0 +1,68 @@
+package instance
+
+import (
+	"errors"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// What the other parts of Drydock ask of EC2, beyond its operations.
+
+// InstanceByID returns an instance as DescribeInstances does; false if there is
+// none.
+func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, bool) {
+	sc := resource.Scope{Account: account, Region: region}
+	i, err := record.Instances.Get(s.Store, sc.Key(id))
+	if err != nil {
+		return ec2types.Instance{}, false
+	}
+	return s.sdkInstance(sc, i), true
+}
+
+// InstanceIDs returns the instances of all accounts and regions that may still
+// boot: not those that have ended.
+func (s *Service) InstanceIDs() (map[string]bool, error) {
+	all, err := record.Instances.List(s.Store, store.Scope{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]bool, len(all))
+	for _, k := range record.Instances.Unreadable(s.Store, store.Scope{}) {
+		out[k.ID] = true
+	}
+	for _, i := range all {
+		if i.Value.State != record.Terminated {
+			out[i.Value.ID] = true
+		}
+	}
+	return out, nil
+}
+
+// PrivateDNSName returns the private DNS name of an instance: what
+// {{EC2PrivateDNSName}} stands for in aws-auth. False if there is no such instance
+// or it has no address any more.
+func (s *Service) PrivateDNSName(account, region, id string) (string, bool) {
+	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
+	if err != nil {
+		return "", false
+	}
+	name := i.PrivateDNSName(region)
+	return name, name != ""
+}
+
+// WatchInstances returns a watcher of instance records; their keys' IDs are
+// instance IDs. Stop it when done.
+func (s *Service) WatchInstances(scope store.Scope) *store.Watcher {
+	return record.Instances.Watch(s.Store, scope)
+}
+
+// InstanceState returns the state of an instance (running, terminated, …); false
+// if there is none. It is empty if its record cannot be read. It costs one look-up.
+func (s *Service) InstanceState(account, region, id string) (string, bool) {
+	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
+	return i.State, !errors.Is(err, store.ErrNotFound)
+}

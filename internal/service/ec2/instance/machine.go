@@ -1,0 +1,40 @@
+package instance
+
+import (
+	"context"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+)
+
+// Profiles looks up IAM instance profiles.
+type Profiles interface {
+	// InstanceProfile returns the account's instance profile of that name; false
+	// if there is none.
+	InstanceProfile(ctx context.Context, account, name string) (Profile, bool, error)
+}
+
+// A Profile is an instance profile with the role it holds.
+type Profile struct {
+	ARN string
+	ID  string // AIPA…
+	// RoleARN is empty for a profile without a role; nothing can be launched with it.
+	RoleARN string
+}
+
+// Machines boots and stops what stands behind instances.
+type Machines interface {
+	// Start boots m, or does nothing when m runs already: after a restart of the
+	// daemon every running instance is started again. It must not wait for the
+	// guest. An error is tried again later.
+	Start(ctx context.Context, m machine.Instance) error
+	// Stop ends the machine, or does nothing when there is none.
+	Stop(ctx context.Context, account, region, instanceID string) error
+}
+
+// ConsoleReader is what Machines also implement that can show what the guests
+// wrote to their consoles.
+type ConsoleReader interface {
+	// ConsoleOutput returns what the guest has written since its boot, or the last
+	// of it; false if there is nothing to show.
+	ConsoleOutput(ctx context.Context, instanceID string) ([]byte, bool)
+}

@@ -1,0 +1,160 @@
+package instance
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+func errProfileAssociation(id string) error {
+	return ec2err.New("InvalidAssociationID.NotFound", "An invalid association-id of '%s' was given", id)
+}
+
+// associated finds the instance of an association.
+func associated(r store.Reader, sc resource.Scope, id string) (record.Instance, error) {
+	found, err := resource.List(r, record.Instances, sc, func(i record.Instance) bool { return i.Profile != nil && i.Profile.AssociationID == id })
+	if err == nil && len(found) == 0 {
+		err = errProfileAssociation(id)
+	}
+	if err != nil {
+		return record.Instance{}, err
+	}
+	return found[0], nil
+}
+
+// newAssociation is a new association with the profile that a request names.
+func (s *Service) newAssociation(ctx context.Context, sc resource.Scope, spec *ec2types.IamInstanceProfileSpecification) (*record.InstanceProfile, error) {
+	if spec == nil || spec.Arn == nil && spec.Name == nil {
+		return nil, ec2err.Missing("IamInstanceProfile")
+	}
+	p, err := s.findProfile(ctx, sc, spec)
+	if err != nil {
+		return nil, err
+	}
+	p.AssociationID = ids.Resource("iip-assoc")
+	return p, nil
+}
+
+// AssociateIamInstanceProfile gives an instance without a profile one.
+func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.AssociateIamInstanceProfileInput) (*awsec2.AssociateIamInstanceProfileOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
+	if err != nil {
+		return nil, err
+	}
+	var i record.Instance
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if i, err = resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId)); err != nil {
+			return err
+		}
+		switch {
+		case i.State != record.Running && i.State != record.Stopped && i.State != record.Pending && i.State != record.Stopping:
+			return ec2err.InstanceState(i.ID, "associated")
+		case i.Profile != nil:
+			return ec2err.New("IncorrectState", "There is an existing association for instance %s", i.ID)
+		}
+		i.Profile = profile
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.AssociateIamInstanceProfileOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, nil
+}
+
+// ReplaceIamInstanceProfileAssociation changes an instance's profile.
+func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *awsec2.ReplaceIamInstanceProfileAssociationInput) (*awsec2.ReplaceIamInstanceProfileAssociationOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
+	if err != nil {
+		return nil, err
+	}
+	var i record.Instance
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if i, err = associated(tx, sc, aws.ToString(in.AssociationId)); err != nil {
+			return err
+		}
+		i.Profile = profile
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, nil
+}
+
+// DisassociateIamInstanceProfile takes an instance's profile away.
+func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *awsec2.DisassociateIamInstanceProfileInput) (*awsec2.DisassociateIamInstanceProfileOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var gone *ec2types.IamInstanceProfileAssociation
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		i, err := associated(tx, sc, aws.ToString(in.AssociationId))
+		if err != nil {
+			return err
+		}
+		gone = i.Association(ec2types.IamInstanceProfileAssociationStateDisassociating)
+		i.Profile = nil
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DisassociateIamInstanceProfileOutput{IamInstanceProfileAssociation: gone}, nil
+}
+
+// DescribeIamInstanceProfileAssociations lists the associations of instances.
+func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in *awsec2.DescribeIamInstanceProfileAssociationsInput) (*awsec2.DescribeIamInstanceProfileAssociationsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := filter.Compile(in.Filters, filter.Fields[record.Instance]{
+		"instance-id": filter.One(func(i record.Instance) string { return i.ID }),
+		"state":       func(record.Instance) []string { return []string{"associated"} },
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range in.AssociationIds {
+		if _, err := associated(s.Store, sc, id); err != nil {
+			return nil, err
+		}
+	}
+	named := map[string]bool{}
+	for _, id := range in.AssociationIds {
+		named[id] = true
+	}
+	found, err := resource.List(s.Store, record.Instances, sc, func(i record.Instance) bool {
+		return i.Profile != nil && (len(named) == 0 || named[i.Profile.AssociationID]) && match(i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := resource.Paginate(found, func(i record.Instance) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeIamInstanceProfileAssociationsOutput{NextToken: next, IamInstanceProfileAssociations: []ec2types.IamInstanceProfileAssociation{}}
+	for _, i := range found {
+		out.IamInstanceProfileAssociations = append(out.IamInstanceProfileAssociations, *i.Association(ec2types.IamInstanceProfileAssociationStateAssociated))
+	}
+	return out, nil
+}

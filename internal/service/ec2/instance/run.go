@@ -1,0 +1,388 @@
+package instance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
+	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+)
+
+// RunMembers are the members RunInstances honours. A launch template may hold
+// others; launching from it is then refused.
+const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted
+	BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput
+	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice
+	CapacityReservationSpecification.CapacityReservationPreference ClientToken CpuOptions.CoreCount CpuOptions.ThreadsPerCore
+	CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized EnclaveOptions.Enabled HibernationOptions.Configured
+	IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior InstanceMarketOptions.MarketType
+	InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior InstanceMarketOptions.SpotOptions.MaxPrice
+	InstanceMarketOptions.SpotOptions.SpotInstanceType InstanceMarketOptions.SpotOptions.ValidUntil InstanceType
+	Ipv6AddressCount Ipv6Addresses KeyName LaunchTemplate
+	MaintenanceOptions.AutoRecovery MaxCount MetadataOptions MinCount Monitoring
+	NetworkInterfaces.AssociatePublicIpAddress NetworkInterfaces.DeleteOnTermination NetworkInterfaces.Description
+	NetworkInterfaces.DeviceIndex NetworkInterfaces.Groups NetworkInterfaces.InterfaceType NetworkInterfaces.NetworkCardIndex
+	NetworkInterfaces.Ipv4PrefixCount NetworkInterfaces.Ipv4Prefixes NetworkInterfaces.Ipv6AddressCount NetworkInterfaces.Ipv6Addresses
+	NetworkInterfaces.NetworkInterfaceId NetworkInterfaces.PrivateIpAddress NetworkInterfaces.PrivateIpAddresses
+	NetworkInterfaces.SecondaryPrivateIpAddressCount NetworkInterfaces.SubnetId
+	Placement.AvailabilityZone Placement.AvailabilityZoneId Placement.Tenancy PrivateDnsNameOptions PrivateIpAddress
+	SecurityGroupIds SecurityGroups SubnetId TagSpecifications UserData`
+
+// A launch is a checked RunInstances request.
+type launch struct {
+	in       *awsec2.RunInstancesInput // merged with its launch template
+	template *launchtemplate.Template
+	version  int64
+	image    images.Image
+	typ      instancetypes.Type
+	profile  *record.InstanceProfile
+	subnet   record.Subnet
+	nics     []launchInterface
+	devices  []storage.DeviceSpec
+	tags     tag.Set
+	eniTags  tag.Set
+	volTags  tag.Set
+	spotTags tag.Set
+	min, max int
+	// cores and threads per core, the type's own unless the request says otherwise.
+	cores, threads int32
+	spot           *spotSpec // nil: on demand
+	LaunchOptions
+	// requester is the AWS service that launches for a user, if one does.
+	requester string
+}
+
+// LaunchOptions are what launches inside the package want beyond a request.
+type LaunchOptions struct {
+	// internal launches are EC2's own: for a fleet or a persistent Spot request.
+	Internal bool
+	Fleet    string  // the fleet's ID
+	Weight   float64 // the units of its capacity that an instance is
+	// spotRequest is the persistent request to be fulfilled again.
+	spotRequest string
+}
+
+type launchInterface struct {
+	existing            string // eni-… to attach
+	spec                eni.Spec
+	device, card        int32
+	public              *bool // nil: as the subnet says
+	deleteOnTermination bool
+}
+
+// mergeTemplate returns the request with what it leaves out taken from its launch
+// template. Block devices are merged by name, tags by key.
+func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput, opts LaunchOptions) (*awsec2.RunInstancesInput, *launchtemplate.Template, int64, error) {
+	if in.LaunchTemplate == nil {
+		return in, nil, 0, nil
+	}
+	t, err := launchtemplate.Find(s.Store, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	n, err := t.Version(aws.ToString(in.LaunchTemplate.Version))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	v, err := launchtemplate.GetVersion(s.Store, sc, t, n)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if err := checkTemplateMembers(v.Data); err != nil {
+		return nil, nil, 0, err
+	}
+	var base awsec2.RunInstancesInput
+	if err := json.Unmarshal(v.Data, &base); err != nil {
+		return nil, nil, 0, fmt.Errorf("launch template %s version %d: %w", t.ID, n, err)
+	}
+	given, err := launchtemplate.CompactJSON(in)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	merged, err := launchtemplate.OverlayJSON(v.Data, given)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	out := new(awsec2.RunInstancesInput)
+	if err := json.Unmarshal(merged, out); err != nil {
+		return nil, nil, 0, fmt.Errorf("merging launch template %s: %w", t.ID, err)
+	}
+	out.TagSpecifications = MergeTagSpecs(base.TagSpecifications, in.TagSpecifications)
+	out.BlockDeviceMappings = MergeDevices(base.BlockDeviceMappings, in.BlockDeviceMappings)
+	if in.SubnetId != nil && in.NetworkInterfaces == nil && len(out.NetworkInterfaces) > 0 {
+		// AWS's own launchers (Auto Scaling, EC2 Fleet, EKS) put the subnet into the
+		// template's interfaces; users are refused below.
+		if opts.Internal || awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService {
+			for i := range out.NetworkInterfaces {
+				out.NetworkInterfaces[i].SubnetId = in.SubnetId
+			}
+			out.SubnetId = nil
+		}
+	}
+	return out, &t, n, nil
+}
+
+// checkTemplateMembers refuses to launch with members that would be ignored.
+func checkTemplateMembers(data json.RawMessage) error {
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return err
+	}
+	members := awsapi.Members{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				p := k
+				if path != "" {
+					p = path + "." + k
+				}
+				members.Add(p)
+				walk(p, x)
+			}
+		case []any:
+			for _, x := range v {
+				walk(path, x)
+			}
+		}
+	}
+	walk("", tree)
+	if refused := awsapi.ParseHonours(RunMembers).Refused(members); len(refused) > 0 {
+		return awserr.NotImplemented("LaunchTemplateData." + strings.Join(refused, ", LaunchTemplateData.") + " of EC2 RunInstances")
+	}
+	return nil
+}
+
+// MergeTagSpecs adds a request's tags to those of a launch template.
+func MergeTagSpecs(base, over []ec2types.TagSpecification) []ec2types.TagSpecification {
+	out := slices.Clone(over)
+	for _, spec := range base {
+		i := slices.IndexFunc(out, func(o ec2types.TagSpecification) bool { return o.ResourceType == spec.ResourceType })
+		if i < 0 {
+			out = append(out, spec)
+			continue
+		}
+		tags := slices.Clone(out[i].Tags)
+		for _, tag := range spec.Tags {
+			if !slices.ContainsFunc(tags, func(o ec2types.Tag) bool { return aws.ToString(o.Key) == aws.ToString(tag.Key) }) {
+				tags = append(tags, tag)
+			}
+		}
+		out[i].Tags = tags
+	}
+	return out
+}
+
+// MergeDevices lays a request's block devices over those of a launch template.
+func MergeDevices(base, over []ec2types.BlockDeviceMapping) []ec2types.BlockDeviceMapping {
+	out := slices.Clone(base)
+	for _, d := range over {
+		i := slices.IndexFunc(out, func(o ec2types.BlockDeviceMapping) bool {
+			return aws.ToString(o.DeviceName) == aws.ToString(d.DeviceName)
+		})
+		if i < 0 {
+			out = append(out, d)
+		} else {
+			out[i] = d
+		}
+	}
+	return out
+}
+
+// plan checks a request completely, short of what only the transaction can know.
+func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput, opts LaunchOptions) (launch, error) {
+	l := launch{LaunchOptions: opts}
+	in, t, version, err := s.mergeTemplate(ctx, sc, request, opts)
+	if err != nil {
+		return l, err
+	}
+	l.in, l.template, l.version = in, t, version
+	if p := awsapi.CallFrom(ctx).Principal; p.Type == awsapi.AWSService {
+		l.requester = p.Name
+	}
+	if in.MinCount == nil || in.MaxCount == nil {
+		return l, ec2err.Missing("MinCount and MaxCount")
+	}
+	l.min, l.max = int(*in.MinCount), int(*in.MaxCount)
+	if l.min < 1 {
+		return l, ec2err.InvalidParameterValue("Value (%d) for parameter minCount is invalid. Minimum value must be 1.", l.min)
+	}
+	if l.max < l.min {
+		return l, ec2err.InvalidParameterValue("Value (%d) for parameter maxCount is invalid. Maximum value must be greater than or equal to the minimum value.", l.max)
+	}
+	if err := s.planImage(sc, &l); err != nil {
+		return l, err
+	}
+	if err := s.planProfile(ctx, sc, &l); err != nil {
+		return l, err
+	}
+	if in.UserData != nil {
+		if _, err := launchtemplate.DecodeUserData(*in.UserData); err != nil {
+			return l, err
+		}
+	}
+	if in.KeyName != nil {
+		if _, err := keypair.KeyPairs.Get(s.Store, keypair.Key(sc, *in.KeyName)); resource.NotFound(err) {
+			return l, ec2err.KeyNotFound(*in.KeyName)
+		} else if err != nil {
+			return l, err
+		}
+	}
+	if err := planOptions(&l); err != nil {
+		return l, err
+	}
+	if err := planTags(ctx, &l); err != nil {
+		return l, err
+	}
+	if l.devices, err = planDevices(l.image, in.BlockDeviceMappings); err != nil {
+		return l, err
+	}
+	if err := s.planNetwork(sc, &l); err != nil {
+		return l, err
+	}
+	return l, s.checkPool(sc, &l)
+}
+
+// defaultType is EC2's instance type for requests without one.
+const defaultType = "m1.small"
+
+func (s *Service) planImage(sc resource.Scope, l *launch) error {
+	id := aws.ToString(l.in.ImageId)
+	if id == "" {
+		return ec2err.New("MissingParameter", "The request must contain the parameter ImageId")
+	}
+	if !strings.HasPrefix(id, "resolve:ssm:") {
+		if err := resource.ImageID.Check(id); err != nil {
+			return err
+		}
+	}
+	img, ok := s.images.LookupImage(sc, id)
+	if !ok {
+		return resource.ImageID.NotFound(id)
+	}
+	l.image = img
+	name := resource.Or(string(l.in.InstanceType), defaultType)
+	if l.typ, ok = instancetypes.Lookup(name); !ok {
+		return ec2err.InstanceType(name)
+	}
+	if !l.typ.Supports(img.Architecture) {
+		return ec2err.Architecture(strings.Join(l.typ.Architectures, ","), img.Architecture)
+	}
+	return nil
+}
+
+func (s *Service) planProfile(ctx context.Context, sc resource.Scope, l *launch) error {
+	spec := l.in.IamInstanceProfile
+	if spec == nil || spec.Arn == nil && spec.Name == nil {
+		return nil
+	}
+	var err error
+	l.profile, err = s.findProfile(ctx, sc, spec)
+	return err
+}
+
+// findProfile returns the instance profile a request names, with its role.
+func (s *Service) findProfile(ctx context.Context, sc resource.Scope, spec *ec2types.IamInstanceProfileSpecification) (*record.InstanceProfile, error) {
+	if spec.Arn != nil && spec.Name != nil {
+		return nil, ec2err.Combination("The parameter iamInstanceProfile.name may not be used in combination with iamInstanceProfile.arn")
+	}
+	account, name := sc.Account, aws.ToString(spec.Name)
+	if spec.Arn != nil {
+		a, err := arn.Parse(*spec.Arn)
+		path, ok := strings.CutPrefix(a.Resource, "instance-profile/")
+		if err != nil || !ok || a.Service != "iam" {
+			return nil, ec2err.ProfileARN(*spec.Arn)
+		}
+		account, name = a.Account, path[strings.LastIndexByte(path, '/')+1:]
+	}
+	invalid := func() error {
+		if spec.Arn != nil {
+			return ec2err.ProfileARN(*spec.Arn)
+		}
+		return ec2err.ProfileName(name)
+	}
+	if s.profiles == nil || account != sc.Account {
+		return nil, invalid()
+	}
+	p, ok, err := s.profiles.InstanceProfile(ctx, account, name)
+	if err != nil {
+		return nil, fmt.Errorf("looking up instance profile %s: %w", name, err)
+	}
+	if !ok || spec.Arn != nil && p.ARN != *spec.Arn {
+		return nil, invalid()
+	}
+	if p.RoleARN == "" {
+		return nil, ec2err.ProfileWithoutRole(name)
+	}
+	return &record.InstanceProfile{ARN: p.ARN, ID: p.ID, RoleARN: p.RoleARN}, nil
+}
+
+// RunInstances launches instances. Many are launched in several transactions,
+// each of which is complete in itself; when a later one fails and fewer than
+// MinCount were launched, those launched are taken back.
+func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.Launch(ctx, sc, in, LaunchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return s.launched(sc, ids)
+}
+
+// Launch launches instances and returns their IDs.
+func (s *Service) Launch(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput, opts LaunchOptions) ([]string, error) {
+	if done, err := s.Recall(s.Store, sc, "RunInstances", in.ClientToken, in); err != nil {
+		return nil, err
+	} else if done != nil && !done.Incomplete {
+		return done.IDs, nil
+	}
+	l, err := s.plan(ctx, sc, in, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s.launch(ctx, sc, in, l)
+}
+
+// launched is the answer for instances there are.
+func (s *Service) launched(sc resource.Scope, ids []string) (*awsec2.RunInstancesOutput, error) {
+	found := make([]record.Instance, 0, len(ids))
+	for _, id := range ids {
+		i, err := record.Instances.Get(s.Store, sc.Key(id))
+		if resource.NotFound(err) {
+			continue // long terminated
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, i)
+	}
+	if len(found) == 0 {
+		return nil, ec2err.IdempotentInstanceTerminated()
+	}
+	r := s.reservations(sc, found)[0]
+	return &awsec2.RunInstancesOutput{
+		ReservationId: r.ReservationId, OwnerId: r.OwnerId, RequesterId: r.RequesterId, Groups: r.Groups, Instances: r.Instances,
+	}, nil
+}

@@ -1,0 +1,69 @@
+// Package instance holds instances: how they are launched, attributes, states, Spot
+// requests, and the reconcilers that bring machines to what the records say:
+//
+//	RunInstances ─► pending ─► running ◄──────────────── pending ◄─┐
+//	                   │          │  StopInstances                 │ StartInstances
+//	                   │          ├─────────► stopping ─► stopped ─┘
+//	                   │          │ TerminateInstances       │
+//	                   └──────────┴─► shutting-down ◄────────┘
+//	                                      └─► terminated ─► (forgotten)
+//
+// It starts no process: what boots an instance is behind Machines. It does not know
+// fleets; Config.Ended tells them of an instance's end.
+package instance
+
+import (
+	"context"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/image"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Config is what the service needs besides its core.
+type Config struct {
+	Images     *image.Service
+	Interfaces *eni.Service
+	Profiles   Profiles // nil: there are no instance profiles
+	Machines   Machines // nil: instances are records only
+	// VCPUQuota is how many vCPUs of a bucket an account may run; nil means
+	// DefaultVCPUQuota of each.
+	VCPUQuota func(ctx context.Context, account, region, code string) int
+	Faults    *fault.Set
+	// Ended is called in the transaction in which an instance becomes terminated.
+	Ended func(*store.Tx, resource.Scope, *record.Instance) error
+}
+
+// Service handles the operations of instances and runs them.
+type Service struct {
+	*resource.Core
+	images     *image.Service
+	interfaces *eni.Service
+	profiles   Profiles
+	machines   Machines
+	vcpuQuota  func(ctx context.Context, account, region, code string) int
+	faults     *fault.Set
+	ended      func(*store.Tx, resource.Scope, *record.Instance) error
+
+	booted *bootedSet
+	vcpus  *vcpuLedger
+	// launches is held for reading by every launch, and for writing to take back
+	// one that nobody works on any more.
+	launches sync.RWMutex
+}
+
+// New returns the service on top of core.
+func New(core *resource.Core, cfg Config) *Service {
+	s := &Service{
+		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, profiles: cfg.Profiles, machines: cfg.Machines,
+		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
+	}
+	if s.vcpuQuota == nil {
+		s.vcpuQuota = func(context.Context, string, string, string) int { return DefaultVCPUQuota }
+	}
+	return s
+}

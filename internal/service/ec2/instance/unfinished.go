@@ -1,0 +1,105 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An unfinishedLaunchRecord is there while a RunInstances of several transactions
+// is between its first and its last. It is kept under the first instance's ID.
+// If the daemon dies meanwhile and nobody repeats the request with its token,
+// what had been launched is taken back: EC2 launches MinCount instances or none.
+type unfinishedLaunchRecord struct {
+	IDs   []string
+	Token string `json:",omitempty"`
+}
+
+// noteUnfinished keeps the record in a launch's transactions. What AWS services
+// launch for their fleets and groups is theirs to complete.
+func noteUnfinished(tx *store.Tx, sc resource.Scope, l launch, planned []string, first, last bool, token *string) error {
+	switch {
+	case l.Internal || first && last:
+		return nil
+	case first:
+		return unfinishedLaunches.Create(tx, sc.Key(planned[0]), unfinishedLaunchRecord{IDs: planned, Token: aws.ToString(token)})
+	case last:
+		unfinishedLaunches.Delete(tx, sc.Key(planned[0]))
+	}
+	return nil
+}
+
+// reconcileUnfinished takes back a launch that no call of this process works on.
+func (s *Service) reconcileUnfinished(ctx context.Context, k store.Key) (time.Duration, error) {
+	if !s.launches.TryLock() {
+		return time.Second, nil
+	}
+	defer s.launches.Unlock()
+	u, err := unfinishedLaunches.Get(s.Store, k)
+	if resource.NotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return 0, s.takeBack(ctx, resource.KeyScope(k), u.Token, u.IDs)
+}
+
+// takeBack terminates what a launch had already written: its token is forgotten
+// with the first instances, and that it was unfinished with the last.
+func (s *Service) takeBack(ctx context.Context, sc resource.Scope, token string, launched []string) error {
+	for start := 0; start < len(launched); start += chunkInstances {
+		chunk := launched[start:min(start+chunkInstances, len(launched))]
+		err := s.Store.Update(ctx, func(tx *store.Tx) error {
+			if start == 0 && token != "" {
+				if err := forgetToken(tx, sc, token, launched[0]); err != nil {
+					return err
+				}
+			}
+			for _, id := range chunk {
+				i, err := record.Instances.Get(tx, sc.Key(id))
+				if resource.NotFound(err) || err == nil && (i.State == record.ShuttingDown || i.State == record.Terminated) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				s.enter(&i, record.ShuttingDown)
+				i.ReasonCode, i.ReasonMessage = "Server.InternalError", "Server.InternalError: Internal error on launch"
+				if err := record.Instances.Put(tx, sc.Key(id), i); err != nil {
+					return err
+				}
+			}
+			if start+len(chunk) == len(launched) {
+				unfinishedLaunches.Delete(tx, sc.Key(launched[0]))
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("taking back a failed launch: %w", err)
+		}
+	}
+	return nil
+}
+
+// forgetToken forgets a launch's token unless another launch has it by now.
+func forgetToken(tx *store.Tx, sc resource.Scope, token, first string) error {
+	k := resource.TokenKey(sc, "RunInstances", token)
+	rec, err := resource.ClientTokens.Get(tx, k)
+	if err == nil && slices.Contains(rec.IDs, first) {
+		resource.ClientTokens.Delete(tx, k)
+	}
+	if resource.NotFound(err) {
+		return nil
+	}
+	return err
+}
+
+var unfinishedLaunches = store.NewCollection[unfinishedLaunchRecord]("ec2", "unfinished-launch")

@@ -1,0 +1,125 @@
+package ipam
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// IPv6 blocks and addresses are too many for bitmaps: each one in use has a
+// record of its name, which makes it unique.
+
+// The sizes of the blocks of VPCs and subnets.
+const (
+	vpcBits6    = 56
+	SubnetBits6 = 64
+)
+
+// amazonPool6 is the region's range of the IPv6 blocks that Amazon provides.
+func amazonPool6(region string) netip.Prefix {
+	n := 0
+	for i, r := range regions.All() {
+		if r.Name == region {
+			n = i
+		}
+	}
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0x26, 0x00, 0x1f, 0x10 + byte(n)}), 32)
+}
+
+func pool6Key(region, prefix string) store.Key {
+	return store.Key{Account: resource.PublicAccount, Region: region, ID: "vpc/" + prefix}
+}
+
+// TakeBlock6 takes a free /56 of Amazon's for a VPC.
+func TakeBlock6(tx *store.Tx, region, vpc string) (netip.Prefix, error) {
+	for {
+		var random [4]byte
+		rand.Read(random[:3]) // never fails, see crypto/rand
+		b := amazonPool6(region).Addr().As16()
+		copy(b[4:7], random[:3])
+		p := netip.PrefixFrom(netip.AddrFrom16(b), vpcBits6)
+		_, err := record.IPv6Addresses.Get(tx, pool6Key(region, p.String()))
+		if resource.NotFound(err) {
+			return p, record.IPv6Addresses.Create(tx, pool6Key(region, p.String()), resource.Name{ID: vpc})
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+}
+
+// ReleaseBlocks6 gives blocks back to Amazon's pool.
+func ReleaseBlocks6(tx *store.Tx, region string, blocks []record.CIDRAssociation) {
+	for _, b := range blocks {
+		record.IPv6Addresses.Delete(tx, pool6Key(region, b.CIDR))
+	}
+}
+
+func address6Key(sc resource.Scope, subnet, addr string) store.Key {
+	return sc.Key(subnet + "/" + addr)
+}
+
+// Take6 takes the given addresses and n free ones of a subnet for an interface.
+func Take6(tx *store.Tx, sc resource.Scope, sn record.Subnet, eni string, given []string, n int) ([]string, error) {
+	if n == 0 && len(given) == 0 {
+		return nil, nil
+	}
+	block, ok := sn.Prefix6()
+	if !ok {
+		return nil, ec2err.InvalidParameterValue("The subnet '%s' does not have an IPv6 CIDR block associated with it.", sn.ID) // from memory
+	}
+	var out []string
+	for _, g := range given {
+		a, err := netip.ParseAddr(g)
+		if err != nil || !a.Is6() || a.Zone() != "" {
+			return nil, ec2err.InvalidParameterValue("invalid value for parameter address: %s", g)
+		}
+		if !block.Contains(a) || reserved6(block, a) {
+			return nil, ec2err.AddressNotInSubnet(g)
+		}
+		k := address6Key(sc, sn.ID, a.String())
+		if _, err := record.IPv6Addresses.Get(tx, k); err == nil {
+			return nil, ec2err.AddressInUse(a.String())
+		}
+		if err := record.IPv6Addresses.Create(tx, k, resource.Name{ID: eni}); err != nil {
+			return nil, err
+		}
+		out = append(out, a.String())
+	}
+	for n > 0 {
+		b := block.Addr().As16()
+		rand.Read(b[8:])
+		a := netip.AddrFrom16(b)
+		k := address6Key(sc, sn.ID, a.String())
+		if _, err := record.IPv6Addresses.Get(tx, k); err == nil || reserved6(block, a) {
+			continue
+		}
+		if err := record.IPv6Addresses.Create(tx, k, resource.Name{ID: eni}); err != nil {
+			return nil, err
+		}
+		out = append(out, a.String())
+		n--
+	}
+	return out, nil
+}
+
+// reserved6 reports the first four addresses and the last one, which are AWS's.
+// https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+func reserved6(block netip.Prefix, a netip.Addr) bool {
+	b := a.As16()
+	host := binary.BigEndian.Uint64(b[8:])
+	return block.Contains(a) && (host < 4 || host == ^uint64(0))
+}
+
+// Release6 frees addresses of a subnet.
+func Release6(tx *store.Tx, sc resource.Scope, subnet string, addrs []string) {
+	for _, a := range addrs {
+		record.IPv6Addresses.Delete(tx, address6Key(sc, subnet, a))
+	}
+}

@@ -1,0 +1,249 @@
+package launchtemplate
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Template is a launch template; its versions are records of their own.
+type Template struct {
+	ID              string
+	Name            string
+	Default, Latest int64
+	Created         time.Time
+	CreatedBy       string
+	Tags            tag.Set `json:",omitempty"`
+}
+
+// SDK renders the record for the SDK.
+func (t Template) SDK(resource.Scope) ec2types.LaunchTemplate {
+	return ec2types.LaunchTemplate{
+		LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name),
+		DefaultVersionNumber: aws.Int64(t.Default), LatestVersionNumber: aws.Int64(t.Latest),
+		CreateTime: aws.Time(t.Created), CreatedBy: aws.String(t.CreatedBy), Tags: t.Tags.SDK(),
+		Operator: &ec2types.OperatorResponse{Managed: aws.Bool(false)},
+	}
+}
+
+var (
+	templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
+	digits       = regexp.MustCompile(`^[0-9]{1,18}$`)
+)
+
+func templateNameKey(sc resource.Scope, name string) store.Key { return sc.Key(name) }
+
+// CreateLaunchTemplate creates a template with its first version.
+func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := aws.ToString(in.LaunchTemplateName)
+	if name == "" {
+		return nil, ec2err.Missing("LaunchTemplateName")
+	}
+	if !templateName.MatchString(name) {
+		return nil, ec2err.New("InvalidLaunchTemplateName.MalformedException", "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: - ( ) . / _.")
+	}
+	if in.LaunchTemplateData == nil {
+		return nil, ec2err.Missing("LaunchTemplateData")
+	}
+	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeLaunchTemplate)
+	if err != nil {
+		return nil, err
+	}
+	now, by := s.Now(), awsapi.CallFrom(ctx).Principal.ARN
+	t := Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags}
+	v, err := newTemplateVersion(in.LaunchTemplateData)
+	if err != nil {
+		return nil, err
+	}
+	v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateLaunchTemplate", in.ClientToken, in, Templates, resource.LaunchTemplateID, &t); done || err != nil {
+			return err
+		}
+		if err := Names.Create(tx, templateNameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
+			return ec2err.TemplateNameTaken()
+		} else if err != nil {
+			return err
+		}
+		if err := Templates.Create(tx, sc.Key(t.ID), t); err != nil {
+			return err
+		}
+		if err := Versions.Create(tx, v.key(sc), v); err != nil {
+			return err
+		}
+		return s.Remember(tx, sc, "CreateLaunchTemplate", in.ClientToken, in, false, t.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := t.SDK(sc)
+	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: &out}, nil
+}
+
+// Find returns a template by ID or name, of which exactly one is given.
+func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error) {
+	var none Template
+	switch {
+	case aws.ToString(id) != "" && aws.ToString(name) != "":
+		return none, ec2err.Combination("Either launch template id or launch template name should be specified, not both.")
+	case aws.ToString(id) != "":
+		return resource.Get(r, Templates, sc, resource.LaunchTemplateID, *id)
+	case aws.ToString(name) != "":
+		n, err := Names.Get(r, templateNameKey(sc, *name))
+		if resource.NotFound(err) {
+			return none, ec2err.TemplateNameNotFound(*name)
+		}
+		if err != nil {
+			return none, err
+		}
+		return Templates.Get(r, sc.Key(n.ID))
+	}
+	return none, ec2err.New("MissingParameter", "Either launch template id or launch template name must be specified")
+}
+
+// Version returns the number a selector stands for: a number, $Latest or
+// $Default (also for none).
+func (t Template) Version(selector string) (int64, error) {
+	switch selector {
+	case "", "$Default":
+		return t.Default, nil
+	case "$Latest":
+		return t.Latest, nil
+	}
+	if !digits.MatchString(selector) {
+		return 0, ec2err.New("InvalidLaunchTemplateVersion.Malformed", "Invalid launch template version: %s. Specify a version number, $Latest or $Default.", selector)
+	}
+	n, err := strconv.ParseInt(selector, 10, 64)
+	if err != nil {
+		return 0, ec2err.TemplateVersionNotFound(selector)
+	}
+	return n, nil
+}
+
+// ModifyLaunchTemplate sets the default version.
+func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *awsec2.ModifyLaunchTemplateInput) (*awsec2.ModifyLaunchTemplateOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.DefaultVersion == nil {
+		return nil, ec2err.Missing("DefaultVersion")
+	}
+	var t Template
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if t, err = Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
+			return err
+		}
+		n, err := t.Version(*in.DefaultVersion)
+		if err != nil {
+			return err
+		}
+		if _, err := GetVersion(tx, sc, t, n); err != nil {
+			return err
+		}
+		t.Default = n
+		return Templates.Put(tx, sc.Key(t.ID), t)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := t.SDK(sc)
+	return &awsec2.ModifyLaunchTemplateOutput{LaunchTemplate: &out}, nil
+}
+
+// DeleteLaunchTemplate deletes a template with all its versions.
+func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var t Template
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if t, err = Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
+			return err
+		}
+		Names.Delete(tx, templateNameKey(sc, t.Name))
+		Templates.Delete(tx, sc.Key(t.ID))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Without its template nothing finds a version, so these may go one by one.
+	versions, err := listTemplateVersions(s.Store, sc, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	for len(versions) > 0 {
+		n := min(len(versions), 90)
+		err := s.Store.Update(ctx, func(tx *store.Tx) error {
+			for _, v := range versions[:n] {
+				Versions.Delete(tx, v.key(sc))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		versions = versions[n:]
+	}
+	out := t.SDK(sc)
+	return &awsec2.DeleteLaunchTemplateOutput{LaunchTemplate: &out}, nil
+}
+
+// DescribeLaunchTemplates lists templates.
+func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.DescribeLaunchTemplatesInput) (*awsec2.DescribeLaunchTemplatesOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := filter.Compile(in.Filters, filter.Fields[Template]{
+		"create-time":          filter.One(func(t Template) string { return resource.TimeText(t.Created) }),
+		"launch-template-name": filter.One(func(t Template) string { return t.Name }),
+	}, func(t Template) tag.Set { return t.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := resource.CheckDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	want := in.LaunchTemplateIds
+	for _, name := range in.LaunchTemplateNames {
+		n, err := Names.Get(s.Store, templateNameKey(sc, name))
+		if resource.NotFound(err) {
+			return nil, ec2err.TemplateNamesNotFound()
+		}
+		if err != nil {
+			return nil, err
+		}
+		want = append(want[:len(want):len(want)], n.ID)
+	}
+	found, err := resource.Choose(s.Store, Templates, sc, resource.LaunchTemplateID, want, match)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := resource.Paginate(found, func(t Template) string { return t.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 200})
+	return &awsec2.DescribeLaunchTemplatesOutput{LaunchTemplates: resource.SDKAll(sc, found), NextToken: next}, err
+}
+
+var (
+	Templates = store.NewCollection[Template]("ec2", "launch-template")
+	Names     = store.NewCollection[resource.Name]("ec2", "launch-template-name")
+)

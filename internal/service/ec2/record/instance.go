@@ -1,0 +1,166 @@
+package record
+
+import (
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The states of an instance.
+const (
+	Pending      = "pending"
+	Running      = "running"
+	ShuttingDown = "shutting-down"
+	Terminated   = "terminated"
+	Stopping     = "stopping"
+	Stopped      = "stopped"
+)
+
+// An Instance is one instance. Of its interfaces it keeps the IDs; they are
+// records of their own.
+type Instance struct {
+	ID            string
+	ReservationID string
+	Requester     string `json:",omitempty"` // the AWS service that launched it
+	LaunchIndex   int32  `json:",omitempty"`
+	ImageID       string
+	Type          string
+	Architecture  string
+	RootDevice    string
+	KeyName       string `json:",omitempty"`
+	ClientToken   string `json:",omitempty"`
+	LaunchTime    time.Time
+
+	State            string
+	Since            time.Time // of the state
+	ReasonCode       string    `json:",omitempty"`
+	ReasonMessage    string    `json:",omitempty"`
+	TransitionReason string    `json:",omitempty"`
+	// Boot counts the boots: a reboot raises it.
+	Boot int `json:",omitempty"`
+
+	VPCID, SubnetID string `json:",omitempty"`
+	Zone, ZoneID    string
+	PrivateIP       string   `json:",omitempty"`
+	PublicIP        string   `json:",omitempty"`
+	AutoPublic      bool     `json:",omitempty"` // gets a public address whenever it starts
+	Interfaces      []string `json:",omitempty"`
+
+	Profile  *InstanceProfile `json:",omitempty"`
+	UserData string           `json:",omitempty"` // base64
+	Devices  []BlockDevice    `json:",omitempty"`
+
+	Tokens           string `json:",omitempty"` // metadata: optional, required
+	HopLimit         int32  `json:",omitempty"`
+	MetadataEndpoint string `json:",omitempty"`
+	MetadataTags     string `json:",omitempty"`
+	MetadataIPv6     string `json:",omitempty"`
+
+	Monitoring         bool    `json:",omitempty"`
+	EbsOptimized       bool    `json:",omitempty"`
+	DisableTermination bool    `json:",omitempty"`
+	DisableStop        bool    `json:",omitempty"`
+	ShutdownBehavior   string  `json:",omitempty"`
+	SpotRequestID      string  `json:",omitempty"` // set: a spot instance
+	SpotPersistent     bool    `json:",omitempty"` // its request is persistent
+	FleetID            string  `json:",omitempty"` // the EC2 Fleet that launched it
+	FleetWeight        float64 `json:",omitempty"` // the units of its capacity this is
+	Cores              int32   `json:",omitempty"`
+	ThreadsPerCore     int32   `json:",omitempty"`
+	AutoRecovery       string  `json:",omitempty"`
+	CapacityPreference string  `json:",omitempty"` // of capacity reservations: open, none
+	Tenancy            string  `json:",omitempty"`
+	CPUCredits         string  `json:",omitempty"`
+	HostnameType       string  `json:",omitempty"`
+	ResourceNameA      bool    `json:",omitempty"`
+	ResourceNameAAAA   bool    `json:",omitempty"`
+	Tags               tag.Set `json:",omitempty"`
+}
+
+// VCPUs is how many vCPUs an instance has.
+func (i Instance) VCPUs() int {
+	if i.Cores > 0 {
+		return int(i.Cores * i.ThreadsPerCore)
+	}
+	t, _ := instancetypes.Lookup(i.Type)
+	return t.VCPU
+}
+
+// An InstanceProfile is the profile that an instance has, with its role.
+type InstanceProfile struct {
+	ARN, ID, RoleARN string
+	AssociationID    string
+}
+
+// A BlockDevice attaches a volume, which is a record of its own.
+type BlockDevice struct {
+	Name                string
+	VolumeID            string
+	DeleteOnTermination bool `json:",omitempty"`
+	Attached            time.Time
+}
+
+// PrivateDNSName is the name of the instance inside its VPC; empty when it has no
+// address any more.
+func (i Instance) PrivateDNSName(region string) string {
+	switch {
+	case i.PrivateIP == "":
+		return ""
+	case i.HostnameType == "resource-name":
+		return i.ID + "." + internalDomain(region)
+	}
+	return PrivateDNSName(region, i.PrivateIP)
+}
+
+// PublicDNSName is empty unless the instance has a public address in a VPC with
+// DNS hostnames.
+func (i Instance) PublicDNSName(r store.Reader, sc resource.Scope) string {
+	if i.PublicIP == "" {
+		return ""
+	}
+	v, err := VPCs.Get(r, sc.Key(i.VPCID))
+	if err != nil || !v.DNSHostnames || v.NoDNSSupport {
+		return ""
+	}
+	return PublicDNSName(sc.Region, i.PublicIP)
+}
+
+// AttachedInterfaces returns the instance's interfaces by device index.
+func (i Instance) AttachedInterfaces(r store.Reader, sc resource.Scope) []NetworkInterface {
+	out := make([]NetworkInterface, 0, len(i.Interfaces))
+	for _, id := range i.Interfaces {
+		if e, err := NetworkInterfaces.Get(r, sc.Key(id)); err == nil {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b NetworkInterface) int {
+		return int(a.Attachment.DeviceIndex - b.Attachment.DeviceIndex)
+	})
+	return out
+}
+
+// MetadataOptions returns the options of the metadata service.
+func (i Instance) MetadataOptions() *ec2types.InstanceMetadataOptionsResponse {
+	return &ec2types.InstanceMetadataOptionsResponse{
+		State: ec2types.InstanceMetadataOptionsStateApplied, HttpTokens: ec2types.HttpTokensState(i.Tokens),
+		HttpPutResponseHopLimit: aws.Int32(i.HopLimit), HttpEndpoint: ec2types.InstanceMetadataEndpointState(i.MetadataEndpoint),
+		HttpProtocolIpv6: ec2types.InstanceMetadataProtocolState(i.MetadataIPv6), InstanceMetadataTags: ec2types.InstanceMetadataTagsState(i.MetadataTags),
+	}
+}
+
+// Association returns the profile's association in a state.
+// An instance's profile association is part of its record.
+
+func (i Instance) Association(state ec2types.IamInstanceProfileAssociationState) *ec2types.IamInstanceProfileAssociation {
+	return &ec2types.IamInstanceProfileAssociation{
+		AssociationId: aws.String(i.Profile.AssociationID), InstanceId: aws.String(i.ID), State: state,
+		IamInstanceProfile: &ec2types.IamInstanceProfile{Arn: aws.String(i.Profile.ARN), Id: aws.String(i.Profile.ID)},
+	}
+}

@@ -1,0 +1,303 @@
+package record
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An EgressGateway lets IPv6 connections out of a VPC and none in.
+type EgressGateway struct {
+	ID    string // eigw-…
+	VPCID string
+	Tags  tag.Set `json:",omitempty"`
+}
+
+// EgressGatewayKind describes egress-only internet gateways.
+func EgressGatewayKind() resource.KindOf[EgressGateway] {
+	return resource.KindOf[EgressGateway]{Records: EgressGateways, ID: resource.EgressGatewayID, Of: func(g *EgressGateway) (string, *tag.Set) { return g.ID, &g.Tags }}
+}
+
+// SDK renders the record for the SDK.
+func (g EgressGateway) SDK(resource.Scope) ec2types.EgressOnlyInternetGateway {
+	return ec2types.EgressOnlyInternetGateway{
+		EgressOnlyInternetGatewayId: aws.String(g.ID),
+		Attachments:                 []ec2types.InternetGatewayAttachment{{State: ec2types.AttachmentStatusAttached, VpcId: aws.String(g.VPCID)}},
+		Tags:                        g.Tags.SDK(),
+	}
+}
+
+// An InternetGateway leads out of the VPC that it is attached to.
+type InternetGateway struct {
+	ID    string
+	VPCID string  `json:",omitempty"` // empty while detached
+	Tags  tag.Set `json:",omitempty"`
+}
+
+// SDK renders the record for the SDK.
+func (g InternetGateway) SDK(sc resource.Scope) ec2types.InternetGateway {
+	out := ec2types.InternetGateway{
+		InternetGatewayId: aws.String(g.ID),
+		OwnerId:           aws.String(sc.Account),
+		Attachments:       []ec2types.InternetGatewayAttachment{},
+		Tags:              g.Tags.SDK(),
+	}
+	if g.VPCID != "" {
+		// EC2 says "available", not the enum's "attached"; Terraform waits for it.
+		out.Attachments = append(out.Attachments, ec2types.InternetGatewayAttachment{State: "available", VpcId: aws.String(g.VPCID)})
+	}
+	return out
+}
+
+// States of NAT gateways.
+const (
+	NATPending   = "pending"
+	NATAvailable = "available"
+	NATFailed    = "failed"
+	NATDeleting  = "deleting"
+	NATDeleted   = "deleted"
+)
+
+// A NATGateway translates the addresses of a VPC's interfaces: to its
+// elastic address if it is public, to its private one if it is private.
+type NATGateway struct {
+	ID       string
+	SubnetID string
+	VPCID    string
+	Zone     string
+	Private  bool `json:",omitempty"`
+	State    string
+	Since    time.Time
+	Created  time.Time
+	Deleted  time.Time `json:",omitzero"`
+	// FailureCode and FailureMessage say why it failed, or will fail.
+	FailureCode    string `json:",omitempty"`
+	FailureMessage string `json:",omitempty"`
+	// Addresses are those of its one interface; the first is the primary one.
+	Addresses []NATAddress
+	Tags      tag.Set `json:",omitempty"`
+}
+
+// A NATAddress is an address of a NAT gateway.
+type NATAddress struct {
+	AllocationID  string `json:",omitempty"`
+	AssociationID string `json:",omitempty"`
+	PublicIP      string `json:",omitempty"`
+	PrivateIP     string `json:",omitempty"`
+	InterfaceID   string `json:",omitempty"`
+}
+
+// NATGatewayKind describes NAT gateways.
+func NATGatewayKind() resource.KindOf[NATGateway] {
+	return resource.KindOf[NATGateway]{Records: NATGateways, ID: resource.NATGatewayID, Of: func(n *NATGateway) (string, *tag.Set) { return n.ID, &n.Tags }}
+}
+
+// SDK renders the record for the SDK.
+func (n NATGateway) SDK(resource.Scope) ec2types.NatGateway {
+	out := ec2types.NatGateway{
+		NatGatewayId: aws.String(n.ID), SubnetId: aws.String(n.SubnetID), VpcId: aws.String(n.VPCID),
+		State: ec2types.NatGatewayState(n.State), CreateTime: aws.Time(n.Created), ConnectivityType: ec2types.ConnectivityTypePublic,
+		AvailabilityMode: ec2types.AvailabilityModeZonal, Tags: n.Tags.SDK(),
+	}
+	if n.Private {
+		out.ConnectivityType = ec2types.ConnectivityTypePrivate
+	}
+	if !n.Deleted.IsZero() {
+		out.DeleteTime = aws.Time(n.Deleted)
+	}
+	if n.State == NATFailed {
+		out.FailureCode, out.FailureMessage = resource.Optional(n.FailureCode), resource.Optional(n.FailureMessage)
+	}
+	for i, a := range n.Addresses {
+		out.NatGatewayAddresses = append(out.NatGatewayAddresses, ec2types.NatGatewayAddress{
+			AllocationId: resource.Optional(a.AllocationID), AssociationId: resource.Optional(a.AssociationID), PublicIp: resource.Optional(a.PublicIP),
+			PrivateIp: resource.Optional(a.PrivateIP), NetworkInterfaceId: resource.Optional(a.InterfaceID),
+			IsPrimary: aws.Bool(i == 0), Status: ec2types.NatGatewayAddressStatusSucceeded,
+		})
+	}
+	return out
+}
+
+// A Peering joins two VPCs. Each side's account and region holds a copy,
+// equal but for its tags; one in a VPC's own account and region is one record.
+type Peering struct {
+	ID        string // pcx-…
+	Requester PeeringSide
+	Accepter  PeeringSide
+	State     ec2types.VpcPeeringConnectionStateReasonCode // only active ones carry traffic
+	Message   string
+	Since     time.Time
+	// Expires is when a request that nobody accepted ends.
+	Expires time.Time `json:",omitzero"`
+	Tags    tag.Set   `json:",omitempty"`
+}
+
+// A PeeringSide is one of the two VPCs of a connection.
+type PeeringSide struct {
+	Account, Region string
+	VPCID           string
+	CIDR            string // primary block when the connection was requested
+	// AllowDNS lets the other side's VPC resolve this side's public host names to
+	// private addresses: AllowDnsResolutionFromRemoteVpc.
+	AllowDNS bool `json:",omitempty"`
+}
+
+// PeeringKind describes VPC peering connections.
+func PeeringKind() resource.KindOf[Peering] {
+	return resource.KindOf[Peering]{Records: Peerings, ID: resource.PeeringID, Of: func(p *Peering) (string, *tag.Set) { return p.ID, &p.Tags }}
+}
+
+// Scope returns the account and region of the side's VPC.
+func (d PeeringSide) Scope() resource.Scope {
+	return resource.Scope{Account: d.Account, Region: d.Region}
+}
+
+// Active reports whether the connection carries traffic.
+func (p Peering) Active() bool {
+	return p.State == ec2types.VpcPeeringConnectionStateReasonCodeActive
+}
+
+// Live reports whether the connection carries traffic or may come to.
+func (p Peering) Live() bool {
+	return p.Active() || p.State == ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance
+}
+
+// Side returns the side of a VPC; nil if it is none.
+func (p *Peering) Side(sc resource.Scope, vpc string) *PeeringSide {
+	for _, d := range []*PeeringSide{&p.Requester, &p.Accepter} {
+		if d.Scope() == sc && d.VPCID == vpc {
+			return d
+		}
+	}
+	return nil
+}
+
+// Other returns the side that is not a VPC's.
+func (p Peering) Other(sc resource.Scope, vpc string) PeeringSide {
+	if p.Requester.Scope() == sc && p.Requester.VPCID == vpc {
+		return p.Accepter
+	}
+	return p.Requester
+}
+
+// Put writes both copies of a connection; those there are keep their tags.
+func (p Peering) Put(tx *store.Tx) error {
+	for i, sc := range []resource.Scope{p.Requester.Scope(), p.Accepter.Scope()} {
+		if i == 1 && sc == p.Requester.Scope() {
+			break
+		}
+		mine := p
+		old, err := Peerings.Get(tx, sc.Key(p.ID))
+		switch {
+		case err == nil:
+			mine.Tags = old.Tags
+		case !resource.NotFound(err):
+			return err
+		case i == 1:
+			mine.Tags = nil
+		}
+		if err := Peerings.Put(tx, sc.Key(p.ID), mine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ActivePeering finds the active connection between a VPC and another.
+func ActivePeering(r store.Reader, sc resource.Scope, vpc string, peer resource.Scope, peerVPC string) (Peering, bool, error) {
+	all, err := resource.List(r, Peerings, sc, func(p Peering) bool {
+		o := p.Other(sc, vpc)
+		return p.Active() && p.Side(sc, vpc) != nil && o.Scope() == peer && o.VPCID == peerVPC
+	})
+	if err != nil || len(all) == 0 {
+		return Peering{}, false, err
+	}
+	return all[0], true, nil
+}
+
+// Options returns the side's options.
+func (d PeeringSide) Options() *ec2types.VpcPeeringConnectionOptionsDescription {
+	return &ec2types.VpcPeeringConnectionOptionsDescription{
+		AllowDnsResolutionFromRemoteVpc:            aws.Bool(d.AllowDNS),
+		AllowEgressFromLocalClassicLinkToRemoteVpc: aws.Bool(false),
+		AllowEgressFromLocalVpcToRemoteClassicLink: aws.Bool(false),
+	}
+}
+
+// MayAnswer refuses everyone but the accepter.
+func (p Peering) MayAnswer(sc resource.Scope, verb, past string) error {
+	switch {
+	case p.Accepter.Account != sc.Account:
+		return ec2err.NotPermitted("User (%s) cannot %s peering %s", sc.Account, verb, p.ID)
+	case p.Accepter.Region != sc.Region:
+		return ec2err.NotPermitted("Incorrect region (%s) specified for this request. VPC peering connection %s must be %s in region %s", sc.Region, p.ID, past, p.Accepter.Region)
+	}
+	return nil
+}
+
+// BadTransition is the error for a state that the connection cannot take.
+func (p Peering) BadTransition(to string) error {
+	return ec2err.New("InvalidStateTransition", "Invalid state transition for %s, attempted to transition from %s to %s", p.ID, p.State, to)
+}
+
+// A RouteTable is a route table with its routes.
+type RouteTable struct {
+	ID           string
+	VPCID        string
+	Associations []RouteTableAssociation `json:",omitempty"`
+	Routes       []Route
+	Tags         tag.Set `json:",omitempty"`
+}
+
+// A RouteTableAssociation associates a route table with a subnet, or with its
+// VPC.
+type RouteTableAssociation struct {
+	ID       string
+	SubnetID string `json:",omitempty"` // empty for the main association
+	Main     bool   `json:",omitempty"`
+}
+
+// A Route sends a destination to one target.
+type Route struct {
+	Destination string // IPv4 or IPv6 block, or a prefix list: pl-…
+	// Exactly one target is set; the instance's interface besides the instance.
+	GatewayID           string `json:",omitempty"` // igw-…, local, or vpce-… of a gateway endpoint
+	InterfaceID         string `json:",omitempty"`
+	InstanceID          string `json:",omitempty"`
+	NATGatewayID        string `json:",omitempty"`
+	PeeringID           string `json:",omitempty"`
+	EgressOnlyGatewayID string `json:",omitempty"`
+	Origin              string
+}
+
+// Has reports whether the table is associated with a subnet.
+func (t RouteTable) Has(subnet string) bool {
+	return slices.ContainsFunc(t.Associations, func(a RouteTableAssociation) bool { return a.SubnetID == subnet })
+}
+
+// Without returns t without the association of a subnet.
+func (t RouteTable) Without(subnet string) RouteTable {
+	t.Associations = slices.DeleteFunc(slices.Clone(t.Associations), func(a RouteTableAssociation) bool { return a.SubnetID == subnet })
+	return t
+}
+
+// Find returns the index of the route to a destination; -1 if not found.
+func (t RouteTable) Find(destination string) int {
+	return slices.IndexFunc(t.Routes, func(r Route) bool { return r.Destination == destination })
+}
+
+// Target returns the ID of what the route leads to.
+func (r Route) Target() string {
+	return r.GatewayID + r.InstanceID + r.InterfaceID + r.NATGatewayID + r.PeeringID + r.EgressOnlyGatewayID
+}
+
+// IsPrefixList reports whether the destination is a prefix list.
+func (r Route) IsPrefixList() bool { return strings.HasPrefix(r.Destination, "pl-") }

@@ -1,0 +1,26 @@
+// Package resource holds what EC2's resources have in common: the account and
+// region that they are in, their IDs, how they are looked up and listed page by
+// page, how they are tagged, client tokens and dry runs. It knows no kind of
+// resource; what is particular to one is in the packages above.
+package resource
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/utils/clock"
+
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Core is what the services of all floors share. They embed one and the same.
+type Core struct {
+	Store  *store.Store
+	Clock  clock.Clock
+	Timing timing.Timing
+	Log    *slog.Logger
+	// EnsureDefaults makes what a new account finds in a region, unless that has
+	// been done. The vpc package sets it.
+	EnsureDefaults func(context.Context, Scope) error
+}

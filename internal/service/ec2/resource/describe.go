@@ -1,0 +1,74 @@
+package resource
+
+import (
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Query is what Describe calls have in common.
+type Query struct {
+	IDs        []string
+	Filters    []ec2types.Filter
+	DryRun     *bool
+	MaxResults *int32
+	NextToken  *string
+	Limits     Limits
+}
+
+// A KindOf is a kind of resource that can be described.
+type KindOf[T any] struct {
+	Records store.Collection[T]
+	ID      IDKind
+	Of      func(*T) (string, *tag.Set) // a record's ID and tags
+}
+
+// Describe returns the page of records that a query asks for, sorted by ID, and
+// the token of the next page.
+func Describe[T any](r store.Reader, sc Scope, kind KindOf[T], q Query, known filter.Fields[T]) ([]T, *string, error) {
+	match, err := filter.Compile(q.Filters, known, func(v T) tag.Set { _, t := kind.Of(&v); return *t })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := CheckDryRun(q.DryRun); err != nil {
+		return nil, nil, err
+	}
+	found, err := Choose(r, kind.Records, sc, kind.ID, q.IDs, match)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Paginate(found, func(v T) string { id, _ := kind.Of(&v); return id }, q.MaxResults, q.NextToken, q.Limits)
+}
+
+// Count counts the records of a scope that match.
+func Count[T any](r store.Reader, c store.Collection[T], sc Scope, match func(T) bool) (int, error) {
+	found, err := List(r, c, sc, match)
+	return len(found), err
+}
+
+// Each makes a field of a list; empty texts are no values.
+func Each[T any, V any](of func(T) []V, text func(V) string) func(T) []string {
+	return func(v T) []string {
+		var out []string
+		for _, x := range of(v) {
+			if s := text(x); s != "" {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+}
+
+// A Record renders its record for the SDK.
+type Record[T any] interface{ SDK(Scope) T }
+
+// SDKAll renders records for the SDK.
+func SDKAll[R Record[T], T any](sc Scope, records []R) []T {
+	out := make([]T, len(records))
+	for i, r := range records {
+		out[i] = r.SDK(sc)
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package routing
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/quota"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateEgressOnlyInternetGateway creates a gateway that is attached to its VPC.
+func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec2.CreateEgressOnlyInternetGatewayInput) (*awsec2.CreateEgressOnlyInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeEgressOnlyInternetGateway)
+	if err != nil {
+		return nil, err
+	}
+	var g record.EgressGateway
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, record.EgressGateways, resource.EgressGatewayID, &g); done || err != nil {
+			return err
+		}
+		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		if err != nil {
+			return err
+		}
+		all, err := resource.List(tx, record.EgressGateways, sc, func(record.EgressGateway) bool { return true })
+		if err != nil {
+			return err
+		}
+		if err := quota.Check(tx, sc, quota.EgressGateways, len(all)+1, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
+			return err
+		}
+		g = record.EgressGateway{ID: ids.Resource("eigw"), VPCID: v.ID, Tags: tags}
+		if err := record.EgressGateways.Create(tx, sc.Key(g.ID), g); err != nil {
+			return err
+		}
+		return s.Remember(tx, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, false, g.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := g.SDK(sc)
+	return &awsec2.CreateEgressOnlyInternetGatewayOutput{EgressOnlyInternetGateway: &out, ClientToken: in.ClientToken}, nil
+}
+
+// DeleteEgressOnlyInternetGateway deletes a gateway; routes to it become black holes.
+func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec2.DeleteEgressOnlyInternetGatewayInput) (*awsec2.DeleteEgressOnlyInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		g, err := resource.Get(tx, record.EgressGateways, sc, resource.EgressGatewayID, aws.ToString(in.EgressOnlyInternetGatewayId))
+		if err != nil {
+			return err
+		}
+		record.EgressGateways.Delete(tx, sc.Key(g.ID))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DeleteEgressOnlyInternetGatewayOutput{ReturnCode: aws.Bool(true)}, nil
+}
+
+// DescribeEgressOnlyInternetGateways lists gateways. It documents tag filters only.
+func (s *Service) DescribeEgressOnlyInternetGateways(ctx context.Context, in *awsec2.DescribeEgressOnlyInternetGatewaysInput) (*awsec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := resource.Describe(s.Store, sc, record.EgressGatewayKind(), resource.Query{
+		IDs: in.EgressOnlyInternetGatewayIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 255},
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DescribeEgressOnlyInternetGatewaysOutput{EgressOnlyInternetGateways: resource.SDKAll(sc, found), NextToken: next}, nil
+}

@@ -1,0 +1,162 @@
+package routing
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/quota"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// CreateInternetGateway creates a detached gateway.
+func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateInternetGatewayInput) (*awsec2.CreateInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeInternetGateway)
+	if err != nil {
+		return nil, err
+	}
+	g := record.InternetGateway{ID: ids.Resource("igw"), Tags: tags}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		n, err := resource.Count(tx, record.InternetGateways, sc, func(record.InternetGateway) bool { return true })
+		if err != nil {
+			return err
+		}
+		if err := quota.Check(tx, sc, quota.InternetGateways, n+1, ec2err.Limit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
+			return err
+		}
+		return record.InternetGateways.Create(tx, sc.Key(g.ID), g)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := g.SDK(sc)
+	return &awsec2.CreateInternetGatewayOutput{InternetGateway: &out}, nil
+}
+
+// AttachInternetGateway attaches a gateway to a VPC that has none.
+func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachInternetGatewayInput) (*awsec2.AttachInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		if err != nil {
+			return err
+		}
+		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		if err != nil {
+			return err
+		}
+		if g.VPCID != "" {
+			return ec2err.AlreadyAssociated("resource %s is already attached to network %s", g.ID, g.VPCID)
+		}
+		taken, err := resource.Exists(tx, record.InternetGateways, sc, func(o record.InternetGateway) bool { return o.VPCID == v.ID })
+		if err != nil {
+			return err
+		}
+		if taken {
+			return ec2err.InvalidParameterValue("Network %s already has an internet gateway attached", v.ID)
+		}
+		g.VPCID = v.ID
+		return record.InternetGateways.Put(tx, sc.Key(g.ID), g)
+	})
+	return &awsec2.AttachInternetGatewayOutput{}, err
+}
+
+// DetachInternetGateway detaches a gateway from its VPC, unless public addresses
+// of the VPC are in use.
+func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachInternetGatewayInput) (*awsec2.DetachInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		if err != nil {
+			return err
+		}
+		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		if err != nil {
+			return err
+		}
+		if g.VPCID != v.ID {
+			return ec2err.GatewayNotAttached(g.ID, v.ID)
+		}
+		public, err := resource.Exists(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool {
+			return e.VPCID == v.ID && (e.PublicIP != "" || len(e.Elastic) > 0)
+		})
+		if err != nil {
+			return err
+		}
+		if public {
+			return ec2err.Dependency("Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", v.ID)
+		}
+		g.VPCID = ""
+		return record.InternetGateways.Put(tx, sc.Key(g.ID), g)
+	})
+	return &awsec2.DetachInternetGatewayOutput{}, err
+}
+
+// DeleteInternetGateway deletes a detached gateway.
+func (s *Service) DeleteInternetGateway(ctx context.Context, in *awsec2.DeleteInternetGatewayInput) (*awsec2.DeleteInternetGatewayOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		if err != nil {
+			return err
+		}
+		if g.VPCID != "" {
+			return ec2err.Dependency("The internetGateway '%s' has dependencies and cannot be deleted.", g.ID)
+		}
+		record.InternetGateways.Delete(tx, sc.Key(g.ID))
+		return nil
+	})
+	return &awsec2.DeleteInternetGatewayOutput{}, err
+}
+
+// DescribeInternetGateways lists gateways.
+func (s *Service) DescribeInternetGateways(ctx context.Context, in *awsec2.DescribeInternetGatewaysInput) (*awsec2.DescribeInternetGatewaysOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := filter.Compile(in.Filters, filter.Fields[record.InternetGateway]{
+		"attachment.state": func(g record.InternetGateway) []string {
+			if g.VPCID == "" {
+				return nil
+			}
+			return []string{"available"}
+		},
+		"attachment.vpc-id":   filter.One(func(g record.InternetGateway) string { return g.VPCID }),
+		"internet-gateway-id": filter.One(func(g record.InternetGateway) string { return g.ID }),
+		"owner-id":            filter.One(func(record.InternetGateway) string { return sc.Account }),
+	}, func(g record.InternetGateway) tag.Set { return g.Tags })
+	if err != nil {
+		return nil, err
+	}
+	if err := resource.CheckDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	found, err := resource.Choose(s.Store, record.InternetGateways, sc, resource.InternetGatewayID, in.InternetGatewayIds, match)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := resource.Paginate(found, func(g record.InternetGateway) string { return g.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	return &awsec2.DescribeInternetGatewaysOutput{InternetGateways: resource.SDKAll(sc, found), NextToken: next}, err
+}

@@ -1,0 +1,20 @@
+// Package routing holds route tables and what routes lead to: internet gateways,
+// egress-only internet gateways, NAT gateways and peering connections. The route of
+// a gateway endpoint is made in the endpoint package.
+package routing
+
+import (
+	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+)
+
+// Service handles the operations of route tables, gateways and peering connections.
+type Service struct {
+	*resource.Core
+	interfaces *eni.Service
+}
+
+// New returns the service on top of core. NAT gateways have network interfaces.
+func New(core *resource.Core, interfaces *eni.Service) *Service {
+	return &Service{Core: core, interfaces: interfaces}
+}

@@ -1,0 +1,135 @@
+package storage
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A volumeModification is a volume's latest change. It is complete at once: there
+// is no data to move.
+type volumeModification struct {
+	From, To Spec
+	Time     time.Time
+}
+
+func (v Volume) sdkModification() ec2types.VolumeModification {
+	m := v.Modification
+	return ec2types.VolumeModification{
+		VolumeId: aws.String(v.ID), ModificationState: ec2types.VolumeModificationStateCompleted, Progress: aws.Int64(100),
+		StartTime: aws.Time(m.Time), EndTime: aws.Time(m.Time),
+		OriginalSize: aws.Int32(m.From.SizeGiB), OriginalVolumeType: ec2types.VolumeType(m.From.Type),
+		OriginalIops: positive(m.From.iops()), OriginalThroughput: positive(m.From.throughput()), OriginalMultiAttachEnabled: aws.Bool(false),
+		TargetSize: aws.Int32(m.To.SizeGiB), TargetVolumeType: ec2types.VolumeType(m.To.Type),
+		TargetIops: positive(m.To.iops()), TargetThroughput: positive(m.To.throughput()), TargetMultiAttachEnabled: aws.Bool(false),
+	}
+}
+
+// ModifyVolume changes a volume's size, type and performance; it never shrinks.
+func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if aws.ToBool(in.MultiAttachEnabled) {
+		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 ModifyVolume")
+	}
+	var v Volume
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if v, err = resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId)); err != nil {
+			return err
+		}
+		from, to := v.Spec, v.Spec
+		if in.Size != nil {
+			if *in.Size < from.SizeGiB {
+				return ec2err.InvalidParameterValue("New size cannot be smaller than existing size")
+			}
+			to.SizeGiB = *in.Size
+		}
+		if in.VolumeType != "" && string(in.VolumeType) != to.Type {
+			to.Type, to.IOPS, to.Throughput = string(in.VolumeType), 0, 0
+		}
+		if in.Iops != nil {
+			to.IOPS = *in.Iops
+		}
+		if in.Throughput != nil {
+			to.Throughput = *in.Throughput
+		}
+		if err := to.Check(from.Type); err != nil {
+			return err
+		}
+		v.Spec, v.Modification = to, volumeModification{From: from, To: to, Time: s.Now()}
+		return Volumes.Put(tx, sc.Key(v.ID), v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := v.sdkModification()
+	out.ModificationState, out.Progress, out.EndTime = ec2types.VolumeModificationStateModifying, aws.Int64(0), nil
+	return &awsec2.ModifyVolumeOutput{VolumeModification: &out}, nil
+}
+
+// DescribeVolumesModifications lists the latest change of each volume that was changed.
+func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.DescribeVolumesModificationsInput) (*awsec2.DescribeVolumesModificationsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type v = Volume
+	spec := func(get func(volumeModification) int32) func(v) []string {
+		return func(x v) []string { return []string{strconv.Itoa(int(get(x.Modification)))} }
+	}
+	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+		"modification-state":            func(v) []string { return []string{"completed"} },
+		"operator.managed":              filter.Flag(func(v) bool { return false }),
+		"operator.principal":            filter.Never[v],
+		"original-iops":                 spec(func(m volumeModification) int32 { return m.From.iops() }),
+		"original-multi-attach-enabled": filter.Flag(func(v) bool { return false }),
+		"originalMultiAttachEnabled":    filter.Flag(func(v) bool { return false }), // as documented
+		"original-size":                 spec(func(m volumeModification) int32 { return m.From.SizeGiB }),
+		"original-volume-type":          filter.One(func(x v) string { return x.Modification.From.Type }),
+		"start-time":                    filter.One(func(x v) string { return resource.TimeText(x.Modification.Time) }),
+		"target-iops":                   spec(func(m volumeModification) int32 { return m.To.iops() }),
+		"target-multi-attach-enabled":   filter.Flag(func(v) bool { return false }),
+		"targetMultiAttachEnabled":      filter.Flag(func(v) bool { return false }),
+		"target-size":                   spec(func(m volumeModification) int32 { return m.To.SizeGiB }),
+		"target-volume-type":            filter.One(func(x v) string { return x.Modification.To.Type }),
+		"volume-id":                     filter.One(func(x v) string { return x.ID }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := resource.CheckDryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	found, err := resource.Choose(s.Store, Volumes, sc, resource.VolumeID, in.VolumeIds, func(x v) bool { return !x.Modification.Time.IsZero() && match(x) })
+	if err != nil {
+		return nil, err
+	}
+	if len(in.VolumeIds) > 0 && len(found) < len(resource.SortedUnique(in.VolumeIds)) && len(in.Filters) == 0 {
+		for _, id := range in.VolumeIds {
+			if x, err := Volumes.Get(s.Store, sc.Key(id)); err == nil && x.Modification.Time.IsZero() {
+				return nil, ec2err.New("InvalidVolumeModification.NotFound", "Modification for volume '%s' does not exist.", id)
+			}
+		}
+	}
+	found, next, err := resource.Paginate(found, func(x v) string { return x.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 500})
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeVolumesModificationsOutput{NextToken: next, VolumesModifications: []ec2types.VolumeModification{}}
+	for _, x := range found {
+		out.VolumesModifications = append(out.VolumesModifications, x.sdkModification())
+	}
+	return out, nil
+}

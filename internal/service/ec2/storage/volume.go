@@ -1,0 +1,261 @@
+package storage
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A Volume is an EBS volume. It holds no data. The instance it is attached
+// to names it too (record.BlockDevice).
+type Volume struct {
+	ID string
+	Spec
+	Zone, ZoneID string
+	Created      time.Time
+	Attachment   volumeAttachment   `json:",omitzero"`
+	Modification volumeModification `json:",omitzero"`
+	Tags         tag.Set            `json:",omitempty"`
+}
+
+// A volumeAttachment without an instance is none.
+type volumeAttachment struct {
+	InstanceID          string
+	Device              string
+	DeleteOnTermination bool
+	Time                time.Time
+}
+
+func (v Volume) state() ec2types.VolumeState {
+	if v.Attachment.InstanceID != "" {
+		return ec2types.VolumeStateInUse
+	}
+	return ec2types.VolumeStateAvailable
+}
+
+func (v Volume) sdkAttachments() []ec2types.VolumeAttachment {
+	at := v.Attachment
+	if at.InstanceID == "" {
+		return []ec2types.VolumeAttachment{}
+	}
+	return []ec2types.VolumeAttachment{{
+		VolumeId: aws.String(v.ID), InstanceId: aws.String(at.InstanceID), Device: aws.String(at.Device), AttachTime: aws.Time(at.Time),
+		State: ec2types.VolumeAttachmentStateAttached, DeleteOnTermination: aws.Bool(at.DeleteOnTermination),
+	}}
+}
+
+// SDK renders the record for the SDK.
+func (v Volume) SDK(sc resource.Scope) ec2types.Volume {
+	return ec2types.Volume{
+		VolumeId: aws.String(v.ID), Size: aws.Int32(v.SizeGiB), VolumeType: ec2types.VolumeType(v.Type), State: v.state(),
+		AvailabilityZone: aws.String(v.Zone), AvailabilityZoneId: aws.String(v.ZoneID), CreateTime: aws.Time(v.Created),
+		Encrypted: aws.Bool(v.Encrypted), KmsKeyId: resource.Optional(v.KMSKeyID), SnapshotId: aws.String(v.SnapshotID),
+		MultiAttachEnabled: aws.Bool(false), Iops: positive(v.iops()), Throughput: positive(v.throughput()),
+		Attachments: v.sdkAttachments(), Tags: v.Tags.SDK(), Operator: &ec2types.OperatorResponse{Managed: aws.Bool(false)},
+	}
+}
+
+// positive is nil for zero: members that some volumes do not have.
+func positive(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// CreateVolume creates an empty volume.
+func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.SnapshotId != nil && *in.SnapshotId != "" {
+		return nil, awserr.NotImplemented("volumes of snapshots in EC2 CreateVolume")
+	}
+	if aws.ToBool(in.MultiAttachEnabled) {
+		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 CreateVolume")
+	}
+	if in.AvailabilityZone == nil && in.AvailabilityZoneId == nil {
+		return nil, ec2err.Missing("AvailabilityZone")
+	}
+	zone, invalid := resource.ChooseZone(sc, aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId))
+	if invalid != nil {
+		return nil, ec2err.New("InvalidZone.NotFound", "The zone '%s' does not exist.", aws.ToString(in.AvailabilityZone)+aws.ToString(in.AvailabilityZoneId))
+	}
+	if in.Size == nil {
+		return nil, ec2err.New("MissingParameter", "The request must contain the parameter size/snapshot")
+	}
+	spec := Spec{
+		SizeGiB: *in.Size, Type: string(in.VolumeType), IOPS: aws.ToInt32(in.Iops), Throughput: aws.ToInt32(in.Throughput),
+		Encrypted: aws.ToBool(in.Encrypted), KMSKeyID: aws.ToString(in.KmsKeyId),
+	}
+	if err := spec.Check("gp2"); err != nil {
+		return nil, err
+	}
+	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeVolume)
+	if err != nil {
+		return nil, err
+	}
+	v := Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVolume", in.ClientToken, in, Volumes, resource.VolumeID, &v); done || err != nil {
+			return err
+		}
+		if err := Volumes.Create(tx, sc.Key(v.ID), v); err != nil {
+			return err
+		}
+		return s.Remember(tx, sc, "CreateVolume", in.ClientToken, in, false, v.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := v.SDK(sc)
+	return &awsec2.CreateVolumeOutput{
+		VolumeId: o.VolumeId, Size: o.Size, VolumeType: o.VolumeType, State: ec2types.VolumeStateCreating, AvailabilityZone: o.AvailabilityZone,
+		AvailabilityZoneId: o.AvailabilityZoneId, CreateTime: o.CreateTime, Encrypted: o.Encrypted, KmsKeyId: o.KmsKeyId, SnapshotId: o.SnapshotId,
+		MultiAttachEnabled: o.MultiAttachEnabled, Iops: o.Iops, Throughput: o.Throughput, Attachments: o.Attachments, Tags: o.Tags,
+	}, nil
+}
+
+// DeleteVolume deletes a volume that is not attached.
+func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
+		if err != nil {
+			return err
+		}
+		if v.Attachment.InstanceID != "" {
+			return ec2err.VolumeAttached(v.ID, v.Attachment.InstanceID)
+		}
+		Volumes.Delete(tx, sc.Key(v.ID))
+		return nil
+	})
+	return &awsec2.DeleteVolumeOutput{}, err
+}
+
+// volumeFields are the filters of DescribeVolumes.
+func volumeFields() filter.Fields[Volume] {
+	type v = Volume
+	attached := func(get func(volumeAttachment) string) func(v) []string {
+		return func(x v) []string {
+			if x.Attachment.InstanceID == "" {
+				return nil
+			}
+			return []string{get(x.Attachment)}
+		}
+	}
+	return filter.Fields[v]{
+		"attachment.attach-time":           attached(func(a volumeAttachment) string { return resource.TimeText(a.Time) }),
+		"attachment.delete-on-termination": attached(func(a volumeAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
+		"attachment.device":                attached(func(a volumeAttachment) string { return a.Device }),
+		"attachment.instance-id":           attached(func(a volumeAttachment) string { return a.InstanceID }),
+		"attachment.status":                attached(func(volumeAttachment) string { return "attached" }),
+		"availability-zone":                filter.One(func(x v) string { return x.Zone }),
+		"availability-zone-id":             filter.One(func(x v) string { return x.ZoneID }),
+		"create-time":                      filter.One(func(x v) string { return resource.TimeText(x.Created) }),
+		"encrypted":                        filter.Flag(func(x v) bool { return x.Encrypted }),
+		"fast-restored":                    filter.Flag(func(v) bool { return false }),
+		"multi-attach-enabled":             filter.Flag(func(v) bool { return false }),
+		"operator.managed":                 filter.Flag(func(v) bool { return false }),
+		"operator.principal":               filter.Never[v],
+		"size":                             filter.One(func(x v) string { return strconv.Itoa(int(x.SizeGiB)) }),
+		"snapshot-id":                      filter.One(func(x v) string { return x.SnapshotID }),
+		"status":                           filter.One(func(x v) string { return string(x.state()) }),
+		"volume-id":                        filter.One(func(x v) string { return x.ID }),
+		"volume-type":                      filter.One(func(x v) string { return x.Type }),
+	}
+}
+
+// DescribeVolumes lists volumes.
+func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolumesInput) (*awsec2.DescribeVolumesOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	match, err := filter.Compile(in.Filters, volumeFields(), func(v Volume) tag.Set { return v.Tags })
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
+	return &awsec2.DescribeVolumesOutput{Volumes: resource.SDKAll(sc, found), NextToken: next}, err
+}
+
+// pageOfVolumes is what the descriptions of volumes share.
+func (s *Service) pageOfVolumes(sc resource.Scope, dryRun *bool, ids []string, match func(Volume) bool, maxResults *int32, token *string) ([]Volume, *string, error) {
+	if err := resource.CheckDryRun(dryRun); err != nil {
+		return nil, nil, err
+	}
+	if err := resource.CheckPageOfIDs(ids, "volumeIds", maxResults); err != nil {
+		return nil, nil, err
+	}
+	found, err := resource.Choose(s.Store, Volumes, sc, resource.VolumeID, ids, match)
+	if err != nil {
+		return nil, nil, err
+	}
+	return resource.Paginate(found, func(v Volume) string { return v.ID }, maxResults, token, resource.Limits{Min: 5, Max: 1000})
+}
+
+// DescribeVolumeStatus lists the checks of volumes, which they pass.
+func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeVolumeStatusInput) (*awsec2.DescribeVolumeStatusOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type v = Volume
+	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
+	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+		"action.code":                         filter.Never[v],
+		"action.description":                  filter.Never[v],
+		"action.event-id":                     filter.Never[v],
+		"availability-zone":                   filter.One(func(x v) string { return x.Zone }),
+		"availability-zone-id":                filter.One(func(x v) string { return x.ZoneID }),
+		"event.description":                   filter.Never[v],
+		"event.event-id":                      filter.Never[v],
+		"event.event-type":                    filter.Never[v],
+		"event.not-after":                     filter.Never[v],
+		"event.not-before":                    filter.Never[v],
+		"operator.managed":                    constant("false"),
+		"operator.principal":                  filter.Never[v],
+		"volume-status.details-name":          func(v) []string { return []string{"io-enabled", "io-performance"} },
+		"volume-status.details-status":        func(v) []string { return []string{"passed", "not-applicable"} },
+		"volume-status.status":                constant("ok"),
+		"volume-status.initialization-status": filter.Never[v],
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &awsec2.DescribeVolumeStatusOutput{NextToken: next, VolumeStatuses: []ec2types.VolumeStatusItem{}}
+	for _, x := range found {
+		out.VolumeStatuses = append(out.VolumeStatuses, ec2types.VolumeStatusItem{
+			VolumeId: aws.String(x.ID), AvailabilityZone: aws.String(x.Zone), AvailabilityZoneId: aws.String(x.ZoneID),
+			VolumeStatus: &ec2types.VolumeStatusInfo{Status: ec2types.VolumeStatusInfoStatusOk, Details: []ec2types.VolumeStatusDetails{
+				{Name: ec2types.VolumeStatusNameIoEnabled, Status: aws.String("passed")},
+				{Name: ec2types.VolumeStatusNameIoPerformance, Status: aws.String("not-applicable")},
+			}},
+			Actions: []ec2types.VolumeStatusAction{}, Events: []ec2types.VolumeStatusEvent{}, AttachmentStatuses: []ec2types.VolumeStatusAttachmentStatus{},
+		})
+	}
+	return out, nil
+}
+
+var Volumes = store.NewCollection[Volume]("ec2", "volume")

@@ -1,0 +1,78 @@
+package vpc
+
+import (
+	"context"
+
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const defaultVPCCIDR = "172.31.0.0/16"
+
+// ensureDefaults makes what a new account finds in a region: a VPC with a subnet
+// in each of the first three zones, an internet gateway and a route to it.
+// https://docs.aws.amazon.com/vpc/latest/userguide/default-vpc.html
+func (s *Service) ensureDefaults(ctx context.Context, sc resource.Scope) error {
+	if _, err := record.Defaults.Get(s.Store, sc.Key(record.DefaultsID)); err == nil {
+		return nil
+	}
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := record.Defaults.Get(tx, sc.Key(record.DefaultsID)); err == nil {
+			return nil // made meanwhile
+		}
+		dopt := record.DHCPOptions{ID: ids.Resource("dopt")}
+		if err := record.DHCPOptionSets.Create(tx, sc.Key(dopt.ID), dopt); err != nil {
+			return err
+		}
+		if err := record.Defaults.Create(tx, sc.Key(record.DefaultsID), record.RegionDefaults{DHCPOptionsID: dopt.ID}); err != nil {
+			return err
+		}
+		_, err := s.makeDefaultVPC(tx, sc, dopt.ID)
+		return err
+	})
+}
+
+// Prepare makes the default VPC of an account and region, if it is not there.
+func (s *Service) Prepare(ctx context.Context, account, region string) error {
+	if _, ok := regions.Lookup(region); !ok {
+		return ec2err.UnknownRegion(region)
+	}
+	return s.ensureDefaults(ctx, resource.Scope{Account: account, Region: region})
+}
+
+func (s *Service) makeDefaultVPC(tx *store.Tx, sc resource.Scope, dhcpOptionsID string) (record.VPC, error) {
+	v, err := s.makeVPC(tx, sc, record.VPC{
+		CIDR: defaultVPCCIDR, Default: true, DNSHostnames: true, DHCPOptionsID: dhcpOptionsID, Tenancy: "default",
+	})
+	if err != nil {
+		return v, err
+	}
+	igw := record.InternetGateway{ID: ids.Resource("igw"), VPCID: v.ID}
+	if err := record.InternetGateways.Create(tx, sc.Key(igw.ID), igw); err != nil {
+		return v, err
+	}
+	err = record.RouteTables.Update(tx, sc.Key(v.MainRouteTableID), func(t *record.RouteTable) error {
+		t.Routes = append(t.Routes, record.Route{Destination: "0.0.0.0/0", GatewayID: igw.ID, Origin: routing.OriginCreateRoute})
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	region, _ := regions.Lookup(sc.Region)
+	for i, z := range region.Zones[:min(3, len(region.Zones))] {
+		cidr := []string{"172.31.0.0/20", "172.31.16.0/20", "172.31.32.0/20"}[i]
+		sn := record.Subnet{
+			ID: ids.Resource("subnet"), VPCID: v.ID, CIDR: cidr, Zone: z.Name, ZoneID: z.ID,
+			DefaultForZone: true, MapPublicIP: true, HostnameType: "ip-name",
+		}
+		if err := s.makeSubnet(tx, sc, sn); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}

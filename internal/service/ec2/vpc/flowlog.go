@@ -1,0 +1,209 @@
+package vpc
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
+	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// defaultLogFormat is version 2 of the records.
+// https://docs.aws.amazon.com/vpc/latest/userguide/flow-log-records.html
+const defaultLogFormat = "${version} ${account-id} ${interface-id} ${srcaddr} ${dstaddr} ${srcport} ${dstport} ${protocol} ${packets} ${bytes} ${start} ${end} ${action} ${log-status}"
+
+// parseFlowLog checks what does not depend on the resource.
+func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
+	f := record.FlowLog{
+		TrafficType: string(in.TrafficType), DestinationType: string(in.LogDestinationType), Destination: aws.ToString(in.LogDestination),
+		LogGroup: aws.ToString(in.LogGroupName), RoleARN: aws.ToString(in.DeliverLogsPermissionArn), CrossAccountARN: aws.ToString(in.DeliverCrossAccountRole),
+		Format: aws.ToString(in.LogFormat), Interval: aws.ToInt32(in.MaxAggregationInterval), FileFormat: "plain-text",
+	}
+	if f.DestinationType == "" {
+		f.DestinationType = string(ec2types.LogDestinationTypeCloudWatchLogs)
+	}
+	if f.Format == "" {
+		f.Format = defaultLogFormat
+	}
+	if f.Interval == 0 {
+		f.Interval = 600
+	}
+	if o := in.DestinationOptions; o != nil {
+		f.HiveCompatible, f.PerHour = aws.ToBool(o.HiveCompatiblePartitions), aws.ToBool(o.PerHourPartition)
+		if o.FileFormat != "" {
+			f.FileFormat = string(o.FileFormat)
+		}
+	}
+	switch ec2types.TrafficType(f.TrafficType) {
+	case ec2types.TrafficTypeAccept, ec2types.TrafficTypeReject, ec2types.TrafficTypeAll:
+	case "":
+		return f, ec2err.Missing("trafficType")
+	default:
+		return f, ec2err.InvalidValue(f.TrafficType, "trafficType", "")
+	}
+	switch ec2types.LogDestinationType(f.DestinationType) {
+	case ec2types.LogDestinationTypeCloudWatchLogs:
+		if f.LogGroup == "" && f.Destination == "" {
+			return f, ec2err.FlowLogNowhere()
+		}
+		if f.LogGroup != "" && f.Destination != "" {
+			return f, ec2err.New("InvalidParameter", "Please only provide LogGroupName or only provide LogDestination.")
+		}
+		if f.RoleARN == "" {
+			return f, ec2err.New("InvalidParameter", "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs.")
+		}
+	case ec2types.LogDestinationTypeS3, ec2types.LogDestinationTypeKinesisDataFirehose:
+		switch {
+		case f.LogGroup != "":
+			return f, ec2err.New("InvalidParameter", "LogDestination type must be cloud-watch-logs if LogGroupName is provided.")
+		case f.Destination == "":
+			return f, ec2err.FlowLogNowhere()
+		}
+	default:
+		return f, ec2err.InvalidValue(f.DestinationType, "logDestinationType", "")
+	}
+	if f.Interval != 60 && f.Interval != 600 {
+		return f, ec2err.New("InvalidParameter", "Invalid Flow Log Max Aggregation Interval")
+	}
+	return f, nil
+}
+
+// CreateFlowLogs makes a flow log for each resource.
+func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsInput) (*awsec2.CreateFlowLogsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.ResourceIds) == 0 {
+		return nil, ec2err.Missing("resourceIds")
+	}
+	base, err := parseFlowLog(in)
+	if err != nil {
+		return nil, err
+	}
+	if base.Tags, err = tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeVpcFlowLog); err != nil {
+		return nil, err
+	}
+	var find func(r store.Reader, id string) error
+	switch in.ResourceType {
+	case ec2types.FlowLogsResourceTypeVpc:
+		find = func(r store.Reader, id string) error {
+			_, err := resource.Get(r, record.VPCs, sc, resource.VPCID, id)
+			return err
+		}
+	case ec2types.FlowLogsResourceTypeSubnet:
+		find = func(r store.Reader, id string) error {
+			_, err := resource.Get(r, record.Subnets, sc, resource.SubnetID, id)
+			return err
+		}
+	case ec2types.FlowLogsResourceTypeNetworkInterface:
+		find = func(r store.Reader, id string) error {
+			_, err := resource.Get(r, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, id)
+			return err
+		}
+	default:
+		return nil, ec2err.InvalidValue(in.ResourceType, "resourceType", "")
+	}
+	var out *awsec2.CreateFlowLogsOutput
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		out = &awsec2.CreateFlowLogsOutput{ClientToken: in.ClientToken, FlowLogIds: []string{}, Unsuccessful: []ec2types.UnsuccessfulItem{}}
+		if done, err := s.Recall(tx, sc, "CreateFlowLogs", in.ClientToken, in); err != nil {
+			return err
+		} else if done != nil {
+			out.FlowLogIds = done.IDs
+			return nil
+		}
+		for _, target := range resource.SortedUnique(in.ResourceIds) {
+			err := find(tx, target)
+			if err == nil {
+				err = s.makeFlowLog(tx, sc, base, target, out)
+			}
+			item, err := resource.Unsuccessful(target, err)
+			if err != nil {
+				return err
+			}
+			if item != nil {
+				out.Unsuccessful = append(out.Unsuccessful, *item)
+			}
+		}
+		return s.Remember(tx, sc, "CreateFlowLogs", in.ClientToken, in, false, out.FlowLogIds...)
+	})
+	return out, err
+}
+
+func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog, target string, out *awsec2.CreateFlowLogsOutput) error {
+	same, err := resource.Exists(tx, record.FlowLogs, sc, func(o record.FlowLog) bool {
+		return o.ResourceID == target && o.TrafficType == f.TrafficType && o.DestinationType == f.DestinationType && o.Destination == f.Destination && o.LogGroup == f.LogGroup
+	})
+	if err != nil {
+		return err
+	}
+	if same {
+		return ec2err.New("FlowLogAlreadyExists", "Error. There is an existing Flow Log with the same configuration and log destination.")
+	}
+	f.ID, f.ResourceID, f.Created = ids.Resource("fl"), target, s.Now()
+	out.FlowLogIds = append(out.FlowLogIds, f.ID)
+	return record.FlowLogs.Create(tx, sc.Key(f.ID), f)
+}
+
+// DeleteFlowLogs deletes flow logs, each by itself: what fails is listed.
+func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsInput) (*awsec2.DeleteFlowLogsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.FlowLogIds) == 0 {
+		return nil, ec2err.Missing("flowLogIds")
+	}
+	var out *awsec2.DeleteFlowLogsOutput
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		out = &awsec2.DeleteFlowLogsOutput{Unsuccessful: []ec2types.UnsuccessfulItem{}}
+		for _, id := range in.FlowLogIds {
+			_, err := resource.Get(tx, record.FlowLogs, sc, resource.FlowLogID, id)
+			if err == nil {
+				record.FlowLogs.Delete(tx, sc.Key(id))
+			}
+			item, err := resource.Unsuccessful(id, err)
+			if err != nil {
+				return err
+			}
+			if item != nil {
+				out.Unsuccessful = append(out.Unsuccessful, *item)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// DescribeFlowLogs lists flow logs.
+func (s *Service) DescribeFlowLogs(ctx context.Context, in *awsec2.DescribeFlowLogsInput) (*awsec2.DescribeFlowLogsOutput, error) {
+	sc, err := s.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type v = record.FlowLog
+	found, next, err := resource.Describe(s.Store, sc, record.FlowLogKind(), resource.Query{
+		IDs: in.FlowLogIds, Filters: in.Filter, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},
+	}, filter.Fields[v]{
+		"deliver-log-status":   filter.One(func(v) string { return "SUCCESS" }),
+		"flow-log-id":          filter.One(func(f v) string { return f.ID }),
+		"log-destination-type": filter.One(func(f v) string { return f.DestinationType }),
+		"log-group-name":       filter.One(func(f v) string { return f.LogGroup }),
+		"resource-id":          filter.One(func(f v) string { return f.ResourceID }),
+		"traffic-type":         filter.One(func(f v) string { return strings.ToUpper(f.TrafficType) }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.DescribeFlowLogsOutput{FlowLogs: resource.SDKAll(sc, found), NextToken: next}, nil
+}

@@ -1,0 +1,18 @@
+// Package vpc holds VPCs with their CIDR blocks and DHCP options, subnets, flow logs,
+// zones and regions, and the default VPC that every account finds. What is inside a
+// VPC is in the packages below; this one makes what a new VPC begins with.
+package vpc
+
+import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
+
+// Service handles the operations of VPCs and subnets.
+type Service struct {
+	*resource.Core
+}
+
+// New returns the service on top of core, which makes default VPCs from now on.
+func New(core *resource.Core) *Service {
+	s := &Service{Core: core}
+	core.EnsureDefaults = s.ensureDefaults
+	return s
+}
