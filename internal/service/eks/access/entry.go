@@ -55,9 +55,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 	if err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	rec, err := s.requested(ctx, key, in)
 	if err != nil {
 		return nil, err
@@ -269,16 +267,9 @@ func (s *Service) ListAccessEntries(ctx context.Context, in *awseks.ListAccessEn
 			return nil, errNoPolicy(key.ID, *in.AssociatedPolicyArn)
 		}
 	}
-	items, err := record.AccessEntries.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	if in.AssociatedPolicyArn != nil {
-		items = slices.DeleteFunc(items, func(i store.Item[record.AccessEntry]) bool {
-			return !slices.ContainsFunc(i.Value.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.AssociatedPolicyArn })
-		})
-	}
-	items, next, err := base.Page(items, func(i store.Item[record.AccessEntry]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	items, next, err := base.PageBelow(s.Service, record.AccessEntries, key, func(e *record.AccessEntry) bool {
+		return in.AssociatedPolicyArn == nil || slices.ContainsFunc(e.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.AssociatedPolicyArn })
+	}, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -416,32 +407,38 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 // entries, for a cluster that begins to have them: they must not be locked out when
 // aws-auth stops counting.
 func (s *Service) AdmitNodes(tx *store.Tx, cluster store.Key) error {
-	groups, err := record.Nodegroups.List(tx, record.AllBelow(cluster))
+	err := admitAll(s, tx, cluster, record.Nodegroups, TypeEC2Linux, func(g *record.Nodegroup) (record.Identity, *bool) { return g.Role, &g.AccessEntryMade })
 	if err != nil {
 		return err
 	}
-	for _, g := range groups {
-		made, err := s.Admit(tx, cluster, g.Value.Role, TypeEC2Linux)
-		if err == nil && made {
-			err = record.Nodegroups.Update(tx, g.Key, func(r *record.Nodegroup) error { r.AccessEntryMade = true; return nil })
+	return admitAll(s, tx, cluster, record.FargateProfiles, TypeFargateLinux, func(p *record.FargateProfile) (record.Identity, *bool) { return p.Role, &p.AccessEntryMade })
+}
+
+func admitAll[T any](s *Service, tx *store.Tx, cluster store.Key, c store.Collection[T], typ string, of func(*T) (role record.Identity, made *bool)) error {
+	all, err := c.List(tx, record.AllBelow(cluster))
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		role, _ := of(&i.Value)
+		entryMade, err := s.Admit(tx, cluster, role, typ)
+		if err == nil && entryMade {
+			err = c.Update(tx, i.Key, func(r *T) error { _, made := of(r); *made = true; return nil })
 		}
 		if err != nil {
 			return err
 		}
 	}
-	profiles, err := record.FargateProfiles.List(tx, record.AllBelow(cluster))
-	if err != nil {
-		return err
+	return nil
+}
+
+// Dismiss takes back the access entry that EKS made for the role of nodes that are gone.
+// If other nodes of the cluster have the role, they keep the entry, and it is theirs.
+func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role record.Identity, heir *store.Key, made func(*T) *bool) error {
+	if heir != nil {
+		return c.Update(tx, *heir, func(r *T) error { *made(r) = true; return nil })
 	}
-	for _, p := range profiles {
-		made, err := s.Admit(tx, cluster, p.Value.Role, TypeFargateLinux)
-		if err == nil && made {
-			err = record.FargateProfiles.Update(tx, p.Key, func(r *record.FargateProfile) error { r.AccessEntryMade = true; return nil })
-		}
-		if err != nil {
-			return err
-		}
-	}
+	record.AccessEntries.Delete(tx, record.Below(cluster, role.ARN))
 	return nil
 }
 

@@ -3,7 +3,6 @@ package addon
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -30,10 +29,8 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	if err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
 	id := ids.UUID()
-	rec := record.Addon{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(untokened), Resolve: in.ResolveConflicts, Untouched: true}
+	rec := record.Addon{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(in), Resolve: in.ResolveConflicts, Untouched: true}
 	rec.Addon = ekstypes.Addon{
 		AddonArn:  new(arn.New("eks", key.Region, key.Account, "addon/"+key.ID+"/"+a.Name+"/"+id)),
 		AddonName: &a.Name, ClusterName: &key.ID, Publisher: &a.Publisher, Owner: &a.Owner, Tags: base.TagsOrEmpty(in.Tags),
@@ -111,40 +108,16 @@ func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInp
 
 // find returns the named add-on of the named cluster, and its key.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.Addon, error) {
-	key, _, err := s.Cluster(ctx, cluster)
-	if err != nil {
-		return key, record.Addon{}, err
-	}
-	if aws.ToString(name) == "" {
-		return key, record.Addon{}, ekserr.Missing("addonName")
-	}
-	key = record.Below(key, *name)
-	rec, err := record.Addons.Get(s.Store, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return key, rec, NotFound(*cluster, *name)
-	}
-	return key, rec, err
+	return base.Find(ctx, s.Service, record.Addons, cluster, name, "addonName", NotFound)
 }
 
 // ListAddons returns the names of the cluster's add-ons.
 func (s *Service) ListAddons(ctx context.Context, in *awseks.ListAddonsInput) (*awseks.ListAddonsOutput, error) {
-	key, _, err := s.Cluster(ctx, in.ClusterName)
+	names, next, err := base.ListNames(ctx, s.Service, record.Addons, in.ClusterName, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	items, err := record.Addons.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	items, next, err := base.Page(items, func(i store.Item[record.Addon]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListAddonsOutput{Addons: []string{}, NextToken: next}
-	for _, i := range items {
-		out.Addons = append(out.Addons, *i.Value.Addon.AddonName)
-	}
-	return out, nil
+	return &awseks.ListAddonsOutput{Addons: names, NextToken: next}, nil
 }
 
 // DeleteAddon marks an add-on for the reconciler to remove, with preserve without
@@ -219,9 +192,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 		}
 		param(ekstypes.UpdateParamTypePodIdentityAssociations, new(associationsText(in.PodIdentityAssociations)))
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	up.Addon, up.Token, up.Request = a.Name, aws.ToString(in.ClientRequestToken), record.Fingerprint(untokened)
+	up.Addon, up.Token, up.Request = a.Name, aws.ToString(in.ClientRequestToken), record.Fingerprint(in)
 	out := &awseks.UpdateAddonOutput{}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		old, err := s.RepeatedUpdate(tx, ckey, in.ClientRequestToken, up.Request)
@@ -278,25 +249,6 @@ func lookup(cluster string, name *string) (*addons.AddOn, error) {
 		return nil, errUnknown(cluster, *name)
 	}
 	return a, nil
-}
-
-// ByARN finds an add-on of the caller's by its ARN: addon/CLUSTER/NAME/UUID. It
-// returns store.ErrNotFound if there is none.
-func ByARN(r store.Reader, account, region, resource string) (store.Key, record.Addon, error) {
-	f := strings.SplitN(resource, ":", 6)
-	if len(f) != 6 || f[3] != region || f[4] != account {
-		return store.Key{}, record.Addon{}, store.ErrNotFound
-	}
-	path := strings.Split(f[5], "/")
-	if len(path) != 4 || path[0] != "addon" {
-		return store.Key{}, record.Addon{}, store.ErrNotFound
-	}
-	key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
-	rec, err := record.Addons.Get(r, key)
-	if err == nil && *rec.Addon.AddonArn != resource {
-		err = store.ErrNotFound
-	}
-	return key, rec, err
 }
 
 // Settled reports whether nothing is under way with an add-on.

@@ -61,6 +61,19 @@ func (s *Service) ActiveCluster(ctx context.Context, name *string) (store.Key, r
 	return key, rec, Usable(rec)
 }
 
+// StillUsable returns a cluster as a transaction finds it, if it is the one that was read
+// before, and usable.
+func StillUsable(tx *store.Tx, key store.Key, before *record.Cluster) (record.Cluster, error) {
+	now, err := record.Clusters.Get(tx, key)
+	if err != nil {
+		return now, store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+	}
+	if now.UID != before.UID {
+		return now, ekserr.NoCluster(key.ID)
+	}
+	return now, Usable(now)
+}
+
 // Usable refuses to work on a cluster that is neither ACTIVE nor UPDATING.
 func Usable(rec record.Cluster) error {
 	if st := rec.Cluster.Status; st != ekstypes.ClusterStatusActive && st != ekstypes.ClusterStatusUpdating {

@@ -30,9 +30,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 	}
 	name := *in.Name
 	key := record.ClusterKey(call, name)
-	unsigned := *in
-	unsigned.ClientRequestToken = nil
-	request := record.Fingerprint(unsigned)
+	request := record.Fingerprint(in)
 	if old, err := record.Clusters.Get(s.Store, key); err == nil {
 		return repeatedCreate(old, in.ClientRequestToken, request)
 	}
@@ -81,11 +79,8 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 
 // repeatedCreate answers a CreateCluster whose name is taken.
 func repeatedCreate(old record.Cluster, token *string, request string) (*awseks.CreateClusterOutput, error) {
-	switch {
-	case token == nil || old.Token != *token:
-		return nil, errExists(old.Name())
-	case old.Request != request:
-		return nil, ekserr.TokenReused(old.Name())
+	if err := base.Repeats(old.Name(), token, request, old.Token, old.Request, errExists(old.Name())); err != nil {
+		return nil, err
 	}
 	return created(old), nil
 }

@@ -56,9 +56,7 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 	if err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, key, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.AssociateEncryptionConfigOutput{Update: done}, err
 	}

@@ -23,9 +23,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 	if err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, key, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateClusterConfigOutput{Update: done}, err
 	}

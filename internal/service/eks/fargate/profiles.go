@@ -29,12 +29,10 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 		return nil, err
 	}
 	name := *in.FargateProfileName
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	id := record.Below(key, name)
 	if old, err := record.FargateProfiles.Get(s.Store, id); err == nil {
-		return repeated(key.ID, old, in.ClientRequestToken, request)
+		return repeated(key.ID, &old, in.ClientRequestToken, request)
 	}
 	if err := base.Usable(cluster); err != nil {
 		return nil, err
@@ -52,17 +50,11 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	var out *awseks.CreateFargateProfileOutput
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		if old, err := record.FargateProfiles.Get(tx, id); err == nil {
-			out, err = repeated(key.ID, old, in.ClientRequestToken, request)
+			out, err = repeated(key.ID, &old, in.ClientRequestToken, request)
 			return err
 		}
-		now, err := record.Clusters.Get(tx, key)
+		now, err := base.StillUsable(tx, key, &cluster)
 		if err != nil {
-			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
-		}
-		if now.UID != cluster.UID {
-			return ekserr.NoCluster(key.ID)
-		}
-		if err := base.Usable(now); err != nil {
 			return err
 		}
 		all, err := s.settled(tx, key, "create", name)
@@ -90,12 +82,9 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	return out, nil
 }
 
-func repeated(cluster string, old record.FargateProfile, token *string, request string) (*awseks.CreateFargateProfileOutput, error) {
-	switch {
-	case token == nil || old.Token != *token:
-		return nil, errExists(cluster)
-	case old.Request != request:
-		return nil, ekserr.TokenReused(cluster)
+func repeated(cluster string, old *record.FargateProfile, token *string, request string) (*awseks.CreateFargateProfileOutput, error) {
+	if err := base.Repeats(cluster, token, request, old.Token, old.Request, errExists(cluster)); err != nil {
+		return nil, err
 	}
 	return &awseks.CreateFargateProfileOutput{FargateProfile: &old.Profile}, nil
 }
@@ -170,23 +159,11 @@ func (s *Service) DescribeFargateProfile(ctx context.Context, in *awseks.Describ
 
 // ListFargateProfiles returns the names of a cluster's profiles.
 func (s *Service) ListFargateProfiles(ctx context.Context, in *awseks.ListFargateProfilesInput) (*awseks.ListFargateProfilesOutput, error) {
-	key, _, err := s.Cluster(ctx, in.ClusterName)
+	names, next, err := base.ListNames(ctx, s.Service, record.FargateProfiles, in.ClusterName, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	items, err := record.FargateProfiles.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	items, next, err := base.Page(items, func(i store.Item[record.FargateProfile]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListFargateProfilesOutput{FargateProfileNames: []string{}, NextToken: next}
-	for _, i := range items {
-		out.FargateProfileNames = append(out.FargateProfileNames, i.Value.Name())
-	}
-	return out, nil
+	return &awseks.ListFargateProfilesOutput{FargateProfileNames: names, NextToken: next}, nil
 }
 
 // DeleteFargateProfile marks a profile for its reconciler to remove, with its pods.
@@ -215,17 +192,5 @@ func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFar
 
 // find returns a profile of the caller.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.FargateProfile, error) {
-	key, _, err := s.Cluster(ctx, cluster)
-	if err != nil {
-		return key, record.FargateProfile{}, err
-	}
-	if aws.ToString(name) == "" {
-		return key, record.FargateProfile{}, ekserr.Missing("fargateProfileName")
-	}
-	id := record.Below(key, *name)
-	rec, err := record.FargateProfiles.Get(s.Store, id)
-	if err != nil {
-		return id, rec, store.NotFoundAs(err, errNotFound(key.ID, *name))
-	}
-	return id, rec, nil
+	return base.Find(ctx, s.Service, record.FargateProfiles, cluster, name, "fargateProfileName", errNotFound)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -186,26 +185,17 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 			return err
 		}
 		record.FargateProfiles.Delete(tx, key)
-		switch {
-		case !now.AccessEntryMade:
-		case heir != nil: // its machines come in by the entry, and it removes it
-			return record.FargateProfiles.Update(tx, *heir, func(o *record.FargateProfile) error { o.AccessEntryMade = true; return nil })
-		default:
-			record.AccessEntries.Delete(tx, record.Below(record.ClusterOf(key), now.Role.ARN))
+		if !now.AccessEntryMade {
+			return nil
 		}
-		return nil
+		return access.Dismiss(tx, record.FargateProfiles, record.ClusterOf(key), now.Role, heir, func(o *record.FargateProfile) *bool { return &o.AccessEntryMade })
 	})
 }
 
 // findHeir returns another profile of the cluster with the same role; nil: none.
 // Only one profile changes at a time, so all others stay.
 func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) (*store.Key, error) {
-	others, err := record.FargateProfiles.List(r, record.AllBelow(record.ClusterOf(key)))
-	i := slices.IndexFunc(others, func(o store.Item[record.FargateProfile]) bool { return o.Key != key && o.Value.Role == p.Role })
-	if i < 0 {
-		return nil, err
-	}
-	return &others[i].Key, nil
+	return record.Other(r, record.FargateProfiles, key, func(o *record.FargateProfile) bool { return o.Role == p.Role })
 }
 
 // deletePods deletes what is left of a profile's pods and says how many are.

@@ -302,9 +302,15 @@ func (w *work) publicAddressIssue() (*ekstypes.Issue, error) {
 // noteMissing remembers since when instances have no node that is Ready, and forgets
 // those that have one.
 func (w *work) noteMissing(ctx context.Context, missing []member) error {
-	same := len(w.g.Missing) == len(missing)
-	for _, m := range missing {
-		_, known := w.g.Missing[m.id]
+	return w.noteSince(ctx, missing, func(g *record.Nodegroup) *map[string]time.Time { return &g.Missing })
+}
+
+// noteSince remembers since when members are in a list, and forgets those that are not.
+func (w *work) noteSince(ctx context.Context, members []member, list func(*record.Nodegroup) *map[string]time.Time) error {
+	old := *list(w.g)
+	same := len(old) == len(members)
+	for _, m := range members {
+		_, known := old[m.id]
 		same = same && known
 	}
 	if same {
@@ -312,14 +318,14 @@ func (w *work) noteMissing(ctx context.Context, missing []member) error {
 	}
 	now := w.s.Clock.Now().UTC()
 	return w.change(ctx, func(g *record.Nodegroup) {
-		old := g.Missing
-		g.Missing = map[string]time.Time{}
-		for _, m := range missing {
-			g.Missing[m.id] = now
+		old, noted := *list(g), map[string]time.Time{}
+		for _, m := range members {
+			noted[m.id] = now
 			if since, known := old[m.id]; known {
-				g.Missing[m.id] = since
+				noted[m.id] = since
 			}
 		}
+		*list(g) = noted
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -30,12 +29,10 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	if err := base.CheckName(in.NodegroupName, "nodegroupName", "nodegroupName", key.ID, 63); err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	id := record.Below(key, *in.NodegroupName)
 	if old, err := record.Nodegroups.Get(s.Store, id); err == nil {
-		return repeated(key.ID, old, in.ClientRequestToken, request)
+		return repeated(key.ID, &old, in.ClientRequestToken, request)
 	}
 	if err := base.Usable(cluster); err != nil {
 		return nil, err
@@ -48,17 +45,11 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	var out *awseks.CreateNodegroupOutput
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		if old, err := record.Nodegroups.Get(tx, id); err == nil {
-			out, err = repeated(key.ID, old, in.ClientRequestToken, request)
+			out, err = repeated(key.ID, &old, in.ClientRequestToken, request)
 			return err
 		}
-		now, err := record.Clusters.Get(tx, key)
+		now, err := base.StillUsable(tx, key, &cluster)
 		if err != nil {
-			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
-		}
-		if now.UID != cluster.UID {
-			return ekserr.NoCluster(key.ID)
-		}
-		if err := base.Usable(now); err != nil {
 			return err
 		}
 		all, err := record.Nodegroups.List(tx, record.AllBelow(key))
@@ -86,12 +77,9 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	return out, nil
 }
 
-func repeated(cluster string, old record.Nodegroup, token *string, request string) (*awseks.CreateNodegroupOutput, error) {
-	switch {
-	case token == nil || old.Token != *token:
-		return nil, errExists(cluster, *old.Nodegroup.NodegroupName)
-	case old.Request != request:
-		return nil, ekserr.TokenReused(cluster)
+func repeated(cluster string, old *record.Nodegroup, token *string, request string) (*awseks.CreateNodegroupOutput, error) {
+	if err := base.Repeats(cluster, token, request, old.Token, old.Request, errExists(cluster, *old.Nodegroup.NodegroupName)); err != nil {
+		return nil, err
 	}
 	return &awseks.CreateNodegroupOutput{Nodegroup: &old.Nodegroup}, nil
 }
@@ -202,23 +190,11 @@ func (s *Service) DescribeNodegroup(ctx context.Context, in *awseks.DescribeNode
 
 // ListNodegroups returns the names of a cluster's node groups.
 func (s *Service) ListNodegroups(ctx context.Context, in *awseks.ListNodegroupsInput) (*awseks.ListNodegroupsOutput, error) {
-	key, _, err := s.Cluster(ctx, in.ClusterName)
+	names, next, err := base.ListNames(ctx, s.Service, record.Nodegroups, in.ClusterName, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	items, err := record.Nodegroups.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	items, next, err := base.Page(items, func(i store.Item[record.Nodegroup]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListNodegroupsOutput{Nodegroups: []string{}, NextToken: next}
-	for _, i := range items {
-		out.Nodegroups = append(out.Nodegroups, *i.Value.Nodegroup.NodegroupName)
-	}
-	return out, nil
+	return &awseks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, nil
 }
 
 // DeleteNodegroup marks a node group for the reconciler to drain and remove.
@@ -252,19 +228,7 @@ func (s *Service) DeleteNodegroup(ctx context.Context, in *awseks.DeleteNodegrou
 
 // find returns a node group of the caller.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.Nodegroup, error) {
-	key, _, err := s.Cluster(ctx, cluster)
-	if err != nil {
-		return key, record.Nodegroup{}, err
-	}
-	if aws.ToString(name) == "" {
-		return key, record.Nodegroup{}, ekserr.Missing("nodegroupName")
-	}
-	id := record.Below(key, *name)
-	rec, err := record.Nodegroups.Get(s.Store, id)
-	if err != nil {
-		return id, rec, store.NotFoundAs(err, NotFound(key.ID, *name))
-	}
-	return id, rec, nil
+	return base.Find(ctx, s.Service, record.Nodegroups, cluster, name, "nodegroupName", NotFound)
 }
 
 // UpdateNodegroupConfig starts an update of a node group's size, labels or
@@ -276,9 +240,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 		return nil, err
 	}
 	cluster, name := record.ClusterOf(key), *in.NodegroupName
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, cluster, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateNodegroupConfigOutput{Update: done}, err
 	}

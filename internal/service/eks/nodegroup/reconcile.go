@@ -501,23 +501,5 @@ func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalin
 
 // noteLeaving remembers since when instances drain, and forgets those that are gone.
 func (w *work) noteLeaving(ctx context.Context, asg *scalingGroup) error {
-	same := len(w.g.Draining) == len(asg.leaving)
-	for _, m := range asg.leaving {
-		_, known := w.g.Draining[m.id]
-		same = same && known
-	}
-	if same {
-		return nil
-	}
-	now := w.s.Clock.Now().UTC()
-	return w.change(ctx, func(g *record.Nodegroup) {
-		old := g.Draining
-		g.Draining = map[string]time.Time{}
-		for _, m := range asg.leaving {
-			g.Draining[m.id] = now
-			if since, known := old[m.id]; known {
-				g.Draining[m.id] = since
-			}
-		}
-	})
+	return w.noteSince(ctx, asg.leaving, func(g *record.Nodegroup) *map[string]time.Time { return &g.Draining })
 }

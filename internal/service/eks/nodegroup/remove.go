@@ -60,14 +60,14 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	if err := w.removeInstanceProfile(); err != nil {
 		return err
 	}
-	_, inherited, err := w.heir(w.s.Store)
+	inherited, err := w.heir(w.s.Store)
 	if err != nil {
 		return err
 	}
 	switch {
-	case inherited && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
+	case inherited != nil && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
 		err = access.MapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
-	case !inherited && w.cluster.UsesConfigMap():
+	case inherited == nil && w.cluster.UsesConfigMap():
 		err = access.UnmapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
 	}
 	if err != nil && w.s.Clock.Since(w.g.Since) < w.s.Timing.NodeDrain {
@@ -81,35 +81,27 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 		if err != nil || g.UUID != w.g.UUID {
 			return store.IgnoreNotFound(err)
 		}
-		heir, stays, err := w.heir(tx)
+		heir, err := w.heir(tx)
 		switch {
 		case err != nil:
 			return err
-		case stays && !inherited:
+		case heir != nil && inherited == nil:
 			return errInherited
 		}
 		record.Nodegroups.Delete(tx, w.key)
-		switch {
-		case !g.AccessEntryMade:
-		case stays: // its nodes come in by the entry, and it removes it
-			return record.Nodegroups.Update(tx, heir, func(o *record.Nodegroup) error { o.AccessEntryMade = true; return nil })
-		default:
-			record.AccessEntries.Delete(tx, record.Below(record.ClusterOf(w.key), g.Role.ARN))
+		if !g.AccessEntryMade {
+			return nil
 		}
-		return nil
+		return access.Dismiss(tx, record.Nodegroups, record.ClusterOf(w.key), g.Role, heir, func(o *record.Nodegroup) *bool { return &o.AccessEntryMade })
 	})
 }
 
 // errInherited makes removeRest begin again.
 var errInherited = errors.New("a node group with the same node role was made meanwhile")
 
-// heir returns another group of the cluster with the same node role that stays.
-func (w *work) heir(r store.Reader) (key store.Key, ok bool, err error) {
-	others, err := record.Nodegroups.List(r, record.AllBelow(record.ClusterOf(w.key)))
-	for _, o := range others {
-		if o.Key != w.key && o.Value.Role == w.g.Role && o.Value.Nodegroup.Status != ekstypes.NodegroupStatusDeleting {
-			return o.Key, true, nil
-		}
-	}
-	return store.Key{}, false, err
+// heir returns another group of the cluster with the same node role that stays; nil: none.
+func (w *work) heir(r store.Reader) (*store.Key, error) {
+	return record.Other(r, record.Nodegroups, w.key, func(o *record.Nodegroup) bool {
+		return o.Role == w.g.Role && o.Nodegroup.Status != ekstypes.NodegroupStatusDeleting
+	})
 }

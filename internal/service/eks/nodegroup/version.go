@@ -26,9 +26,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 		return nil, err
 	}
 	owner, name := record.ClusterOf(key), *in.NodegroupName
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	request := record.Fingerprint(untokened)
+	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, owner, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateNodegroupVersionOutput{Update: done}, err
 	}

@@ -35,9 +35,7 @@ func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.C
 	if err != nil {
 		return nil, err
 	}
-	untokened := *in
-	untokened.ClientRequestToken = nil
-	rec := record.PodIdentity{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(untokened)}
+	rec := record.PodIdentity{Token: aws.ToString(in.ClientRequestToken), Request: record.Fingerprint(in)}
 	if rec.Association, err = s.NewAssociation(ctx, key, in); err != nil {
 		return nil, err
 	}
@@ -212,15 +210,10 @@ func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *awseks.Li
 	if err != nil {
 		return nil, err
 	}
-	items, err := record.PodIdentities.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	items = slices.DeleteFunc(items, func(i store.Item[record.PodIdentity]) bool {
-		a := &i.Value.Association
-		return in.Namespace != nil && *a.Namespace != *in.Namespace || in.ServiceAccount != nil && *a.ServiceAccount != *in.ServiceAccount
-	})
-	items, next, err := base.Page(items, func(i store.Item[record.PodIdentity]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	items, next, err := base.PageBelow(s.Service, record.PodIdentities, key, func(r *record.PodIdentity) bool {
+		a := &r.Association
+		return (in.Namespace == nil || *a.Namespace == *in.Namespace) && (in.ServiceAccount == nil || *a.ServiceAccount == *in.ServiceAccount)
+	}, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

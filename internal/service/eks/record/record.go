@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -48,9 +49,13 @@ func ClusterOf(k store.Key) store.Key {
 	return k
 }
 
-// Fingerprint identifies the content of a request, but for its token.
-func Fingerprint(in any) string {
-	raw, err := json.Marshal(in)
+// Fingerprint identifies the content of a request, except for its token.
+func Fingerprint[T any](in *T) string {
+	untokened := *in
+	if token := reflect.ValueOf(&untokened).Elem().FieldByName("ClientRequestToken"); token.IsValid() {
+		token.SetZero()
+	}
+	raw, err := json.Marshal(untokened)
 	if err != nil {
 		return ""
 	}
@@ -90,4 +95,15 @@ func Optional(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// Other returns the key of a record beside key, of the same cluster, that is reports; nil
+// if there is none.
+func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) (*store.Key, error) {
+	all, err := c.List(r, AllBelow(ClusterOf(key)))
+	i := slices.IndexFunc(all, func(o store.Item[T]) bool { return o.Key != key && is(&o.Value) })
+	if i < 0 {
+		return nil, err
+	}
+	return &all[i].Key, nil
 }

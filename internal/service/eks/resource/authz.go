@@ -6,7 +6,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
-	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -25,30 +24,16 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	key := store.Key{Account: account, Region: region, ID: id}
 	switch kind {
-	case "cluster":
-		c, err := record.Clusters.Get(r.s.Store, key)
+	case "cluster", "nodegroup", "fargateprofile", "addon":
+		t, err := kinds[kind].get(r.s.Store, key)
 		if err != nil {
 			return authz.Resource{}, false
 		}
-		return authz.Resource{ARN: *c.Cluster.Arn, Tags: c.Cluster.Tags, Keys: map[string][]string{"eks:clustername": {c.Name()}}}, true
-	case "nodegroup":
-		g, err := record.Nodegroups.Get(r.s.Store, key)
-		if err != nil {
-			return authz.Resource{}, false
+		out := authz.Resource{ARN: t.arn, Tags: t.tags}
+		if kind == "cluster" {
+			out.Keys = map[string][]string{"eks:clustername": {id}}
 		}
-		return authz.Resource{ARN: *g.Nodegroup.NodegroupArn, Tags: g.Nodegroup.Tags}, true
-	case "fargateprofile":
-		p, err := record.FargateProfiles.Get(r.s.Store, key)
-		if err != nil {
-			return authz.Resource{}, false
-		}
-		return authz.Resource{ARN: *p.Profile.FargateProfileArn, Tags: p.Profile.Tags}, true
-	case "addon":
-		a, err := record.Addons.Get(r.s.Store, key)
-		if err != nil {
-			return authz.Resource{}, false
-		}
-		return authz.Resource{ARN: *a.Addon.AddonArn, Tags: a.Addon.Tags}, true
+		return out, true
 	case "access-entry":
 		e, err := record.AccessEntries.Get(r.s.Store, key)
 		if err != nil {
@@ -98,41 +83,12 @@ func missingEntryARN(account, region, id string) string {
 	return arn.New("eks", region, account, "access-entry/"+cluster+"/"+path+"/*")
 }
 
-// byARN finds the tags of whatever an ARN names: TYPE/CLUSTER/….
+// byARN finds the tags of whatever an ARN names.
 func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 	f := strings.SplitN(id, ":", 6)
 	if len(f) != 6 || f[3] != region || f[4] != account {
 		return authz.Resource{}, false
 	}
-	path := strings.Split(f[5], "/")
-	switch {
-	case len(path) == 2 && path[0] == "cluster":
-		key := store.Key{Account: account, Region: region, ID: path[1]}
-		c, err := record.Clusters.Get(r.s.Store, key)
-		return authz.Resource{ARN: id, Tags: c.Cluster.Tags}, err == nil
-	case len(path) == 4 && path[0] == "nodegroup":
-		key := store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]}
-		g, err := record.Nodegroups.Get(r.s.Store, key)
-		return authz.Resource{ARN: id, Tags: g.Nodegroup.Tags}, err == nil && *g.Nodegroup.NodegroupArn == id
-	case len(path) == 4 && path[0] == "fargateprofile":
-		p, err := record.FargateProfiles.Get(r.s.Store, store.Key{Account: account, Region: region, ID: path[1] + "/" + path[2]})
-		return authz.Resource{ARN: id, Tags: p.Profile.Tags}, err == nil && *p.Profile.FargateProfileArn == id
-	case path[0] == "addon":
-		_, a, err := addon.ByARN(r.s.Store, account, region, id)
-		return authz.Resource{ARN: id, Tags: a.Addon.Tags}, err == nil
-	case len(path) == 3 && path[0] == "podidentityassociation":
-		_, rec, err := podidentity.Find(r.s.Store, store.Key{Account: account, Region: region, ID: path[1]}, &path[2])
-		return authz.Resource{ARN: id, Tags: rec.Association.Tags}, err == nil
-	case len(path) > 2 && path[0] == "access-entry":
-		items, err := record.AccessEntries.List(r.s.Store, store.Scope{Account: account, Region: region, Prefix: path[1] + "/"})
-		if err != nil {
-			return authz.Resource{}, false
-		}
-		for i := range items {
-			if e := &items[i].Value; *e.Entry.AccessEntryArn == id {
-				return authz.Resource{ARN: id, Tags: e.Entry.Tags}, true
-			}
-		}
-	}
-	return authz.Resource{}, false
+	_, t, err := byARN(r.s.Store, account, region, f[5], id)
+	return authz.Resource{ARN: id, Tags: t.tags}, err == nil
 }

@@ -49,22 +49,14 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 			return nil, store.NotFoundAs(err, addon.NotFound(key.ID, *in.AddonName))
 		}
 	}
-	items, err := record.Updates.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return nil, err
-	}
-	var of []store.Item[record.Update]
-	for _, i := range items {
-		if i.Value.Nodegroup == aws.ToString(in.NodegroupName) && i.Value.Addon == aws.ToString(in.AddonName) {
-			of = append(of, i)
-		}
-	}
-	of, next, err := base.Page(of, func(i store.Item[record.Update]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	items, next, err := base.PageBelow(s.Service, record.Updates, key, func(u *record.Update) bool {
+		return u.Nodegroup == aws.ToString(in.NodegroupName) && u.Addon == aws.ToString(in.AddonName)
+	}, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
 	out := &awseks.ListUpdatesOutput{UpdateIds: []string{}, NextToken: next}
-	for _, i := range of {
+	for _, i := range items {
 		out.UpdateIds = append(out.UpdateIds, *i.Value.Update.Id)
 	}
 	return out, nil
