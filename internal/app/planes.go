@@ -34,6 +34,14 @@ func (p planes) Claim(ctx context.Context, req eks.PlaneRequest) (eks.Plane, err
 	return eks.Plane{ID: pl.ID, Endpoint: pl.Endpoint, AWSHost: pl.AWSHost, CAPEM: pl.CAPEM, Issuer: pl.Issuer}, nil
 }
 
+func (p planes) Authority(id string) []byte {
+	pl, err := p.m.Get(id)
+	if err != nil {
+		return nil
+	}
+	return pl.CAPEM
+}
+
 func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.WaitReady(ctx, id) }
 
 func (p planes) Release(ctx context.Context, id string) error { return p.m.Release(ctx, id) }

@@ -125,6 +125,9 @@ func (m *Manager) start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
 		}
+		if err := m.renewAuthorities(ctx, rec, &sec); err != nil {
+			return err
+		}
 		m.planes[rec.ID] = newPlane(m, rec, sec)
 	}
 	m.removeStrayFolders()
@@ -151,6 +154,23 @@ func (m *Manager) start(ctx context.Context) error {
 	m.wg.Go(m.keepCertificates)
 	m.wg.Go(m.endHanging)
 	return m.removeStrayState(ctx)
+}
+
+// renewAuthorities issues a plane's authorities anew that expire soon.
+func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets) error {
+	renewed := false
+	for _, a := range []*authority{&sec.CA, &sec.FrontProxy} {
+		one, err := a.renew(m.cfg.Clock.Now())
+		if err != nil {
+			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
+		}
+		renewed = renewed || one
+	}
+	if !renewed {
+		return nil
+	}
+	m.cfg.Log.Info("renewed the certificate authority of a control plane", "cluster", rec.Key.Name, "plane", rec.ID)
+	return secretRecords.UpdateOne(ctx, m.cfg.Store, recordKey(rec.ID), func(s *secrets) error { *s = *sec; return nil })
 }
 
 // removeStrayState deletes the Kubernetes state of planes that have no record: a

@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
@@ -477,5 +479,51 @@ func TestUnreadablePlanesKeepTheirState(t *testing.T) {
 				t.Errorf("%d keys of the unreadable plane are left, %v", n, err)
 			}
 		})
+	}
+}
+
+// Authorities expire after ten years. Opening data that is as old issues them anew, with
+// the same key and name, so that what they have signed remains good.
+func TestExpiredAuthoritiesAreIssuedAnew(t *testing.T) {
+	past := time.Now().AddDate(-11, 0, 0)
+	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Clock = clocktesting.NewFakeClock(past) })
+	old, err := w.Claim(t.Context(), "old", account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(caPEM []byte) *x509.Certificate {
+		t.Helper()
+		block, _ := pem.Decode(caPEM)
+		if block == nil {
+			t.Fatalf("no certificate: %s", caPEM)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	before := parse(old.CAPEM)
+	if before.NotAfter.After(time.Now()) {
+		t.Fatalf("the certificate of the past is good until %s", before.NotAfter)
+	}
+	w.cfg.Clock = nil
+	w.reopen()
+	renewed, err := w.Get(old.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := parse(renewed.CAPEM)
+	if after.NotAfter.Before(time.Now().AddDate(9, 0, 0)) {
+		t.Errorf("the authority is good until %s", after.NotAfter)
+	}
+	if !bytes.Equal(after.RawSubject, before.RawSubject) || !bytes.Equal(after.RawSubjectPublicKeyInfo, before.RawSubjectPublicKeyInfo) {
+		t.Error("the authority has another name or key")
+	}
+	w.ready(old.ID) // by TLS
+	again := w.claim("old", account)
+	w.reopen()
+	if kept, err := w.Get(old.ID); err != nil || !bytes.Equal(kept.CAPEM, again.CAPEM) {
+		t.Errorf("the renewed authority is not kept: %v", err)
 	}
 }

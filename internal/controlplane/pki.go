@@ -19,6 +19,9 @@ import (
 
 const (
 	caValidity = 10 * 365 * 24 * time.Hour
+	// caRenewal is how long an authority must be valid when its plane starts: as long as
+	// the certificates it is to sign.
+	caRenewal = certValidity
 	// certValidity is that of the certificates in files, renewed when less than
 	// certRenewal is left of it and whenever the child starts.
 	certValidity = 365 * 24 * time.Hour
@@ -38,6 +41,15 @@ func newAuthority(commonName string, now time.Time) (authority, error) {
 	if err != nil {
 		return authority{}, err
 	}
+	keyPEM, err := encodeKey(key)
+	if err != nil {
+		return authority{}, err
+	}
+	certPEM, err := selfSign(commonName, key, now)
+	return authority{certPEM, keyPEM}, err
+}
+
+func selfSign(commonName string, key crypto.Signer, now time.Time) ([]byte, error) {
 	template := &x509.Certificate{
 		SerialNumber:          serial(),
 		Subject:               pkix.Name{CommonName: commonName},
@@ -50,13 +62,27 @@ func newAuthority(commonName string, now time.Time) (authority, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return authority{}, err
+		return nil, err
 	}
-	keyPEM, err := encodeKey(key)
+	return encodeCert(der), nil
+}
+
+// renew issues the authority's certificate anew if it expires soon. Key and subject stay,
+// so what it has signed remains good.
+func (a *authority) renew(now time.Time) (renewed bool, err error) {
+	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
 	if err != nil {
-		return authority{}, err
+		return false, fmt.Errorf("certificate authority: %w", err)
 	}
-	return authority{encodeCert(der), keyPEM}, nil
+	if pair.Leaf.NotAfter.Sub(now) >= caRenewal {
+		return false, nil
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return false, fmt.Errorf("certificate authority: a %T cannot sign", pair.PrivateKey)
+	}
+	a.CertPEM, err = selfSign(pair.Leaf.Subject.CommonName, key, now)
+	return err == nil, err
 }
 
 // A request says what a certificate is for.

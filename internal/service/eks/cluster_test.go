@@ -3,6 +3,7 @@ package eks_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -338,4 +339,24 @@ func TestDescribeClusterVersions(t *testing.T) {
 	if diff := cmp.Diff([]string{"1.36", "1.35", "1.34", "1.33"}, got); diff != "" || !out.ClusterVersions[0].DefaultVersion {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
+}
+
+// The certificate authority of a control plane expires after ten years. DescribeCluster
+// shows the one it has now.
+func TestDescribeClusterShowsARenewedAuthority(t *testing.T) {
+	w := newWorld(t)
+	old := w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.nodegroup("dev", "ng", 1)
+	w.planes.renew("renewed")
+	w.restart()
+	w.eventually(func() error {
+		out, err := w.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")})
+		if err != nil {
+			return err
+		}
+		if ca := *out.Cluster.CertificateAuthority.Data; ca != base64.StdEncoding.EncodeToString([]byte("renewed")) {
+			return fmt.Errorf("the authority is %s, was %s", ca, *old.CertificateAuthority.Data)
+		}
+		return nil
+	})
 }

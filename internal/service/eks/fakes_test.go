@@ -101,6 +101,27 @@ func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, 
 	return pl, p.faults.strike()
 }
 
+func (p *fakePlanes) Authority(id string) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pl := range p.owners {
+		if pl.ID == id {
+			return pl.CAPEM
+		}
+	}
+	return nil
+}
+
+// renew issues the authorities of all planes anew.
+func (p *fakePlanes) renew(caPEM string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for owner, pl := range p.owners {
+		pl.CAPEM = []byte(caPEM)
+		p.owners[owner] = pl
+	}
+}
+
 func (p *fakePlanes) newClientset(id string) *fake.Clientset {
 	cs := fake.NewClientset()
 	cs.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {

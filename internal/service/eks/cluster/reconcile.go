@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -47,6 +48,9 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	} else if err != nil {
 		return 0, err
 	}
+	if err := s.renewAuthority(ctx, key, &rec); err != nil {
+		return 0, err
+	}
 	switch rec.Cluster.Status {
 	case ekstypes.ClusterStatusCreating:
 		again, err := s.create(ctx, key, rec)
@@ -60,6 +64,36 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		return s.remove(ctx, key, rec)
 	}
 	return 0, nil
+}
+
+// renewAuthority shows the control plane's certificate authority as it is: it expires,
+// and is then issued anew when the control plane starts. Node groups get it with their
+// next launch template version.
+func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record.Cluster) error {
+	ca := s.ControlPlanes.Authority(rec.Plane.ID)
+	if ca == nil || rec.Plane.CAPEM == nil || bytes.Equal(ca, rec.Plane.CAPEM) {
+		return nil
+	}
+	s.Log.Info("the certificate authority of a cluster was issued anew", "cluster", key.String())
+	rec.Plane.CAPEM = ca
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		groups, err := record.Nodegroups.List(tx, record.AllBelow(key))
+		if err != nil {
+			return err
+		}
+		for _, g := range groups {
+			if err := record.Nodegroups.Update(tx, g.Key, func(g *record.Nodegroup) error { g.TemplateStale = true; return nil }); err != nil {
+				return err
+			}
+		}
+		return store.IgnoreNotFound(record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+			c.Plane.CAPEM = ca
+			if c.Cluster.CertificateAuthority != nil && c.Cluster.CertificateAuthority.Data != nil {
+				c.Cluster.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(ca))}
+			}
+			return nil
+		}))
+	})
 }
 
 // create does whatever is missing of a CREATING cluster. Every step finds

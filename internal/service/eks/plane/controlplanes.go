@@ -26,6 +26,9 @@ type ControlPlanes interface {
 	// Claim gives owner a control plane, booting or booted. It is idempotent
 	// per owner, also across restarts.
 	Claim(ctx context.Context, req Request) (record.Plane, error)
+	// Authority returns the certificate of a plane's authority in PEM. It changes when the
+	// old one expires. nil: there is no such plane.
+	Authority(id string) []byte
 	// WaitReady returns when the plane's API server answers.
 	WaitReady(ctx context.Context, id string) error
 	// Release ends a plane and removes everything it kept. Releasing an unknown
