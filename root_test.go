@@ -39,6 +39,12 @@ var bans = []ban{
 		why: "nodes and services are what machines are made of, and do not know them"},
 	{from: `^internal/`, to: module + `internal/pages$`, except: `^internal/(app|why|podrun|faults)$`,
 		why: "only what answers the daemon's own paths knows how they are answered"},
+	{from: `^internal/machine(/machinetest)?$`, to: module + `internal/(node|service|store|awsapi|reach|app)(/|$)|k8s\.io/(api|client-go)|mvdan\.cc/`,
+		why: "the machine seam knows no shell, no kubelet and no service: whatever runs machines fits behind it"},
+	{from: `^internal/machine/simulated$`, to: module + `internal/node($|/(simulated|fargate)|/guest($|/ami))`,
+		why: "a computer does not know the kubelet that may run on it"},
+	{from: `^internal/`, to: module + `internal/machine/simulated$`, except: `^internal/(machines|node/simulated)$`,
+		why: "everybody else uses machines by the seam, internal/machine"},
 	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,
 		why: "services never import each other: the one in need declares an interface, app connects them"},
 	{from: `^internal/`, to: module + `internal/service/`, except: `^internal/(app|why|podrun|machines|network)$|^internal/service/`,
@@ -172,7 +178,7 @@ func TestFloorsHold(t *testing.T) {
 // A ban on a package that no longer exists would hold for nothing.
 func TestBannedPackagesExist(t *testing.T) {
 	for _, dir := range []string{"internal/controlplane/child", "internal/app", "internal/store", "internal/policy", "internal/awsapi/wire",
-		"internal/why", "internal/podrun", "internal/machines", "internal/network", "internal/faults", "internal/pages", "internal/cli", "internal/api"} {
+		"internal/machine", "internal/machine/machinetest", "internal/machine/simulated", "internal/why", "internal/podrun", "internal/machines", "internal/network", "internal/faults", "internal/pages", "internal/cli", "internal/api"} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("a rule names %s, which is not there", dir)
 		}

@@ -29,12 +29,14 @@ type Instance struct {
 	AvailabilityZone string // us-east-1a
 	ZoneID           string // use1-az1
 	VPCID, SubnetID  string
-	SecurityGroupIDs []string // of the primary network interface
-	MAC              string   // of the primary network interface
-	PrivateIP        netip.Addr
-	PrivateDNSName   string     // ip-10-0-0-1.ec2.internal
-	PublicIP         netip.Addr // the zero Addr if it has none
-	PublicDNSName    string
+	// Interfaces are all network interfaces, the primary one first. MAC and PrivateIP are
+	// the primary one's.
+	Interfaces     []Interface
+	MAC            string
+	PrivateIP      netip.Addr
+	PrivateDNSName string     // ip-10-0-0-1.ec2.internal
+	PublicIP       netip.Addr // the zero Addr if it has none
+	PublicDNSName  string
 
 	// UserData is as the instance metadata service returns it: decoded from base64, at
 	// most 16 KiB, possibly gzipped. nil if there is none.
@@ -48,4 +50,15 @@ type Instance struct {
 	// Fargate marks a machine that AWS runs for a single pod. It is not an EC2 instance:
 	// ID is that of its network interface.
 	Fargate bool
+}
+
+// Interface is a network interface of a machine.
+type Interface struct {
+	ID               string // eni-…
+	Device           int    // the device index; 0 is the primary one
+	MAC              string
+	SubnetID         string
+	SecurityGroupIDs []string
+	Addresses        []netip.Addr   // the primary one first, IPv6 addresses last
+	Prefixes         []netip.Prefix // delegated
 }

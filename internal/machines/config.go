@@ -31,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
+	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/node/imds"
@@ -68,7 +69,7 @@ type Config struct {
 
 // Disks keeps the root volumes of instances that are off.
 type Disks interface {
-	node.Disks
+	computers.Disks
 	// Remove removes an instance's, if it has one.
 	Remove(instanceID string) error
 }
@@ -163,14 +164,12 @@ type Authorizer interface {
 type Machines struct {
 	cfg      Config
 	services Services
-	runtime  node.Runtime
+	runtime  machine.Runtime
+	kubelets *simulated.Runtime // the same machines
 	metadata *imds.Service
 	network  *guestNetwork
 	scripts  *sandbox.Pool
 	fargates *fargates
-
-	// console returns what an instance has printed.
-	console func(instanceID string) ([]byte, bool)
 
 	mu      sync.Mutex
 	running map[string]machine.Instance // by instance ID
@@ -187,16 +186,11 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	}
 	m.scripts = sandbox.NewPool(sandbox.Config{})
 	g := &guests{machines: m, endpoint: cfg.Endpoint, trusted: cfg.Trusted, origins: cfg.Origins}
-	runtime := simulated.NewWith(node.Config{
-		Credentials:     m.credentials,
-		Metadata:        m.metadataOf,
-		RunScript:       m.scripts.Run,
-		HTTP:            g.http,
-		DescribeCluster: g.describeCluster,
-		Disks:           cfg.Disks,
-		DialEndpoint:    m.DialEndpoint,
-		Call:            m.Call,
-		Patience:        cfg.Timing.GuestDial,
+	m.kubelets = simulated.New(node.Config{
+		Credentials:  m.credentials,
+		DialEndpoint: m.DialEndpoint,
+		Call:         m.Call,
+		Patience:     cfg.Timing.GuestDial,
 		Connect: func(ctx context.Context, in machine.Instance, host string, port int) error {
 			return m.calls().connect(ctx, in, host, port)
 		},
@@ -208,8 +202,10 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		PodNetwork: podNetwork{m},
 		Step:       cfg.Step,
 		Log:        cfg.Log,
-	}, simulated.Options{BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
-	m.runtime, m.console = node.NewManager(nil, runtime), runtime.Console
+	}, simulated.Options{
+		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks,
+		BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
+	m.runtime = machine.NewManager(nil, m.kubelets)
 	return m, nil
 }
 

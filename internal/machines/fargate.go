@@ -73,7 +73,7 @@ func newFargates(m *Machines) *fargates {
 	}
 	calls := m.calls()
 	calls.credentials = f.credentials
-	f.runtime = simulated.NewWith(node.Config{
+	f.runtime = simulated.New(node.Config{
 		Credentials:  f.credentials,
 		DialEndpoint: m.DialEndpoint,
 		Call: func(ctx context.Context, in machine.Instance, c node.Call) error {
@@ -287,7 +287,7 @@ func (f *fargates) Start(ctx context.Context, in node.Fargate) error {
 
 // Stop implements fargate.Machines.
 func (f *fargates) Stop(ctx context.Context, id string) error {
-	if err := f.runtime.Stop(ctx, id); err != nil {
+	if err := machine.Stop(ctx, f.runtime, id, true); err != nil {
 		return err
 	}
 	f.mu.Lock()

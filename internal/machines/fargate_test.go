@@ -71,7 +71,7 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	removed := &removedInterfaces{}
 	f := &fargates{
 		m:        &Machines{cfg: Config{Store: st, Log: slog.New(slog.DiscardHandler)}},
-		runtime:  simulated.NewWith(node.Config{Log: slog.New(slog.DiscardHandler)}, simulated.Options{}),
+		runtime:  simulated.New(node.Config{Log: slog.New(slog.DiscardHandler)}, simulated.Options{}),
 		machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: func(context.Context) ([]eks.ClusterStatus, error) {
 			return []eks.ClusterStatus{

@@ -24,7 +24,7 @@ func (m *Machines) Start(ctx context.Context, in machine.Instance) error {
 
 // Stop implements ec2.Machines.
 func (m *Machines) Stop(ctx context.Context, account, region, instanceID string) error {
-	if err := m.runtime.Stop(ctx, instanceID); err != nil {
+	if err := machine.Stop(ctx, m.runtime, instanceID, true); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -133,7 +133,7 @@ func (m *Machines) IDs(account, region string) []string {
 	return out
 }
 
-// ConsoleOutput implements ec2.ConsoleReader.
-func (m *Machines) ConsoleOutput(_ context.Context, instanceID string) ([]byte, bool) {
-	return m.console(instanceID)
+// Machine implements ec2.Machines: the computer behind an instance that is on.
+func (m *Machines) Machine(instanceID string) (machine.Machine, bool) {
+	return m.runtime.Machine(instanceID)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 )
 
-// Machine is a running machine of either kind.
-func (m *Machines) Machine(id string) (machine.Instance, bool) {
+// Running is a running machine of either kind.
+func (m *Machines) Running(id string) (machine.Instance, bool) {
 	if in, ok := m.fargates.machine(id); ok {
 		return in, true
 	}
@@ -38,12 +38,7 @@ func (m *Machines) Info(id string) (node.Info, bool) {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.Info(id)
 	}
-	return m.runtime.Info(id)
-}
-
-// podSteps is a runtime that knows what holds pods back.
-type podSteps interface {
-	PodSteps(instanceID, namespace, name string) []node.Step
+	return m.kubelets.Info(id)
 }
 
 // PodSteps are what a machine of either kind says of what holds a pod back.
@@ -51,10 +46,7 @@ func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.PodSteps(id, namespace, pod)
 	}
-	if known, ok := m.runtime.(podSteps); ok {
-		return known.PodSteps(id, namespace, pod)
-	}
-	return nil
+	return m.kubelets.PodSteps(id, namespace, pod)
 }
 
 // Call decides a call of a machine's program, at once. Its error is the AWS SDK's for Go,

@@ -2,13 +2,6 @@ package node
 
 import "errors"
 
-var (
-	// ErrNotRunning says that no runtime runs the instance.
-	ErrNotRunning = errors.New("instance is not running")
-	// ErrShutdown says that the runtime has ended.
-	ErrShutdown = errors.New("node runtime has shut down")
-)
-
 // A Decision is what stands behind something that an instance was refused.
 type Decision struct {
 	// By says who decided: one of the By… constants.

@@ -1,9 +1,9 @@
 // Package node brings EC2 instances to life as Kubernetes nodes.
 //
-// It holds the seam between the AWS services and whatever runs an instance: a
-// [Runtime]. Package simulated runs instances as goroutines, any number, on any
-// operating system; a runtime of containers comes later. A [Manager] owns the
-// runtimes and chooses one per instance.
+// An instance as a computer is package machine's. This package holds what Kubernetes adds
+// to it: the kubelet with the steps of its way into a cluster ([Kubelets]), and what that
+// needs of the rest of Drydock ([Config]). Package simulated below has kubelets that are
+// goroutines on simulated machines.
 //
 // A node joins a cluster by its user data and with its own identity (its instance
 // role's credentials), never by a back door: if AWS would not let it in, it does
@@ -20,7 +20,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -29,32 +28,16 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
-// Runtime runs instances. All methods may be called concurrently, and for
-// different instances independently of one another.
-type Runtime interface {
-	// Name says which runtime this is: "simulated" or "containers".
-	Name() string
-	// Start boots an instance and returns when its boot has begun, not when it has
-	// joined a cluster. The instance lives until Stop or Shutdown; ctx is only the
-	// call's. Starting an instance that already runs does nothing, so callers may
-	// start all running instances anew after a restart of the daemon: the node
-	// then goes on with the pods it had.
-	Start(ctx context.Context, in machine.Instance) error
-	// Stop powers an instance off at once: heartbeats end, and whatever ran there
-	// is gone. It returns when nothing of the instance runs any more. Stopping an
-	// unknown instance does nothing.
-	Stop(ctx context.Context, instanceID string) error
-	// Reboot stops and starts an instance; its containers start anew. An unknown
-	// instance is ErrNotRunning.
-	Reboot(ctx context.Context, instanceID string) error
-	// Info says how far an instance has come; false when it does not run here.
+// Kubelets are those of the machines of one runtime.
+type Kubelets interface {
+	// Info returns how far an instance has come; false if it does not run there.
 	Info(instanceID string) (Info, bool)
-	// Shutdown ends all instances without a trace in their clusters, as when the
-	// daemon ends: they are expected to be started again.
-	Shutdown(ctx context.Context) error
+	// PodSteps returns what holds a pod back on its node, in the order of a pod's life:
+	// steps named by one of the StepPod… constants, each failed. There are none if nothing
+	// on the node does, or if the instance or the pod is unknown.
+	PodSteps(instanceID, namespace, name string) []Step
 }
 
 // Fargate is what a machine of Fargate is told in place of user data. It boots no image
@@ -76,22 +59,6 @@ type Config struct {
 	// session named by the instance ID, as the instance metadata service does.
 	// Required.
 	Credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
-	// Metadata is an instance's way to its metadata service, from the instance
-	// itself: user data is read there, as cloud-init does. nil takes it from
-	// Instance.UserData.
-	Metadata func(instanceID string) http.RoundTripper
-	// RunScript runs a script of user data: sandbox.Pool.Run. nil runs none, and says
-	// so in a step.
-	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
-	// HTTP is an instance's way to AWS and to everything else by HTTP. An error says
-	// why its network would not let it there. nil: it has no network.
-	HTTP func(in machine.Instance) http.RoundTripper
-	// DescribeCluster asks EKS as the instance's role, through its network, for what
-	// a node must know of a cluster. nil: EKS cannot be reached.
-	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (ClusterInfo, error)
-	// Disks keeps what instances have written, over restarts of the daemon and stops
-	// of the instance. nil: what a script wrote is forgotten then, and it runs again.
-	Disks Disks
 	// DialEndpoint connects an instance with a host and port outside of it, such as
 	// a cluster's API endpoint by its AWS name. An error says why AWS's network
 	// would not connect them. Required.
@@ -169,13 +136,6 @@ type ClusterInfo struct {
 	CA          []byte // PEM
 	ServiceCIDR string
 	IPFamily    string // ipv4 or ipv6
-}
-
-// Disks keeps the root volumes of instances.
-type Disks interface {
-	// Load returns what Save saved last, and false if it saved nothing.
-	Load(instanceID string) ([]byte, bool, error)
-	Save(instanceID string, data []byte) error
 }
 
 // Phase is how far an instance has come.

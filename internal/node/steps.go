@@ -3,6 +3,8 @@ package node
 import (
 	"slices"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // Step is one step of an instance's way into its cluster.
@@ -28,23 +30,23 @@ type Step struct {
 
 // The steps of an instance's life, in order.
 const (
-	StepBoot        = "boot"             // the machine is on
-	StepMetadata    = "metadata"         // the instance metadata service answers
-	StepDescribe    = "describe-cluster" // EKS told endpoint and certificate authority
-	StepScript      = "script"           // a script in user data, which may have asked
-	StepUserData    = "user-data"        // user data read and understood
-	StepName        = "private-dns-name" // EC2 told the node's name
-	StepBootstrap   = "bootstrap"        // the node's configuration is complete
-	StepCredentials = "credentials"      // instance role credentials
-	StepDNS         = "dns"              // the API endpoint's name resolves
-	StepEndpoint    = "endpoint"         // the API endpoint can be reached, TLS included
-	StepIdentity    = "identity"         // the cluster knows the node's role
-	StepRegister    = "register"         // the Node object exists
-	StepVersion     = "version"          // the kubelet suits the control plane
-	StepImage       = "image"            // the images of aws-node, the CNI, are there
-	StepNetwork     = "network"          // the CNI has addresses for pods
-	StepReady       = "ready"            // the node is Ready
-	StepStop        = "stop"             // the machine is off
+	StepBoot        = machine.EventBoot     // the machine is on
+	StepMetadata    = machine.EventMetadata // the instance metadata service answers
+	StepDescribe    = "describe-cluster"    // EKS told endpoint and certificate authority
+	StepScript      = machine.EventScript   // a script in user data, which may have asked
+	StepUserData    = machine.EventUserData // user data read and understood
+	StepName        = "private-dns-name"    // EC2 told the node's name
+	StepBootstrap   = "bootstrap"           // the node's configuration is complete
+	StepCredentials = "credentials"         // instance role credentials
+	StepDNS         = "dns"                 // the API endpoint's name resolves
+	StepEndpoint    = "endpoint"            // the API endpoint can be reached, TLS included
+	StepIdentity    = "identity"            // the cluster knows the node's role
+	StepRegister    = "register"            // the Node object exists
+	StepVersion     = "version"             // the kubelet suits the control plane
+	StepImage       = "image"               // the images of aws-node, the CNI, are there
+	StepNetwork     = "network"             // the CNI has addresses for pods
+	StepReady       = "ready"               // the node is Ready
+	StepStop        = machine.EventStop     // the machine is off
 )
 
 // The steps of a pod's life on its node, of which [Step.Pod] says the pod.

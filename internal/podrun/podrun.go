@@ -316,7 +316,7 @@ func (rs *Runs) podHost(p *eks.PodProgram) (machine.Instance, bool) {
 	if !ok {
 		return machine.Instance{}, false
 	}
-	return rs.cfg.Machines.Machine(id)
+	return rs.cfg.Machines.Running(id)
 }
 
 // getPods lists running pods for shells that complete arguments.

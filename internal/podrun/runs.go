@@ -68,7 +68,7 @@ type EKSAuth interface {
 
 // Machines are those on which pods are.
 type Machines interface {
-	Machine(id string) (machine.Instance, bool)
+	Running(id string) (machine.Instance, bool)
 	// Reach decides a connection of a machine, and tells where it comes from.
 	Reach(ctx context.Context, in machine.Instance, host string, port int) (machines.Origin, error)
 	// DialEndpoint connects a machine with a cluster's endpoint.

@@ -68,7 +68,7 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 						return verdict(tc.host != "" && strings.HasPrefix(host, tc.host))
 					},
 					PodNetwork: b.ec2,
-				})
+				}, simulated.Options{})
 				defer rt.Shutdown(context.Background())
 				if err := rt.Start(t.Context(), b.instance()); err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func TestVersionSkewWarns(t *testing.T) {
 					},
 					ControlPlaneVersion: func(string) string { return tc.plane },
 					PodNetwork:          b.ec2,
-				})
+				}, simulated.Options{})
 				defer rt.Shutdown(context.Background())
 				if err := rt.Start(t.Context(), b.instance()); err != nil {
 					t.Fatal(err)

@@ -11,13 +11,9 @@ import (
 // maxPodSteps bounds what is remembered of the pods of one node.
 const maxPodSteps = 4096
 
-// PodSteps says what holds a pod back on its node, in the order of a pod's life:
-// steps named by one of node's StepPod… constants, each failed. None: nothing there
-// does, or the instance or the pod is not known.
+// PodSteps implements node.Kubelets.
 func (r *Runtime) PodSteps(instanceID, namespace, name string) []node.Step {
-	r.mu.Lock()
-	m := r.machines[instanceID]
-	r.mu.Unlock()
+	m := r.instance(instanceID)
 	if m == nil {
 		return nil
 	}

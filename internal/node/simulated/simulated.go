@@ -1,5 +1,5 @@
-// Package simulated runs EC2 instances as EKS nodes without running anything: a
-// few goroutines per instance do towards the cluster what its kubelet would do.
+// Package simulated runs simulated machines (package machine/simulated) that are EKS nodes:
+// a few goroutines per instance do towards the cluster what its kubelet would do.
 //
 // Each instance is on its own. It reads its user data (package guest), goes to the
 // endpoint named there through AWS's network rules, trusts the certificate
@@ -23,10 +23,10 @@ package simulated
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -35,11 +35,24 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
 )
 
 // Options tune what is simulated. Zero values are defaults.
 type Options struct {
+	// Metadata, RunScript, Dial and Disks are the computers' own: see computers.Config.
+	Metadata  func(instanceID string) http.RoundTripper
+	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
+	Dial      func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
+	Disks     computers.Disks
+	// HTTP is an instance's way to AWS and to everything else by HTTP. An error says
+	// why its network would not let it there. nil: it has no network.
+	HTTP func(in machine.Instance) http.RoundTripper
+	// DescribeCluster asks EKS as the instance's role, through its network, for what
+	// a node must know of a cluster. nil: EKS cannot be reached.
+	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error)
 	// BootDuration is how long an instance takes until cloud-init begins.
 	BootDuration time.Duration
 	// Patience divides what the guest's programs wait between their attempts, which
@@ -59,29 +72,25 @@ type Options struct {
 	EventBurst      int
 }
 
-// Runtime is a node.Runtime of simulated instances.
+// Runtime runs simulated machines with kubelets.
 type Runtime struct {
+	*computers.Runtime
+
 	cfg      node.Config
 	options  Options
 	clock    clock.WithTicker
 	log      *slog.Logger
 	clusters *clusters
-
-	ctx    context.Context // ends with Shutdown
-	cancel context.CancelFunc
-
-	mu       sync.Mutex
-	machines map[string]*instance
-	closed   bool
+	fargates sync.Map // what machines of Fargate are told at their start, by ID
 }
 
-var _ node.Runtime = (*Runtime)(nil)
+var (
+	_ machine.Runtime = (*Runtime)(nil)
+	_ node.Kubelets   = (*Runtime)(nil)
+)
 
-// New returns a runtime without instances. It lives until Shutdown.
-func New(cfg node.Config) *Runtime { return NewWith(cfg, Options{}) }
-
-// NewWith is New with options.
-func NewWith(cfg node.Config, options Options) *Runtime {
+// New returns a runtime without machines. It lives until Shutdown.
+func New(cfg node.Config, options Options) *Runtime {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -100,108 +109,44 @@ func NewWith(cfg node.Config, options Options) *Runtime {
 	if options.EventBurst == 0 {
 		options.EventBurst = 300
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	return &Runtime{
+	r := &Runtime{
 		cfg: cfg, options: options, clock: cfg.Clock, log: cfg.Log,
 		clusters: &clusters{eventRate: rate.Limit(options.EventsPerSecond), eventBurst: options.EventBurst, all: map[string]*cluster{}},
-		ctx:      ctx, cancel: cancel,
-		machines: map[string]*instance{},
 	}
+	r.Runtime = computers.New(computers.Config{
+		Guest:    func(c *computers.Computer) computers.Guest { return r.guest(c) },
+		Metadata: options.Metadata, RunScript: options.RunScript, Dial: options.Dial, Disks: options.Disks,
+		Boot: options.BootDuration, Patience: options.Patience, Clock: cfg.Clock, Log: cfg.Log,
+	})
+	return r
 }
 
-// Name is "simulated".
-func (r *Runtime) Name() string { return "simulated" }
-
-// Start boots an instance. See node.Runtime.
-func (r *Runtime) Start(_ context.Context, in machine.Instance) error { return r.start(in, nil) }
-
-// StartFargate starts a machine of Fargate, which Stop ends like any other.
-func (r *Runtime) StartFargate(_ context.Context, f node.Fargate) error {
-	return r.start(f.Instance, &f)
+// StartFargate starts a machine of Fargate.
+func (r *Runtime) StartFargate(ctx context.Context, f node.Fargate) error {
+	r.fargates.Store(f.ID, &f)
+	return r.Start(ctx, f.Instance)
 }
 
-func (r *Runtime) start(in machine.Instance, f *node.Fargate) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return node.ErrShutdown
+// guest is what runs on a computer.
+func (r *Runtime) guest(c *computers.Computer) *instance {
+	m := &instance{rt: r, computer: c, in: c.Instance()}
+	if f, ok := r.fargates.LoadAndDelete(m.in.ID); ok {
+		m.fargate = f.(*node.Fargate)
 	}
-	if r.machines[in.ID] == nil {
-		r.machines[in.ID] = r.boot(in, f)
-	}
-	return nil
-}
-
-// boot starts a machine's goroutine. r.mu is held.
-func (r *Runtime) boot(in machine.Instance, f *node.Fargate) *instance {
-	ctx, cancel := context.WithCancel(r.ctx)
-	m := &instance{rt: r, in: in, fargate: f, cancel: cancel, done: make(chan struct{})}
 	m.images = imageStore{puller: m.puller(), present: map[string]bool{}, tokens: map[string]time.Time{}}
-	m.info = node.Info{InstanceID: in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
-	go func() {
-		defer close(m.done)
-		defer cancel()
-		defer func() {
-			if p := recover(); p != nil { // user data is hostile: no guest ends the daemon
-				r.log.Error("a simulated machine failed", "instance", in.ID, "panic", p, "stack", string(debug.Stack()))
-				m.phase(node.PhaseRunning, "internal error: see the daemon's log")
-			}
-		}()
-		m.run(ctx)
-	}()
+	m.info = node.Info{InstanceID: m.in.ID, Phase: node.PhaseBooting, Since: r.clock.Now()}
 	return m
 }
 
-// Stop powers an instance off. See node.Runtime.
-func (r *Runtime) Stop(ctx context.Context, instanceID string) error {
-	r.mu.Lock()
-	m := r.machines[instanceID]
-	r.mu.Unlock()
-	if m == nil {
-		return nil
-	}
-	if err := m.halt(ctx); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	if r.machines[instanceID] == m {
-		delete(r.machines, instanceID)
-	}
-	r.mu.Unlock()
-	m.step(ctx, node.StepStop, nil, "powered off")
-	return nil
+// instance returns what runs on a machine that is on, or nil.
+func (r *Runtime) instance(id string) *instance {
+	m, _ := r.Guest(id).(*instance)
+	return m
 }
 
-// Reboot stops and boots an instance. See node.Runtime.
-func (r *Runtime) Reboot(ctx context.Context, instanceID string) error {
-	r.mu.Lock()
-	m := r.machines[instanceID]
-	r.mu.Unlock()
-	if m == nil {
-		return node.ErrNotRunning
-	}
-	if err := m.halt(ctx); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return node.ErrShutdown
-	}
-	if r.machines[instanceID] != m {
-		return nil // stopped or rebooted by somebody else meanwhile
-	}
-	in := m.in
-	in.BootID = fmt.Sprintf("%s/%d", in.BootID, r.clock.Now().UnixNano())
-	r.machines[instanceID] = r.boot(in, m.fargate)
-	return nil
-}
-
-// Info says how far an instance has come.
+// Info implements node.Kubelets.
 func (r *Runtime) Info(instanceID string) (node.Info, bool) {
-	r.mu.Lock()
-	m := r.machines[instanceID]
-	r.mu.Unlock()
+	m := r.instance(instanceID)
 	if m == nil {
 		return node.Info{}, false
 	}
@@ -211,20 +156,4 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	info.Steps = slices.Collect(maps.Values(m.steps))
 	node.SortSteps(info.Steps)
 	return info, true
-}
-
-// Shutdown ends all instances and leaves their clusters as they are.
-func (r *Runtime) Shutdown(ctx context.Context) error {
-	r.mu.Lock()
-	r.closed = true
-	machines := r.machines
-	r.machines = map[string]*instance{}
-	r.mu.Unlock()
-	r.cancel()
-	for _, m := range machines {
-		if err := m.halt(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -85,7 +85,6 @@ func (b *bench) start() {
 		b.api.daemons = func() []*corev1.Pod { return []*corev1.Pod{b.awsNode()} }
 	}
 	rt := simulated.New(node.Config{
-		Metadata: b.metadata,
 		Credentials: func(_ context.Context, id string) (aws.Credentials, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -130,7 +129,7 @@ func (b *bench) start() {
 			b.steps = append(b.steps, s)
 		},
 		Log: slog.New(slog.DiscardHandler),
-	})
+	}, simulated.Options{Metadata: b.metadata})
 	b.rt = rt
 }
 
@@ -314,7 +313,7 @@ func TestHeartbeats(t *testing.T) {
 		if age := time.Since(b.api.lease(nodeName).Spec.RenewTime.Time); age > 11*time.Second {
 			t.Errorf("the lease is %v old", age)
 		}
-		if err := b.rt.Stop(t.Context(), "i-0123456789abcdef0"); err != nil {
+		if err := machine.Stop(t.Context(), b.rt, "i-0123456789abcdef0", true); err != nil {
 			t.Fatal(err)
 		}
 		b.api.takeWrites()
@@ -529,7 +528,7 @@ func TestDaemonRestartLeavesPodsAlone(t *testing.T) {
 		if err := b.rt.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.rt.Start(t.Context(), b.instance()); !errors.Is(err, node.ErrShutdown) {
+		if err := b.rt.Start(t.Context(), b.instance()); !errors.Is(err, machine.ErrShutdown) {
 			t.Errorf("starting after the end: %v", err)
 		}
 		b.api.takeWrites()
@@ -556,7 +555,11 @@ func TestRebootStartsContainersAgain(t *testing.T) {
 		b.api.bind(nodeName, pod("web"))
 		after(time.Second)
 		bootID := b.api.node(nodeName).Status.NodeInfo.BootID
-		if err := b.rt.Reboot(t.Context(), "i-0123456789abcdef0"); err != nil {
+		m, ok := b.rt.Machine("i-0123456789abcdef0")
+		if !ok {
+			t.Fatal("the machine is not on")
+		}
+		if err := m.Reboot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		after(time.Second)
@@ -569,8 +572,8 @@ func TestRebootStartsContainersAgain(t *testing.T) {
 		if got := b.info().Phase; got != node.PhaseReady {
 			t.Errorf("phase %s", got)
 		}
-		if err := b.rt.Reboot(t.Context(), "i-unknown"); !errors.Is(err, node.ErrNotRunning) {
-			t.Errorf("rebooting an unknown instance: %v", err)
+		if err := m.Reboot(t.Context()); !errors.Is(err, machine.ErrOff) {
+			t.Errorf("rebooting a boot that is over: %v", err)
 		}
 	})
 }

@@ -52,7 +52,6 @@ type (
 	Profiles          = instance.Profiles
 	Profile           = instance.Profile
 	Machines          = instance.Machines
-	ConsoleReader     = instance.ConsoleReader
 	PodInterface      = eni.PodInterface
 	PodInterfaceSpec  = eni.PodInterfaceSpec
 	ManagedInterfaces = eni.ManagedInterfaces

@@ -138,6 +138,34 @@ func (f *fakeMachines) Stop(_ context.Context, _, _, id string) error {
 	return nil
 }
 
+func (f *fakeMachines) Machine(id string) (machine.Machine, bool) {
+	_, ok := f.get(id)
+	return fakeMachine{nil, f, id}, ok
+}
+
+// fakeMachine remembers its network interfaces.
+type fakeMachine struct {
+	machine.Machine
+	of *fakeMachines
+	id string
+}
+
+func (m fakeMachine) Abilities() machine.Abilities { return machine.Abilities{machine.Interfaces} }
+
+func (m fakeMachine) Console() []byte { return []byte("booted\n") }
+
+func (m fakeMachine) SetInterfaces(_ context.Context, all []machine.Interface) error {
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	in, ok := m.of.running[m.id]
+	if !ok {
+		return machine.ErrOff
+	}
+	in.Interfaces = all
+	m.of.running[m.id] = in
+	return nil
+}
+
 func (f *fakeMachines) get(id string) (machine.Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -478,4 +479,37 @@ func TestMachinesKnowTheSizeOfTheirDisk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A running machine is told which network interfaces it has, and shows its console.
+func TestRunningMachinesFollowTheirInterfaces(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	one := w.launch(t, 1, nil)[0]
+	id := *one.InstanceId
+	w.await(t, "running", id)
+	if out := must(w.GetConsoleOutput(ctx, &awsec2.GetConsoleOutputInput{InstanceId: &id}))(t); aws.ToString(out.Output) != base64.StdEncoding.EncodeToString([]byte("booted\n")) {
+		t.Errorf("the console is %q", aws.ToString(out.Output))
+	}
+	has := func(want ...string) {
+		t.Helper()
+		testkit.Eventually(t, 5*time.Second, func() error {
+			m, _ := w.machines.get(id)
+			var got []string
+			for _, i := range m.Interfaces {
+				got = append(got, i.ID)
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the machine has %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	first := *one.NetworkInterfaces[0].NetworkInterfaceId
+	has(first)
+	second := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: one.SubnetId}))(t).NetworkInterface.NetworkInterfaceId
+	attached := must(w.AttachNetworkInterface(ctx, &awsec2.AttachNetworkInterfaceInput{InstanceId: &id, NetworkInterfaceId: second, DeviceIndex: aws.Int32(1)}))(t)
+	has(first, *second)
+	must(w.DetachNetworkInterface(ctx, &awsec2.DetachNetworkInterfaceInput{AttachmentId: attached.AttachmentId}))(t)
+	has(first)
 }

@@ -20,6 +20,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ import (
 	"mvdan.cc/sh/v3/interp"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/drydock-dev/drydock/internal/node/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
 )
 
@@ -100,11 +102,12 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	}
 	m := &machine{job: job, outside: job.Outside, lookup: lookup}
 	m.left.Store(job.MaxCommands)
-	id := "0"
-	if job.User != "root" {
-		id = "1000"
+	var user accounts.User // root's IDs, if there is no such user
+	if u, ok := accounts.FindUser(job.FS, job.User); ok {
+		user = u
 	}
-	job.Env = append([]string{"PATH=" + searchPath, "UID=" + id, "EUID=" + id, "GID=" + id, "HOSTNAME=" + job.Host}, job.Env...)
+	uid, gid := strconv.Itoa(user.UID), strconv.Itoa(user.GID)
+	job.Env = append([]string{"PATH=" + searchPath, "UID=" + uid, "EUID=" + uid, "GID=" + gid, "HOSTNAME=" + job.Host}, job.Env...)
 	c := &Call{
 		m: m, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
 		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: job.Stdout, Stderr: job.Stderr,

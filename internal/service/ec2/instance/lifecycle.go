@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -194,7 +195,7 @@ func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) 
 func (s *Service) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
 	boot, running := s.booted.get(k)
 	if running && boot == i.Boot {
-		return nil
+		return s.showInterfaces(ctx, k, i)
 	}
 	if s.machines != nil {
 		if running { // a reboot
@@ -211,6 +212,21 @@ func (s *Service) startMachine(ctx context.Context, k store.Key, i record.Instan
 		}
 	}
 	s.booted.set(k, i.Boot)
+	return nil
+}
+
+// showInterfaces tells a running machine which network interfaces it has now.
+func (s *Service) showInterfaces(ctx context.Context, k store.Key, i record.Instance) error {
+	if s.machines == nil {
+		return nil
+	}
+	m, ok := s.machines.Machine(k.ID)
+	if !ok || !m.Abilities().Has(machine.Interfaces) {
+		return nil
+	}
+	if err := m.SetInterfaces(ctx, s.machineInterfaces(resource.KeyScope(k), i)); err != nil && !errors.Is(err, machine.ErrOff) {
+		return fmt.Errorf("network interfaces of %s: %w", k.ID, err)
+	}
 	return nil
 }
 
@@ -253,10 +269,30 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	if i.Profile != nil {
 		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
 	}
-	if all := i.AttachedInterfaces(s.Store, sc); len(all) > 0 {
-		m.MAC, m.SecurityGroupIDs = all[0].MAC, slices.Clone(all[0].Groups)
+	if m.Interfaces = s.machineInterfaces(sc, i); len(m.Interfaces) > 0 {
+		m.MAC = m.Interfaces[0].MAC
 	}
 	return m, nil
+}
+
+// machineInterfaces describes an instance's network interfaces to the runtime.
+func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []machine.Interface {
+	var out []machine.Interface
+	for _, e := range i.AttachedInterfaces(s.Store, sc) {
+		n := machine.Interface{ID: e.ID, Device: int(e.Attachment.DeviceIndex), MAC: e.MAC, SubnetID: e.SubnetID, SecurityGroupIDs: slices.Clone(e.Groups)}
+		for _, text := range slices.Concat(e.Addresses, e.IPv6) {
+			if ip, err := netip.ParseAddr(text); err == nil {
+				n.Addresses = append(n.Addresses, ip)
+			}
+		}
+		for _, text := range e.Prefixes {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				n.Prefixes = append(n.Prefixes, p)
+			}
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // diskSize is the size of the volume that holds the operating system's data, 0 if it is

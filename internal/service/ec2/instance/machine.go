@@ -29,12 +29,6 @@ type Machines interface {
 	Start(ctx context.Context, m machine.Instance) error
 	// Stop ends the machine, or does nothing when there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
-}
-
-// ConsoleReader is what Machines also implement that can show what the guests
-// wrote to their consoles.
-type ConsoleReader interface {
-	// ConsoleOutput returns what the guest has written since its boot, or the last
-	// of it; false if there is nothing to show.
-	ConsoleOutput(ctx context.Context, instanceID string) ([]byte, bool)
+	// Machine returns a machine that is on; false if it is not.
+	Machine(instanceID string) (machine.Machine, bool)
 }

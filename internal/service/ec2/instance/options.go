@@ -162,14 +162,11 @@ func (s *Service) GetConsoleOutput(ctx context.Context, in *awsec2.GetConsoleOut
 		return nil, err
 	}
 	out := &awsec2.GetConsoleOutputOutput{InstanceId: aws.String(i.ID), Timestamp: aws.Time(s.Now())}
-	if console, ok := s.machines.(ConsoleReader); ok {
-		if text, ok := console.ConsoleOutput(ctx, i.ID); ok {
-			out.Output = aws.String(base64.StdEncoding.EncodeToString(text[max(0, len(text)-maxConsole):]))
-		}
+	if s.machines == nil {
+		return out, nil
+	}
+	if m, ok := s.machines.Machine(i.ID); ok {
+		out.Output = aws.String(base64.StdEncoding.EncodeToString(m.Console()))
 	}
 	return out, nil
 }
-
-// maxConsole is how much of the console EC2 shows.
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html
-const maxConsole = 64 << 10

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -16,22 +15,21 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/guest"
-	"github.com/drydock-dev/drydock/internal/node/imds"
+	"github.com/drydock-dev/drydock/internal/node/guest/ami"
 )
 
-// instance is one that is on: it boots, reads its user data, joins, and is
-// then a kubelet until it is halted.
+// instance is what runs on one machine for one boot: the programs of an EKS image, of which
+// the kubelet is the one that counts.
 type instance struct {
-	rt      *Runtime
-	in      machine.Instance
-	fargate *node.Fargate // nil: it boots an image
-	cancel  context.CancelFunc
-	done    chan struct{}
-	// console is what the machine prints while it boots.
-	console console
-	// images belong to the goroutine of run.
+	rt       *Runtime
+	computer *computers.Computer
+	in       machine.Instance
+	fargate  *node.Fargate // nil: it boots an image
+	ami      *ami.Machine  // nil: no shell, no cloud-init
+	// images belong to the goroutine of Run.
 	images imageStore
 
 	mu   sync.Mutex
@@ -41,17 +39,6 @@ type instance struct {
 	steps map[string]node.Step
 	// podSteps are what holds pods back, by namespace/name.
 	podSteps map[string][]node.Step
-}
-
-// halt ends the machine and waits until it has.
-func (m *instance) halt(ctx context.Context) error {
-	m.cancel()
-	select {
-	case <-m.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stopping %s: %w", m.in.ID, ctx.Err())
-	}
 }
 
 func (m *instance) phase(p node.Phase, problem string) {
@@ -111,30 +98,30 @@ func (e *stepError) Unwrap() error { return e.err }
 
 func failed(step string, err error) error { return &stepError{step, err} }
 
-// run is the machine's life.
-func (m *instance) run(ctx context.Context) {
+// Report implements computers.Guest.
+func (m *instance) Report(ctx context.Context, e machine.Event) {
+	m.step(ctx, e.Name, e.Err, e.Evidence)
+	if e.Err != nil && (e.Name == machine.EventMetadata || e.Name == machine.EventUserData) {
+		m.phase(node.PhaseRunning, e.Err.Error()) // nothing on it goes on
+	}
+}
+
+// Run implements computers.Guest.
+func (m *instance) Run(ctx context.Context, userData []byte) {
 	// client-go would write to the daemon's standard error what is recorded as a step.
 	ctx = klog.NewContext(ctx, logr.Discard())
+	m.in.BootID = m.computer.BootID()
+	os := &system{m: m, ami: m.ami}
 	if m.fargate != nil {
-		m.step(ctx, node.StepBoot, nil, "a machine of Fargate")
-		if !m.sleep(ctx, m.rt.options.BootDuration-m.rt.clock.Since(m.in.LaunchTime)) {
-			return
+		m.serve(ctx, os, fargateConfig(m.fargate))
+		return
+	}
+	if m.rt.options.RunScript == nil {
+		// There is no place to run scripts: NodeConfigs still work.
+		cfg, _ := guest.Parse(m.in.Image.Family, userData) // live says what is wrong with it
+		for _, s := range cfg.Scripts {
+			m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
 		}
-		m.serve(ctx, &system{m: m}, fargateConfig(m.fargate))
-		return
-	}
-	m.step(ctx, node.StepBoot, nil, fmt.Sprintf("%s, %s", m.in.Type.Name, m.in.Image.ID))
-	userData, err := m.userData(ctx)
-	m.step(ctx, node.StepMetadata, err, fmt.Sprintf("%d bytes of user data", len(userData)))
-	if err != nil {
-		m.phase(node.PhaseRunning, err.Error())
-		return
-	}
-	os, err := m.bootSystem(ctx, userData)
-	if err != nil {
-		m.step(ctx, node.StepUserData, err, "")
-		m.phase(node.PhaseRunning, err.Error())
-		return
 	}
 	for ctx.Err() == nil {
 		m.live(ctx, os, userData)
@@ -190,25 +177,10 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *guest.Config) {
 		os.ami.NodeadmDone()
 	}
 	k.os = os
+	defer m.computer.Listen(healthPort, computers.Listener{Local: true, Serve: serveHealth})()
 	if m.join(ctx, os, k) {
 		k.run(ctx)
 	}
-}
-
-// userData reads the instance's user data where cloud-init does. An instance whose
-// metadata service is disabled has none, and nothing on it joins a cluster.
-func (m *instance) userData(ctx context.Context) ([]byte, error) {
-	if m.rt.cfg.Metadata == nil {
-		return m.in.UserData, nil
-	}
-	data, err := imds.Client{Transport: m.rt.cfg.Metadata(m.in.ID)}.Get(ctx, "user-data")
-	if errors.Is(err, imds.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading user data from the instance metadata service: %w", err)
-	}
-	return data, nil
 }
 
 // bootstrap makes a kubelet out of what user data said.

@@ -1,0 +1,70 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Manager is a Runtime made of others: it chooses one for each machine.
+type Manager struct {
+	choose   func(Instance) string
+	runtimes []Runtime
+}
+
+var _ Runtime = (*Manager)(nil)
+
+// NewManager returns a manager of at least one runtime. choose names the runtime for a
+// machine that is switched on; nil means the first one.
+func NewManager(choose func(Instance) string, runtimes ...Runtime) *Manager {
+	if choose == nil {
+		choose = func(Instance) string { return runtimes[0].Name() }
+	}
+	return &Manager{choose, runtimes}
+}
+
+// Name is "manager".
+func (m *Manager) Name() string { return "manager" }
+
+// Start starts the machine in the runtime chosen for it. A machine that is on stays where
+// it is.
+func (m *Manager) Start(ctx context.Context, in Instance) error {
+	if _, ok := m.Machine(in.ID); ok {
+		return nil
+	}
+	name := m.choose(in)
+	for _, r := range m.runtimes {
+		if r.Name() == name {
+			return r.Start(ctx, in)
+		}
+	}
+	return fmt.Errorf("starting %s: there is no machine runtime %q", in.ID, name)
+}
+
+// Machine returns the machine from whichever runtime it is on in.
+func (m *Manager) Machine(id string) (Machine, bool) {
+	for _, r := range m.runtimes {
+		if machine, ok := r.Machine(id); ok {
+			return machine, true
+		}
+	}
+	return nil, false
+}
+
+// Shutdown shuts down all runtimes at once and returns when all have ended.
+func (m *Manager) Shutdown(ctx context.Context) error {
+	errs := make([]error, len(m.runtimes))
+	var g errgroup.Group
+	for i, r := range m.runtimes {
+		g.Go(func() error {
+			if err := r.Shutdown(ctx); err != nil {
+				errs[i] = fmt.Errorf("shutting down machine runtime %s: %w", r.Name(), err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them all
+	return errors.Join(errs...)
+}

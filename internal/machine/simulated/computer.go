@@ -1,0 +1,349 @@
+package simulated
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node/guest/cloudinit"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/node/imds"
+)
+
+// A Computer is a simulated machine that is on.
+type Computer struct {
+	machine.Unsupported
+
+	rt       *Runtime
+	in       machine.Instance
+	guest    Guest
+	image    *Image // nil: no shell
+	imageErr error
+	console  *console
+	reboots  int          // since EC2 started it
+	before   []vfs.Record // what was on the disk at its reboot
+	volume   volume
+
+	ctx    context.Context // ends when it is switched off
+	cancel context.CancelFunc
+	up     chan struct{}  // closed when the operating system is up
+	done   chan struct{}  // closed when its life has ended
+	runs   sync.WaitGroup // programs, and what serves connections
+
+	mu         sync.Mutex
+	off        bool // nothing more begins
+	listeners  map[int]Listener
+	interfaces []machine.Interface
+}
+
+var _ machine.Machine = (*Computer)(nil)
+
+// boot switches a computer on, whose instance, console and disk are set. r.mu is held.
+func (r *Runtime) boot(c *Computer) {
+	c.rt, c.up, c.done = r, make(chan struct{}), make(chan struct{})
+	c.ctx, c.cancel = context.WithCancel(r.ctx)
+	c.interfaces, c.listeners = c.in.Interfaces, map[int]Listener{}
+	c.guest = r.cfg.Guest(c)
+	c.image, c.imageErr = c.guest.Image()
+	c.Unsupported = machine.Unsupported{ID: c.in.ID, Reason: "its image has no shell"}
+	r.computers[c.in.ID] = c
+	go c.live()
+}
+
+// Instance implements machine.Machine.
+func (c *Computer) Instance() machine.Instance { return c.in }
+
+// BootID names this boot: unlike the instance's, it changes with a reboot of the machine by
+// itself.
+func (c *Computer) BootID() string {
+	if c.reboots == 0 {
+		return c.in.BootID
+	}
+	return fmt.Sprintf("%s/%d", c.in.BootID, c.reboots)
+}
+
+// Abilities implements machine.Machine.
+func (c *Computer) Abilities() machine.Abilities {
+	if c.image == nil {
+		return machine.Abilities{machine.Dial}
+	}
+	return machine.Abilities{machine.Exec, machine.FileAccess, machine.Dial, machine.Interfaces}
+}
+
+// Booted implements machine.Machine.
+func (c *Computer) Booted() <-chan struct{} { return c.up }
+
+// Console implements machine.Machine.
+func (c *Computer) Console() []byte { return c.console.text() }
+
+// Stop implements machine.Machine. There is no shutdown sequence that force could skip.
+func (c *Computer) Stop(ctx context.Context, _ bool) error {
+	if err := c.halt(ctx); err != nil {
+		return err
+	}
+	c.rt.mu.Lock()
+	last := c.rt.computers[c.in.ID] == c
+	if last {
+		delete(c.rt.computers, c.in.ID)
+	}
+	c.rt.mu.Unlock()
+	if last {
+		c.guest.Report(ctx, machine.Event{Name: machine.EventStop, Evidence: "powered off"})
+	}
+	return nil
+}
+
+// Reboot implements machine.Machine.
+func (c *Computer) Reboot(ctx context.Context) error {
+	if err := c.halt(ctx); err != nil {
+		return err
+	}
+	r := c.rt
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return machine.ErrShutdown
+	case r.computers[c.in.ID] != c:
+		return machine.ErrOff
+	}
+	next := &Computer{in: c.in, console: c.console, reboots: c.reboots + 1, before: []vfs.Record{}}
+	if c.image != nil {
+		next.before = c.image.FS.Image()
+	}
+	next.volume.written = c.volume.written
+	r.boot(next)
+	return nil
+}
+
+// halt switches the computer off and waits until nothing on it runs.
+func (c *Computer) halt(ctx context.Context) error {
+	c.mu.Lock()
+	c.off = true
+	c.mu.Unlock()
+	c.cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-c.done
+		c.runs.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stopping %s: %w", c.in.ID, ctx.Err())
+	}
+}
+
+// begin counts in something that runs on the machine; the caller calls c.runs.Done.
+func (c *Computer) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off || c.ctx.Err() != nil {
+		return machine.ErrOff
+	}
+	select {
+	case <-c.up:
+	default:
+		return machine.ErrBooting
+	}
+	c.runs.Add(1)
+	return nil
+}
+
+// live is the computer's life.
+func (c *Computer) live() {
+	defer close(c.done)
+	defer func() {
+		if p := recover(); p != nil { // user data is hostile: no guest ends the daemon
+			c.rt.cfg.Log.Error("a simulated machine failed", "instance", c.in.ID, "panic", p, "stack", string(debug.Stack()))
+			c.report(c.ctx, machine.EventUserData, errors.New("internal error: see the daemon's log"), "")
+		}
+	}()
+	ctx := c.ctx
+	if c.in.Fargate {
+		c.report(ctx, machine.EventBoot, nil, "a machine of Fargate")
+		if c.sleep(ctx, c.rt.cfg.Boot-c.rt.cfg.Clock.Since(c.in.LaunchTime)) {
+			close(c.up)
+			c.guest.Run(ctx, nil)
+		}
+		return
+	}
+	c.report(ctx, machine.EventBoot, nil, c.in.Type.Name+", "+c.in.Image.ID)
+	userData, err := c.userData(ctx)
+	c.report(ctx, machine.EventMetadata, err, fmt.Sprintf("%d bytes of user data", len(userData)))
+	if err != nil {
+		return
+	}
+	if err := c.bootSystem(ctx, userData); err != nil {
+		c.report(ctx, machine.EventUserData, err, "")
+		return
+	}
+	c.guest.Run(ctx, userData)
+}
+
+func (c *Computer) report(ctx context.Context, name string, err error, evidence string) {
+	c.guest.Report(ctx, machine.Event{Name: name, Err: err, Evidence: evidence})
+}
+
+// userData reads the instance's user data where cloud-init does. An instance whose
+// metadata service is disabled has none.
+func (c *Computer) userData(ctx context.Context) ([]byte, error) {
+	if c.rt.cfg.Metadata == nil {
+		return c.in.UserData, nil
+	}
+	data, err := imds.Client{Transport: c.rt.cfg.Metadata(c.in.ID)}.Get(ctx, "user-data")
+	if errors.Is(err, imds.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading user data from the instance metadata service: %w", err)
+	}
+	return data, nil
+}
+
+// bootSystem boots the image: its files, its services, and user data by cloud-init. The
+// error is of a machine that cannot boot at all.
+func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
+	if c.imageErr != nil {
+		return c.imageErr
+	}
+	if c.image == nil {
+		if !c.sleep(ctx, c.rt.cfg.Boot) {
+			return ctx.Err()
+		}
+		close(c.up)
+		return nil
+	}
+	first, resumed, err := c.load()
+	if err != nil {
+		return fmt.Errorf("reading the root volume: %w", err)
+	}
+	c.mu.Lock()
+	err = c.showInterfaces()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	c.image.Boot()
+	if resumed { // the machine never stopped
+		close(c.up)
+		return nil
+	}
+	if !c.sleep(ctx, c.rt.cfg.Boot) {
+		return ctx.Err()
+	}
+	close(c.up)
+	if err := c.cloudInit(ctx, userData, first); err != nil {
+		return err
+	}
+	return c.save()
+}
+
+// cloudInit runs user data and reports what came of it.
+func (c *Computer) cloudInit(ctx context.Context, userData []byte, first bool) error {
+	var keys []string
+	if c.rt.cfg.Metadata != nil {
+		key, err := imds.Client{Transport: c.rt.cfg.Metadata(c.in.ID)}.Get(ctx, "meta-data/public-keys/0/openssh-key")
+		if err == nil {
+			keys = append(keys, string(key))
+		} else if !errors.Is(err, imds.ErrNotFound) {
+			return fmt.Errorf("reading the key pair: %w", err)
+		}
+	}
+	booted := c.rt.cfg.Clock.Now()
+	res, err := cloudinit.Boot(ctx, cloudinit.Host{
+		FS: c.image.FS, InstanceID: c.in.ID, Version: c.image.CloudInit, User: c.image.DefaultUser, Keys: keys,
+		Run: c.runScript, Console: c.console, Now: c.rt.cfg.Clock.Now,
+		Up: func() time.Duration { return c.rt.cfg.Clock.Since(booted) },
+	}, userData, first)
+	if err != nil {
+		return err
+	}
+	if len(res.Scripts) > 0 {
+		c.volume.touch()
+	}
+	failed := map[string]string{}
+	for _, f := range res.Failures {
+		failed[f.What] = f.Reason
+		c.report(ctx, machine.EventScript, fmt.Errorf("%s: %s: %s", f.Module, f.What, f.Reason), "")
+	}
+	for _, s := range res.Scripts {
+		if failed[s] == "" {
+			c.report(ctx, machine.EventScript, nil, s+" succeeded")
+		}
+	}
+	if len(res.Unknown) > 0 {
+		c.report(ctx, machine.EventScript, fmt.Errorf("commands that a simulated machine does not have: %s", strings.Join(res.Unknown, ", ")), "")
+	}
+	return nil
+}
+
+// runScript runs a script of user data.
+func (c *Computer) runScript(ctx context.Context, file string, env []string, out io.Writer) (int, []string, error) {
+	text, err := c.image.FS.ReadFile(file)
+	if err != nil {
+		return 0, nil, err
+	}
+	job := c.job()
+	job.Script, job.Name, job.Env, job.Stdout, job.Stderr = text, file, env, out, out
+	res, err := c.rt.cfg.RunScript(ctx, job)
+	return res.Status, res.Unknown, err
+}
+
+// job is what all programs of the machine have in common.
+func (c *Computer) job() shell.Job {
+	return shell.Job{
+		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: c.image.Outside, Programs: c.image.Programs, Patience: c.rt.cfg.Patience,
+	}
+}
+
+// sleep waits, and reports whether it waited to the end.
+func (c *Computer) sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := c.rt.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A console keeps the end of what a machine has printed.
+type console struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// maxConsole is what EC2 keeps of a console.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-console.html
+const maxConsole = 64 << 10
+
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buf = append(c.buf, p...)
+	if n := len(c.buf) - maxConsole; n > 0 {
+		c.buf = append([]byte(nil), c.buf[n:]...)
+	}
+	return len(p), nil
+}
+
+func (c *console) text() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Clone(c.buf)
+}

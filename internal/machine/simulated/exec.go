@@ -1,0 +1,157 @@
+package simulated
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node/guest/accounts"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+// maxStdin bounds what a program is given as standard input: all of it is read before the
+// program starts.
+const maxStdin = 1 << 20
+
+// Exec implements machine.Machine, by the shell that user data runs in.
+func (c *Computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
+	if c.image == nil {
+		return c.Unsupported.Exec(ctx, cmd)
+	}
+	if cmd.Terminal != nil {
+		return nil, &machine.UnsupportedError{ID: c.in.ID, Ability: machine.Terminal, Reason: "simulated machines have no terminals"}
+	}
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	user := accounts.User{Name: "root", Home: "/root", Shell: "/bin/bash"}
+	if u, ok := accounts.FindUser(c.image.FS, cmp.Or(cmd.User, "root")); ok {
+		user = u
+	} else if cmd.User != "" && cmd.User != "root" {
+		c.runs.Done()
+		return nil, fmt.Errorf("%w: %s", machine.ErrNoUser, cmd.User)
+	}
+	p := &process{ended: make(chan struct{})}
+	ctx, p.cancel = context.WithCancelCause(ctx)
+	unplug := context.AfterFunc(c.ctx, func() { p.cancel(machine.ErrOff) })
+	go func() {
+		defer c.runs.Done()
+		defer close(p.ended)
+		defer unplug()
+		p.status, p.err = c.run(ctx, user, cmd)
+		if ctx.Err() != nil {
+			p.status, p.err = 0, context.Cause(ctx)
+			if s, ok := errors.AsType[signalled](p.err); ok {
+				p.status, p.err = 128+int(s), nil
+			}
+		}
+		p.cancel(nil)
+	}()
+	return p, nil
+}
+
+// run runs a program to its end.
+func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Command) (int, error) {
+	stdin, err := readAll(ctx, cmd.Stdin)
+	if err != nil {
+		return 0, err
+	}
+	args := cmd.Args
+	if len(args) == 0 {
+		if base := path.Base(user.Shell); base == "nologin" || base == "false" {
+			fmt.Fprintln(orDiscard(cmd.Stdout), "This account is currently not available.")
+			return 1, nil
+		}
+		args = []string{cmp.Or(user.Shell, "/bin/bash"), "-l"}
+	}
+	job := c.job()
+	job.Script, job.Name, job.Args = []byte(`"$@"`), "bash", args
+	job.User, job.Dir = user.Name, cmp.Or(cmd.Dir, user.Home)
+	job.Env = append([]string{"HOME=" + user.Home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=" + cmp.Or(user.Shell, "/bin/bash")}, cmd.Env...)
+	job.Stdin, job.Stdout, job.Stderr = bytes.NewReader(stdin), orDiscard(cmd.Stdout), orDiscard(cmd.Stderr)
+	before := job.FS.Image()
+	res, err := c.rt.cfg.RunScript(ctx, job)
+	if len(vfs.Diff(before, job.FS.Image())) > 0 {
+		c.volume.touch()
+		if err := c.save(); err != nil {
+			return 0, fmt.Errorf("saving the root volume: %w", err)
+		}
+	}
+	if err != nil {
+		return res.Status, fmt.Errorf("%w: %w", machine.ErrKilled, err)
+	}
+	return res.Status, nil
+}
+
+// readAll reads what is piped into a program, or as much as comes before ctx ends.
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	type result struct {
+		data []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
+		if err == nil && len(data) > maxStdin {
+			err = fmt.Errorf("%w: simulated machines read at most %d bytes of standard input", machine.ErrKilled, maxStdin)
+		}
+		read <- result{data, err}
+	}()
+	select {
+	case r := <-read:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func orDiscard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// process is a program under way.
+type process struct {
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+	status int
+	err    error
+}
+
+// signalled is the cause of a program's end by a signal, whose number it is.
+type signalled int
+
+func (s signalled) Error() string { return fmt.Sprintf("ended by signal %d", int(s)) }
+
+var signals = map[machine.Signal]signalled{
+	machine.SIGHUP: 1, machine.SIGINT: 2, machine.SIGQUIT: 3, machine.SIGKILL: 9, machine.SIGTERM: 15,
+}
+
+// Wait implements machine.Process.
+func (p *process) Wait() (int, error) {
+	<-p.ended
+	return p.status, p.err
+}
+
+// Signal implements machine.Process. Every signal ends a program: none can be caught.
+func (p *process) Signal(s machine.Signal) error {
+	number, ok := signals[s]
+	if !ok {
+		return fmt.Errorf("unknown signal %q", s)
+	}
+	p.cancel(number)
+	return nil
+}
+
+// Resize implements machine.Process; there is no terminal.
+func (p *process) Resize(machine.Size) error { return nil }

@@ -1,0 +1,156 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"syscall"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+)
+
+// A Listener is a program of the machine that listens on a TCP port.
+type Listener struct {
+	// Local means that it listens on localhost alone.
+	Local bool
+	// Serve talks to one client, until it or the client closes the connection.
+	Serve func(net.Conn)
+}
+
+// Listen lets a program listen on a port, until stop is called or the machine is off.
+func (c *Computer) Listen(port int, l Listener) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners[port] = l
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.listeners, port)
+	}
+}
+
+// Dial implements machine.Machine.
+func (c *Computer) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	if local, self := c.addressed(host); self {
+		return c.dialSelf(host, port, local)
+	}
+	defer c.runs.Done()
+	if c.rt.cfg.Dial == nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	conn, err := c.rt.cfg.Dial(ctx, c.in, host, port)
+	if err != nil {
+		if c.ctx.Err() != nil {
+			return nil, machine.ErrOff
+		}
+		return nil, err
+	}
+	return c.plug(conn), nil
+}
+
+// addressed reports whether a host is the machine itself, and whether it is so by localhost.
+func (c *Computer) addressed(host string) (local, self bool) {
+	if host == "localhost" {
+		return true, true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false, host != "" && host == c.in.PrivateDNSName
+	}
+	if ip.IsLoopback() {
+		return true, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return false, ip == c.in.PrivateIP || slices.ContainsFunc(c.interfaces, func(i machine.Interface) bool { return slices.Contains(i.Addresses, ip) })
+}
+
+// dialSelf connects to a program of the machine, which the caller has counted in.
+func (c *Computer) dialSelf(host string, port int, local bool) (net.Conn, error) {
+	c.mu.Lock()
+	l, ok := c.listeners[port]
+	c.mu.Unlock()
+	if !ok || l.Local && !local {
+		c.runs.Done()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address{net.JoinHostPort(host, fmt.Sprint(port))}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	client, server := net.Pipe()
+	go func() {
+		defer c.runs.Done()
+		defer server.Close()
+		l.Serve(server)
+	}()
+	return c.plug(client), nil
+}
+
+type address struct{ text string }
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return a.text }
+
+// plug has a connection closed when the machine is switched off.
+func (c *Computer) plug(conn net.Conn) net.Conn {
+	return &plugged{conn, context.AfterFunc(c.ctx, func() { _ = conn.Close() })}
+}
+
+type plugged struct {
+	net.Conn
+	unplug func() bool
+}
+
+func (p *plugged) Close() error {
+	p.unplug()
+	return p.Conn.Close()
+}
+
+// interfacesDir is where Linux shows network interfaces.
+const interfacesDir = "/sys/class/net"
+
+// SetInterfaces implements machine.Machine.
+func (c *Computer) SetInterfaces(ctx context.Context, all []machine.Interface) error {
+	if c.image == nil {
+		return c.Unsupported.SetInterfaces(ctx, all)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off || c.ctx.Err() != nil {
+		return machine.ErrOff
+	}
+	if reflect.DeepEqual(all, c.interfaces) {
+		return nil
+	}
+	c.interfaces = slices.Clone(all)
+	return c.showInterfaces()
+}
+
+// showInterfaces writes the files by which programs find network interfaces. c.mu is held.
+func (c *Computer) showInterfaces() error {
+	files := c.image.FS
+	if err := files.RemoveAll(interfacesDir); err != nil {
+		return err
+	}
+	macs := map[string]string{"lo": "00:00:00:00:00:00"}
+	for _, i := range c.interfaces {
+		macs[c.image.InterfaceName(i.Device)] = i.MAC
+	}
+	for name, mac := range macs {
+		if err := files.MkdirAll(path.Join(interfacesDir, name), 0o755); err != nil {
+			return err
+		}
+		if err := files.WriteFile(path.Join(interfacesDir, name, "address"), []byte(mac+"\n"), 0o444); err != nil {
+			return err
+		}
+	}
+	return nil
+}

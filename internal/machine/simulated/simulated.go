@@ -1,0 +1,157 @@
+// Package simulated runs machines without running anything: a file system in memory, user
+// data by cloud-init, a console, and programs by a shell written in Go (package shell), all
+// as a few goroutines, any number, on any operating system. Nothing of the host is reached.
+//
+// What makes such a computer a node of a cluster is its [Guest]: package node/simulated
+// has one that is a kubelet. It is a [machine.Runtime].
+package simulated
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+)
+
+// Config is what the computers need. Guest is required.
+type Config struct {
+	// Guest makes what runs on a machine; it is called for every boot.
+	Guest func(c *Computer) Guest
+	// Metadata is an instance's way to its metadata service, from the instance itself: user
+	// data is read there, as cloud-init does. nil takes it from Instance.UserData.
+	Metadata func(instanceID string) http.RoundTripper
+	// RunScript runs scripts and programs: sandbox.Pool.Run. nil: machines run none.
+	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
+	// Dial connects a machine with a host that is not itself. Its error says why the
+	// machine's network does not. nil: it has no network.
+	Dial func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
+	// Disks keeps what machines have written, over restarts of the daemon and stops of the
+	// instance. nil: it is lost then, and user data runs again.
+	Disks Disks
+	// Boot is how long a machine takes until cloud-init begins.
+	Boot time.Duration
+	// Patience divides what the guest's programs wait between their attempts; 0 means 1.
+	Patience int
+	Clock    clock.WithTicker // nil: the real one
+	Log      *slog.Logger     // nil: slog.Default()
+}
+
+// Disks keeps the root volumes of instances.
+type Disks interface {
+	// Load returns what Save saved last; false if it saved nothing.
+	Load(instanceID string) ([]byte, bool, error)
+	Save(instanceID string, data []byte) error
+}
+
+// A Guest is the operating system and the programs of a machine, for one boot.
+type Guest interface {
+	// Image returns the operating system to boot. nil: one without a shell, where user data
+	// runs no scripts.
+	Image() (*Image, error)
+	// Run is what the machine does when it has booted, until ctx ends.
+	Run(ctx context.Context, userData []byte)
+	// Report takes note of an event.
+	Report(ctx context.Context, e machine.Event)
+}
+
+// An Image is an operating system with a shell and cloud-init.
+type Image struct {
+	FS *vfs.FS
+	// Outside runs the image's programs beyond the shell's own, and Programs names them:
+	// see shell.Job.
+	Outside  func(ctx context.Context, c *shell.Call) (status int, found bool)
+	Programs []string
+	// CloudInit is cloud-init's version, DefaultUser who gets the key pair's public key.
+	CloudInit, DefaultUser string
+	// Boot starts the image's services.
+	Boot func()
+	// InterfaceName names the network interface with a device index: ens5, eth0.
+	InterfaceName func(device int) string
+}
+
+// Runtime is a machine.Runtime of simulated computers.
+type Runtime struct {
+	cfg Config
+
+	ctx    context.Context // ends with Shutdown
+	cancel context.CancelFunc
+
+	mu        sync.Mutex
+	computers map[string]*Computer // those that are on
+	closed    bool
+}
+
+var _ machine.Runtime = (*Runtime)(nil)
+
+// New returns a runtime without machines. It lives until Shutdown.
+func New(cfg Config) *Runtime {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Runtime{cfg: cfg, ctx: ctx, cancel: cancel, computers: map[string]*Computer{}}
+}
+
+// Name is "simulated".
+func (r *Runtime) Name() string { return "simulated" }
+
+// Start implements machine.Runtime.
+func (r *Runtime) Start(_ context.Context, in machine.Instance) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return machine.ErrShutdown
+	}
+	if r.computers[in.ID] == nil {
+		r.boot(&Computer{in: in, console: &console{}})
+	}
+	return nil
+}
+
+// Machine implements machine.Runtime.
+func (r *Runtime) Machine(id string) (machine.Machine, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.computers[id]
+	return c, c != nil
+}
+
+// Guest returns what runs on a machine that is on, or nil.
+func (r *Runtime) Guest(id string) Guest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.computers[id]; c != nil {
+		return c.guest
+	}
+	return nil
+}
+
+// Shutdown implements machine.Runtime.
+func (r *Runtime) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	computers := r.computers
+	r.computers = map[string]*Computer{}
+	r.mu.Unlock()
+	r.cancel()
+	for _, c := range computers {
+		if err := c.halt(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package simulated
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
+)
+
+// healthPort is where a kubelet answers on localhost whether it runs.
+// https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+const healthPort = 10248
+
+// serveHealth answers one request.
+func serveHealth(conn net.Conn) {
+	req, err := http.ReadRequest(bufio.NewReader(conn))
+	if err != nil {
+		return
+	}
+	status, text := http.StatusOK, "ok"
+	if req.URL.Path != "/healthz" {
+		status, text = http.StatusNotFound, "404 page not found\n"
+	}
+	answer := http.Response{
+		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Request: req, Close: true, ContentLength: int64(len(text)),
+		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(text)),
+	}
+	_ = answer.Write(conn) // the client may be gone
+}
+
+// localHTTP sends requests for localhost to the machine's own programs, and all others out.
+type localHTTP struct {
+	computer *computers.Computer
+	out      http.RoundTripper // nil: there is no way out
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *localHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := req.URL.Hostname()
+	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
+		if t.out == nil {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}
+		return t.out.RoundTrip(req)
+	}
+	return (&http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			host, port, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			number, err := strconv.Atoi(port)
+			if err != nil {
+				return nil, err
+			}
+			return t.computer.Dial(ctx, host, number)
+		},
+	}).RoundTrip(req)
+}
