@@ -107,8 +107,9 @@ type Config struct {
 	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, …
 	Resolvers map[string]Resolver
 	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that
-	// came through one; empty: it allows everything. Nil: endpoints have no policies.
-	EndpointPolicy func(ctx context.Context, account, region, endpointID string) string
+	// came through one; an empty document allows everything. It returns false if there is
+	// no such endpoint: nothing is allowed through it. Nil: endpoints have no policies.
+	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (document string, ok bool)
 	// Store keeps the key that seals encoded messages. Nil: there are none.
 	Store *store.Store
 	// Journal records the denials of AuthorizeAs; others the front door records.
@@ -149,12 +150,12 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 		return nil // Drydock's own, acting as AWS: bound by no policy of the account
 	}
 	policies, root := a.policiesOf(call.Principal)
-	if root && !policies.Sessioned && call.VPCEndpointID == "" && call.Principal.IssuedAt.IsZero() {
+	if root && !policies.Sessioned && call.VPCEndpoint.ID == "" && call.Principal.IssuedAt.IsZero() {
 		if _, bound := a.cfg.Resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
 			return nil // nothing can deny what the root of the account does
 		}
 	}
-	policies.Endpoint = a.endpointPolicy(ctx, call.Account, call.Region, call.VPCEndpointID)
+	policies.Endpoint = a.endpointPolicy(ctx, call.VPCEndpoint)
 	var first *Denial
 	list := checks()
 	if tooMuch(list) {
@@ -194,15 +195,18 @@ func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root b
 }
 
 // endpointPolicy is the policy of the VPC endpoint that a call came through.
-func (a *Authorizer) endpointPolicy(ctx context.Context, account, region, id string) []policy.Source {
-	if id == "" || a.cfg.EndpointPolicy == nil {
+func (a *Authorizer) endpointPolicy(ctx context.Context, e awsapi.VPCEndpoint) []policy.Source {
+	if e.ID == "" || a.cfg.EndpointPolicy == nil {
 		return nil
 	}
-	text := a.cfg.EndpointPolicy(ctx, account, region, id)
-	if text == "" {
+	text, ok := a.cfg.EndpointPolicy(ctx, e.Account, e.Region, e.ID)
+	switch {
+	case !ok: // deleted while the connection was open, or unreadable
+		return []policy.Source{{Name: e.ID, Document: nothing}}
+	case text == "":
 		return nil
 	}
-	return []policy.Source{{Name: id, Document: a.endpoints.get(text)}}
+	return []policy.Source{{Name: e.ID, Document: a.endpoints.get(text)}}
 }
 
 // bind adds to the policies of the caller those of what an action touches.

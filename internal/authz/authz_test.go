@@ -20,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // decide is the answer to one call of a user with a policy, which must parse.
@@ -33,7 +34,7 @@ func decide(t *testing.T, call awsapi.Call, in any, document, endpoint string) e
 		Policies: func(awsapi.Principal) (policy.Policies, bool) {
 			return policy.Policies{Identity: []policy.Source{{Name: "inline", Document: doc}}}, false
 		},
-		EndpointPolicy: func(context.Context, string, string, string) string { return endpoint },
+		EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return endpoint, true },
 	})
 	call.Account, call.Region, call.Time = "111122223333", "us-east-1", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	call.SourceIP = netip.MustParseAddr("203.0.113.10")
@@ -61,7 +62,7 @@ func TestConditionKeys(t *testing.T) {
 	secure := describe
 	secure.TLS = true
 	through := describe
-	through.VPCEndpointID, through.VPCID = "vpce-1", "vpc-1"
+	through.VPCEndpoint = awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1"}
 	for _, tt := range []struct {
 		condition string
 		call      awsapi.Call
@@ -144,7 +145,7 @@ func TestUnknownKeysFailClosed(t *testing.T) {
 // TestEndpointPolicies: what an endpoint's policy does not allow, nobody does
 // through it.
 func TestEndpointPolicies(t *testing.T) {
-	call := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", VPCEndpointID: "vpce-1", VPCID: "vpc-1"}
+	call := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", VPCEndpoint: awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1"}}
 	all := allow("*", "*", "")
 	endpoint := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"ec2:DescribeVpcs","Resource":"*"}]}`
 	if err := decide(t, call, &awsec2.DescribeVpcsInput{}, all, endpoint); err != nil {
@@ -153,6 +154,47 @@ func TestEndpointPolicies(t *testing.T) {
 	call.Operation = "DescribeSubnets"
 	if err := decide(t, call, &awsec2.DescribeSubnetsInput{}, all, endpoint); err == nil || !strings.Contains(err.Error(), "because no VPC endpoint policy allows the ec2:DescribeSubnets action") {
 		t.Error(err)
+	}
+}
+
+// TestEndpointPoliciesBindEveryCaller: the policy of the endpoint that a connection came
+// through holds for the keys of another account, for signatures of other regions and for
+// the root of the endpoint's own account. An endpoint that is gone lets nothing through.
+func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	root, account := w.root(t)
+	stranger, _ := w.root(t)
+	vpc := must[*awsec2.CreateVpcOutput](t)(root.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc
+	endpoint := must[*awsec2.CreateVpcEndpointOutput](t)(root.ec2.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{
+		VpcId: vpc.VpcId, ServiceName: aws.String("com.amazonaws.us-east-1.s3"),
+		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"ec2:DescribeVpcs","Resource":"*"}]}`),
+	})).VpcEndpoint
+	w.through = awsapi.VPCEndpoint{ID: *endpoint.VpcEndpointId, VPCID: *vpc.VpcId, Account: account, Region: testkit.Region}
+	elsewhere := func(o *awsec2.Options) { o.Region = "eu-west-1" }
+	for _, tt := range []struct {
+		name   string
+		client *awsec2.Client
+		opts   []func(*awsec2.Options)
+	}{
+		{"the account's root", root.ec2, nil},
+		{"the account's root, signing for another region", root.ec2, []func(*awsec2.Options){elsewhere}},
+		{"another account's root", stranger.ec2, nil},
+		{"another account's root, signing for another region", stranger.ec2, []func(*awsec2.Options){elsewhere}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := tt.client.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}, tt.opts...); err != nil {
+				t.Errorf("what the policy allows: %v", err)
+			}
+			_, err := tt.client.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{}, tt.opts...)
+			if err == nil || !strings.Contains(err.Error(), "because no VPC endpoint policy allows the ec2:DescribeSubnets action") {
+				t.Errorf("what it does not allow: %v", err)
+			}
+		})
+	}
+	w.through.ID = "vpce-0123456789abcdef0"
+	if _, err := root.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil || !strings.Contains(err.Error(), "no VPC endpoint policy allows") {
+		t.Errorf("through an endpoint that is gone: %v", err)
 	}
 }
 

@@ -28,7 +28,8 @@ type Denial struct {
 	// Encoded is the sealed message of EC2's denials, or empty.
 	Encoded string
 
-	check Check
+	check    Check
+	endpoint awsapi.VPCEndpoint
 }
 
 // Denied is the denial of an action on a resource by a decision of which no more
@@ -46,7 +47,7 @@ func (d *Denial) Error() string { return d.message() }
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	c.stored.bind(c.Action, c.target.Type, &policies)
 	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
-	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c}
+	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c, endpoint: call.VPCEndpoint}
 	if narrow(call.Principal, c.Action) {
 		d.Decision = policy.Decision{
 			Action: c.Action, Resource: c.Resource,
@@ -222,6 +223,8 @@ type Explanation struct {
 	NoSuchRole bool `json:"noSuchRole,omitempty"`
 	// Keys are the condition keys of the request, as AWS writes them.
 	Keys map[string][]string `json:"conditionKeys,omitempty"`
+	// Endpoint is the VPC endpoint that the call came through.
+	Endpoint awsapi.VPCEndpoint `json:"vpcEndpoint,omitzero"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions,omitempty"`
 }
@@ -240,7 +243,7 @@ const (
 func (d *Denial) Explain(requestID string) Explanation {
 	out := Explanation{
 		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation, ResourceType: d.check.target.Type,
-		Explanation: policy.Explanation{Decision: d.Decision}, Keys: map[string][]string{},
+		Explanation: policy.Explanation{Decision: d.Decision}, Keys: map[string][]string{}, Endpoint: d.endpoint,
 	}
 	if !narrow(d.Principal, d.Request.Action) {
 		out.Explanation = policy.Explain(d.Request, d.Policies)
@@ -291,8 +294,8 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decis
 		values[strings.ToLower(k)] = v
 	}
 	policies, _ := a.policiesOf(e.Principal)
-	region, endpoint := firstOf(values["aws:requestedregion"]), firstOf(values["aws:sourcevpce"])
-	policies.Endpoint = a.endpointPolicy(ctx, e.Principal.Account, region, endpoint)
+	region := firstOf(values["aws:requestedregion"])
+	policies.Endpoint = a.endpointPolicy(ctx, e.Endpoint)
 	stored := a.stored(ctx, d.Action, e.Principal.Account, region, e.ResourceType, d.Resource)
 	stored.bind(d.Action, e.ResourceType, &policies)
 	return policy.Evaluate(policy.Request{

@@ -41,9 +41,9 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:calledvialast", call.CalledVia[n-1])
 	}
 	set("aws:principalisawsservice", "false")
-	if call.VPCEndpointID != "" {
-		set("aws:sourcevpce", call.VPCEndpointID)
-		set("aws:sourcevpc", call.VPCID)
+	if call.VPCEndpoint.ID != "" {
+		set("aws:sourcevpce", call.VPCEndpoint.ID)
+		set("aws:sourcevpc", call.VPCEndpoint.VPCID)
 		set("aws:vpcsourceip", call.SourceIP.String())
 		delete(keys, "aws:sourceip") // calls through an endpoint have no public address
 	}

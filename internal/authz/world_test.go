@@ -3,6 +3,7 @@ package authz_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ type world struct {
 	scaling    *autoscaling.Service
 	authorizer *authz.Authorizer
 	journal    *journal.Journal
+	through    awsapi.VPCEndpoint // every connection, while it is set
 }
 
 func newWorld(t testing.TB) *world {
@@ -64,11 +66,19 @@ func newWorld(t testing.TB) *world {
 				Policies:  w.iam.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"ec2": w.ec2.Authz(), "iam": w.iam.Authz(), "ssm": w.ssm.Authz(), "autoscaling": w.scaling.Authz()},
 				Store:     st,
+
+				EndpointPolicy: w.ec2.EndpointPolicy,
 			})
 			trail := cloudtrail.New(cloudtrail.Config{Journal: w.journal})
 			return []awsapi.Service{w.iam.AWS(), w.sts.AWS(), w.ec2.AWS(), w.ssm.AWS(), w.scaling.AWS(), trail.AWS()}
 		},
 		Lookup: w.lookup,
+		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) {
+			if w.through.ID == "" {
+				return awsapi.VPCEndpoint{}, netip.Addr{}
+			}
+			return w.through, netip.MustParseAddr("10.0.0.5")
+		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {
 			return w.authorizer.Authorize(ctx, call, in)
 		},

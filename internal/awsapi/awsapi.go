@@ -91,9 +91,16 @@ type Call struct {
 	// InvokedBy is the service principal of the service that calls as a role it was
 	// passed (AsRole).
 	InvokedBy string
-	// VPCEndpointID and VPCID are the VPC endpoint that a call of a guest came
-	// through and its VPC: aws:SourceVpce and aws:SourceVpc. Empty otherwise.
-	VPCEndpointID, VPCID string
+	// VPCEndpoint is the one that a call of a guest came through.
+	VPCEndpoint VPCEndpoint
+}
+
+// A VPCEndpoint is one that a connection came through. It belongs to the connection,
+// not to who calls: its policy binds the keys of other accounts, signatures for other
+// regions and calls without a signature. The zero VPCEndpoint is none.
+type VPCEndpoint struct {
+	ID, VPCID       string // aws:SourceVpce and aws:SourceVpc
+	Account, Region string // whose endpoint it is, and where
 }
 
 type callKey struct{}

@@ -81,7 +81,7 @@ func (c *Call) Forward(via, service, operation, requestID string, at time.Time) 
 		next.CalledVia = append(slices.Clone(c.CalledVia), via)
 	}
 	if next.Internal() {
-		next.SourceIP, next.VPCEndpointID, next.VPCID = netip.Addr{}, "", ""
+		next.SourceIP, next.VPCEndpoint = netip.Addr{}, VPCEndpoint{}
 		next.UserAgent, next.TLS = next.By(), true
 	}
 	return next

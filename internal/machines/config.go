@@ -114,7 +114,7 @@ type EC2 interface {
 	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
-	EndpointPolicy(ctx context.Context, account, region, id string) string
+	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 	PodInterfaces
 	FargateInterfaces
 }

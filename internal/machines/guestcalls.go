@@ -70,9 +70,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 		RequestID: ids.UUID(), Service: service, Operation: operation, Account: in.Account, Region: region, Principal: who,
 		SourceIP: v.Source, Time: time.Now(), TLS: true,
 	}
-	if v.Endpoint != "" {
-		call.VPCEndpointID, call.VPCID = v.Endpoint, in.VPCID
-	}
+	call.VPCEndpoint = endpointOf(in, v)
 	if err := g.fault(in, call); err != nil {
 		return err
 	}
@@ -80,12 +78,6 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	err = g.authorizer.Authorize(awsapi.WithCall(ctx, call), call, g.input(in, c))
 	denial, ok := errors.AsType[*authz.Denial](err)
 	if !ok {
-		if err == nil && call.Account != in.Account { // whose endpoints are others'
-			return g.throughEndpoint(ctx, in, v, policy.Request{
-				Action: c.Action, Resource: "arn:aws:ecr:" + region + ":" + call.Account + ":repository/" + c.Repository,
-				Principal: policy.Principal{Account: who.Account, ARN: who.ARN, RoleARN: who.RoleARN, ID: who.UserID},
-			})
-		}
 		return err
 	}
 	if service == "ecr" && openToAll(denial.Decision) {
@@ -105,16 +97,19 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 // throughEndpoint decides by the policy of the VPC endpoint that a call went
 // through, if there is one.
 func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, req policy.Request) error {
-	text := ""
-	if v.Endpoint != "" {
-		text = g.ec2.EndpointPolicy(ctx, in.Account, in.Region, v.Endpoint)
-	}
-	if text == "" {
+	if v.Endpoint == "" {
 		return nil
 	}
-	doc, err := policy.Parse(policy.Endpoint, text)
-	if err != nil {
-		return fmt.Errorf("policy of %s: %w", v.Endpoint, err)
+	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, v.Endpoint)
+	doc := &policy.Document{} // allows nothing: the endpoint is gone
+	switch {
+	case ok && text == "":
+		return nil
+	case ok:
+		var err error
+		if doc, err = policy.Parse(policy.Endpoint, text); err != nil {
+			return fmt.Errorf("policy of %s: %w", v.Endpoint, err)
+		}
 	}
 	req.Context.Values = map[string][]string{"aws:sourcevpce": {v.Endpoint}, "aws:sourcevpc": {in.VPCID}}
 	all := []policy.Source{{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}}

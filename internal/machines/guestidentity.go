@@ -34,9 +34,7 @@ func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id
 		RequestID: ids.UUID(), Service: "sts", Operation: "AssumeRoleWithWebIdentity", Account: in.Account, Region: in.Region,
 		Principal: awsapi.Principal{Type: awsapi.AnonymousCaller}, SourceIP: v.Source, Time: time.Now(), TLS: true,
 	}
-	if v.Endpoint != "" {
-		call.VPCEndpointID, call.VPCID = v.Endpoint, in.VPCID
-	}
+	call.VPCEndpoint = endpointOf(in, v)
 	out, err := g.sts.AssumeRoleWithWebIdentity(awsapi.WithCall(ctx, call), &awssts.AssumeRoleWithWebIdentityInput{
 		RoleArn: &id.RoleARN, RoleSessionName: aws.String(fmt.Sprint(time.Now().UnixNano())), WebIdentityToken: &id.Token,
 	})

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -296,10 +297,7 @@ func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) 
 // origin says how the calls of an instance reached the front door: with which
 // address, and through which VPC endpoint if any.
 func (c *guestConn) origin() Origin {
-	o := Origin{Address: c.verdict.Source}
-	if c.verdict.Endpoint != "" {
-		o.Endpoint, o.VPC = c.verdict.Endpoint, c.in.VPCID
-	}
+	o := Origin{Endpoint: endpointOf(c.in, c.verdict), Address: c.verdict.Source}
 	for _, h := range c.verdict.Forward {
 		if h.Out != nil {
 			o.Address = h.Out.Source // a public address, behind a gateway
@@ -308,10 +306,18 @@ func (c *guestConn) origin() Origin {
 	return o
 }
 
-// A Origin is where a call of a guest comes from.
+// endpointOf is the VPC endpoint that an instance's connection goes through, if any.
+func endpointOf(in machine.Instance, v *reach.Verdict) awsapi.VPCEndpoint {
+	if v.Endpoint == "" {
+		return awsapi.VPCEndpoint{}
+	}
+	return awsapi.VPCEndpoint{ID: v.Endpoint, VPCID: in.VPCID, Account: in.Account, Region: in.Region}
+}
+
+// An Origin is where a call of a guest comes from.
 type Origin struct {
-	Endpoint, VPC string // of the VPC endpoint, if it came through one
-	Address       netip.Addr
+	Endpoint awsapi.VPCEndpoint // if it came through one
+	Address  netip.Addr
 }
 
 // Origins are those of the open connections of guests to the front door, by their
@@ -322,11 +328,11 @@ type Origins struct {
 }
 
 // Of returns the origin of a connection of a guest.
-func (o *Origins) Of(remote string) (endpoint, vpc string, address netip.Addr) {
+func (o *Origins) Of(remote string) (endpoint awsapi.VPCEndpoint, address netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	g := o.all[remote]
-	return g.Endpoint, g.VPC, g.Address
+	return g.Endpoint, g.Address
 }
 
 // Has reports whether a connection is a guest's, which comes from this machine.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -159,13 +160,13 @@ func TestGuestNetworkCuts(t *testing.T) {
 
 // Calls through a VPC endpoint say so, others come from the public address.
 func TestGuestOrigin(t *testing.T) {
-	in := machine.Instance{ID: "i-1", VPCID: "vpc-1"}
+	in := machine.Instance{ID: "i-1", VPCID: "vpc-1", Account: "111122223333", Region: "eu-west-1"}
 	v := guestWorld().CheckName(reach.Flow{From: reach.At("i-1"), Protocol: reach.TCP, Port: 443}, "eks.us-east-1.amazonaws.com")
 	if got, want := (&guestConn{in: in, verdict: v}).origin(), (Origin{Address: netip.MustParseAddr("54.0.0.5")}); got != want {
 		t.Errorf("by the internet gateway: %+v, want %+v", got, want)
 	}
 	through := &reach.Verdict{Endpoint: "vpce-1", Source: netip.MustParseAddr("10.0.0.5")}
-	if got, want := (&guestConn{in: in, verdict: through}).origin(), (Origin{"vpce-1", "vpc-1", netip.MustParseAddr("10.0.0.5")}); got != want {
+	if got, want := (&guestConn{in: in, verdict: through}).origin(), (Origin{awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1", Account: "111122223333", Region: "eu-west-1"}, netip.MustParseAddr("10.0.0.5")}); got != want {
 		t.Errorf("by an endpoint: %+v, want %+v", got, want)
 	}
 }

@@ -204,7 +204,7 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 	case slices.Contains(metadataAddresses, host) && port == 80:
 		rs.podMetadata(w, r, run, in)
 	case server.AWSHost(host):
-		if _, _, address := rs.cfg.Origins.Of(r.RemoteAddr); r.TLS == nil || !address.IsValid() {
+		if _, address := rs.cfg.Origins.Of(r.RemoteAddr); r.TLS == nil || !address.IsValid() {
 			from, err := rs.cfg.Machines.Reach(r.Context(), in, host, port)
 			if err != nil {
 				rs.unreachable(w, run, host, port, err)

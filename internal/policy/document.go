@@ -123,7 +123,10 @@ type Principals struct {
 	AWS       []string // ARNs, account IDs, unique IDs
 	Service   []string // eks.amazonaws.com
 	Federated []string
-	Canonical []string
+	// AnyFederated is {"Federated": "*"} in the policy of a VPC endpoint. It names nobody
+	// in a trust policy.
+	AnyFederated bool
+	Canonical    []string
 }
 
 // A Condition is one operator applied to one key: all of a statement's must hold.

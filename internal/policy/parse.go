@@ -240,6 +240,7 @@ func (p parser) principals(n node) (*Principals, error) {
 			ps.Service = values
 		case "Federated":
 			ps.Federated = values
+			ps.AnyFederated = p.kind == Endpoint && contains(values, "*")
 		case "CanonicalUser":
 			ps.Canonical = values
 		default:

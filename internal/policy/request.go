@@ -154,7 +154,7 @@ func (ps *Principals) grant(p *Principal) Grant {
 		return grantIf(contains(ps.Service, p.Service), PrincipalGrant)
 	}
 	if p.Federated != "" {
-		return grantIf(contains(ps.Federated, p.Federated), PrincipalGrant)
+		return grantIf(ps.AnyFederated || contains(ps.Federated, p.Federated), PrincipalGrant)
 	}
 	if p.Account == "" {
 		return NoGrant

@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,6 +51,8 @@ type Config struct {
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
 	// Used records every signed call; nil records none.
 	Used func(ctx context.Context, call *awsapi.Call) error
+	// Origin returns the VPC endpoint and the address of a guest's connection; nil: there are no guests.
+	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Faults fail calls on purpose; nil fails none.
 	Faults *fault.Set
 	// Clock is nil for the real clock.
@@ -122,6 +125,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		Lookup:    lookup(cfg.Lookup),
 		Authorize: authorize,
 		Used:      cfg.Used,
+		Origin:    cfg.Origin,
 		Changed:   cfg.Store.Changed,
 		Journal:   cfg.Journal,
 		Faults:    cfg.Faults,

@@ -58,10 +58,10 @@ type Config struct {
 	// known, before anything decides about it. It must be quick; its error fails the
 	// call. Nil records nothing.
 	Used func(ctx context.Context, call *awsapi.Call) error
-	// Origin tells of a connection, by its remote address, that it is a guest's: the
-	// VPC endpoint that it came through and that one's VPC, if any, and the address
-	// AWS sees. An invalid address means that it is no guest's. Nil: there are none.
-	Origin func(remote string) (endpointID, vpcID string, address netip.Addr)
+	// Origin returns, by the remote address of a guest's connection, the VPC endpoint that
+	// it came through, if any, and the address AWS sees. The address is invalid if the
+	// connection is not a guest's. Nil: there are no guests.
+	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Faults are what calls are delayed or failed by on purpose. Nil: nothing.
 	Faults *fault.Set
 	// Changed returns a channel that the next change of any state closes
@@ -159,8 +159,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}},
 	}
 	if s.cfg.Origin != nil {
-		if endpoint, vpc, address := s.cfg.Origin(r.RemoteAddr); address.IsValid() {
-			x.call.VPCEndpointID, x.call.VPCID, x.call.SourceIP = endpoint, vpc, address
+		if endpoint, address := s.cfg.Origin(r.RemoteAddr); address.IsValid() {
+			x.call.VPCEndpoint, x.call.SourceIP = endpoint, address
 		}
 	}
 	out, err := x.run()

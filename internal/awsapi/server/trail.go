@@ -83,7 +83,7 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 		RequestParameters: bounded("requestParameters", plain(reflect.ValueOf(i.in), 0)),
 		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly,
 		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
-		VPCEndpointID: i.call.VPCEndpointID, EventCategory: "Management",
+		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management",
 	}
 	var api smithy.APIError
 	switch {

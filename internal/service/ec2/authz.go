@@ -50,14 +50,11 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return find(r.s, sc, r.s.associated(sc, kind, id))
 }
 
-// EndpointPolicy returns the policy document of a VPC endpoint; empty: there is no
-// such endpoint, or it allows everything.
-func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) string {
+// EndpointPolicy returns the policy document of a VPC endpoint, which is empty if it
+// allows everything. It returns false if there is no such endpoint.
+func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) (document string, ok bool) {
 	e, err := record.VPCEndpoints.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
-	if err != nil {
-		return ""
-	}
-	return e.Policy
+	return e.Policy, err == nil
 }
 
 type authzKind func(s *Service, sc resource.Scope, id string) (authz.Resource, bool)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,9 @@ type world struct {
 	clock      *clocktesting.FakeClock
 	// issuers are the key sets of those that publish one.
 	issuers map[string][]byte
+	// endpoint is the policy of the VPC endpoint that every connection comes through,
+	// while it is set.
+	endpoint string
 }
 
 func newWorld(t *testing.T) *world {
@@ -47,7 +51,11 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	w := &world{clock: clocktesting.NewFakeClock(time.Now()), issuers: map[string][]byte{}, iam: iam.New(iam.Config{Store: st})}
-	w.authorizer = authz.New(authz.Config{Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st})
+	w.authorizer = authz.New(authz.Config{Policies: w.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz()}, Store: st,
+		EndpointPolicy: func(_ context.Context, account, region, id string) (string, bool) {
+			return w.endpoint, account == "999999999999" && region == "eu-west-1" && id == "vpce-1"
+		},
+	})
 	w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Clock: w.clock, Authorize: w.authorizer.AuthorizeTargets, IssuerKeys: func(_ context.Context, issuer string) ([]byte, bool) {
 		keys, ok := w.issuers[issuer]
 		return keys, ok
@@ -64,6 +72,12 @@ func newWorld(t *testing.T) *world {
 			return sigv4.Credential{SecretKey: secret, Principal: p}, translate(err)
 		},
 		AuthorizeInput: w.authorizer.Authorize,
+		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) {
+			if w.endpoint == "" {
+				return awsapi.VPCEndpoint{}, netip.Addr{}
+			}
+			return awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1", Account: "999999999999", Region: "eu-west-1"}, netip.MustParseAddr("10.0.0.5")
+		},
 	})
 	return w
 }

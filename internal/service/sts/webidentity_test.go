@@ -82,6 +82,34 @@ func (w *world) anonymous() *awssts.Client {
 	return awssts.NewFromConfig(w.AWSConfigWith(aws.AnonymousCredentials{}))
 }
 
+// A web identity signs nothing: no account and no region of its own say which VPC
+// endpoint's policy binds it.
+func TestEndpointPoliciesBindWebIdentities(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background()
+	root, account := w.root(t)
+	w.irsa(t, root, account)
+	rs, _, keySet := makers(t)
+	w.issuers[issuer] = keySet
+	now := w.clock.Now()
+	token := rs.sign(t, jwt.MapClaims{
+		"iss": issuer, "aud": []string{"sts.amazonaws.com"}, "sub": podSubject, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+	})
+	assume := func() error {
+		return second(w.anonymous().AssumeRoleWithWebIdentity(ctx, &awssts.AssumeRoleWithWebIdentityInput{
+			RoleArn: aws.String("arn:aws:iam::" + account + ":role/p/pod"), RoleSessionName: aws.String("cart"), WebIdentityToken: &token,
+		}))
+	}
+	const statement = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":%s,"Action":"%s","Resource":"*"}]}`
+	must(t, assume())
+	w.endpoint = fmt.Sprintf(statement, `"*"`, "sts:GetCallerIdentity")
+	wantError(t, assume(), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
+	// As in AWS's own examples of data perimeters:
+	// https://github.com/aws-samples/data-perimeter-policy-examples/blob/main/vpc_endpoint_policies/sts_endpoint_policy.json
+	w.endpoint = fmt.Sprintf(statement, `{"Federated":"*"}`, "sts:AssumeRoleWithWebIdentity")
+	must(t, assume())
+}
+
 func TestWebIdentity(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
