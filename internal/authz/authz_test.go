@@ -198,6 +198,49 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 	}
 }
 
+// TestRolesInsideRequestsArePassed: a role deep inside a request is handed over like any
+// other, and needs iam:PassRole for the service that gets it.
+func TestRolesInsideRequestsArePassed(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	root, account := w.root(t)
+	power := "arn:aws:iam::" + account + ":role/power"
+	for name, tt := range map[string]struct {
+		service string
+		call    func(c caller) error
+	}{
+		"a lifecycle hook of a new group": {"autoscaling.amazonaws.com", func(c caller) error {
+			_, err := awsautoscaling.NewFromConfig(c.cfg).CreateAutoScalingGroup(ctx, &awsautoscaling.CreateAutoScalingGroupInput{
+				AutoScalingGroupName: aws.String("g"), MinSize: aws.Int32(0), MaxSize: aws.Int32(0), LaunchConfigurationName: aws.String("none"),
+				LifecycleHookSpecificationList: []autoscalingtypes.LifecycleHookSpecification{{
+					LifecycleHookName: aws.String("h"), LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_LAUNCHING"), RoleARN: &power,
+					NotificationTargetARN: aws.String("arn:aws:sqs:us-east-1:" + account + ":q"),
+				}},
+			})
+			return err
+		}},
+		"the delivery of flow logs": {"vpc-flow-logs.amazonaws.com", func(c caller) error {
+			_, err := c.ec2.CreateFlowLogs(ctx, &awsec2.CreateFlowLogsInput{
+				ResourceIds: []string{"vpc-0123456789abcdef0"}, ResourceType: ec2types.FlowLogsResourceTypeVpc, TrafficType: ec2types.TrafficTypeAll,
+				LogGroupName: aws.String("g"), DeliverLogsPermissionArn: &power,
+			})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			user, _, _ := strings.Cut(tt.service, ".")
+			if err := tt.call(w.user(t, root, user, allow("*:Create*", "*", ""))); err == nil || !strings.Contains(err.Error(), "is not authorized to perform: iam:PassRole on resource: "+power) {
+				t.Errorf("without iam:PassRole: %v", err)
+			}
+			document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*:Create*","Resource":"*"},
+				{"Effect":"Allow","Action":"iam:PassRole","Resource":"*","Condition":{"StringEquals":{"iam:PassedToService":"` + tt.service + `"}}}]}`
+			if err := tt.call(w.user(t, root, user+"-passes", document)); err != nil && strings.Contains(err.Error(), "not authorized") {
+				t.Errorf("with iam:PassRole: %v", err)
+			}
+		})
+	}
+}
+
 // TestLaunchersNeedTheLaunch: an Auto Scaling group launches for its maker, who may
 // not pass on more than its own launches could.
 func TestLaunchersNeedTheLaunch(t *testing.T) {

@@ -365,6 +365,14 @@ func (a *Authorizer) implied(call *awsapi.Call, kind, id string) string {
 	return id
 }
 
+// Passes reports whether an operation asks for iam:PassRole when its request has a
+// member.
+func Passes(service, operation, member string) bool {
+	return slices.ContainsFunc(dependents[Prefix(service)+":"+operation], func(d dependent) bool {
+		return d.action == "iam:PassRole" && strings.EqualFold(d.member, member)
+	})
+}
+
 // dependents are the actions that come with a call: those of the overlay whose
 // member the request has.
 func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) []Target {

@@ -254,23 +254,31 @@ var dependents = map[string][]dependent{
 	"ec2:AssociateIamInstanceProfile":          {passProfile("IamInstanceProfile.Arn", sourceEC2Profile), passProfile("IamInstanceProfile.Name", sourceEC2Profile)},
 	"ec2:ReplaceIamInstanceProfileAssociation": {passProfile("IamInstanceProfile.Arn", sourceEC2Profile), passProfile("IamInstanceProfile.Name", sourceEC2Profile)},
 	"iam:AddRoleToInstanceProfile":             {passRole("RoleName", "ec2.amazonaws.com", "SAR: dependent action")},
-	"eks:CreateCluster":                        {passRole("roleArn", "eks.amazonaws.com", sourceEKSRoles)},
-	"eks:CreateNodegroup":                      {passRole("nodeRole", "eks.amazonaws.com", sourceEKSRoles)},
-	"eks:CreateFargateProfile":                 {passRole("podExecutionRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
-	"eks:CreateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
-	"eks:UpdateAddon":                          {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
-	"eks:CreatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
-	"eks:UpdatePodIdentityAssociation":         {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
+	// https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
+	"ec2:CreateFlowLogs": {
+		passRole("DeliverLogsPermissionArn", "vpc-flow-logs.amazonaws.com", "SAR: dependent action"),
+		passRole("DeliverCrossAccountRole", "vpc-flow-logs.amazonaws.com", "SAR: dependent action"),
+	},
+	"eks:CreateCluster":                {passRole("roleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateNodegroup":              {passRole("nodeRole", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateFargateProfile":         {passRole("podExecutionRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
+	"eks:CreateAddon":                  {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
+	"eks:UpdateAddon":                  {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
+	"eks:CreatePodIdentityAssociation": {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
+	"eks:UpdatePodIdentityAssociation": {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
 	// A group that uses the configuration asks no more of EC2 than the
 	// configuration's maker was asked:
 	// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
 	"autoscaling:CreateLaunchConfiguration": {passProfile("IamInstanceProfile", sourcePassRole)},
-	"autoscaling:CreateAutoScalingGroup":    {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
-	"autoscaling:UpdateAutoScalingGroup":    {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
-	"autoscaling:PutLifecycleHook":          {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
-	"cloudformation:CreateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"cloudformation:UpdateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"events:PutTargets":                     {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
+	"autoscaling:CreateAutoScalingGroup": {
+		passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action"),
+		passRole("LifecycleHookSpecificationList.RoleARN", "autoscaling.amazonaws.com", sourcePassRole),
+	},
+	"autoscaling:UpdateAutoScalingGroup": {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:PutLifecycleHook":       {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:UpdateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"events:PutTargets":                  {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
 }
 
 // A tagger says which action tags resources on creation.
