@@ -198,6 +198,31 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 	}
 }
 
+// TestTagsOfOtherCase: keys of tags have a case and condition keys have none. A second
+// tag whose key differs by its case alone does not hide the first from a deny.
+func TestTagsOfOtherCase(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	root, _ := w.root(t)
+	user := w.user(t, root, "u", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:*","Resource":"*"},
+		{"Effect":"Deny","Action":"ec2:DeleteVpc","Resource":"*","Condition":{"StringEquals":{"aws:ResourceTag/team":"locked"}}},
+		{"Effect":"Deny","Action":"ec2:CreateVpc","Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"locked"}}}]}`)
+	input := &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16"), TagSpecifications: []ec2types.TagSpecification{{
+		ResourceType: ec2types.ResourceTypeVpc, Tags: []ec2types.Tag{
+			{Key: aws.String("team"), Value: aws.String("locked")}, {Key: aws.String("Team"), Value: aws.String("open")}, {Key: aws.String("TEAM"), Value: aws.String("open")},
+		},
+	}}}
+	vpc := must[*awsec2.CreateVpcOutput](t)(root.ec2.CreateVpc(ctx, input)).Vpc
+	for range 20 { // the order of a map changes
+		if _, err := user.ec2.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: vpc.VpcId}); err == nil || !strings.Contains(err.Error(), "explicit deny") {
+			t.Fatalf("deleting: %v", err)
+		}
+		if _, err := user.ec2.CreateVpc(ctx, input); err == nil || !strings.Contains(err.Error(), "explicit deny") {
+			t.Fatalf("making: %v", err)
+		}
+	}
+}
+
 // TestRolesInsideRequestsArePassed: a role deep inside a request is handed over like any
 // other, and needs iam:PassRole for the service that gets it.
 func TestRolesInsideRequestsArePassed(t *testing.T) {

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,9 +70,7 @@ func global(call *awsapi.Call) map[string][]string {
 	}
 	set("aws:federatedprovider", p.FederatedProvider)
 	set("aws:sourceidentity", p.SourceIdentity)
-	for k, v := range p.Tags {
-		keys["aws:principaltag/"+strings.ToLower(k)] = []string{v}
-	}
+	SetTags(keys, p.Tags, "aws:principaltag/")
 	// Long-term keys do not even say whether there was a second factor.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
 	if !p.IssuedAt.IsZero() {
@@ -79,6 +78,19 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:multifactorauthpresent", "false")
 	}
 	return keys
+}
+
+// SetTags sets the condition keys of tags, below each of prefixes. The names of condition
+// keys have no case, but tags have: those that differ by case alone share a condition key,
+// which then has the values of them all.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition.html
+func SetTags(values map[string][]string, tags map[string]string, prefixes ...string) {
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		for _, prefix := range prefixes {
+			key := prefix + strings.ToLower(tag)
+			values[key] = append(values[key], tags[tag])
+		}
+	}
 }
 
 // instanceKeys are those that credentials of an instance role carry. Where the
@@ -97,18 +109,11 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 	}
 	prefix, _ := split(c.Action)
 	if c.offers("aws:resourcetag/${tagkey}") {
-		for k, v := range c.stored.Tags {
-			k = strings.ToLower(k)
-			values["aws:resourcetag/"+k] = []string{v}
-			values[cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/"+k] = []string{v}
-		}
+		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
 	}
 	if len(c.target.TagKeys) > 0 && c.offers("aws:tagkeys") {
 		values["aws:tagkeys"] = slices.Sorted(slices.Values(c.target.TagKeys))
-		for k, v := range c.target.Tags {
-			values["aws:requesttag/"+strings.ToLower(k)] = []string{v}
-			values[prefix+":requesttag/"+strings.ToLower(k)] = []string{v}
-		}
+		SetTags(values, c.target.Tags, "aws:requesttag/", prefix+":requesttag/")
 	}
 	for _, list := range [][]string{c.actionKeys(), c.typeKeys()} {
 		for _, key := range list {

@@ -148,9 +148,7 @@ func made(kind, id string, in []elbv2types.Tag) authz.Target {
 func below(call *awsapi.Call, parent *string, kind, child string, in []elbv2types.Tag) []authz.Target {
 	t := authz.Target{Type: typeOf(text(parent)), ID: text(parent), Keys: map[string][]string{}}
 	tag := made("", "", in)
-	for k, v := range tag.Tags {
-		t.Keys["aws:requesttag/"+strings.ToLower(k)] = []string{v}
-	}
+	authz.SetTags(t.Keys, tag.Tags, "aws:requesttag/")
 	t.Keys["aws:tagkeys"] = tag.TagKeys
 	out := []authz.Target{t}
 	if len(tag.Tags) > 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -77,8 +78,6 @@ func (s *Service) entity(account, entityARN string) (entity, error) {
 	} else {
 		e.keys["aws:principaltype"] = []string{"AssumedRole"}
 	}
-	for k, v := range p.Tags {
-		e.keys["aws:principaltag/"+strings.ToLower(k)] = []string{v}
-	}
+	authz.SetTags(e.keys, p.Tags, "aws:principaltag/")
 	return e, nil
 }

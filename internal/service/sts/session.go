@@ -66,11 +66,10 @@ func (o *SessionOptions) targets(base, kind, resource string, keys map[string][]
 // keys are the condition keys that the options give the request, in lower case.
 func (o *SessionOptions) keys() map[string][]string {
 	keys := map[string][]string{}
-	for k, v := range o.Tags {
-		keys["aws:requesttag/"+strings.ToLower(k)] = []string{v}
-		keys["aws:tagkeys"] = append(keys["aws:tagkeys"], k)
+	authz.SetTags(keys, o.Tags, "aws:requesttag/")
+	if len(o.Tags) > 0 {
+		keys["aws:tagkeys"] = slices.Sorted(maps.Keys(o.Tags))
 	}
-	slices.Sort(keys["aws:tagkeys"])
 	if len(o.TransitiveTagKeys) > 0 {
 		keys["sts:transitivetagkeys"] = o.TransitiveTagKeys
 	}
