@@ -112,6 +112,18 @@ func TestUpSaysWhereItListensAndKeepsItsData(t *testing.T) {
 	}
 }
 
+// What the user has to know of a start is said at its end, also of one in the background.
+func TestUpAnnounces(t *testing.T) {
+	var errs bytes.Buffer
+	up := &upOptions{globalOptions: &globalOptions{streams: Streams{Err: &errs}}}
+	up.describe(api.DaemonInfo{Notice: "The certificate authority was replaced.", NamedCAFile: "/d/named-ca.pem"}, DaemonConfig{})
+	for _, want := range []string{"The certificate authority was replaced.\n", "/d/named-ca.pem"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, errs.String())
+		}
+	}
+}
+
 // A record left by a daemon that was killed counts as no daemon.
 func TestStaleRecordIsNoDaemon(t *testing.T) {
 	dir := t.TempDir()

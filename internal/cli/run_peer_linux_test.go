@@ -2,10 +2,16 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func TestSocketOwner(t *testing.T) {
@@ -43,5 +49,38 @@ func TestOwnPeer(t *testing.T) {
 	defer far.Close()
 	if !ownPeer(far) {
 		t.Error("it is this user's")
+	}
+}
+
+// A proxy of drydock run says nothing to another user of the machine.
+func TestForwarderRefusesOtherUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		newForwarder(fakeProxy(t).URL, api.Bearer+"t0ken", "").serve(ctx, ln)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	for uid, want := range map[uint32]string{0: "HTTP/1.1 200", 65534: ""} {
+		cmd := exec.CommandContext(ctx, bash, "-c", `exec 3<>/dev/tcp/127.0.0.1/`+port+`; printf 'CONNECT sts.amazonaws.com:443 HTTP/1.1\r\nHost: x\r\n\r\n' >&3; head -c 12 <&3`)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		if got, err := cmd.Output(); string(got) != want {
+			t.Errorf("user %d gets %q, %v", uid, got, err)
+		}
 	}
 }

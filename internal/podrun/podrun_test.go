@@ -1,9 +1,11 @@
 package podrun
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
@@ -199,6 +202,58 @@ func TestEnterPodRun(t *testing.T) {
 	}
 	if _, err := rs.add(runOf("web")); err == nil {
 		t.Error("there is no limit")
+	}
+}
+
+// An openNetwork lets pods connect to everything.
+type openNetwork struct{ Machines }
+
+func (openNetwork) Machine(string) (machine.Instance, bool) { return machine.Instance{}, true }
+func (openNetwork) Reach(context.Context, machine.Instance, string, int) (machines.Origin, error) {
+	return machines.Origin{}, nil
+}
+
+type oneNode struct{ Explainer }
+
+func (oneNode) FindNode(string, string, string) (string, bool) { return "i-1", true }
+
+type noPlanes struct{ ControlPlanes }
+
+func (noPlanes) ByHost(string) (controlplane.Plane, bool) { return controlplane.Plane{}, false }
+
+// Whatever a VPC allows, the daemon connects no pod with what listens on its own loopback.
+func TestPodsReachNothingOfTheDaemonsOwn(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	go func() {
+		if conn, err := inner.Accept(); err == nil {
+			conn.Close()
+			t.Error("it was dialed")
+		}
+	}()
+	rs := New(Config{Machines: openNetwork{}, Why: oneNode{}, ControlPlanes: noPlanes{}, Origins: new(machines.Origins), Log: slog.New(slog.DiscardHandler)})
+	proxy := server.NewProxy(nil, slog.New(slog.DiscardHandler))
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rs.servePod(w, r, podConn{run: runOf("web")}, proxy) }))
+	defer daemon.Close()
+	_, port, _ := net.SplitHostPort(inner.Addr().String())
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0"} {
+		target := net.JoinHostPort(host, port)
+		for _, ask := range []string{"CONNECT " + target, "GET http://" + target + "/"} {
+			conn, err := net.Dial("tcp", daemon.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, ask+" HTTP/1.1\r\nHost: "+target+"\r\nConnection: close\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if line, _ := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(line, "502 Bad Gateway") {
+				t.Errorf("%s: %q", ask, line)
+			}
+			conn.Close()
+		}
 	}
 }
 
