@@ -12,6 +12,9 @@ import (
 // notFoundName matches what services call their "does not exist" answers.
 var notFoundName = regexp.MustCompile(`^(errNo[A-Z]|ErrNo[A-Z]|noSuch|errUnknown|notFound$)|NotFound$|DoesNotExist$`)
 
+// notFoundError matches those in a package of errors: ekserr.NoCluster, ec2err.UnknownRegion.
+var notFoundError = regexp.MustCompile(`^(No|Unknown)[A-Z]`)
+
 // inputErrors are the packages and functions whose errors are about the caller's input
 // and never the store's.
 var inputErrors = regexp.MustCompile(`^(strconv|arn|netip|url|json|base64|jwt)$`)
@@ -37,6 +40,7 @@ func TestStoreErrorsRuleFindsThem(t *testing.T) {
 		`if _, err := c.Get(r, k); err != nil { return ErrNoSuchKey }`:                                          true,
 		`v, err := c.Get(r, k); switch { case err != nil: return errNoCluster(k) }`:                             true,
 		`v, err := c.Get(r, k); if err != nil { return errf("InvalidGroup.NotFound", k) }`:                      true,
+		`v, err := c.Get(r, k); if err != nil { return ekserr.NoCluster(k) }`:                                   true,
 		`v, err := c.Get(r, k); if err != nil { return &ekstypes.ResourceNotFoundException{} }`:                 true,
 		`v, err := c.Get(r, k); if err != nil { return store.NotFoundAs(err, errNoCluster(k)) }`:                false,
 		`v, err := c.Get(r, k); if errors.Is(err, store.ErrNotFound) { return errNoCluster(k) }`:                false,
@@ -132,6 +136,10 @@ func saysNotFound(e ast.Expr) bool {
 	found := mentions(e, notFoundName.MatchString)
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && strings.HasSuffix(x.Name, "err") {
+				found = found || notFoundError.MatchString(n.Sel.Name)
+			}
 		case *ast.BasicLit:
 			found = found || strings.HasSuffix(strings.Trim(n.Value, "`\""), "NotFound")
 		case *ast.Ident:

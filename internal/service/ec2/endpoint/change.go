@@ -60,7 +60,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 	if !gateway && in.VpcEndpointType != ec2types.VpcEndpointTypeInterface {
 		return nil, ec2err.InvalidValue(in.VpcEndpointType, "vpcEndpointType", "")
 	}
-	service, err := findEndpointService(sc.Region, *in.ServiceName, gateway)
+	service, err := findService(sc.Region, *in.ServiceName, gateway)
 	if err != nil {
 		return nil, err
 	}

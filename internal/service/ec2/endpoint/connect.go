@@ -142,7 +142,7 @@ func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awse
 // reconcileConnectEndpoint brings an endpoint to its next state when it is due.
 func (s *Service) reconcileConnectEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
 	states := endpointStates{connectCreating, connectComplete, connectDeleting}
-	return advanceEndpoint(ctx, s, record.ConnectEndpoints, k, states, func(e *record.ConnectEndpoint) endpointLife {
+	return advance(ctx, s, record.ConnectEndpoints, k, states, func(e *record.ConnectEndpoint) endpointLife {
 		return endpointLife{&e.State, &e.Since, e.InterfaceIDs}
 	})
 }

@@ -27,7 +27,7 @@ const allowAll = `{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Princi
 
 // ServiceOf returns the service that an endpoint leads to.
 func ServiceOf(e record.VPCEndpoint, region string) endpointService {
-	s, _ := findEndpointService(region, e.ServiceName, e.Gateway)
+	s, _ := findService(region, e.ServiceName, e.Gateway)
 	return s
 }
 
@@ -120,7 +120,7 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *awsec2.DescribeV
 // reconcileEndpoint brings an endpoint to its next state when it is due.
 func (s *Service) reconcileEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
 	states := endpointStates{endpointPending, endpointAvailable, endpointDeleting}
-	return advanceEndpoint(ctx, s, record.VPCEndpoints, k, states, func(e *record.VPCEndpoint) endpointLife {
+	return advance(ctx, s, record.VPCEndpoints, k, states, func(e *record.VPCEndpoint) endpointLife {
 		return endpointLife{&e.State, &e.Since, e.InterfaceIDs}
 	})
 }

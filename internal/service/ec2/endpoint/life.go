@@ -22,8 +22,8 @@ type endpointLife struct {
 // endpointStates are the words for being made, being there and being removed.
 type endpointStates struct{ pending, available, deleting string }
 
-// advanceEndpoint brings an endpoint to its next state when that is due.
-func advanceEndpoint[T any](ctx context.Context, s *Service, c store.Collection[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
+// advance brings an endpoint to its next state when that is due.
+func advance[T any](ctx context.Context, s *Service, c store.Collection[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
 	e, err := c.Get(s.Store, k)
 	if resource.NotFound(err) {
 		return 0, nil

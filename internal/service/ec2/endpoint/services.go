@@ -42,7 +42,7 @@ type endpointService struct {
 	gateway bool // by a gateway endpoint; otherwise by an interface endpoint
 }
 
-func endpointServices(region string) []endpointService {
+func services(region string) []endpointService {
 	out := []endpointService{{"dynamodb", region, true}, {"s3", region, true}}
 	for _, name := range strings.Fields(interfaceServices) {
 		out = append(out, endpointService{name, region, false})
@@ -51,10 +51,10 @@ func endpointServices(region string) []endpointService {
 	return out
 }
 
-// findEndpointService finds a service by its full name and type.
-func findEndpointService(region, full string, gateway bool) (endpointService, error) {
+// findService finds a service by its full name and type.
+func findService(region, full string, gateway bool) (endpointService, error) {
 	found := false
-	for _, s := range endpointServices(region) {
+	for _, s := range services(region) {
 		if s.fullName() == full {
 			if s.gateway == gateway {
 				return s, nil
@@ -175,7 +175,7 @@ func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *awsec2.De
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	all := endpointServices(sc.Region)
+	all := services(sc.Region)
 	for _, name := range in.ServiceNames {
 		if !slices.ContainsFunc(all, func(e v) bool { return e.fullName() == name }) {
 			return nil, ec2err.New("InvalidServiceName", "The Vpc Endpoint Service '%s' does not exist", name)

@@ -107,7 +107,7 @@ type Spec struct {
 	Extra       int      // number of further secondary addresses
 	Groups      []string // empty: the VPC's default group
 	NoGroups    bool     // none at all
-	Ipv6        []string // given IPv6 addresses
+	IPv6        []string // given IPv6 addresses
 	Extra6      int      // number of further IPv6 addresses
 	Prefixes    []string // given IPv4 prefixes
 	ExtraPrefix int      // number of further IPv4 prefixes
@@ -191,10 +191,10 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	if err != nil {
 		return none, err
 	}
-	if spec.Subnet.AssignIPv6 && len(spec.Ipv6) == 0 && spec.Extra6 == 0 && spec.Requester == "" {
+	if spec.Subnet.AssignIPv6 && len(spec.IPv6) == 0 && spec.Extra6 == 0 && spec.Requester == "" {
 		spec.Extra6 = 1
 	}
-	addresses6, err := ipam.Take6(tx, sc, spec.Subnet, spec.ID, spec.Ipv6, spec.Extra6)
+	addresses6, err := ipam.Take6(tx, sc, spec.Subnet, spec.ID, spec.IPv6, spec.Extra6)
 	if err != nil {
 		return none, err
 	}
@@ -305,7 +305,7 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 		Extra: extra, Extra6: extra6, ExtraPrefix: extraPrefix, Groups: in.Groups, Tags: tags,
 	}
 	for _, a := range in.Ipv6Addresses {
-		spec.Ipv6 = append(spec.Ipv6, aws.ToString(a.Ipv6Address))
+		spec.IPv6 = append(spec.IPv6, aws.ToString(a.Ipv6Address))
 	}
 	for _, p := range in.Ipv4Prefixes {
 		spec.Prefixes = append(spec.Prefixes, aws.ToString(p.Ipv4Prefix))

@@ -34,15 +34,15 @@ func (f Fleet) activity(c fleetCount) ec2types.FleetActivityStatus {
 	target := f.Target.units()
 	have := c.fulfilled.OnDemand + c.fulfilled.Spot
 	switch {
-	case f.Type == fleetInstant:
+	case f.Type == typeInstant:
 		return ec2types.FleetActivityStatusFulfilled
-	case f.State != fleetActive && f.State != fleetSubmitted:
+	case f.State != stateActive && f.State != stateSubmitted:
 		return ""
 	case have > target.OnDemand+target.Spot && c.ending > 0:
 		return ec2types.FleetActivityStatusPendingTermination
 	case have >= target.OnDemand+target.Spot:
 		return ec2types.FleetActivityStatusFulfilled
-	case f.Type == fleetRequest && c.launched.OnDemand+c.launched.Spot >= target.OnDemand+target.Spot:
+	case f.Type == typeRequest && c.launched.OnDemand+c.launched.Spot >= target.OnDemand+target.Spot:
 		return ec2types.FleetActivityStatusFulfilled
 	case len(f.Faults) > 0:
 		return ec2types.FleetActivityStatusError
@@ -87,7 +87,7 @@ func (s *Service) sdkFleet(sc resource.Scope, f Fleet) (ec2types.FleetData, erro
 	for _, c := range configs {
 		out.LaunchTemplateConfigs = append(out.LaunchTemplateConfigs, echoConfig(c))
 	}
-	if f.Type != fleetInstant {
+	if f.Type != typeInstant {
 		return out, nil
 	}
 	for _, g := range f.Groups {
@@ -161,7 +161,7 @@ func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsI
 		return nil, err
 	}
 	found, err := resource.Choose(s.Store, Fleets, sc, resource.FleetID, in.FleetIds, func(f v) bool {
-		return (f.Type != fleetInstant || len(in.FleetIds) > 0) && match(f)
+		return (f.Type != typeInstant || len(in.FleetIds) > 0) && match(f)
 	})
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 	if err != nil {
 		return nil, err
 	}
-	if f.Type == fleetInstant {
+	if f.Type == typeInstant {
 		return nil, ec2err.UnsupportedOperation("DescribeFleetInstances does not support fleets of type instant. Use DescribeFleets instead.") // from memory
 	}
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
@@ -240,9 +240,9 @@ func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) 
 			return err
 		}
 		switch {
-		case f.Type != fleetMaintain:
+		case f.Type != typeMaintain:
 			return ec2err.FleetNotModifiable("Fleet Request: %s is not a modifiable fleet request type.", f.ID)
-		case f.State != fleetActive && f.State != fleetSubmitted:
+		case f.State != stateActive && f.State != stateSubmitted:
 			return ec2err.FleetNotModifiable("Fleet Request: %s is not in a modifiable state.", f.ID) // from memory
 		}
 		if p := in.ExcessCapacityTerminationPolicy; p != "" {
@@ -310,17 +310,17 @@ func (s *Service) deleteFleet(ctx context.Context, sc resource.Scope, id string,
 			return nil
 		case err != nil:
 			return err
-		case f.Type == fleetInstant && !terminate:
+		case f.Type == typeInstant && !terminate:
 			// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteFleets.html
 			refused, message = ec2types.DeleteFleetErrorCodeFleetNotInDeletableState, "A fleet of type instant cannot be deleted without terminating its instances."
 			return nil
-		case f.State == fleetDeleted || f.State == fleetTerminating:
+		case f.State == stateDeleted || f.State == stateTerminating:
 			after = f.State
 			return nil
 		}
-		after = fleetRunning
+		after = stateRunning
 		if terminate {
-			after = fleetTerminating
+			after = stateTerminating
 		}
 		f.State, f.Since = after, s.Now()
 		return Fleets.Put(tx, sc.Key(id), f)

@@ -26,15 +26,15 @@ import (
 
 // The types and states of a fleet.
 const (
-	fleetInstant  = "instant"
-	fleetRequest  = "request"
-	fleetMaintain = "maintain"
+	typeInstant  = "instant"
+	typeRequest  = "request"
+	typeMaintain = "maintain"
 
-	fleetSubmitted   = "submitted"
-	fleetActive      = "active"
-	fleetDeleted     = "deleted"
-	fleetRunning     = "deleted_running"
-	fleetTerminating = "deleted_terminating"
+	stateSubmitted   = "submitted"
+	stateActive      = "active"
+	stateDeleted     = "deleted"
+	stateRunning     = "deleted_running"
+	stateTerminating = "deleted_terminating"
 )
 
 // Members are the members that CreateFleet and ModifyFleet honour of a
@@ -194,7 +194,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	if err != nil {
 		return nil, err
 	}
-	if f.Type != fleetInstant || f.State != fleetSubmitted {
+	if f.Type != typeInstant || f.State != stateSubmitted {
 		return f.created(), nil
 	}
 	groups, faults, err := s.launchFleet(ctx, sc, f, f.Target.units(), instanceTagSpecs(in.TagSpecifications))
@@ -219,8 +219,8 @@ func (s *Service) launchedFleet(ctx context.Context, k store.Key, f Fleet, group
 			f = stored
 		}
 		f.Groups, f.Faults = groups, faults
-		if f.State == fleetSubmitted {
-			f.State, f.Since = fleetActive, s.Now()
+		if f.State == stateSubmitted {
+			f.State, f.Since = stateActive, s.Now()
 		}
 		if gone {
 			return nil
@@ -233,7 +233,7 @@ func (s *Service) launchedFleet(ctx context.Context, k store.Key, f Fleet, group
 // created is the answer of CreateFleet.
 func (f Fleet) created() *awsec2.CreateFleetOutput {
 	out := &awsec2.CreateFleetOutput{FleetId: aws.String(f.ID)}
-	if f.Type != fleetInstant {
+	if f.Type != typeInstant {
 		return out
 	}
 	for _, g := range f.Groups {
@@ -260,7 +260,7 @@ func instanceTagSpecs(specs []ec2types.TagSpecification) []ec2types.TagSpecifica
 func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.CreateFleetInput) (Fleet, error) {
 	now := s.Now()
 	f := Fleet{
-		ID: "fleet-" + ids.UUID(), Type: string(in.Type), State: fleetSubmitted, Created: now, Since: now,
+		ID: "fleet-" + ids.UUID(), Type: string(in.Type), State: stateSubmitted, Created: now, Since: now,
 		ClientToken: aws.ToString(in.ClientToken), Context: aws.ToString(in.Context),
 		OnDemandStrategy: "lowest-price", SpotStrategy: "lowest-price", SpotPools: 1, Excess: string(in.ExcessCapacityTerminationPolicy),
 		ReplaceUnhealthy: aws.ToBool(in.ReplaceUnhealthyInstances), TerminateExpired: aws.ToBool(in.TerminateInstancesWithExpiration),
@@ -268,8 +268,8 @@ func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.Cr
 	}
 	switch in.Type {
 	case "":
-		f.Type = fleetMaintain
-	case fleetInstant, fleetRequest, fleetMaintain:
+		f.Type = typeMaintain
+	case typeInstant, typeRequest, typeMaintain:
 	default:
 		return f, ec2err.InvalidValue(in.Type, "Type", "")
 	}
@@ -299,7 +299,7 @@ func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.Cr
 		return f, err
 	}
 	allowed := []ec2types.ResourceType{ec2types.ResourceTypeFleet}
-	if f.Type == fleetInstant {
+	if f.Type == typeInstant {
 		allowed = append(allowed, ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume, ec2types.ResourceTypeNetworkInterface, ec2types.ResourceTypeSpotInstancesRequest, ec2types.ResourceTypeLaunchTemplate)
 	}
 	var err error
@@ -341,9 +341,9 @@ func (f *Fleet) takeSpotOptions(o *ec2types.SpotOptionsRequest) error {
 	return nil
 }
 
-// maxFleetCapacity is the most a fleet's target may be.
+// maxCapacity is the most a fleet's target may be.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/fleet-quotas.html
-const maxFleetCapacity = 10_000
+const maxCapacity = 10_000
 
 func (f *Fleet) takeTarget(t *ec2types.TargetCapacitySpecificationRequest) error {
 	if t == nil || t.TotalTargetCapacity == nil {
@@ -366,10 +366,10 @@ func (f *Fleet) takeTarget(t *ec2types.TargetCapacitySpecificationRequest) error
 	}
 	g := f.Target
 	switch {
-	case g.Total < 0 || g.OnDemand < 0 || g.Spot < 0 || g.Total == 0 && f.Type == fleetInstant:
+	case g.Total < 0 || g.OnDemand < 0 || g.Spot < 0 || g.Total == 0 && f.Type == typeInstant:
 		return ec2err.InvalidValue(g.Total, "TargetCapacitySpecification.TotalTargetCapacity", "")
-	case g.Total > maxFleetCapacity:
-		return ec2err.New("InvalidTargetCapacitySpecification", "The total target capacity must not exceed %d.", maxFleetCapacity) // from memory
+	case g.Total > maxCapacity:
+		return ec2err.New("InvalidTargetCapacitySpecification", "The total target capacity must not exceed %d.", maxCapacity) // from memory
 	case g.OnDemand+g.Spot > g.Total:
 		return ec2err.New("InvalidTargetCapacitySpecification", "The sum of the On-Demand and Spot target capacities must not exceed the total target capacity.") // from memory
 	}

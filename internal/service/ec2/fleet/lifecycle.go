@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// fleetRetry is how soon a fleet below its target is tried again.
-const fleetRetry = time.Second
+// retryAfter is how soon a fleet below its target is tried again.
+const retryAfter = time.Second
 
 // A fleetCount is what a fleet has.
 type fleetCount struct {
@@ -63,7 +63,7 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 		return 0, err
 	}
 	if _, mine := s.underWay.m.Load(f.ID); mine {
-		return fleetRetry, nil
+		return retryAfter, nil
 	}
 	sc := resource.KeyScope(k)
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{
@@ -75,22 +75,22 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 		return 0, err
 	}
 	switch f.State {
-	case fleetSubmitted:
+	case stateSubmitted:
 		return 0, s.editFleet(ctx, k, func(f *Fleet) {
-			if f.State != fleetSubmitted {
+			if f.State != stateSubmitted {
 				return
 			}
-			if f.Type == fleetInstant { // the call that launched it did not come to its end
+			if f.Type == typeInstant { // the call that launched it did not come to its end
 				f.Groups = foundGroups(count.live)
 			}
-			f.State, f.Since = fleetActive, s.Now()
+			f.State, f.Since = stateActive, s.Now()
 		})
-	case fleetActive:
-		if f.Type == fleetInstant {
+	case stateActive:
+		if f.Type == typeInstant {
 			return s.forgetFleet(ctx, k, f, count)
 		}
 		return s.fillFleet(ctx, k, f, count)
-	case fleetTerminating:
+	case stateTerminating:
 		if len(count.live) > 0 {
 			if err := s.terminateForFleet(ctx, sc, count.live); err != nil {
 				return 0, err
@@ -100,8 +100,8 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 	if len(count.live)+count.ending > 0 { // its instances wake it when they end
 		return 0, nil
 	}
-	if f.State != fleetDeleted {
-		return 0, s.editFleet(ctx, k, func(f *Fleet) { f.State, f.Since = fleetDeleted, s.Now() })
+	if f.State != stateDeleted {
+		return 0, s.editFleet(ctx, k, func(f *Fleet) { f.State, f.Since = stateDeleted, s.Now() })
 	}
 	return s.forgetFleet(ctx, k, f, count)
 }
@@ -140,7 +140,7 @@ func (s *Service) editFleet(ctx context.Context, k store.Key, fn func(*Fleet)) e
 func (s *Service) forgetFleet(ctx context.Context, k store.Key, f Fleet, count fleetCount) (time.Duration, error) {
 	lasts := s.Timing.InstanceTerminatedVisible
 	if len(count.live)+count.ending > 0 {
-		return max(lasts, fleetRetry), nil
+		return max(lasts, retryAfter), nil
 	}
 	if left := f.Since.Add(lasts).Sub(s.Now()); left > 0 {
 		return left, nil
@@ -168,20 +168,20 @@ func (s *Service) fillFleet(ctx context.Context, k store.Key, f Fleet, count fle
 		}
 	}
 	target, have := f.Target.units(), count.fulfilled
-	if f.Type == fleetRequest { // what has ended is not replaced
+	if f.Type == typeRequest { // what has ended is not replaced
 		have = fleetUnits{max(f.Placed.OnDemand, count.launched.OnDemand), max(f.Placed.Spot, count.launched.Spot)}
 	}
 	lack := fleetUnits{target.OnDemand - have.OnDemand, target.Spot - have.Spot}
 	if lack.OnDemand <= 0 && lack.Spot <= 0 {
-		if f.Type == fleetMaintain && f.Excess == "termination" {
+		if f.Type == typeMaintain && f.Excess == "termination" {
 			if err := s.trimFleet(ctx, sc, f, count); err != nil {
 				return 0, err
 			}
 		}
-		if f.Type == fleetRequest && f.Placed != have || len(f.Faults) > 0 {
+		if f.Type == typeRequest && f.Placed != have || len(f.Faults) > 0 {
 			return next, s.editFleet(ctx, k, func(f *Fleet) {
 				f.Faults = nil
-				if f.Type == fleetRequest {
+				if f.Type == typeRequest {
 					f.Placed = have
 				}
 			})
@@ -198,7 +198,7 @@ func (s *Service) fillFleet(ctx context.Context, k store.Key, f Fleet, count fle
 			return 0, err
 		}
 	}
-	return fleetRetry, nil
+	return retryAfter, nil
 }
 
 // trimFleet terminates instances above the target, of the dearest type first and
@@ -254,7 +254,7 @@ func Poke(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 		return nil
 	}
 	f, err := Fleets.Get(tx, sc.Key(i.FleetID))
-	if resource.NotFound(err) || err == nil && f.Type == fleetInstant && f.State == fleetActive {
+	if resource.NotFound(err) || err == nil && f.Type == typeInstant && f.State == stateActive {
 		return nil
 	}
 	if err != nil {

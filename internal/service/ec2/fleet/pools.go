@@ -317,7 +317,7 @@ func (a *allocation) run(ctx context.Context, pools []fleetPool, units float64) 
 // launch launches up to count instances from a pool. A refusal becomes its fault.
 func (a *allocation) launch(ctx context.Context, p fleetPool, count int) (int, error) {
 	err := p.err
-	if err == nil && a.fleet.Type == fleetInstant { // others launch as EC2 Fleet's own role
+	if err == nil && a.fleet.Type == typeInstant { // others launch as EC2 Fleet's own role
 		err = a.s.authorizeLaunch(ctx, p.request(count, a.tags))
 	}
 	var launched []string

@@ -31,8 +31,8 @@ type Analysis struct {
 	Tags      tag.Set `json:",omitempty"`
 }
 
-// maxInsightsTries bounds the packets that an analysis looks at.
-const maxInsightsTries = 512
+// maxTries bounds the packets that an analysis looks at.
+const maxTries = 512
 
 // analyze looks for a packet of the path that gets through; if there is none, it
 // returns why the first does not.
@@ -79,7 +79,7 @@ func analyze(s *reach.Snapshot, p Path) *reach.Verdict {
 				if first == nil {
 					first = v
 				}
-				if tries++; tries == maxInsightsTries {
+				if tries++; tries == maxTries {
 					return first
 				}
 			}

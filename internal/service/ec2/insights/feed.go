@@ -37,7 +37,7 @@ func blocksOf(blocks ...string) []netip.Prefix {
 	return out
 }
 
-func reachVPC(r store.Reader, sc resource.Scope, v record.VPC) reach.Resource {
+func vpcOf(r store.Reader, sc resource.Scope, v record.VPC) reach.Resource {
 	out := &reach.VPC{
 		ID: v.ID, Name: nameOf(v.Tags), Account: sc.Account, CIDRs: append(v.Prefixes(), v.Prefixes6()...),
 		DNSSupport: !v.NoDNSSupport, DNSHostnames: v.DNSHostnames,
@@ -53,14 +53,14 @@ func reachVPC(r store.Reader, sc resource.Scope, v record.VPC) reach.Resource {
 	return out
 }
 
-func reachSubnet(_ store.Reader, _ resource.Scope, sn record.Subnet) reach.Resource {
+func subnetOf(_ store.Reader, _ resource.Scope, sn record.Subnet) reach.Resource {
 	return &reach.Subnet{
 		ID: sn.ID, Name: nameOf(sn.Tags), VPC: sn.VPCID, Zone: sn.Zone,
 		CIDRs: append(blocksOf(sn.CIDR), record.PrefixesOf(sn.IPv6)...),
 	}
 }
 
-func reachRouteTable(_ store.Reader, _ resource.Scope, t record.RouteTable) reach.Resource {
+func routeTableOf(_ store.Reader, _ resource.Scope, t record.RouteTable) reach.Resource {
 	out := &reach.RouteTable{ID: t.ID, Name: nameOf(t.Tags), VPC: t.VPCID}
 	for _, a := range t.Associations {
 		if a.Main {
@@ -83,7 +83,7 @@ func reachRouteTable(_ store.Reader, _ resource.Scope, t record.RouteTable) reac
 	return out
 }
 
-func reachACL(_ store.Reader, _ resource.Scope, a record.NetworkACL) reach.Resource {
+func aclOf(_ store.Reader, _ resource.Scope, a record.NetworkACL) reach.Resource {
 	out := &reach.ACL{ID: a.ID, Name: nameOf(a.Tags), VPC: a.VPCID, Default: a.Default}
 	for _, as := range a.Associations {
 		out.Subnets = append(out.Subnets, as.SubnetID)
@@ -117,7 +117,7 @@ func portsOf(from, to int32) reach.PortRange {
 	return reach.PortRange{From: uint16(from), To: uint16(to)}
 }
 
-func reachGroup(_ store.Reader, _ resource.Scope, g record.SecurityGroup) reach.Resource {
+func groupOf(_ store.Reader, _ resource.Scope, g record.SecurityGroup) reach.Resource {
 	out := &reach.SecurityGroup{ID: g.ID, Name: cmp.Or(nameOf(g.Tags), g.Name), VPC: g.VPCID, Rules: make([]reach.Rule, 0, len(g.Rules))}
 	for _, r := range g.Rules {
 		protocol, err := reach.ParseProtocol(r.Protocol)
@@ -142,7 +142,7 @@ func reachGroup(_ store.Reader, _ resource.Scope, g record.SecurityGroup) reach.
 	return out
 }
 
-func reachInterface(_ store.Reader, _ resource.Scope, e record.NetworkInterface) reach.Resource {
+func interfaceOf(_ store.Reader, _ resource.Scope, e record.NetworkInterface) reach.Resource {
 	out := &reach.Interface{
 		ID: e.ID, Name: nameOf(e.Tags), VPC: e.VPCID, Subnet: e.SubnetID, Zone: e.Zone, Type: e.Type, Description: e.Description,
 		Instance: e.Attachment.InstanceID, Primary: e.Attachment.DeviceIndex == 0 && e.Attachment.CardIndex == 0,
@@ -167,19 +167,19 @@ func reachInterface(_ store.Reader, _ resource.Scope, e record.NetworkInterface)
 	return out
 }
 
-func reachInstance(_ store.Reader, _ resource.Scope, i record.Instance) reach.Resource {
+func instanceOf(_ store.Reader, _ resource.Scope, i record.Instance) reach.Resource {
 	return &reach.Instance{ID: i.ID, Name: nameOf(i.Tags), State: i.State, ResourceName: i.ResourceNameA || i.HostnameType == "resource-name"}
 }
 
-func reachInternetGateway(_ store.Reader, _ resource.Scope, g record.InternetGateway) reach.Resource {
+func internetGatewayOf(_ store.Reader, _ resource.Scope, g record.InternetGateway) reach.Resource {
 	return &reach.InternetGateway{ID: g.ID, Name: nameOf(g.Tags), VPC: g.VPCID}
 }
 
-func reachEgressGateway(_ store.Reader, _ resource.Scope, g record.EgressGateway) reach.Resource {
+func egressGatewayOf(_ store.Reader, _ resource.Scope, g record.EgressGateway) reach.Resource {
 	return &reach.EgressOnlyGateway{ID: g.ID, Name: nameOf(g.Tags), VPC: g.VPCID}
 }
 
-func reachNATGateway(_ store.Reader, _ resource.Scope, n record.NATGateway) reach.Resource {
+func natGatewayOf(_ store.Reader, _ resource.Scope, n record.NATGateway) reach.Resource {
 	out := &reach.NATGateway{ID: n.ID, Name: nameOf(n.Tags), VPC: n.VPCID, Subnet: n.SubnetID, State: n.State}
 	if len(n.Addresses) > 0 {
 		out.Interface = n.Addresses[0].InterfaceID
@@ -187,14 +187,14 @@ func reachNATGateway(_ store.Reader, _ resource.Scope, n record.NATGateway) reac
 	return out
 }
 
-func reachPeering(_ store.Reader, _ resource.Scope, p record.Peering) reach.Resource {
+func peeringOf(_ store.Reader, _ resource.Scope, p record.Peering) reach.Resource {
 	side := func(s record.PeeringSide) reach.PeeringSide {
 		return reach.PeeringSide{VPC: s.VPCID, Account: s.Account, Region: s.Region, CIDRs: blocksOf(s.CIDR), ResolveRemote: s.AllowDNS}
 	}
 	return &reach.Peering{ID: p.ID, Name: nameOf(p.Tags), State: string(p.State), Requester: side(p.Requester), Accepter: side(p.Accepter)}
 }
 
-func reachEndpoint(r store.Reader, sc resource.Scope, v record.VPCEndpoint) reach.Resource {
+func endpointOf(r store.Reader, sc resource.Scope, v record.VPCEndpoint) reach.Resource {
 	out := &reach.VPCEndpoint{
 		ID: v.ID, Name: nameOf(v.Tags), VPC: v.VPCID, Type: reach.InterfaceEndpoint, Service: v.ServiceName, State: v.State,
 		Interfaces: v.InterfaceIDs, Policy: v.Policy,
@@ -210,7 +210,7 @@ func reachEndpoint(r store.Reader, sc resource.Scope, v record.VPCEndpoint) reac
 	return out
 }
 
-func reachConnectEndpoint(_ store.Reader, _ resource.Scope, c record.ConnectEndpoint) reach.Resource {
+func connectEndpointOf(_ store.Reader, _ resource.Scope, c record.ConnectEndpoint) reach.Resource {
 	out := &reach.ConnectEndpoint{
 		ID: c.ID, Name: nameOf(c.Tags), VPC: c.VPCID, Subnet: c.SubnetID, State: c.State, PreserveClientIP: c.PreserveClientIP,
 	}
@@ -220,7 +220,7 @@ func reachConnectEndpoint(_ store.Reader, _ resource.Scope, c record.ConnectEndp
 	return out
 }
 
-func reachPrefixList(p record.PrefixList) reach.Resource {
+func prefixListOf(p record.PrefixList) reach.Resource {
 	out := &reach.PrefixList{ID: p.ID, Name: p.Name}
 	for _, e := range p.Entries() {
 		out.CIDRs = append(out.CIDRs, blocksOf(e.CIDR)...)

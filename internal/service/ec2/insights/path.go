@@ -38,13 +38,13 @@ type Path struct {
 	DestinationIP   string `json:",omitempty"`
 	DestinationPort int32  `json:",omitempty"`
 	Protocol        string
-	Filter          *insightsFilter `json:",omitempty"` // at the source
+	Filter          *filterPart `json:",omitempty"` // at the source
 	Created         time.Time
 	Tags            tag.Set `json:",omitempty"`
 }
 
-// An insightsFilter narrows the packets that are looked at.
-type insightsFilter struct {
+// An filterPart narrows the packets that are looked at.
+type filterPart struct {
 	SourceAddress, DestinationAddress string           `json:",omitempty"`
 	SourcePorts, DestinationPorts     *reach.PortRange `json:",omitempty"`
 }
@@ -121,8 +121,8 @@ func pathPorts(r *ec2types.RequestFilterPortRange, param string) (*reach.PortRan
 	return &reach.PortRange{From: uint16(from), To: uint16(to)}, nil
 }
 
-// newInsightsPath checks a request.
-func newInsightsPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
+// newPath checks a request.
+func newPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
 	p := Path{ID: ids.Resource("nip"), Protocol: string(in.Protocol)}
 	if in.Source == nil {
 		return p, ec2err.Missing("source")
@@ -155,7 +155,7 @@ func newInsightsPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
 		if in.SourceIp != nil || in.DestinationPort != nil {
 			return p, ec2err.Combination("The parameter FilterAtSource cannot be used with the parameters SourceIp and DestinationPort.") // from memory
 		}
-		p.Filter = &insightsFilter{}
+		p.Filter = &filterPart{}
 		if p.Filter.SourceAddress, err = pathAddress(f.SourceAddress, "filterAtSource.sourceAddress"); err != nil {
 			return p, err
 		}
@@ -182,7 +182,7 @@ func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.Crea
 	if err != nil {
 		return nil, err
 	}
-	p, err := newInsightsPath(in)
+	p, err := newPath(in)
 	if err != nil {
 		return nil, err
 	}
@@ -256,9 +256,9 @@ func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.Dele
 	return &awsec2.DeleteNetworkInsightsPathOutput{NetworkInsightsPathId: aws.String(id)}, nil
 }
 
-func insightsPathFields() filter.Fields[Path] {
+func pathFields() filter.Fields[Path] {
 	type v = Path
-	f := func(get func(*insightsFilter) string) func(v) []string {
+	f := func(get func(*filterPart) string) func(v) []string {
 		return filter.One(func(p v) string {
 			if p.Filter == nil {
 				return ""
@@ -276,10 +276,10 @@ func insightsPathFields() filter.Fields[Path] {
 		"destination":                             filter.One(func(p v) string { return p.Destination }),
 		"protocol":                                filter.One(func(p v) string { return p.Protocol }),
 		"source":                                  filter.One(func(p v) string { return p.Source }),
-		"filter-at-source.source-address":         f(func(f *insightsFilter) string { return f.SourceAddress }),
-		"filter-at-source.destination-address":    f(func(f *insightsFilter) string { return f.DestinationAddress }),
-		"filter-at-source.source-port-range":      f(func(f *insightsFilter) string { return ports(f.SourcePorts) }),
-		"filter-at-source.destination-port-range": f(func(f *insightsFilter) string { return ports(f.DestinationPorts) }),
+		"filter-at-source.source-address":         f(func(f *filterPart) string { return f.SourceAddress }),
+		"filter-at-source.destination-address":    f(func(f *filterPart) string { return f.DestinationAddress }),
+		"filter-at-source.source-port-range":      f(func(f *filterPart) string { return ports(f.SourcePorts) }),
+		"filter-at-source.destination-port-range": f(func(f *filterPart) string { return ports(f.DestinationPorts) }),
 		// FilterAtDestination is not honoured, so that no path has one.
 		"filter-at-destination.source-address":         filter.Never[v],
 		"filter-at-destination.destination-address":    filter.Never[v],
@@ -294,7 +294,7 @@ func (s *Service) DescribeNetworkInsightsPaths(ctx context.Context, in *awsec2.D
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, insightsPathFields(), func(p Path) tag.Set { return p.Tags })
+	match, err := filter.Compile(in.Filters, pathFields(), func(p Path) tag.Set { return p.Tags })
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 // Service handles the operations of Reachability Analyzer.
 type Service struct {
 	*resource.Core
-	reached reachCache
+	reached snapshotCache
 }
 
 // New returns the service on top of core.

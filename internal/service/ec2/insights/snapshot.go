@@ -12,27 +12,27 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// reachIdle is how long a region's snapshot is kept without being asked for.
-const reachIdle = 10 * time.Minute
+// idleAfter is how long a region's snapshot is kept without being asked for.
+const idleAfter = 10 * time.Minute
 
-// A reachCache holds the snapshots of the regions that were asked for lately.
-type reachCache struct {
+// A snapshotCache holds the snapshots of the regions that were asked for lately.
+type snapshotCache struct {
 	mu      sync.Mutex
-	regions map[resource.Scope]*reachRegion
+	regions map[resource.Scope]*regionSnapshot
 }
 
-// A reachRegion is a snapshot and what it is fed by. The zero value is one that
+// A regionSnapshot is a snapshot and what it is fed by. The zero value is one that
 // knows nothing yet.
-type reachRegion struct {
+type regionSnapshot struct {
 	mu       sync.Mutex
-	used     time.Time // guarded by reachCache.mu
+	used     time.Time // guarded by snapshotCache.mu
 	snapshot *reach.Snapshot
-	feeds    map[resource.Scope][]reachFeed // its own and those of accounts it is peered with
+	feeds    map[resource.Scope][]recordFeed // its own and those of accounts it is peered with
 	stopped  bool
 }
 
-// A reachFeed brings the records of one collection into snapshots.
-type reachFeed struct {
+// A recordFeed brings the records of one collection into snapshots.
+type recordFeed struct {
 	watcher *store.Watcher
 	apply   func(*reach.Draft, store.Key) error
 }
@@ -59,11 +59,11 @@ func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Sna
 }
 
 // region returns the entry of a scope and lets idle ones go.
-func (c *reachCache) region(sc resource.Scope, now time.Time) *reachRegion {
+func (c *snapshotCache) region(sc resource.Scope, now time.Time) *regionSnapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, r := range c.regions {
-		if k != sc && now.Sub(r.used) > reachIdle && r.mu.TryLock() {
+		if k != sc && now.Sub(r.used) > idleAfter && r.mu.TryLock() {
 			delete(c.regions, k)
 			r.stop()
 			r.mu.Unlock()
@@ -71,9 +71,9 @@ func (c *reachCache) region(sc resource.Scope, now time.Time) *reachRegion {
 	}
 	r := c.regions[sc]
 	if r == nil {
-		r = &reachRegion{feeds: map[resource.Scope][]reachFeed{}}
+		r = &regionSnapshot{feeds: map[resource.Scope][]recordFeed{}}
 		if c.regions == nil {
-			c.regions = map[resource.Scope]*reachRegion{}
+			c.regions = map[resource.Scope]*regionSnapshot{}
 		}
 		c.regions[sc] = r
 	}
@@ -81,12 +81,12 @@ func (c *reachCache) region(sc resource.Scope, now time.Time) *reachRegion {
 	return r
 }
 
-func (r *reachRegion) stop() {
+func (r *regionSnapshot) stop() {
 	r.stopped = true
 	r.unwatch()
 }
 
-func (r *reachRegion) unwatch() {
+func (r *regionSnapshot) unwatch() {
 	for _, feeds := range r.feeds {
 		for _, f := range feeds {
 			f.watcher.Stop()
@@ -95,11 +95,11 @@ func (r *reachRegion) unwatch() {
 }
 
 // updateReach brings r up to date; r.mu is held.
-func (s *Service) updateReach(r *reachRegion, sc resource.Scope) (*reach.Snapshot, error) {
+func (s *Service) updateReach(r *regionSnapshot, sc resource.Scope) (*reach.Snapshot, error) {
 	if r.snapshot == nil {
 		d := reach.New(sc.Region).Edit()
 		for _, p := range firewall.ManagedPrefixLists(sc.Region) {
-			d.Put(reachPrefixList(p))
+			d.Put(prefixListOf(p))
 		}
 		r.snapshot = d.Snapshot()
 		r.feeds[sc] = s.reachFeeds(sc)
@@ -122,7 +122,7 @@ func (s *Service) updateReach(r *reachRegion, sc resource.Scope) (*reach.Snapsho
 }
 
 // pull makes the next snapshot if anything has changed.
-func (r *reachRegion) pull() error {
+func (r *regionSnapshot) pull() error {
 	var d *reach.Draft
 	for _, feeds := range r.feeds {
 		for _, f := range feeds {
@@ -132,7 +132,7 @@ func (r *reachRegion) pull() error {
 				}
 				if err := f.apply(d, k); err != nil {
 					r.unwatch() // what was taken is lost: begin anew
-					r.feeds, r.snapshot = map[resource.Scope][]reachFeed{}, nil
+					r.feeds, r.snapshot = map[resource.Scope][]recordFeed{}, nil
 					return err
 				}
 			}
@@ -146,8 +146,8 @@ func (r *reachRegion) pull() error {
 
 // feed watches a collection; convert may return nil for records without a part in
 // the network.
-func feed[T any](s *Service, c store.Collection[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) reachFeed {
-	return reachFeed{
+func feed[T any](s *Service, c store.Collection[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) recordFeed {
+	return recordFeed{
 		watcher: c.Watch(s.Store, sc.All()),
 		apply: func(d *reach.Draft, k store.Key) error {
 			v, err := c.Get(s.Store, k)
@@ -169,21 +169,21 @@ func feed[T any](s *Service, c store.Collection[T], sc resource.Scope, convert f
 }
 
 // reachFeeds are those of everything that the network is made of.
-func (s *Service) reachFeeds(sc resource.Scope) []reachFeed {
-	return []reachFeed{
-		feed(s, record.VPCs, sc, reachVPC),
-		feed(s, record.Subnets, sc, reachSubnet),
-		feed(s, record.RouteTables, sc, reachRouteTable),
-		feed(s, record.NetworkACLs, sc, reachACL),
-		feed(s, record.SecurityGroups, sc, reachGroup),
-		feed(s, record.NetworkInterfaces, sc, reachInterface),
-		feed(s, record.Instances, sc, reachInstance),
-		feed(s, record.InternetGateways, sc, reachInternetGateway),
-		feed(s, record.EgressGateways, sc, reachEgressGateway),
-		feed(s, record.NATGateways, sc, reachNATGateway),
-		feed(s, record.Peerings, sc, reachPeering),
-		feed(s, record.VPCEndpoints, sc, reachEndpoint),
-		feed(s, record.ConnectEndpoints, sc, reachConnectEndpoint),
-		feed(s, record.PrefixLists, sc, func(_ store.Reader, _ resource.Scope, p record.PrefixList) reach.Resource { return reachPrefixList(p) }),
+func (s *Service) reachFeeds(sc resource.Scope) []recordFeed {
+	return []recordFeed{
+		feed(s, record.VPCs, sc, vpcOf),
+		feed(s, record.Subnets, sc, subnetOf),
+		feed(s, record.RouteTables, sc, routeTableOf),
+		feed(s, record.NetworkACLs, sc, aclOf),
+		feed(s, record.SecurityGroups, sc, groupOf),
+		feed(s, record.NetworkInterfaces, sc, interfaceOf),
+		feed(s, record.Instances, sc, instanceOf),
+		feed(s, record.InternetGateways, sc, internetGatewayOf),
+		feed(s, record.EgressGateways, sc, egressGatewayOf),
+		feed(s, record.NATGateways, sc, natGatewayOf),
+		feed(s, record.Peerings, sc, peeringOf),
+		feed(s, record.VPCEndpoints, sc, endpointOf),
+		feed(s, record.ConnectEndpoints, sc, connectEndpointOf),
+		feed(s, record.PrefixLists, sc, func(_ store.Reader, _ resource.Scope, p record.PrefixList) reach.Resource { return prefixListOf(p) }),
 	}
 }

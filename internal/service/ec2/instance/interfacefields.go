@@ -9,9 +9,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// instanceInterfaceFields are the filters of DescribeNetworkInterfaces that
+// interfaceFields are the filters of DescribeNetworkInterfaces that
 // DescribeInstances has too, by what its network interfaces are called there.
-const instanceInterfaceFields = `addresses.association.allocation-id addresses.association.association-id addresses.association.public-ip addresses.primary
+const interfaceFields = `addresses.association.allocation-id addresses.association.association-id addresses.association.public-ip addresses.primary
 	addresses.private-ip-address association.allocation-id association.association-id association.ip-owner-id association.public-dns-name
 	association.public-ip attachment.attachment-id attachment.delete-on-termination attachment.device-index attachment.instance-id
 	attachment.instance-owner-id attachment.status availability-zone description group-id group-name ipv6-addresses.ipv6-address
@@ -32,7 +32,7 @@ func (s *Service) addInterfaceFields(sc resource.Scope, out filter.Fields[record
 		}
 	}
 	shared := s.interfaces.InterfaceFields(sc)
-	for _, name := range strings.Fields(instanceInterfaceFields) {
+	for _, name := range strings.Fields(interfaceFields) {
 		add(name, shared[name])
 	}
 	own := filter.Fields[v]{

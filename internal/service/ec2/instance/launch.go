@@ -34,7 +34,7 @@ func (l launch) writes() int {
 		each++
 	}
 	for _, nic := range l.nics { // each IPv6 address is a record
-		each += len(nic.spec.Ipv6) + nic.spec.Extra6
+		each += len(nic.spec.IPv6) + nic.spec.Extra6
 		if nic.spec.Subnet.AssignIPv6 {
 			each++
 		}

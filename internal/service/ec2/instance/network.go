@@ -77,10 +77,10 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
 		// It takes as many IPv6 addresses as IPv4 ones.
-		if len(nic.spec.Ipv6)+nic.spec.Extra6 > l.typ.IPv4PerENI {
+		if len(nic.spec.IPv6)+nic.spec.Extra6 > l.typ.IPv4PerENI {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
-		if l.max > 1 && (nic.existing != "" || nic.spec.Primary != "" || len(nic.spec.Secondary)+len(nic.spec.Prefixes)+len(nic.spec.Ipv6) > 0) {
+		if l.max > 1 && (nic.existing != "" || nic.spec.Primary != "" || len(nic.spec.Secondary)+len(nic.spec.Prefixes)+len(nic.spec.IPv6) > 0) {
 			return ec2err.Combination("Network interfaces and private addresses can be specified only when launching a single instance.")
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Service) planInterface(sc resource.Scope, l *launch, in ec2types.Instan
 		return nic, err
 	}
 	for _, a := range in.Ipv6Addresses {
-		nic.spec.Ipv6 = append(nic.spec.Ipv6, aws.ToString(a.Ipv6Address))
+		nic.spec.IPv6 = append(nic.spec.IPv6, aws.ToString(a.Ipv6Address))
 	}
 	for _, p := range in.Ipv4Prefixes {
 		nic.spec.Prefixes = append(nic.spec.Prefixes, aws.ToString(p.Ipv4Prefix))

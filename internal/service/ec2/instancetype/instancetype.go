@@ -89,7 +89,7 @@ func subs[P any](part func(typeInfo) *P, get func(*P) []string) func(typeInfo) [
 	}
 }
 
-func instanceTypeFields() filter.Fields[typeInfo] {
+func typeFields() filter.Fields[typeInfo] {
 	type (
 		ebs     = ec2types.EbsInfo
 		network = ec2types.NetworkInfo
@@ -214,7 +214,7 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *awsec2.Describe
 	if _, err := s.Scope(ctx); err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, instanceTypeFields(), nil)
+	match, err := filter.Compile(in.Filters, typeFields(), nil)
 	if err != nil {
 		return nil, err
 	}

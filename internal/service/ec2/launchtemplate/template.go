@@ -44,7 +44,7 @@ var (
 	digits       = regexp.MustCompile(`^[0-9]{1,18}$`)
 )
 
-func templateNameKey(sc resource.Scope, name string) store.Key { return sc.Key(name) }
+func nameKey(sc resource.Scope, name string) store.Key { return sc.Key(name) }
 
 // CreateLaunchTemplate creates a template with its first version.
 func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
@@ -68,7 +68,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 	}
 	now, by := s.Now(), awsapi.CallFrom(ctx).Principal.ARN
 	t := Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags}
-	v, err := newTemplateVersion(in.LaunchTemplateData)
+	v, err := newVersion(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateLaunchTemplate", in.ClientToken, in, Templates, resource.LaunchTemplateID, &t); done || err != nil {
 			return err
 		}
-		if err := Names.Create(tx, templateNameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
+		if err := Names.Create(tx, nameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
 			return ec2err.TemplateNameTaken()
 		} else if err != nil {
 			return err
@@ -106,7 +106,7 @@ func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error)
 	case aws.ToString(id) != "":
 		return resource.Get(r, Templates, sc, resource.LaunchTemplateID, *id)
 	case aws.ToString(name) != "":
-		n, err := Names.Get(r, templateNameKey(sc, *name))
+		n, err := Names.Get(r, nameKey(sc, *name))
 		if resource.NotFound(err) {
 			return none, ec2err.TemplateNameNotFound(*name)
 		}
@@ -179,7 +179,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 		if t, err = Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
 			return err
 		}
-		Names.Delete(tx, templateNameKey(sc, t.Name))
+		Names.Delete(tx, nameKey(sc, t.Name))
 		Templates.Delete(tx, sc.Key(t.ID))
 		return nil
 	})
@@ -187,7 +187,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 		return nil, err
 	}
 	// Without its template nothing finds a version, so these may go one by one.
-	versions, err := listTemplateVersions(s.Store, sc, t.ID)
+	versions, err := listVersions(s.Store, sc, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 	}
 	want := in.LaunchTemplateIds
 	for _, name := range in.LaunchTemplateNames {
-		n, err := Names.Get(s.Store, templateNameKey(sc, name))
+		n, err := Names.Get(s.Store, nameKey(sc, name))
 		if resource.NotFound(err) {
 			return nil, ec2err.TemplateNamesNotFound()
 		}

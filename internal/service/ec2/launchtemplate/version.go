@@ -39,7 +39,7 @@ func (v Version) key(sc resource.Scope) store.Key {
 // MaxUserData is EC2's limit in bytes.
 const MaxUserData = 16384 // bytes before base64
 
-func newTemplateVersion(data *ec2types.RequestLaunchTemplateData) (Version, error) {
+func newVersion(data *ec2types.RequestLaunchTemplateData) (Version, error) {
 	if data.UserData != nil {
 		if _, err := DecodeUserData(*data.UserData); err != nil {
 			return Version{}, err
@@ -128,7 +128,7 @@ func GetVersion(r store.Reader, sc resource.Scope, t Template, n int64) (Version
 	return v, err
 }
 
-func listTemplateVersions(r store.Reader, sc resource.Scope, template string) ([]Version, error) {
+func listVersions(r store.Reader, sc resource.Scope, template string) ([]Version, error) {
 	items, err := Versions.List(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: template + "/"})
 	out := make([]Version, len(items))
 	for i, it := range items {
@@ -146,7 +146,7 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *awsec2.Cr
 	if in.LaunchTemplateData == nil {
 		return nil, ec2err.Missing("LaunchTemplateData")
 	}
-	given, err := newTemplateVersion(in.LaunchTemplateData)
+	given, err := newVersion(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +349,7 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 				*b.to = n
 			}
 		}
-		versions, err := listTemplateVersions(s.Store, sc, t.ID)
+		versions, err := listVersions(s.Store, sc, t.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// The collections, one per kind of resource.
 var (
 	Defaults          = store.NewCollection[RegionDefaults]("ec2", "defaults")
 	VPCs              = store.NewCollection[VPC]("ec2", "vpc")

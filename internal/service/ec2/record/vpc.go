@@ -19,6 +19,7 @@ import (
 // bring it back by itself either.
 type RegionDefaults struct{ DHCPOptionsID string }
 
+// DefaultsID is where an account and region keep their RegionDefaults.
 const DefaultsID = "region"
 
 // A DHCPOptions is a set of DHCP options.

@@ -61,7 +61,7 @@ func Each[T any, V any](of func(T) []V, text func(V) string) func(T) []string {
 	}
 }
 
-// A Record renders its record for the SDK.
+// A Record renders itself for the SDK.
 type Record[T any] interface{ SDK(Scope) T }
 
 // SDKAll renders records for the SDK.

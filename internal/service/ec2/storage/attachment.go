@@ -69,7 +69,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 			return ec2err.New("AttachmentLimitExceeded", "The maximum number of volumes for an instance of type %s is %d.", i.Type, volumeLimit(i.Type))
 		}
 		now := s.Now()
-		v.Attachment = volumeAttachment{InstanceID: i.ID, Device: device, Time: now}
+		v.Attachment = attachment{InstanceID: i.ID, Device: device, Time: now}
 		i.Devices = append(slices.Clone(i.Devices), record.BlockDevice{Name: device, VolumeID: v.ID, Attached: now})
 		if err := record.Instances.Put(tx, sc.Key(i.ID), i); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 	if err != nil {
 		return nil, err
 	}
-	var at volumeAttachment
+	var at attachment
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 			return ec2err.New("OperationNotPermitted", "Unable to detach root volume '%s' from instance '%s'", v.ID, i.ID)
 		}
 		i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d record.BlockDevice) bool { return d.VolumeID == v.ID })
-		v.Attachment = volumeAttachment{}
+		v.Attachment = attachment{}
 		if err := record.Instances.Put(tx, sc.Key(i.ID), i); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices 
 	for _, d := range devices {
 		v := Volume{
 			ID: id(), Spec: d.Spec, Zone: i.Zone, ZoneID: i.ZoneID, Created: i.LaunchTime, Tags: tags,
-			Attachment: volumeAttachment{InstanceID: i.ID, Device: d.Name, DeleteOnTermination: d.DeleteOnTermination, Time: i.LaunchTime},
+			Attachment: attachment{InstanceID: i.ID, Device: d.Name, DeleteOnTermination: d.DeleteOnTermination, Time: i.LaunchTime},
 		}
 		if err := Volumes.Create(tx, sc.Key(v.ID), v); err != nil {
 			return err
@@ -153,7 +153,7 @@ func ReleaseVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, limit i
 			continue
 		}
 		err := Volumes.Update(tx, sc.Key(d.VolumeID), func(v *Volume) error {
-			v.Attachment = volumeAttachment{}
+			v.Attachment = attachment{}
 			return nil
 		})
 		if err != nil && !resource.NotFound(err) {

@@ -16,9 +16,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A volumeModification is a volume's latest change. It is complete at once: there
+// A modification is a volume's latest change. It is complete at once: there
 // is no data to move.
-type volumeModification struct {
+type modification struct {
 	From, To Spec
 	Time     time.Time
 }
@@ -68,7 +68,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 		if err := to.Check(from.Type); err != nil {
 			return err
 		}
-		v.Spec, v.Modification = to, volumeModification{From: from, To: to, Time: s.Now()}
+		v.Spec, v.Modification = to, modification{From: from, To: to, Time: s.Now()}
 		return Volumes.Put(tx, sc.Key(v.ID), v)
 	})
 	if err != nil {
@@ -86,23 +86,23 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.D
 		return nil, err
 	}
 	type v = Volume
-	spec := func(get func(volumeModification) int32) func(v) []string {
+	spec := func(get func(modification) int32) func(v) []string {
 		return func(x v) []string { return []string{strconv.Itoa(int(get(x.Modification)))} }
 	}
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{
 		"modification-state":            func(v) []string { return []string{"completed"} },
 		"operator.managed":              filter.Flag(func(v) bool { return false }),
 		"operator.principal":            filter.Never[v],
-		"original-iops":                 spec(func(m volumeModification) int32 { return m.From.iops() }),
+		"original-iops":                 spec(func(m modification) int32 { return m.From.iops() }),
 		"original-multi-attach-enabled": filter.Flag(func(v) bool { return false }),
 		"originalMultiAttachEnabled":    filter.Flag(func(v) bool { return false }), // as documented
-		"original-size":                 spec(func(m volumeModification) int32 { return m.From.SizeGiB }),
+		"original-size":                 spec(func(m modification) int32 { return m.From.SizeGiB }),
 		"original-volume-type":          filter.One(func(x v) string { return x.Modification.From.Type }),
 		"start-time":                    filter.One(func(x v) string { return resource.TimeText(x.Modification.Time) }),
-		"target-iops":                   spec(func(m volumeModification) int32 { return m.To.iops() }),
+		"target-iops":                   spec(func(m modification) int32 { return m.To.iops() }),
 		"target-multi-attach-enabled":   filter.Flag(func(v) bool { return false }),
 		"targetMultiAttachEnabled":      filter.Flag(func(v) bool { return false }),
-		"target-size":                   spec(func(m volumeModification) int32 { return m.To.SizeGiB }),
+		"target-size":                   spec(func(m modification) int32 { return m.To.SizeGiB }),
 		"target-volume-type":            filter.One(func(x v) string { return x.Modification.To.Type }),
 		"volume-id":                     filter.One(func(x v) string { return x.ID }),
 	}, nil)

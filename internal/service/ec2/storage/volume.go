@@ -25,13 +25,13 @@ type Volume struct {
 	Spec
 	Zone, ZoneID string
 	Created      time.Time
-	Attachment   volumeAttachment   `json:",omitzero"`
-	Modification volumeModification `json:",omitzero"`
-	Tags         tag.Set            `json:",omitempty"`
+	Attachment   attachment   `json:",omitzero"`
+	Modification modification `json:",omitzero"`
+	Tags         tag.Set      `json:",omitempty"`
 }
 
-// A volumeAttachment without an instance is none.
-type volumeAttachment struct {
+// A attachment without an instance is none.
+type attachment struct {
 	InstanceID          string
 	Device              string
 	DeleteOnTermination bool
@@ -152,7 +152,7 @@ func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput
 // volumeFields are the filters of DescribeVolumes.
 func volumeFields() filter.Fields[Volume] {
 	type v = Volume
-	attached := func(get func(volumeAttachment) string) func(v) []string {
+	attached := func(get func(attachment) string) func(v) []string {
 		return func(x v) []string {
 			if x.Attachment.InstanceID == "" {
 				return nil
@@ -161,11 +161,11 @@ func volumeFields() filter.Fields[Volume] {
 		}
 	}
 	return filter.Fields[v]{
-		"attachment.attach-time":           attached(func(a volumeAttachment) string { return resource.TimeText(a.Time) }),
-		"attachment.delete-on-termination": attached(func(a volumeAttachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
-		"attachment.device":                attached(func(a volumeAttachment) string { return a.Device }),
-		"attachment.instance-id":           attached(func(a volumeAttachment) string { return a.InstanceID }),
-		"attachment.status":                attached(func(volumeAttachment) string { return "attached" }),
+		"attachment.attach-time":           attached(func(a attachment) string { return resource.TimeText(a.Time) }),
+		"attachment.delete-on-termination": attached(func(a attachment) string { return strconv.FormatBool(a.DeleteOnTermination) }),
+		"attachment.device":                attached(func(a attachment) string { return a.Device }),
+		"attachment.instance-id":           attached(func(a attachment) string { return a.InstanceID }),
+		"attachment.status":                attached(func(attachment) string { return "attached" }),
 		"availability-zone":                filter.One(func(x v) string { return x.Zone }),
 		"availability-zone-id":             filter.One(func(x v) string { return x.ZoneID }),
 		"create-time":                      filter.One(func(x v) string { return resource.TimeText(x.Created) }),

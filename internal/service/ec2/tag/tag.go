@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 )
 
-// Set are a resource's tags.
+// A Set is a resource's tags.
 type Set map[string]string
 
 const maxTags = 50 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
