@@ -113,7 +113,7 @@ var refused = []awsapi.Refusal{
 	{Operations: "UpdateClusterVersion", Why: "the control plane of a cluster keeps its version"},
 }
 
-// addonNote says what of an add-on there is, and what is refused of it.
+// addonNote says which add-ons exist and what they refuse.
 const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +
 	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list, and of aws-ebs-csi-driver " +
 	"additionalDaemonSets, controller.enableMetrics, controller.volumeModificationFeature, node.enableLinux, node.enableMetrics, node.enableWindows, " +

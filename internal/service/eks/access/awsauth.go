@@ -42,8 +42,8 @@ type userMapping struct {
 }
 
 // parseAuthMap reads the data of an aws-auth ConfigMap as aws-iam-authenticator
-// does: what is good counts, whatever else is wrong. The error says what is
-// wrong; the map is good even then.
+// does: it uses what is valid, even if the rest is not. The error says what is wrong;
+// the map can be used in any case.
 func parseAuthMap(data map[string]string) (*AuthMap, error) {
 	m := &AuthMap{roles: map[string]Mapping{}, users: map[string]Mapping{}}
 	var errs []error

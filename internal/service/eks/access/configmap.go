@@ -69,7 +69,7 @@ func (s *Service) watchAuth(ses *plane.Session) *authWatch {
 		}
 		m, err := parseAuthMap(cm.Data)
 		if err != nil {
-			s.Log.Info("aws-auth is partly unreadable; what is good counts", "err", err)
+			s.Log.Info("part of aws-auth is unreadable; the rest is used", "err", err)
 		}
 		m.Invalid = err
 		w.current.Store(m)

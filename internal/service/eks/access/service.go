@@ -1,4 +1,4 @@
-// Package access decides who gets into a cluster, and as whom: access entries and
+// Package access decides who may enter a cluster, and under which name: access entries and
 // access policies, the aws-auth ConfigMap, the tokens of EKS, and the answers to the
 // webhooks by which API servers ask for both. What pods may do with AWS is package
 // podidentity's.

@@ -97,7 +97,7 @@ func describe(r *record.Addon) *ekstypes.Addon {
 	return &a
 }
 
-// DescribeAddon returns an add-on as it is now.
+// DescribeAddon returns an add-on.
 func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInput) (*awseks.DescribeAddonOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.AddonName)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 	if err != nil {
 		return nil, err
 	}
-	// next is what becomes of an add-on: judged now, and once more for what it is when
-	// it is stored, for another update may have ended meanwhile.
+	// next is what the add-on becomes. It is checked now, and again when it is stored,
+	// because another update may have ended in between.
 	next := func(spec record.AddonSpec) (*record.AddonSpec, error) {
 		for field, value := range map[*string]*string{&spec.Version: in.AddonVersion, &spec.Role: in.ServiceAccountRoleArn, &spec.Configuration: in.ConfigurationValues} {
 			if value != nil {
@@ -212,7 +212,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 				return errBusy(ckey.ID, a.Name, r.Addon.Status)
 			}
 			if *r.Addon.AddonArn != *rec.Addon.AddonArn {
-				return store.ErrNotFound // deleted and made anew meanwhile
+				return store.ErrNotFound // it was deleted and created again
 			}
 			spec, err := next(r.Spec())
 			if err != nil {

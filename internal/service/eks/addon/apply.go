@@ -130,7 +130,7 @@ func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructure
 	err := plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		err := in.Apply(ctx, o, plane.ApplyOptions{DryRun: true})
 		if apierrors.IsNotFound(err) {
-			return nil // its namespace or its kind is still to come, and nobody can have it
+			return nil // its namespace or kind does not exist yet, so nothing can conflict
 		}
 		if fields := conflictFields(err); len(fields) > 0 {
 			mu.Lock()

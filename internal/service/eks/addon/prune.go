@@ -21,7 +21,7 @@ func (w *work) prune(ctx context.Context, now []*unstructured.Unstructured) erro
 	}
 	before, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
 	if err != nil {
-		w.s.Log.Warn("what an add-on was is not known", "addon", w.key.String(), "err", err) // another Drydock's version
+		w.s.Log.Warn("cannot tell which objects an add-on had before", "addon", w.key.String(), "err", err) // another Drydock's version
 		return nil
 	}
 	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
@@ -40,10 +40,10 @@ func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructu
 			return fmt.Errorf("reading %s: %w", plane.Describe(o), err)
 		}
 		if ours, theirs := managers(got); !ours || theirs && !shared {
-			w.s.Log.Info("an add-on leaves an object to its user", "addon", w.key.String(), "object", plane.Describe(o))
+			w.s.Log.Info("keeping an object of an add-on that its user manages", "addon", w.key.String(), "object", plane.Describe(o))
 			return nil
 		}
-		// What is read has a UID: another of that name, made meanwhile, stays.
+		// The object that was read has a UID: a newer one with its name stays.
 		if err := w.objects.Delete(ctx, got); err != nil {
 			return fmt.Errorf("removing %s: %w", plane.Describe(o), err)
 		}

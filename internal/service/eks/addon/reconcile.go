@@ -173,8 +173,8 @@ func (w *work) touch(ctx context.Context) error {
 	})
 }
 
-// errChanged makes reconcile begin again.
-var errChanged = errors.New("the add-on was changed meanwhile")
+// errChanged makes reconcile start over.
+var errChanged = errors.New("the add-on changed while it was being reconciled")
 
 // current reports whether r is the record that was read: not another one by now, nor in
 // another state.
@@ -232,7 +232,7 @@ func (w *work) look(ctx context.Context) (time.Duration, error) {
 		if ctx.Err() != nil {
 			return 0, err
 		}
-		w.s.Log.Warn("an add-on is not scaled", "addon", w.key.String(), "err", err)
+		w.s.Log.Warn("scaling an add-on failed", "addon", w.key.String(), "err", err)
 		issue = cmp.Or(issue, applyIssue(err))
 	}
 	again, err := w.judge(ctx, issue)
@@ -290,7 +290,7 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 		case w.s.Clock.Since(w.rec.Since) < timeout:
 			return w.pace(w.rec.Since), err
 		default:
-			w.s.Log.Warn("an add-on leaves objects behind", "addon", w.key.String(), "err", err)
+			w.s.Log.Warn("could not remove all objects of an add-on", "addon", w.key.String(), "err", err)
 		}
 	}
 	cluster := record.ClusterOf(w.key)
@@ -325,7 +325,7 @@ func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// The add-on has none of these any more: what there is may be somebody else's.
+	// The add-on no longer has these objects: one that exists may belong to someone else.
 	if err := w.removeOurs(ctx, w.a.Unanswered(), false); err != nil {
 		return false, err
 	}

@@ -131,7 +131,7 @@ func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits 
 	}
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == limits.Object })
 	if i < 0 {
-		return false, fmt.Errorf("there is no %s to scale", limits.Object)
+		return false, fmt.Errorf("the add-on has no %s to scale", limits.Object)
 	}
 	now, err := w.objects.Get(ctx, objects[i])
 	if apierrors.IsNotFound(err) {
@@ -158,12 +158,12 @@ func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits 
 	return true, applyObjects(ctx, w.objects, only, plane.ApplyOptions{Force: true})
 }
 
-// setReplicas sets the number of replicas of what is scaled.
+// setReplicas sets the number of replicas of the object that is scaled.
 func setReplicas(objects []*unstructured.Unstructured, limits addons.AutoScaling, n int) error {
 	for _, o := range objects {
 		if o.GetKind()+"/"+o.GetName() == limits.Object {
 			return unstructured.SetNestedField(o.Object, int64(limits.Clamp(n)), "spec", "replicas")
 		}
 	}
-	return fmt.Errorf("there is no %s to scale", limits.Object)
+	return fmt.Errorf("the add-on has no %s to scale", limits.Object)
 }

@@ -22,7 +22,7 @@ import (
 func selfManaged() []string { return []string{"vpc-cni", "kube-proxy", "coredns"} }
 
 // ApplySelfManaged applies the self-managed add-ons of a new cluster. It takes
-// nothing over: what is there already is a user's, or an earlier attempt's.
+// over no object that exists: that is a user's, or an earlier attempt's.
 func (s *Service) ApplySelfManaged(ctx context.Context, key store.Key, rec record.Cluster, p record.Plane) error {
 	if !rec.SelfManagedAddons {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What belongs to a cluster is kept under CLUSTER/NAME and found in the same way, whatever
-// it is.
+// Resources that belong to a cluster are kept under CLUSTER/NAME, so one set of functions
+// finds and lists all kinds of them.
 
 // Find returns what belongs to a cluster of the caller under a name. The request calls the
 // name member.

@@ -109,9 +109,9 @@ type Config struct {
 	// Identity returns the IAM identity with an ARN, or ErrNoIdentity.
 	Identity         func(ctx context.Context, arn string) (Identity, error)
 	InstanceProfiles InstanceProfiles
-	// RoleDenies returns those of some actions that a role may not do whatever the
-	// resource and the conditions, and all of them if there is no such role; nil: every
-	// role may.
+	// RoleDenies returns the actions, of those given, that a role may not do on any
+	// resource, and all of them if the role does not exist. If it is nil, every role may
+	// do everything.
 	RoleDenies  func(ctx context.Context, roleARN string, actions []string) ([]string, error)
 	Network     Network
 	Instances   Instances

@@ -184,7 +184,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	}, nil
 }
 
-// DescribeCluster returns a cluster as it is now.
+// DescribeCluster returns a cluster.
 func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error) {
 	key, rec, err := s.Cluster(ctx, in.Name)
 	if err != nil {

@@ -39,7 +39,7 @@ var grantOperations = []kmstypes.GrantOperation{
 var keyPattern = regexp.MustCompile(`^(key/[A-Za-z0-9-]{1,64}|alias/[A-Za-z0-9:/_-]{1,250})$`)
 
 // secretsEncryption is the configuration of a cluster with a key. The list of
-// resources says nothing any more.
+// resources no longer means anything.
 // https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
 func secretsEncryption(keyARN string) []ekstypes.EncryptionConfig {
 	return []ekstypes.EncryptionConfig{{Resources: []string{"secrets"}, Provider: &ekstypes.Provider{KeyArn: &keyARN}}}

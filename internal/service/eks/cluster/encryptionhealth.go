@@ -56,7 +56,7 @@ func (s *Service) health(ctx context.Context, key store.Key, rec record.Cluster)
 	if keyARN := s.healthKey(key, &rec); keyARN != "" {
 		issue, err := s.keyIssue(ctx, &rec, keyARN)
 		if err != nil {
-			s.Log.WarnContext(ctx, "looking after the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
+			s.Log.WarnContext(ctx, "checking the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
 		} else if issue != nil {
 			health.Issues = append(health.Issues, *issue)
 		}
@@ -82,8 +82,8 @@ func (s *Service) healthKey(key store.Key, rec *record.Cluster) string {
 	return ""
 }
 
-// keyFailure is an error of KMS that says nothing about the request. Its code means
-// something else to who has asked EKS.
+// keyFailure is an error of KMS that says nothing about the request. Its code would mean
+// something else to the caller of EKS.
 func keyFailure(keyARN string, err error) error {
 	return fmt.Errorf("calling KMS for key %s: %v", keyARN, err)
 }
@@ -106,7 +106,7 @@ func (s *Service) keyIssue(ctx context.Context, rec *record.Cluster, keyARN stri
 	default:
 		return nil, keyFailure(keyARN, used)
 	}
-	// Who may not use a key is not told how it is: EKS looks for itself.
+	// KMS does not tell the state of a key to callers who may not use it: EKS asks as itself.
 	place, err := arn.Parse(*rec.Cluster.Arn)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ const (
 func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {
-		return nil, nil // no cluster's yet, or no more
+		return nil, nil // the control plane belongs to no cluster yet, or no longer
 	}
 	if ses, err := s.Sessions.Open(key, rec.Plane.ID); err == nil {
 		webhookOf(ses).called.Store(true)

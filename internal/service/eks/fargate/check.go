@@ -25,7 +25,7 @@ const trustedService = "eks-fargate-pods.amazonaws.com"
 const (
 	maxSelectors      = 5
 	maxSelectorLabels = 5
-	// maxName is a quota of nobody's: profile names are label values.
+	// maxName is not a quota of AWS: profile names are label values.
 	maxName = 63
 	// A label's key has a prefix of 253 characters at most, a slash and a name.
 	maxLabelKey   = 317
@@ -54,13 +54,13 @@ func checkSelectors(cluster, name string, selectors []ekstypes.FargateProfileSel
 		case ns == "":
 			return errNoNamespace(cluster, name)
 		case len(ns) > maxLabelValue || !selectorText(ns):
-			return errSelector(cluster, name, "the namespace "+quoted(ns)+" is none")
+			return errSelector(cluster, name, quoted(ns)+" is not a valid namespace")
 		case len(sel.Labels) > maxSelectorLabels:
 			return errLabelPairs(cluster, name)
 		}
 		for k, v := range sel.Labels {
 			if k == "" || len(k) > maxLabelKey || !selectorText(k) || len(v) > maxLabelValue || !selectorText(v) {
-				return errSelector(cluster, name, "the label "+quoted(k+"="+v)+" is none")
+				return errSelector(cluster, name, quoted(k+"="+v)+" is not a valid label")
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func selectorText(s string) bool {
 	})
 }
 
-// quoted is a hostile text in an error.
+// quoted quotes text from a request, which may be long, for an error.
 func quoted(s string) string {
 	if len(s) > 100 {
 		s = s[:100] + "…"

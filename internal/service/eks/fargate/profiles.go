@@ -148,7 +148,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	}, nil
 }
 
-// DescribeFargateProfile returns a profile as it is now.
+// DescribeFargateProfile returns a profile.
 func (s *Service) DescribeFargateProfile(ctx context.Context, in *awseks.DescribeFargateProfileInput) (*awseks.DescribeFargateProfileOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.FargateProfileName)
 	if err != nil {

@@ -143,8 +143,8 @@ func (s *Service) launchTemplate(ctx context.Context, cluster *record.Cluster, g
 	return *made.LaunchTemplate.LaunchTemplateId, nil
 }
 
-// newTemplateVersion makes a version with the group's labels and taints of now,
-// one for each update.
+// newTemplateVersion makes a version with the group's current labels and taints, one
+// for each update.
 func (s *Service) newTemplateVersion(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (string, error) {
 	data, err := s.templateData(ctx, cluster, g)
 	if err != nil {

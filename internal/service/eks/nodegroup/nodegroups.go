@@ -179,7 +179,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	return rec, nil
 }
 
-// DescribeNodegroup returns a node group as it is now.
+// DescribeNodegroup returns a node group.
 func (s *Service) DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.NodegroupName)
 	if err != nil {

@@ -155,7 +155,7 @@ func (w *work) relabel(ctx context.Context, ses *plane.Session, g *record.Nodegr
 
 // nodePatch returns the merge patch that gives a node the group's labels and
 // taints, nil if it has them. Taints are a list: the patch names the node's
-// version, so that nobody else's taint is lost.
+// version, so that no other taint is lost.
 func nodePatch(n *corev1.Node, g *record.Nodegroup) []byte {
 	labels := map[string]any{}
 	for k, v := range nodeLabels(g) {

@@ -229,7 +229,7 @@ func (w *work) giveUp(ctx context.Context, asg *scalingGroup, nodes *plane.Nodes
 	never := withoutNode(asg.staying, nodes, anyNode)
 	sick := slices.DeleteFunc(withoutNode(asg.staying, nodes, kube.NodeReady), func(m member) bool { return slices.Contains(never, m) })
 	issues = append(issues, nodeIssues(never, sick)...)
-	if len(issues) == 0 { // nothing was launched, and nobody says why
+	if len(issues) == 0 { // nothing was launched, for no known reason
 		issues = []ekstypes.Issue{notJoined(nil)}
 	}
 	return w.fail(ctx, issues...)

@@ -61,7 +61,7 @@ func (w *work) ensureRemoteAccess() (id string, err error) {
 			return "", err
 		}
 		if id == "" {
-			return "", fmt.Errorf("the security group %s exists and does not", name)
+			return "", fmt.Errorf("EC2 refuses to make the security group %s because it exists, but does not list it", name)
 		}
 	default:
 		return "", fmt.Errorf("making the security group for ssh: %w", err)

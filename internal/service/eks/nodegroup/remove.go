@@ -96,8 +96,8 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	})
 }
 
-// errInherited makes removeRest begin again.
-var errInherited = errors.New("a node group with the same node role was made meanwhile")
+// errInherited makes removeRest start over.
+var errInherited = errors.New("another node group with the same node role was created during the deletion")
 
 // heir returns another group of the cluster with the same node role that stays; nil: none.
 func (w *work) heir(r store.Reader) (*store.Key, error) {

@@ -1,7 +1,6 @@
-// Package plane is EKS's way to the control planes of clusters: what it asks of those
-// who run them, the connections it keeps open to them, and the objects that it applies
-// in them. It knows control planes by their IDs and does not look at what is stored of
-// clusters.
+// Package plane reaches the control planes of clusters: the interface through which EKS
+// asks for them, the connections it keeps open to them, and the objects it applies in
+// them. It knows control planes by their IDs and does not read the records of clusters.
 package plane
 
 import (

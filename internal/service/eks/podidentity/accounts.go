@@ -22,10 +22,10 @@ type accountReads struct {
 	reads map[string]*accountRead // by NAMESPACE/NAME
 }
 
-// An accountRead is the read under way for one service account, and the one that
-// those who came meanwhile wait for.
+// An accountRead is the read in progress for one service account, and the next one,
+// which callers that came after it began wait for.
 type accountRead struct {
-	next *accountAnswer // nil: nobody waits
+	next *accountAnswer // nil if no caller waits
 }
 
 type accountAnswer struct {
@@ -54,7 +54,7 @@ func (a *accountReads) annotations(ctx context.Context, namespace, name string) 
 	answer := r.next
 	a.mu.Unlock()
 	if begin {
-		go a.read(namespace, name, r) // ends when nobody waits; a read ends with the session
+		go a.read(namespace, name, r) // ends when no caller waits; a read ends with the session
 	}
 	select {
 	case <-answer.done:
@@ -64,7 +64,7 @@ func (a *accountReads) annotations(ctx context.Context, namespace, name string) 
 	}
 }
 
-// read reads for those who wait, again and again until nobody does.
+// read reads for the callers that wait, until none does.
 func (a *accountReads) read(namespace, name string, r *accountRead) {
 	for {
 		a.mu.Lock()

@@ -268,7 +268,7 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 	var out awseks.UpdatePodIdentityAssociationOutput
 	err = record.PodIdentities.UpdateOne(ctx, s.Store, id, func(r *record.PodIdentity) error {
 		if *r.Association.AssociationId != *in.AssociationId {
-			return store.ErrNotFound // deleted and made anew meanwhile
+			return store.ErrNotFound // it was deleted and created again
 		}
 		change(&r.Association)
 		a := r.Association

@@ -26,7 +26,7 @@ const (
 	annotationRegionalSTS    = "eks.amazonaws.com/sts-regional-endpoints"
 	annotationExpiration     = "eks.amazonaws.com/token-expiration"
 	annotationSkipContainers = "eks.amazonaws.com/skip-containers"
-	// labelSkipIdentity keeps a pod as it is.
+	// labelSkipIdentity keeps a pod unchanged.
 	labelSkipIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
 )
 

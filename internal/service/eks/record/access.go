@@ -8,7 +8,7 @@ import (
 type AccessEntry struct {
 	Entry ekstypes.AccessEntry
 	// PrincipalID is the identity's unique ID when the entry was made. A role
-	// made anew under the same ARN has another and is not let in.
+	// that is created again with the same ARN has another ID and is not let in.
 	// https://docs.aws.amazon.com/eks/latest/userguide/deleting-access-entries.html
 	PrincipalID string
 	Policies    []ekstypes.AssociatedAccessPolicy
@@ -18,8 +18,8 @@ type AccessEntry struct {
 	Managed bool
 }
 
-// An Identity names an IAM identity for good: an identity made anew under an
-// old ARN is another one.
+// An Identity is one IAM identity: a role or user that is created again with the same
+// ARN is another one.
 type Identity struct {
 	ARN string
 	ID  string

@@ -91,7 +91,7 @@ type Plane struct {
 	// Endpoint is cluster.endpoint: https://127.0.0.1:PORT.
 	Endpoint string
 	// AWSHost is the endpoint's name on AWS, without scheme:
-	// 0123….gr7.us-east-1.eks.amazonaws.com. Nodes are told this one.
+	// 0123….gr7.us-east-1.eks.amazonaws.com. Nodes are configured with this name.
 	AWSHost string
 	CAPEM   []byte
 	// Issuer is the OIDC issuer of the cluster's service accounts.

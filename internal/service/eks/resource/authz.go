@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Authz tells package authz what is stored of EKS's resources.
+// Authz returns what package authz asks about EKS's resources.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
@@ -83,7 +83,7 @@ func missingEntryARN(account, region, id string) string {
 	return arn.New("eks", region, account, "access-entry/"+cluster+"/"+path+"/*")
 }
 
-// byARN finds the tags of whatever an ARN names.
+// byARN finds the tags of the resource with an ARN.
 func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 	f := strings.SplitN(id, ":", 6)
 	if len(f) != 6 || f[3] != region || f[4] != account {

@@ -1,5 +1,5 @@
-// Package resource has what is the same for resources of all kinds: their tags, their
-// updates, and what authorization knows of them by their names and ARNs.
+// Package resource treats resources of all kinds alike: it tags them, lists their updates,
+// and finds them by name or ARN for authorization.
 package resource
 
 import "github.com/drydock-dev/drydock/internal/service/eks/base"
