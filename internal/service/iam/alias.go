@@ -2,25 +2,12 @@ package iam
 
 import (
 	"context"
-	"regexp"
-	"strings"
 
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// aliasRE is the API model's pattern but for "--", which the pattern forbids by a
-// lookahead.
-var aliasRE = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
-
-func (c *checks) alias(value string) {
-	c.length("accountAlias", value, 3, 63)
-	if !aliasRE.MatchString(value) || strings.Contains(value, "--") {
-		c.fail(value, "accountAlias", `Member must satisfy regular expression pattern: ^[a-z0-9]([a-z0-9]|-(?!-)){1,61}[a-z0-9]$`)
-	}
-}
 
 // changeAccount changes the record of the caller's account.
 func (s *Service) changeAccount(ctx context.Context, fn func(*store.Tx, *account) error) error {
@@ -36,11 +23,6 @@ func (s *Service) changeAccount(ctx context.Context, fn func(*store.Tx, *account
 // CreateAccountAlias names the account; a new alias replaces the old one. No two
 // accounts have the same.
 func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccountAliasInput) (*awsiam.CreateAccountAliasOutput, error) {
-	var c checks
-	c.alias(*in.AccountAlias)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	return done[awsiam.CreateAccountAliasOutput](s.changeAccount(ctx, func(tx *store.Tx, a *account) error {
 		all, err := accounts.List(tx, store.Scope{})
 		if err != nil {
@@ -58,11 +40,6 @@ func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccou
 
 // DeleteAccountAlias takes the account's alias away.
 func (s *Service) DeleteAccountAlias(ctx context.Context, in *awsiam.DeleteAccountAliasInput) (*awsiam.DeleteAccountAliasOutput, error) {
-	var c checks
-	c.alias(*in.AccountAlias)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	return done[awsiam.DeleteAccountAliasOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
 		if a.Alias != *in.AccountAlias {
 			return noSuchAlias(*in.AccountAlias)

@@ -3,7 +3,6 @@ package iam
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
@@ -47,25 +46,6 @@ func malformedDocument(err error) error {
 
 // validationError is not in the API model.
 func validationError(message string) error { return awserr.New("ValidationError", message) }
-
-// constraints: "2 validation errors detected: Value … ; Value …".
-func constraints(failed []string) error {
-	plural := ""
-	if len(failed) > 1 {
-		plural = "s"
-	}
-	return validationError(fmt.Sprintf("%d validation error%s detected: %s", len(failed), plural, strings.Join(failed, "; ")))
-}
-
-// https://github.com/kubecost/docs/pull/36
-func invalidName(field string) error {
-	return validationError("The specified value for " + field + " is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
-}
-
-// moto, checked against AWS.
-func invalidPath(field string) error {
-	return validationError("The specified value for " + field + " is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters.")
-}
 
 func invalidARN(s string) error { return invalidInput("ARN %s is not valid.", s) }
 

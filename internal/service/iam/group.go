@@ -14,18 +14,11 @@ import (
 )
 
 const (
-	maxGroupName     = 128
 	maxGroupsPerUser = 10
 )
 
 // CreateGroup makes a group of users.
 func (s *Service) CreateGroup(ctx context.Context, in *awsiam.CreateGroupInput) (*awsiam.CreateGroupOutput, error) {
-	var c checks
-	c.name("groupName", *in.GroupName, maxGroupName)
-	c.path("path", in.Path)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AGPA", *in.GroupName, in.Path, nil)
 	if err != nil {

@@ -14,17 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-const maxProfileName = 128
-
 // CreateInstanceProfile makes an instance profile without a role.
 func (s *Service) CreateInstanceProfile(ctx context.Context, in *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error) {
-	var c checks
-	c.name("instanceProfileName", *in.InstanceProfileName, maxProfileName)
-	c.path("path", in.Path)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	tags, err := newTags(in.Tags)
 	if err != nil {
 		return nil, err
@@ -68,11 +59,6 @@ func (s *Service) GetInstanceProfile(ctx context.Context, in *awsiam.GetInstance
 
 // profile reads the instance profile a request names.
 func (s *Service) profile(account, name string) (instanceProfile, error) {
-	var c checks
-	c.name("instanceProfileName", name, maxProfileName)
-	if err := c.err(); err != nil {
-		return instanceProfile{}, err
-	}
 	p, err := profiles.Get(s.store, nameKey(account, name))
 	return p, store.NotFoundAs(err, noSuchInstanceProfile(name))
 }

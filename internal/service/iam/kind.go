@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
@@ -16,8 +15,6 @@ type kind[T any] struct {
 	ownerKind
 	records  store.Collection[T]
 	identity func(*T) *identity
-	longest  int    // name in a request
-	newest   int    // name that one may be given
 	plural   string // as in UsersPerAccount
 	most     int    // in an account
 	missing  func(name string) error
@@ -29,17 +26,17 @@ type kind[T any] struct {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entities
 var (
 	userKind = kind[user]{
-		ownerKind: ofUser, records: users, longest: maxNameGiven, newest: maxUserName, missing: noSuchUser, taken: userExists,
+		ownerKind: ofUser, records: users, missing: noSuchUser, taken: userExists,
 		plural: "Users", most: 5000,
 		identity: func(u *user) *identity { return &u.identity },
 	}
 	groupKind = kind[group]{
-		ownerKind: ofGroup, records: groups, longest: maxGroupName, newest: maxGroupName, missing: noSuchGroup, taken: groupExists,
+		ownerKind: ofGroup, records: groups, missing: noSuchGroup, taken: groupExists,
 		plural: "Groups", most: 300,
 		identity: func(g *group) *identity { return &g.identity },
 	}
 	roleKind = kind[role]{
-		ownerKind: ofRole, records: roles, longest: maxRoleName, newest: maxRoleName, missing: noSuchRole, taken: roleExists,
+		ownerKind: ofRole, records: roles, missing: noSuchRole, taken: roleExists,
 		plural: "Roles", most: 1000,
 		identity: func(r *role) *identity { return &r.identity },
 		locked: func(r *role) error {
@@ -51,17 +48,8 @@ var (
 	}
 )
 
-// name checks the name by which a request means one.
-func (k kind[T]) name(c *checks, name string) { c.name(k.word+"Name", name, k.longest) }
-
 // read returns what a request names.
 func (k kind[T]) read(ctx context.Context, r store.Reader, name string) (T, error) {
-	var c checks
-	k.name(&c, name)
-	if err := c.err(); err != nil {
-		var none T
-		return none, err
-	}
 	v, err := k.records.Get(r, nameKey(awsapi.CallFrom(ctx).Account, name))
 	return v, store.NotFoundAs(err, k.missing(name))
 }
@@ -98,16 +86,6 @@ func belowQuota[T any](s *Service, records store.Collection[T], account, plural 
 // rename gives what a request names another name and path, unless they are nil.
 // follow takes along what refers to it by its name.
 func (k kind[T]) rename(ctx context.Context, s *Service, name string, newName, newPath *string, follow func(tx *store.Tx, v *T) error) error {
-	title := strings.ToUpper(k.word[:1]) + k.word[1:]
-	var c checks
-	k.name(&c, name)
-	if newName != nil {
-		c.name("new"+title+"Name", *newName, k.newest)
-	}
-	c.path("newPath", newPath)
-	if err := c.err(); err != nil {
-		return err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		old := nameKey(acct, name)
@@ -149,11 +127,6 @@ func (k kind[T]) change(ctx context.Context, s *Service, name string, fn func(*s
 
 // changeAny is change for what AWS lets users do to its own roles too.
 func (k kind[T]) changeAny(ctx context.Context, s *Service, name string, fn func(*store.Tx, *T) error) error {
-	var c checks
-	k.name(&c, name)
-	if err := c.err(); err != nil {
-		return err
-	}
 	key := nameKey(awsapi.CallFrom(ctx).Account, name)
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		return store.NotFoundAs(k.records.Update(tx, key, func(v *T) error { return fn(tx, v) }), k.missing(name))
@@ -166,13 +139,6 @@ func (k kind[T]) changeIdentity(ctx context.Context, s *Service, name string, fn
 }
 
 func (k kind[T]) putInline(ctx context.Context, s *Service, owner, name, document *string) error {
-	var c checks
-	k.name(&c, *owner)
-	c.name("policyName", *name, maxPolicyName)
-	c.document("policyDocument", *document)
-	if err := c.err(); err != nil {
-		return err
-	}
 	return k.changeIdentity(ctx, s, *owner, func(_ *store.Tx, id *identity) error {
 		return id.putInline(k.ownerKind, *name, *document)
 	})
@@ -191,9 +157,6 @@ func (k kind[T]) inline(ctx context.Context, s *Service, owner, name *string) (i
 }
 
 func (k kind[T]) listInline(ctx context.Context, s *Service, owner *string, want wants) (page[string], error) {
-	if err := want.check(); err != nil {
-		return page[string]{}, err
-	}
 	v, err := k.read(ctx, s.store, *owner)
 	if err != nil {
 		return page[string]{}, err
@@ -208,31 +171,16 @@ func (k kind[T]) deleteInline(ctx context.Context, s *Service, owner, name *stri
 }
 
 func (k kind[T]) attach(ctx context.Context, s *Service, owner, policyARN *string) error {
-	var c checks
-	k.name(&c, *owner)
-	c.arn("policyArn", *policyARN)
-	if err := c.err(); err != nil {
-		return err
-	}
 	return k.changeIdentity(ctx, s, *owner, func(tx *store.Tx, id *identity) error {
 		return id.attach(tx, k.ownerKind, awsapi.CallFrom(ctx).Account, *policyARN)
 	})
 }
 
 func (k kind[T]) detach(ctx context.Context, s *Service, owner, policyARN *string) error {
-	var c checks
-	k.name(&c, *owner)
-	c.arn("policyArn", *policyARN)
-	if err := c.err(); err != nil {
-		return err
-	}
 	return k.changeIdentity(ctx, s, *owner, func(_ *store.Tx, id *identity) error { return id.detach(*policyARN) })
 }
 
 func (k kind[T]) listAttached(ctx context.Context, s *Service, owner *string, want wants) (page[iamtypes.AttachedPolicy], error) {
-	if err := want.check(); err != nil {
-		return page[iamtypes.AttachedPolicy]{}, err
-	}
 	v, err := k.read(ctx, s.store, *owner)
 	if err != nil {
 		return page[iamtypes.AttachedPolicy]{}, err

@@ -139,11 +139,6 @@ func stillThere(tx *store.Tx, key store.Key, owner string) bool {
 
 // GetAccessKeyLastUsed tells when, where and for what a key was last used.
 func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccessKeyLastUsedInput) (*awsiam.GetAccessKeyLastUsedOutput, error) {
-	var c checks
-	c.length("accessKeyId", *in.AccessKeyId, 16, 128)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	k, err := keys.Get(s.store, store.Key{Account: acct, ID: *in.AccessKeyId})
 	if err != nil {

@@ -15,10 +15,7 @@ import (
 
 // none checks a request about a user's other credentials; without a name it is
 // about the caller, whom root's credentials may be.
-func (s *Service) none(ctx context.Context, name, marker *string, maxItems *int32) error {
-	if err := (wants{marker: marker, most: maxItems}).check(); err != nil {
-		return err
-	}
+func (s *Service) none(ctx context.Context, name *string) error {
 	if name == nil && awsapi.CallFrom(ctx).Principal.Type == awsapi.Root {
 		return nil
 	}
@@ -28,7 +25,7 @@ func (s *Service) none(ctx context.Context, name, marker *string, maxItems *int3
 
 // ListMFADevices lists a user's MFA devices: none.
 func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesInput) (*awsiam.ListMFADevicesOutput, error) {
-	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
 	}
 	return &awsiam.ListMFADevicesOutput{MFADevices: []iamtypes.MFADevice{}}, nil
@@ -36,7 +33,7 @@ func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesI
 
 // ListSSHPublicKeys lists a user's keys for CodeCommit: none.
 func (s *Service) ListSSHPublicKeys(ctx context.Context, in *awsiam.ListSSHPublicKeysInput) (*awsiam.ListSSHPublicKeysOutput, error) {
-	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
 	}
 	return &awsiam.ListSSHPublicKeysOutput{SSHPublicKeys: []iamtypes.SSHPublicKeyMetadata{}}, nil
@@ -44,7 +41,7 @@ func (s *Service) ListSSHPublicKeys(ctx context.Context, in *awsiam.ListSSHPubli
 
 // ListSigningCertificates lists a user's certificates: none.
 func (s *Service) ListSigningCertificates(ctx context.Context, in *awsiam.ListSigningCertificatesInput) (*awsiam.ListSigningCertificatesOutput, error) {
-	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
 	}
 	return &awsiam.ListSigningCertificatesOutput{Certificates: []iamtypes.SigningCertificate{}}, nil
@@ -52,24 +49,18 @@ func (s *Service) ListSigningCertificates(ctx context.Context, in *awsiam.ListSi
 
 // ListServiceSpecificCredentials lists a user's credentials for single services: none.
 func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam.ListServiceSpecificCredentialsInput) (*awsiam.ListServiceSpecificCredentialsOutput, error) {
-	if err := s.none(ctx, in.UserName, in.Marker, in.MaxItems); err != nil {
+	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
 	}
 	return &awsiam.ListServiceSpecificCredentialsOutput{ServiceSpecificCredentials: []iamtypes.ServiceSpecificCredentialMetadata{}}, nil
 }
 
 // ListVirtualMFADevices lists the account's virtual MFA devices: none.
-func (s *Service) ListVirtualMFADevices(_ context.Context, in *awsiam.ListVirtualMFADevicesInput) (*awsiam.ListVirtualMFADevicesOutput, error) {
-	if err := (wants{marker: in.Marker, most: in.MaxItems}).check(); err != nil {
-		return nil, err
-	}
+func (s *Service) ListVirtualMFADevices(context.Context, *awsiam.ListVirtualMFADevicesInput) (*awsiam.ListVirtualMFADevicesOutput, error) {
 	return &awsiam.ListVirtualMFADevicesOutput{VirtualMFADevices: []iamtypes.VirtualMFADevice{}}, nil
 }
 
 // ListServerCertificates lists the account's server certificates: none.
-func (s *Service) ListServerCertificates(_ context.Context, in *awsiam.ListServerCertificatesInput) (*awsiam.ListServerCertificatesOutput, error) {
-	if err := (wants{in.PathPrefix, in.Marker, in.MaxItems}).check(); err != nil {
-		return nil, err
-	}
+func (s *Service) ListServerCertificates(context.Context, *awsiam.ListServerCertificatesInput) (*awsiam.ListServerCertificatesOutput, error) {
 	return &awsiam.ListServerCertificatesOutput{ServerCertificateMetadataList: []iamtypes.ServerCertificateMetadata{}}, nil
 }

@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,30 +21,10 @@ type login struct {
 	ResetRequired bool
 }
 
-var passwordRE = regexp.MustCompile(`^[\x09\x0A\x0D\x20-\x{FF}]+$`)
-
-// password checks a password's characters without repeating it.
-func (c *checks) password(value *string) {
-	switch {
-	case value == nil:
-	case *value == "":
-		c.fail("***", "password", "Member must have length greater than or equal to 1")
-	case utf8.RuneCountInString(*value) > 128:
-		c.fail("***", "password", "Member must have length less than or equal to 128")
-	case !passwordRE.MatchString(*value):
-		c.fail("***", "password", `Member must satisfy regular expression pattern: [\u0009\u000A\u000D\u0020-\u00FF]+`)
-	}
-}
-
 // CreateLoginProfile gives a user a password.
 func (s *Service) CreateLoginProfile(ctx context.Context, in *awsiam.CreateLoginProfileInput) (*awsiam.CreateLoginProfileOutput, error) {
-	var c checks
-	c.password(in.Password)
 	if in.Password == nil {
-		c.first = validationError("Password is required.") // from memory
-	}
-	if err := c.err(); err != nil {
-		return nil, err
+		return nil, validationError("Password is required.") // from memory
 	}
 	name, err := userName(ctx, in.UserName)
 	if err != nil {
@@ -83,11 +62,6 @@ func (s *Service) GetLoginProfile(ctx context.Context, in *awsiam.GetLoginProfil
 
 // UpdateLoginProfile changes a user's password.
 func (s *Service) UpdateLoginProfile(ctx context.Context, in *awsiam.UpdateLoginProfileInput) (*awsiam.UpdateLoginProfileOutput, error) {
-	var c checks
-	c.password(in.Password)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	return done[awsiam.UpdateLoginProfileOutput](userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
 		if u.Login == nil {
 			return noSuchLoginProfile(u.Name)
@@ -137,13 +111,6 @@ type passwordPolicy struct {
 // request does not say is as if there had been none.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_UpdateAccountPasswordPolicy.html
 func (s *Service) UpdateAccountPasswordPolicy(ctx context.Context, in *awsiam.UpdateAccountPasswordPolicyInput) (*awsiam.UpdateAccountPasswordPolicyOutput, error) {
-	var c checks
-	c.between("minimumPasswordLength", in.MinimumPasswordLength, 6, 128)
-	c.between("maxPasswordAge", in.MaxPasswordAge, 1, 1095)
-	c.between("passwordReusePrevention", in.PasswordReusePrevention, 1, 24)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	p := &passwordPolicy{
 		MinLength: 6, Symbols: in.RequireSymbols, Numbers: in.RequireNumbers, Upper: in.RequireUppercaseCharacters,
 		Lower: in.RequireLowercaseCharacters, UsersMayChange: in.AllowUsersToChangePassword, HardExpiry: aws.ToBool(in.HardExpiry),

@@ -18,23 +18,11 @@ import (
 )
 
 const (
-	maxPolicyName = 128
-	maxVersions   = 5
+	maxVersions = 5
 )
 
 // CreatePolicy makes a customer-managed policy.
 func (s *Service) CreatePolicy(ctx context.Context, in *awsiam.CreatePolicyInput) (*awsiam.CreatePolicyOutput, error) {
-	var c checks
-	c.name("policyName", *in.PolicyName, maxPolicyName)
-	c.path("path", in.Path)
-	if in.Description != nil {
-		c.length("description", *in.Description, 0, 1000)
-	}
-	c.document("policyDocument", *in.PolicyDocument)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	if err := checkManagedDocument(*in.PolicyDocument); err != nil {
 		return nil, err
 	}
@@ -44,7 +32,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *awsiam.CreatePolicyInput
 	}
 	acct, now := awsapi.CallFrom(ctx).Account, s.now()
 	p := managedPolicy{
-		Name: *in.PolicyName, Path: pathOr(in.Path), ID: ids.IAM("ANPA"), Description: str(in.Description), Created: now, Updated: now, Tags: tags,
+		Name: *in.PolicyName, Path: pathOr(in.Path), ID: ids.IAM("ANPA"), Description: aws.ToString(in.Description), Created: now, Updated: now, Tags: tags,
 		Versions: []policyVersion{{ID: "v1", Document: *in.PolicyDocument, Created: now}}, Default: "v1", LastVersion: 1,
 	}
 	if err := belowQuota(s, policies, acct, "Policies", 1500); err != nil {
@@ -109,11 +97,6 @@ func (s *Service) changePolicy(ctx context.Context, policyARN string, fn func(*s
 
 // GetPolicy describes a managed policy, AWS's included.
 func (s *Service) GetPolicy(ctx context.Context, in *awsiam.GetPolicyInput) (*awsiam.GetPolicyOutput, error) {
-	var c checks
-	c.arn("policyArn", *in.PolicyArn)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	used, err := s.usages(acct)
 	if err != nil {
@@ -136,17 +119,6 @@ func (s *Service) GetPolicy(ctx context.Context, in *awsiam.GetPolicyInput) (*aw
 
 // ListPolicies lists the account's policies and AWS's.
 func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput) (*awsiam.ListPoliciesOutput, error) {
-	var c checks
-	if in.PathPrefix != nil {
-		c.length("pathPrefix", *in.PathPrefix, 1, 512)
-	}
-	if in.Scope != "" && !slices.Contains(in.Scope.Values(), in.Scope) {
-		c.fail(string(in.Scope), "scope", "Member must satisfy enum value set: [All, AWS, Local]")
-	}
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	used, err := s.usages(acct)
 	if err != nil {
@@ -217,12 +189,6 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput
 
 // CreatePolicyVersion adds a version, in force at once if asked so.
 func (s *Service) CreatePolicyVersion(ctx context.Context, in *awsiam.CreatePolicyVersionInput) (*awsiam.CreatePolicyVersionOutput, error) {
-	var c checks
-	c.arn("policyArn", *in.PolicyArn)
-	c.document("policyDocument", *in.PolicyDocument)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	if err := checkManagedDocument(*in.PolicyDocument); err != nil {
 		return nil, err
 	}
@@ -250,12 +216,6 @@ func (s *Service) CreatePolicyVersion(ctx context.Context, in *awsiam.CreatePoli
 
 // GetPolicyVersion returns a version with its document.
 func (s *Service) GetPolicyVersion(ctx context.Context, in *awsiam.GetPolicyVersionInput) (*awsiam.GetPolicyVersionOutput, error) {
-	var c checks
-	c.arn("policyArn", *in.PolicyArn)
-	c.pattern("versionId", *in.VersionId, versionRE, `v[1-9][0-9]*(\.[A-Za-z0-9-]*)?`)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	if p, ok := managedpolicies.Get(*in.PolicyArn); ok {
 		if p.VersionID != *in.VersionId {
 			return nil, noSuchVersion(p.ARN, *in.VersionId)
@@ -279,12 +239,6 @@ func (s *Service) GetPolicyVersion(ctx context.Context, in *awsiam.GetPolicyVers
 
 // ListPolicyVersions lists a policy's versions, newest first, without documents.
 func (s *Service) ListPolicyVersions(ctx context.Context, in *awsiam.ListPolicyVersionsInput) (*awsiam.ListPolicyVersionsOutput, error) {
-	var c checks
-	c.arn("policyArn", *in.PolicyArn)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	var list []iamtypes.PolicyVersion
 	if p, ok := managedpolicies.Get(*in.PolicyArn); ok {
 		list = append(list, iamtypes.PolicyVersion{VersionId: &p.VersionID, IsDefaultVersion: true, CreateDate: &p.Updated})

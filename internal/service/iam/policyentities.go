@@ -14,13 +14,6 @@ import (
 // ListEntitiesForPolicy lists the groups, roles and users that a managed policy
 // is attached to or bounds.
 func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEntitiesForPolicyInput) (*awsiam.ListEntitiesForPolicyOutput, error) {
-	var c checks
-	c.arn("policyArn", *in.PolicyArn)
-	c.pathPrefix(in.PathPrefix)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	if err := checkManaged(s.store, acct, *in.PolicyArn, noSuchPolicy); err != nil {
 		return nil, err

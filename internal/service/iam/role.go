@@ -11,26 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-const maxRoleName = 64
-
 // CreateRole makes a role.
 func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*awsiam.CreateRoleOutput, error) {
-	var c checks
-	c.name("roleName", *in.RoleName, maxRoleName)
-	c.path("path", in.Path)
-	c.description(in.Description)
-	c.between("maxSessionDuration", in.MaxSessionDuration, 3600, 43200)
-	c.document("assumeRolePolicyDocument", *in.AssumeRolePolicyDocument)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AROA", *in.RoleName, in.Path, in.Tags)
 	if err != nil {
 		return nil, err
 	}
-	r := role{identity: id, Trust: *in.AssumeRolePolicyDocument, Description: str(in.Description), MaxSession: 3600}
+	r := role{identity: id, Trust: *in.AssumeRolePolicyDocument, Description: aws.ToString(in.Description), MaxSession: 3600}
 	if in.MaxSessionDuration != nil {
 		r.MaxSession = *in.MaxSessionDuration
 	}
@@ -63,11 +51,6 @@ func (s *Service) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam
 
 // role reads the role a request names.
 func (s *Service) role(account, name string) (role, error) {
-	var c checks
-	c.name("roleName", name, maxRoleName)
-	if err := c.err(); err != nil {
-		return role{}, err
-	}
 	r, err := roles.Get(s.store, nameKey(account, name))
 	return r, store.NotFoundAs(err, noSuchRole(name))
 }
@@ -83,13 +66,6 @@ func (s *Service) ListRoles(ctx context.Context, in *awsiam.ListRolesInput) (*aw
 
 // UpdateRole changes a role's description and longest session.
 func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*awsiam.UpdateRoleOutput, error) {
-	var c checks
-	c.name("roleName", *in.RoleName, maxRoleName)
-	c.description(in.Description)
-	c.between("maxSessionDuration", in.MaxSessionDuration, 3600, 43200)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	// Of AWS's own roles, the description alone can be edited.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/edit-service-linked-role.html
 	change := roleKind.change
@@ -126,12 +102,6 @@ func (s *Service) UpdateRoleDescription(ctx context.Context, in *awsiam.UpdateRo
 
 // UpdateAssumeRolePolicy replaces a role's trust policy.
 func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *awsiam.UpdateAssumeRolePolicyInput) (*awsiam.UpdateAssumeRolePolicyOutput, error) {
-	var c checks
-	c.name("roleName", *in.RoleName, maxRoleName)
-	c.document("policyDocument", *in.PolicyDocument)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	err := roleKind.change(ctx, s, *in.RoleName, func(tx *store.Tx, r *role) error {
 		var err error
 		r.Trust = *in.PolicyDocument

@@ -3,7 +3,6 @@ package iam
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -18,17 +17,6 @@ import (
 // groups. Boundaries and denies do not count.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListPoliciesGrantingServiceAccess.html
 func (s *Service) ListPoliciesGrantingServiceAccess(ctx context.Context, in *awsiam.ListPoliciesGrantingServiceAccessInput) (*awsiam.ListPoliciesGrantingServiceAccessOutput, error) {
-	var c checks
-	c.arn("arn", *in.Arn)
-	if n := len(in.ServiceNamespaces); n < 1 || n > 200 {
-		c.fail("["+strconv.Itoa(n)+" namespaces]", "serviceNamespaces", "Member must have length between 1 and 200, inclusive")
-	}
-	for _, ns := range in.ServiceNamespaces {
-		c.length("serviceNamespaces", ns, 1, 64)
-	}
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.Arn)
 	if err != nil {
 		return nil, err

@@ -39,20 +39,11 @@ var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks
 
 // CreateServiceLinkedRole makes the role of an AWS service.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
-	var c checks
-	c.name("aWSServiceName", *in.AWSServiceName, 128)
-	c.description(in.Description)
-	if in.CustomSuffix != nil {
-		c.name("customSuffix", *in.CustomSuffix, 64)
-	}
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	if in.CustomSuffix != nil && slices.Contains(noSuffix, *in.AWSServiceName) {
 		return nil, noCustomSuffix(*in.AWSServiceName)
 	}
 	acct := awsapi.CallFrom(ctx).Account
-	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, str(in.CustomSuffix), str(in.Description))
+	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, aws.ToString(in.CustomSuffix), aws.ToString(in.Description))
 	if err != nil {
 		return nil, err
 	}

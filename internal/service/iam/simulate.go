@@ -49,13 +49,11 @@ var actionRE = regexp.MustCompile(`^[A-Za-z0-9-]+:[A-Za-z0-9]+$`)
 
 // SimulateCustomPolicy evaluates the policies that the request holds.
 func (s *Service) SimulateCustomPolicy(ctx context.Context, in *awsiam.SimulateCustomPolicyInput) (*awsiam.SimulateCustomPolicyOutput, error) {
-	var c checks
-	var sim simulation
-	sim.actionNames(&c, in.ActionNames)
-	sim.resourceARNs(&c, in.ResourceArns)
-	c.page(in.Marker, in.MaxItems)
-	sim.entries(&c, in.ContextEntries)
-	if err := c.err(); err != nil {
+	sim, err := newSimulation(in.ActionNames, in.ResourceArns)
+	if err != nil {
+		return nil, err
+	}
+	if err := sim.entries(in.ContextEntries); err != nil {
 		return nil, err
 	}
 	if err := sim.addInputs(in.PolicyInputList, in.PermissionsBoundaryPolicyInputList); err != nil {
@@ -73,13 +71,8 @@ func (s *Service) SimulateCustomPolicy(ctx context.Context, in *awsiam.SimulateC
 
 // SimulatePrincipalPolicy evaluates the policies of a user, group or role.
 func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.SimulatePrincipalPolicyInput) (*awsiam.SimulatePrincipalPolicyOutput, error) {
-	var c checks
-	var sim simulation
-	c.arn("policySourceArn", *in.PolicySourceArn)
-	sim.actionNames(&c, in.ActionNames)
-	sim.resourceARNs(&c, in.ResourceArns)
-	c.page(in.Marker, in.MaxItems)
-	if err := c.err(); err != nil {
+	sim, err := newSimulation(in.ActionNames, in.ResourceArns)
+	if err != nil {
 		return nil, err
 	}
 	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.PolicySourceArn)
@@ -88,8 +81,7 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.Simula
 	}
 	sim.policies, sim.principal = e.policies, e.principal
 	sim.context.Values = e.keys
-	sim.entries(&c, in.ContextEntries)
-	if err := c.err(); err != nil {
+	if err := sim.entries(in.ContextEntries); err != nil {
 		return nil, err
 	}
 	if err := sim.addInputs(in.PolicyInputList, in.PermissionsBoundaryPolicyInputList); err != nil {
@@ -109,42 +101,34 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.Simula
 	return &awsiam.SimulatePrincipalPolicyOutput{EvaluationResults: results, IsTruncated: next != nil, Marker: next}, nil
 }
 
-func (sim *simulation) actionNames(c *checks, names []string) {
-	for _, n := range names {
-		c.length("actionNames", n, 3, 128)
-		if len(n) >= 3 && !actionRE.MatchString(n) && c.first == nil {
-			c.first = invalidInput("Invalid Action name: %s", n) // from memory
+// newSimulation is one of actions on resources.
+func newSimulation(actions, resources []string) (*simulation, error) {
+	for _, n := range actions {
+		if !actionRE.MatchString(n) {
+			return nil, invalidInput("Invalid Action name: %s", n) // from memory
 		}
 	}
-	sim.actions = names
-}
-
-func (sim *simulation) resourceARNs(c *checks, arns []string) {
-	for _, a := range arns {
-		c.length("resourceArns", a, 1, 2048)
-		if _, err := arn.Parse(a); err != nil && a != "*" && c.first == nil {
-			c.first = invalidInput("ResourceNames are not in a valid ARN format: %s.", a) // https://github.com/aws-containers/amazon-ecs-exec-checker/issues/35
+	for _, a := range resources {
+		if _, err := arn.Parse(a); err != nil && a != "*" {
+			return nil, invalidInput("ResourceNames are not in a valid ARN format: %s.", a) // https://github.com/aws-containers/amazon-ecs-exec-checker/issues/35
 		}
 	}
-	sim.resources = arns
+	return &simulation{actions: actions, resources: resources}, nil
 }
 
 // entries reads the context that the request makes up.
-func (sim *simulation) entries(c *checks, entries []iamtypes.ContextEntry) {
+func (sim *simulation) entries(entries []iamtypes.ContextEntry) error {
 	if sim.context.Values == nil {
 		sim.context.Values = map[string][]string{}
 	}
 	for _, e := range entries {
-		name, typ := str(e.ContextKeyName), string(e.ContextKeyType)
-		c.length("contextEntries.contextKeyName", name, 5, 256)
-		if typ != "" && !slices.Contains(e.ContextKeyType.Values(), e.ContextKeyType) {
-			c.fail(typ, "contextEntries.contextKeyType", "Member must satisfy enum value set: [boolean, booleanList, binary, date, dateList, ip, binaryList, ipList, numeric, numericList, string, stringList]")
-		}
-		if len(e.ContextKeyValues) > 1 && !strings.HasSuffix(typ, "List") && c.first == nil {
-			c.first = invalidInput("Context key %s of type %s has more than one value.", name, typ) // from memory
+		name, typ := aws.ToString(e.ContextKeyName), string(e.ContextKeyType)
+		if len(e.ContextKeyValues) > 1 && !strings.HasSuffix(typ, "List") {
+			return invalidInput("Context key %s of type %s has more than one value.", name, typ) // from memory
 		}
 		sim.context.Values[strings.ToLower(name)] = e.ContextKeyValues
 	}
+	return nil
 }
 
 // addInputs adds the policies that the request holds. A permissions boundary
@@ -333,11 +317,6 @@ func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *awsiam.Ge
 // GetContextKeysForPrincipalPolicy names the condition keys that the policies of a
 // user, group or role ask for.
 func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *awsiam.GetContextKeysForPrincipalPolicyInput) (*awsiam.GetContextKeysForPrincipalPolicyOutput, error) {
-	var c checks
-	c.arn("policySourceArn", *in.PolicySourceArn)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.PolicySourceArn)
 	if err != nil {
 		return nil, err

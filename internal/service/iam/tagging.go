@@ -15,23 +15,10 @@ type tagged func(change func(*[]tag) error) error
 
 // add adds tags; kind names the resource in the error about too many.
 func (t tagged) add(kind string, tags []iamtypes.Tag) error {
-	var c checks
-	c.tags(tags)
-	if err := c.err(); err != nil {
-		return err
-	}
 	return t(func(have *[]tag) error { return setTags(have, tags, kind) })
 }
 
 func (t tagged) remove(keys []string) error {
-	var c checks
-	for _, k := range keys {
-		c.length("tagKeys", k, 1, 128)
-		c.pattern("tagKeys", k, tagKeyRE, tagKeyText)
-	}
-	if err := c.err(); err != nil {
-		return err
-	}
 	return t(func(have *[]tag) error {
 		unsetTags(have, keys)
 		return nil

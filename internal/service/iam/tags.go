@@ -14,7 +14,10 @@ const maxTags = 50
 func newTags(in []iamtypes.Tag) ([]tag, error) {
 	var out []tag
 	for _, t := range in {
-		if findTag(out, *t.Key) >= 0 {
+		switch {
+		case strings.HasPrefix(strings.ToLower(*t.Key), "aws:"):
+			return nil, invalidInput("Tag keys that start with aws: are reserved for AWS.") // no source
+		case findTag(out, *t.Key) >= 0:
 			return nil, duplicateTags()
 		}
 		out = append(out, tag{*t.Key, *t.Value})

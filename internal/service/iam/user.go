@@ -11,20 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-const (
-	maxUserName  = 64
-	maxNameGiven = 128 // existingUserNameType: what may be asked for
-)
-
 // CreateUser makes a user without credentials or permissions.
 func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*awsiam.CreateUserOutput, error) {
-	var c checks
-	c.name("userName", *in.UserName, maxUserName)
-	c.path("path", in.Path)
-	c.tags(in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AIDA", *in.UserName, in.Path, in.Tags)
 	if err != nil {
@@ -89,9 +77,7 @@ func userName(ctx context.Context, name *string) (string, error) {
 		}
 		return p.Name, nil
 	}
-	var c checks
-	c.name("userName", *name, maxNameGiven)
-	return *name, c.err()
+	return *name, nil
 }
 
 // ListUsers lists the account's users.
