@@ -66,17 +66,8 @@ func (k *keyRecord) digest(algorithm kmstypes.SigningAlgorithmSpec, kind kmstype
 	if kind == "" {
 		kind = kmstypes.MessageTypeRaw
 	}
-	if err := checkEnum("messageType", kind); err != nil {
-		return nil, err
-	}
-	if err := checkEnum("signingAlgorithm", algorithm); err != nil {
-		return nil, err
-	}
 	if !slices.Contains(keySpecs[k.Spec].signing, algorithm) {
 		return nil, errAlgorithm(string(algorithm), k.Spec)
-	}
-	if err := checkSize("message", len(message), maxPlaintext); err != nil {
-		return nil, err
 	}
 	h := hashOf(algorithm)
 	switch {

@@ -12,13 +12,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The bounds of Encrypt and Decrypt.
-// https://docs.aws.amazon.com/kms/latest/APIReference/API_Encrypt.html
-const (
-	maxPlaintext  = 4096
-	maxCiphertext = 6144
-)
-
 // findFor finds a key that may be used now, and whose usage is right for an
 // operation.
 func (s *Service) findFor(ctx context.Context, r store.Reader, name *string, usage kmstypes.KeyUsageType, operation string) (keyRecord, scope, error) {
@@ -47,9 +40,6 @@ func encryption(k *keyRecord, wanted kmstypes.EncryptionAlgorithmSpec) (kmstypes
 	if wanted == "" {
 		wanted = kmstypes.EncryptionAlgorithmSpecSymmetricDefault
 	}
-	if err := checkEnum("encryptionAlgorithm", wanted); err != nil {
-		return "", err
-	}
 	if !slices.Contains(keySpecs[k.Spec].encryption, wanted) {
 		return "", errAlgorithm(string(wanted), k.Spec)
 	}
@@ -59,9 +49,6 @@ func encryption(k *keyRecord, wanted kmstypes.EncryptionAlgorithmSpec) (kmstypes
 // Encrypt encrypts up to 4096 bytes under a key.
 func (s *Service) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms.EncryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
-		return nil, err
-	}
-	if err := checkSize("plaintext", len(in.Plaintext), maxPlaintext); err != nil {
 		return nil, err
 	}
 	if err := s.ensureManaged(ctx, in.KeyId); err != nil {
@@ -96,24 +83,10 @@ func (k *keyRecord) encrypt(sc scope, algorithm kmstypes.EncryptionAlgorithmSpec
 	return k.encryptRSA(algorithm, plaintext)
 }
 
-// checkSize bounds a member of bytes.
-func checkSize(member string, n, most int) error {
-	switch {
-	case n == 0:
-		return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length greater than or equal to 1", member)
-	case n > most:
-		return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", member, most)
-	}
-	return nil
-}
-
 // Decrypt decrypts a ciphertext. That of symmetric encryption says itself which key
 // it wants; one that is named must be that key.
 func (s *Service) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms.DecryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
-		return nil, err
-	}
-	if err := checkSize("ciphertextBlob", len(in.CiphertextBlob), maxCiphertext); err != nil {
 		return nil, err
 	}
 	rec, algorithm, plaintext, m, err := s.decrypt(ctx, in.KeyId, in.EncryptionAlgorithm, in.CiphertextBlob, in.EncryptionContext)
@@ -200,9 +173,6 @@ func (s *Service) keyOf(ctx context.Context, b *blob) (keyRecord, error) {
 // encryption context.
 func (s *Service) ReEncrypt(ctx context.Context, in *awskms.ReEncryptInput) (*awskms.ReEncryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
-		return nil, err
-	}
-	if err := checkSize("ciphertextBlob", len(in.CiphertextBlob), maxCiphertext); err != nil {
 		return nil, err
 	}
 	if err := s.ensureManaged(ctx, in.DestinationKeyId); err != nil {

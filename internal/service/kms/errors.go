@@ -17,17 +17,10 @@ func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
 }
 
-// errConstraint is a violated constraint of a member, as Coral words it.
-func errConstraint(value, member, constraint string, args ...any) error {
-	return errValidation("1 validation error detected: Value %s at '%s' failed to satisfy constraint: Member must "+constraint, append([]any{value, member}, args...)...)
-}
-
 // errRange is the answer to a number that is out of range; nil: it is not.
 func errRange(member string, n, lowest, highest int32) error {
 	return awserr.Range("ValidationException", member, n, lowest, highest)
 }
-
-func errMissing(member string) error { return errConstraint("null", member, "not be null") }
 
 func errNoKey(arn string) error {
 	return &kmstypes.NotFoundException{Message: new(fmt.Sprintf("Key '%s' does not exist", arn))}

@@ -80,9 +80,6 @@ func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 
 // find returns the key that a request names, in whatever account.
 func (s *Service) find(r store.Reader, sc scope, name *string) (keyRecord, scope, error) {
-	if name == nil {
-		return keyRecord{}, sc, errMissing("keyId")
-	}
 	k, err := parseRef(sc, *name)
 	if err != nil {
 		return keyRecord{}, sc, err

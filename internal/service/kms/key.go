@@ -2,7 +2,6 @@ package kms
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
@@ -14,19 +13,13 @@ import (
 )
 
 // https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
-const (
-	maxKeys        = 100000
-	maxDescription = 8192
-)
+const maxKeys = 100000
 
 // CreateKey makes a key that is enabled at once.
 func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*awskms.CreateKeyOutput, error) {
 	sc := scopeOf(ctx)
 	switch {
 	case in.Origin != "" && in.Origin != kmstypes.OriginTypeAwsKms:
-		if err := checkEnum("origin", in.Origin); err != nil {
-			return nil, err
-		}
 		return nil, awserr.NotImplemented("KMS keys of the origin " + string(in.Origin))
 	case aws.ToBool(in.MultiRegion):
 		return nil, awserr.NotImplemented("multi-Region KMS keys")
@@ -38,9 +31,6 @@ func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*aw
 	}
 	def, spec, usage, err := specOf(wanted, in.KeyUsage)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkDescription(in.Description); err != nil {
 		return nil, err
 	}
 	tags, err := tagMap(nil, in.Tags)
@@ -95,13 +85,6 @@ func (s *Service) checkCount(sc scope) error {
 		return errLimit("KMS keys", maxKeys)
 	}
 	return err
-}
-
-func checkDescription(text *string) error {
-	if utf8.RuneCountInString(aws.ToString(text)) > maxDescription {
-		return errConstraint("'"+*text+"'", "description", "have length less than or equal to %d", maxDescription)
-	}
-	return nil
 }
 
 // metadata is the key as DescribeKey shows it.
@@ -169,9 +152,6 @@ func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awsk
 
 // UpdateKeyDescription changes a key's description.
 func (s *Service) UpdateKeyDescription(ctx context.Context, in *awskms.UpdateKeyDescriptionInput) (*awskms.UpdateKeyDescriptionOutput, error) {
-	if err := checkDescription(in.Description); err != nil {
-		return nil, err
-	}
 	err := s.change(ctx, in.KeyId, func(k *keyRecord) error {
 		if err := notDeleting(k); err != nil {
 			return err

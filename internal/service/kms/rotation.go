@@ -15,7 +15,7 @@ import (
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_EnableKeyRotation.html
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_RotateKeyOnDemand.html
 const (
-	minPeriod, defaultPeriod, maxPeriod = 90, 365, 2560
+	defaultPeriod = 365
 
 	maxOnDemand = 25
 )
@@ -37,9 +37,6 @@ func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRot
 	period := int32(defaultPeriod)
 	if in.RotationPeriodInDays != nil {
 		period = *in.RotationPeriodInDays
-		if err := errRange("rotationPeriodInDays", period, minPeriod, maxPeriod); err != nil {
-			return nil, err
-		}
 	}
 	return &awskms.EnableKeyRotationOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
 		if err := rotatable(k); err != nil {
@@ -139,11 +136,6 @@ func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotati
 	page, err := newPage(in.Limit, in.Marker, 100, 1000)
 	if err != nil {
 		return nil, err
-	}
-	if in.IncludeKeyMaterial != "" {
-		if err := checkEnum("includeKeyMaterial", in.IncludeKeyMaterial); err != nil {
-			return nil, err
-		}
 	}
 	rec, _, err := s.findOwn(ctx, s.store, in.KeyId)
 	if err != nil {

@@ -31,9 +31,6 @@ func (s *Service) Sign(ctx context.Context, in *awskms.SignInput) (*awskms.SignO
 
 // Verify tells whether a signature is the key's; one that is not is an error.
 func (s *Service) Verify(ctx context.Context, in *awskms.VerifyInput) (*awskms.VerifyOutput, error) {
-	if err := checkSize("signature", len(in.Signature), maxCiphertext); err != nil {
-		return nil, err
-	}
 	rec, digest, err := s.toSign(ctx, "Verify", in.KeyId, in.GrantTokens, in.SigningAlgorithm, in.MessageType, in.Message)
 	if err != nil {
 		return nil, err
@@ -95,12 +92,6 @@ func (s *Service) DeriveSharedSecret(ctx context.Context, in *awskms.DeriveShare
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return nil, err
 	}
-	if err := checkEnum("keyAgreementAlgorithm", in.KeyAgreementAlgorithm); err != nil {
-		return nil, err
-	}
-	if err := checkSize("publicKey", len(in.PublicKey), maxPublicKey); err != nil {
-		return nil, err
-	}
 	rec, _, err := s.findFor(ctx, s.store, in.KeyId, kmstypes.KeyUsageTypeKeyAgreement, "DeriveSharedSecret")
 	if err != nil {
 		return nil, err
@@ -114,10 +105,6 @@ func (s *Service) DeriveSharedSecret(ctx context.Context, in *awskms.DeriveShare
 	}
 	return &awskms.DeriveSharedSecretOutput{KeyId: &rec.ARN, KeyAgreementAlgorithm: in.KeyAgreementAlgorithm, KeyOrigin: kmstypes.OriginTypeAwsKms, SharedSecret: secret}, nil
 }
-
-// maxPublicKey is how long a public key may be.
-// https://docs.aws.amazon.com/kms/latest/APIReference/API_DeriveSharedSecret.html
-const maxPublicKey = 8192
 
 // GenerateMac computes the message authentication code of a message.
 func (s *Service) GenerateMac(ctx context.Context, in *awskms.GenerateMacInput) (*awskms.GenerateMacOutput, error) {
@@ -156,12 +143,6 @@ var macs = map[kmstypes.MacAlgorithmSpec]func() hash.Hash{
 
 func (s *Service) mac(ctx context.Context, operation string, name *string, tokens []string, algorithm kmstypes.MacAlgorithmSpec, message []byte) (keyRecord, []byte, error) {
 	if err := checkTokens(tokens); err != nil {
-		return keyRecord{}, nil, err
-	}
-	if err := checkEnum("macAlgorithm", algorithm); err != nil {
-		return keyRecord{}, nil, err
-	}
-	if err := checkSize("message", len(message), maxPlaintext); err != nil {
 		return keyRecord{}, nil, err
 	}
 	rec, _, err := s.findFor(ctx, s.store, name, kmstypes.KeyUsageTypeGenerateVerifyMac, operation)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
@@ -26,15 +25,9 @@ func tagMap(old map[string]string, tags []kmstypes.Tag) (map[string]string, erro
 		out = map[string]string{}
 	}
 	seen := map[string]bool{}
-	for i, t := range tags {
+	for _, t := range tags {
 		key, value := aws.ToString(t.TagKey), aws.ToString(t.TagValue)
 		switch {
-		case key == "":
-			return nil, errValidation("1 validation error detected: Value '' at 'tags.%d.member.tagKey' failed to satisfy constraint: Member must have length greater than or equal to 1", i+1)
-		case utf8.RuneCountInString(key) > 128:
-			return nil, errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.tagKey' failed to satisfy constraint: Member must have length less than or equal to 128", key, i+1)
-		case utf8.RuneCountInString(value) > 256:
-			return nil, errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.tagValue' failed to satisfy constraint: Member must have length less than or equal to 256", value, i+1)
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
 			return nil, errTags("Tags beginning with aws: are reserved")
 		case seen[key]:

@@ -103,23 +103,8 @@ func sessionDuration(seconds *int32, longest time.Duration) (time.Duration, erro
 
 // checkAssumeRole checks the request by itself.
 func checkAssumeRole(in *awssts.AssumeRoleInput) (SessionOptions, error) {
-	var c checks
-	c.role(*in.RoleArn, *in.RoleSessionName, in.DurationSeconds)
-	if in.ExternalId != nil {
-		c.text("externalId", *in.ExternalId, 2, 1224, externalIDRE, `[\w+=,.@:\/-]*`)
-	}
-	opts := c.session(in.Policy, in.PolicyArns, in.Tags)
-	if in.SourceIdentity != nil {
-		c.text("sourceIdentity", *in.SourceIdentity, 2, 64, sessionNameRE, `[\w+=,.@-]*`)
-		opts.SourceIdentity = *in.SourceIdentity
-	}
-	for _, k := range in.TransitiveTagKeys {
-		c.text("transitiveTagKeys", k, 1, 128, tagKeyRE, tagKeyText)
-	}
-	opts.TransitiveTagKeys = in.TransitiveTagKeys
-	if err := c.err(); err != nil {
-		return opts, err
-	}
+	opts := session(in.Policy, in.PolicyArns, in.Tags)
+	opts.SourceIdentity, opts.TransitiveTagKeys = aws.ToString(in.SourceIdentity), in.TransitiveTagKeys
 	if a, err := arn.Parse(*in.RoleArn); err != nil || a.Service != "iam" {
 		return opts, invalidARN(*in.RoleArn)
 	}

@@ -14,11 +14,7 @@ import (
 // DecodeAuthorizationMessage opens the encoded message of a denial, for the
 // account whose request was denied.
 func (s *Service) DecodeAuthorizationMessage(ctx context.Context, in *awssts.DecodeAuthorizationMessageInput) (*awssts.DecodeAuthorizationMessageOutput, error) {
-	encoded := aws.ToString(in.EncodedMessage)
-	if len(encoded) > maxEncodedMessage {
-		return nil, messageTooLong()
-	}
-	plain, err := authz.Open(ctx, s.store, awsapi.CallFrom(ctx).Account, encoded)
+	plain, err := authz.Open(ctx, s.store, awsapi.CallFrom(ctx).Account, *in.EncodedMessage)
 	if errors.Is(err, authz.ErrNotSealed) {
 		return nil, invalidAuthorizationMessage()
 	}
@@ -27,7 +23,3 @@ func (s *Service) DecodeAuthorizationMessage(ctx context.Context, in *awssts.Dec
 	}
 	return &awssts.DecodeAuthorizationMessageOutput{DecodedMessage: aws.String(string(plain))}, nil
 }
-
-// maxEncodedMessage is the longest message that the API takes.
-// https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
-const maxEncodedMessage = 10240

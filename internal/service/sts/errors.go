@@ -3,7 +3,6 @@ package sts
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
@@ -15,14 +14,6 @@ import (
 
 // Texts without another source are those of
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html.
-
-func constraints(failed []string) error {
-	plural := ""
-	if len(failed) > 1 {
-		plural = "s"
-	}
-	return validationError(fmt.Sprintf("%d validation error%s detected: %s", len(failed), plural, strings.Join(failed, "; ")))
-}
 
 func validationError(message string) error { return awserr.New("ValidationError", message) }
 
@@ -156,8 +147,4 @@ func rejectedClaim(format string, args ...any) error {
 func invalidAuthorizationMessage() error {
 	m := "Message is not valid"
 	return &ststypes.InvalidAuthorizationMessageException{Message: &m}
-}
-
-func messageTooLong() error {
-	return constraints([]string{fmt.Sprintf("Value at 'encodedMessage' failed to satisfy constraint: Member must have length less than or equal to %d", maxEncodedMessage)})
 }

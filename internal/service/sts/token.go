@@ -23,11 +23,6 @@ const (
 // GetSessionToken issues temporary credentials of the caller itself.
 func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionTokenInput) (*awssts.GetSessionTokenOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
-	var c checks
-	c.between("durationSeconds", in.DurationSeconds, 900, 129600)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
 	if isTemporary(caller) {
 		return nil, sessionsMayNot("GetSessionToken")
 	}
@@ -42,13 +37,7 @@ func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionToke
 // permissions, as far as the session policies allow.
 func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederationTokenInput) (*awssts.GetFederationTokenOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
-	var c checks
-	c.text("name", *in.Name, 2, 32, sessionNameRE, `[\w+=,.@-]*`)
-	c.between("durationSeconds", in.DurationSeconds, 900, 129600)
-	opts := c.session(in.Policy, in.PolicyArns, in.Tags)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
+	opts := session(in.Policy, in.PolicyArns, in.Tags)
 	if err := checkSession(opts, in.Tags); err != nil {
 		return nil, err
 	}
