@@ -104,9 +104,6 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 // DetachInstances lets instances go, which run on.
 func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.DetachInstancesInput) (*awsautoscaling.DetachInstancesOutput, error) {
 	sc := scopeOf(ctx)
-	if in.ShouldDecrementDesiredCapacity == nil {
-		return nil, errMissing("shouldDecrementDesiredCapacity")
-	}
 	if err := checkInstanceIDs(in.InstanceIds, "detach"); err != nil {
 		return nil, err
 	}

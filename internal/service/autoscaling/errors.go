@@ -2,9 +2,11 @@ package autoscaling
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -97,15 +99,6 @@ func errSourceType(kind string) error {
 	return errValidation("Invalid traffic source type %s. Valid values are elb, elbv2 and vpc-lattice", kind) // from memory
 }
 
-func errMissing(member string) error {
-	return errValidation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
-}
-
-// https://github.com/boto/boto/issues/2619
-func errMaxRecords(n, most int32) error {
-	return errValidation("1 validation error detected: Value '%d' at 'maxRecords' failed to satisfy constraint: Member must have value less than or equal to %d", n, most)
-}
-
 func errSource() error {
 	return errValidation("Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy parameter.")
 }
@@ -159,8 +152,14 @@ func errBounds(minimum, maximum int32) error {
 	return errValidation("Max bound, %d, must be greater than or equal to min bound, %d", maximum, minimum)
 }
 
-func errNegative(member string) error {
-	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have value greater than or equal to 0", member)
+// The next two say what the framework would, of constraints that the model does not have.
+
+func notNegative(member string, n *int32) error {
+	return awserr.Range("ValidationError", member, aws.ToInt32(n), 0, math.MaxInt32)
+}
+
+func errLength(member string, most int) error {
+	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", member, most)
 }
 
 func errDesired(desired, minimum, maximum int32) error {
@@ -316,11 +315,6 @@ func errTagResource(typ string) error {
 
 func errTagKey(key string) error {
 	return errValidation("Invalid tag key: '%s'. Keys do not begin with aws:", key) // from memory
-}
-
-// https://github.com/fog/fog-aws/issues/125
-func errTagLength(value string, n int, member, constraint string) error {
-	return errValidation("1 validation error detected: Value '%s' at 'tags.%d.member.%s' failed to satisfy constraint: Member must have length %s", value, n+1, member, constraint)
 }
 
 // https://github.com/boto/boto3/issues/3098

@@ -24,16 +24,6 @@ const maxGroups = 500
 func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error) {
 	sc := scopeOf(ctx)
 	name := aws.ToString(in.AutoScalingGroupName)
-	switch {
-	case name == "":
-		return nil, errMissing("autoScalingGroupName")
-	case len(name) > 255:
-		return nil, errValidation("1 validation error detected: Value at 'autoScalingGroupName' failed to satisfy constraint: Member must have length less than or equal to 255")
-	case in.MinSize == nil:
-		return nil, errMissing("minSize")
-	case in.MaxSize == nil:
-		return nil, errMissing("maxSize")
-	}
 	if err := taken(s.store, sc, name); err != nil {
 		return nil, err
 	}
@@ -256,9 +246,6 @@ func (g *groupRecord) note(format string, args ...any) {
 
 // SetDesiredCapacity changes the desired capacity within the bounds.
 func (s *Service) SetDesiredCapacity(ctx context.Context, in *awsautoscaling.SetDesiredCapacityInput) (*awsautoscaling.SetDesiredCapacityOutput, error) {
-	if in.DesiredCapacity == nil {
-		return nil, errMissing("desiredCapacity")
-	}
 	want := *in.DesiredCapacity
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		was := *g.Group.DesiredCapacity

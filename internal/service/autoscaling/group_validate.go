@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,10 +17,8 @@ import (
 )
 
 func checkSizes(g *autoscalingtypes.AutoScalingGroup) error {
-	for member, v := range map[string]*int32{"minSize": g.MinSize, "maxSize": g.MaxSize, "desiredCapacity": g.DesiredCapacity} {
-		if *v < 0 {
-			return errNegative(member)
-		}
+	if err := cmp.Or(notNegative("minSize", g.MinSize), notNegative("maxSize", g.MaxSize), notNegative("desiredCapacity", g.DesiredCapacity)); err != nil {
+		return err
 	}
 	if *g.MaxSize < *g.MinSize {
 		return errBounds(*g.MinSize, *g.MaxSize)
@@ -54,12 +53,7 @@ func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies
 	if capacityType != nil && *capacityType != "units" {
 		return awserr.NotImplemented("Auto Scaling groups whose capacity is counted in " + *capacityType)
 	}
-	for member, v := range map[string]*int32{"defaultCooldown": g.DefaultCooldown, "healthCheckGracePeriod": g.HealthCheckGracePeriod} {
-		if v != nil && *v < 0 {
-			return errNegative(member)
-		}
-	}
-	return nil
+	return cmp.Or(notNegative("defaultCooldown", g.DefaultCooldown), notNegative("healthCheckGracePeriod", g.HealthCheckGracePeriod))
 }
 
 // place finds the subnets of a group: those named, or the default ones of its
@@ -287,8 +281,8 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		to.SpotAllocationStrategy = &v
 	}
 	if v := d.OnDemandBaseCapacity; v != nil {
-		if *v < 0 {
-			return nil, errNegative("mixedInstancesPolicy.instancesDistribution.onDemandBaseCapacity")
+		if err := notNegative("mixedInstancesPolicy.instancesDistribution.onDemandBaseCapacity", v); err != nil {
+			return nil, err
 		}
 		to.OnDemandBaseCapacity = v
 	}

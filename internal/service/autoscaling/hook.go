@@ -63,9 +63,6 @@ func newHook(group string, old *autoscalingtypes.LifecycleHook, in *awsautoscali
 		h = *old
 	}
 	h.AutoScalingGroupName, h.LifecycleHookName = &group, in.LifecycleHookName
-	if aws.ToString(in.LifecycleHookName) == "" {
-		return h, errMissing("lifecycleHookName")
-	}
 	for to, v := range map[**string]*string{
 		&h.LifecycleTransition: in.LifecycleTransition, &h.DefaultResult: in.DefaultResult, &h.NotificationMetadata: in.NotificationMetadata,
 		&h.NotificationTargetARN: in.NotificationTargetARN, &h.RoleARN: in.RoleARN,

@@ -97,9 +97,6 @@ func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, membe
 // successor.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TerminateInstanceInAutoScalingGroup.html
 func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
-	if in.ShouldDecrementDesiredCapacity == nil {
-		return nil, errMissing("shouldDecrementDesiredCapacity")
-	}
 	sc := scopeOf(ctx)
 	out := &awsautoscaling.TerminateInstanceInAutoScalingGroupOutput{}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -199,9 +196,6 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 
 // SetInstanceProtection protects instances from scaling in, or no longer.
 func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.SetInstanceProtectionInput) (*awsautoscaling.SetInstanceProtectionOutput, error) {
-	if in.ProtectedFromScaleIn == nil {
-		return nil, errMissing("protectedFromScaleIn")
-	}
 	err := s.changeMembers(ctx, in.AutoScalingGroupName, in.InstanceIds, func(_ *store.Tx, _ *groupRecord, m *memberRecord) error {
 		if m.terminating() {
 			return errNotInService(m.ID, "InService or EnteringStandby or Standby")
@@ -212,14 +206,15 @@ func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.
 	return &awsautoscaling.SetInstanceProtectionOutput{}, err
 }
 
+// maxInstanceIDs is how many instances one request may change.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
+const maxInstanceIDs = 50
+
 // changeMembers changes instances of the caller's group, and the group.
 func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs []string, fn func(*store.Tx, *groupRecord, *memberRecord) error) error {
 	sc := scopeOf(ctx)
-	switch n := len(instanceIDs); {
-	case n > 19: // the group, and three writes each
-		if n > 50 {
-			return errValidation("1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to 50")
-		}
+	if len(instanceIDs) > maxInstanceIDs {
+		return errLength("instanceIds", maxInstanceIDs)
 	}
 	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
 		for _, id := range instanceIDs {
@@ -237,9 +232,6 @@ func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs 
 
 // EnterStandby takes instances out of service without ending them.
 func (s *Service) EnterStandby(ctx context.Context, in *awsautoscaling.EnterStandbyInput) (*awsautoscaling.EnterStandbyOutput, error) {
-	if in.ShouldDecrementDesiredCapacity == nil {
-		return nil, errMissing("shouldDecrementDesiredCapacity")
-	}
 	out := &awsautoscaling.EnterStandbyOutput{}
 	done, err := s.relocate(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *groupRecord, m *memberRecord, at string) (string, string, error) {
 		if m.State != autoscalingtypes.LifecycleStateInService {

@@ -22,15 +22,8 @@ const maxConfigs = 200
 func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscaling.CreateLaunchConfigurationInput) (*awsautoscaling.CreateLaunchConfigurationOutput, error) {
 	sc := scopeOf(ctx)
 	name := aws.ToString(in.LaunchConfigurationName)
-	switch {
-	case name == "":
-		return nil, errMissing("launchConfigurationName")
-	case len(name) > 255:
-		return nil, errValidation("1 validation error detected: Value at 'launchConfigurationName' failed to satisfy constraint: Member must have length less than or equal to 255")
-	case aws.ToString(in.ImageId) == "" || aws.ToString(in.InstanceType) == "":
+	if aws.ToString(in.ImageId) == "" || aws.ToString(in.InstanceType) == "" {
 		return nil, errValidation("Valid requests must contain either the InstanceID parameter or both the ImageId and InstanceType parameters.")
-	case len(aws.ToString(in.UserData)) > 21847:
-		return nil, errValidation("1 validation error detected: Value at 'userData' failed to satisfy constraint: Member must have length less than or equal to 21847")
 	}
 	monitoring := in.InstanceMonitoring
 	if monitoring == nil || monitoring.Enabled == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -27,14 +28,11 @@ func openToken(t string) (string, error) {
 }
 
 func pageSize(maxRecords *int32, usual, most int) (int, error) {
-	switch n := aws.ToInt32(maxRecords); {
-	case n == 0:
+	if aws.ToInt32(maxRecords) == 0 {
 		return usual, nil
-	case n < 0 || int(n) > most:
-		return 0, errMaxRecords(n, int32(most)) //nolint:gosec // a hundred
-	default:
-		return int(n), nil
 	}
+	// https://github.com/boto/boto/issues/2619
+	return int(*maxRecords), awserr.Range("ValidationError", "maxRecords", *maxRecords, 1, int32(most)) //nolint:gosec // a hundred
 }
 
 // page cuts one page out of records, which are sorted by key.

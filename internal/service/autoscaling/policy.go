@@ -21,9 +21,6 @@ import (
 func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutScalingPolicyInput) (*awsautoscaling.PutScalingPolicyOutput, error) {
 	sc := scopeOf(ctx)
 	name := aws.ToString(in.PolicyName)
-	if name == "" {
-		return nil, errMissing("policyName")
-	}
 	typ := aws.ToString(in.PolicyType)
 	if typ == "" {
 		typ = "SimpleScaling"

@@ -28,15 +28,8 @@ func newTags(group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDes
 }
 
 func checkTags(in []autoscalingtypes.Tag) error {
-	for n, t := range in {
-		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
-		switch {
-		case key == "":
-			return errTagLength(key, n, "key", "greater than or equal to 1")
-		case len([]rune(key)) > 128:
-			return errTagLength(key, n, "key", "less than or equal to 128")
-		case len([]rune(value)) > 256:
-			return errTagLength(value, n, "value", "less than or equal to 256")
+	for _, t := range in {
+		switch key := aws.ToString(t.Key); {
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
 			return errTagKey(key)
 		case t.ResourceType != nil && *t.ResourceType != tagsResource:
@@ -117,7 +110,7 @@ func (s *Service) changeTags(ctx context.Context, tags []autoscalingtypes.Tag, f
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		for _, name := range sortedKeys(sorted) {
 			if name == "" {
-				return errMissing("tags.resourceId")
+				return errValidation("1 validation error detected: Value null at 'tags.resourceId' failed to satisfy constraint: Member must not be null") // which the model does not require
 			}
 			err := groups.Update(tx, sc.group(name), func(g *groupRecord) error {
 				changed, err := fn(name, g.Group.Tags, sorted[name])

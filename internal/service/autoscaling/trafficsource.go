@@ -62,9 +62,6 @@ func readSources(in []trafficSource) ([]trafficSource, error) {
 	out := make([]trafficSource, 0, len(in))
 	for _, src := range in {
 		id := aws.ToString(src.Identifier)
-		if id == "" {
-			return nil, errMissing("trafficSources.1.member.identifier")
-		}
 		kind := aws.ToString(src.Type)
 		if kind == "" {
 			switch {
@@ -192,11 +189,8 @@ func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src
 }
 
 func checkSourceCount(member string, n int) error {
-	switch {
-	case n == 0:
-		return errMissing(member)
-	case n > maxSources:
-		return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", member, maxSources) // from memory
+	if n > maxSources {
+		return errLength(member, maxSources) // from memory
 	}
 	return nil
 }
