@@ -237,9 +237,9 @@ func broken(p *plan, v reflect.Value) []demand {
 		return nil
 	}
 	switch {
-	case s.Min != nil && size < *s.Min:
+	case s.Min != nil && !(size >= *s.Min): // NaN is neither
 		out = append(out, demand{kind, what + atLeast(*s.Min)})
-	case s.Max != nil && size > *s.Max:
+	case s.Max != nil && !(size <= *s.Max):
 		out = append(out, demand{kind, what + atMost(*s.Max)})
 	}
 	if p.kind != kindString {

@@ -11,6 +11,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -30,7 +31,7 @@ func newTags(group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDes
 func checkTags(in []autoscalingtypes.Tag) error {
 	for _, t := range in {
 		switch key := aws.ToString(t.Key); {
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+		case tagging.IsReserved(key):
 			return errTagKey(key)
 		case t.ResourceType != nil && *t.ResourceType != tagsResource:
 			return errTagResource(*t.ResourceType)

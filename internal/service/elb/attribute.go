@@ -5,13 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -89,26 +88,11 @@ func (s *Service) ModifyLoadBalancerAttributes(ctx context.Context, in *awselb.M
 
 const maxTags = 50
 
+var tagRules = tagging.Rules{Most: maxTags, Reserved: errTagKey, Twice: errTagTwice, TooMany: errTooManyTags}
+
 // newTags checks the tags of a request.
 func newTags(in []elbtypes.Tag) (map[string]string, error) {
-	out := map[string]string{}
-	for i, t := range in {
-		k := text(t.Key)
-		if err := loadbalancing.CheckTag(i, k, text(t.Value)); err != nil {
-			return nil, err
-		}
-		if _, twice := out[k]; twice {
-			return nil, errTagTwice(k)
-		}
-		if strings.HasPrefix(strings.ToLower(k), "aws:") {
-			return nil, errTagKey(k)
-		}
-		out[k] = text(t.Value)
-	}
-	if len(out) > maxTags {
-		return nil, errTooManyTags()
-	}
-	return out, nil
+	return tagging.Put(tagRules, map[string]string{}, in, func(t elbtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
 // retag changes the tags of load balancers.

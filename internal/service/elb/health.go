@@ -55,15 +55,6 @@ func (s *Service) ConfigureHealthCheck(ctx context.Context, in *awselb.Configure
 	if _, err := parseTarget(text(h.Target)); err != nil {
 		return nil, err
 	}
-	for _, err := range []error{
-		errRange("healthCheck.interval", aws.ToInt32(h.Interval), 5, 300), errRange("healthCheck.timeout", aws.ToInt32(h.Timeout), 2, 60),
-		errRange("healthCheck.healthyThreshold", aws.ToInt32(h.HealthyThreshold), 2, 10),
-		errRange("healthCheck.unhealthyThreshold", aws.ToInt32(h.UnhealthyThreshold), 2, 10),
-	} {
-		if err != nil {
-			return nil, err
-		}
-	}
 	if *h.Timeout >= *h.Interval {
 		return nil, errHealthTimeout()
 	}

@@ -3,7 +3,6 @@ package elb
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,9 +45,6 @@ func checkListener(index int, l *elbtypes.Listener) error {
 		return errProtocols(*l.Protocol, *l.InstanceProtocol)
 	case l.LoadBalancerPort < 1 || l.LoadBalancerPort > 65535:
 		return errPort(l.LoadBalancerPort)
-	}
-	if err := errRange(fmt.Sprintf("listeners.%d.member.instancePort", index+1), aws.ToInt32(l.InstancePort), 1, 65535); err != nil {
-		return err
 	}
 	if secure(*l.Protocol) {
 		return checkCertificate(text(l.SSLCertificateId))

@@ -2,7 +2,6 @@ package elbv2
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -37,8 +36,6 @@ func (s *Service) checkActions(r store.Reader, sc scope, lb *loadBalancerRecord,
 			if last {
 				return nil, errActions("An action of type 'forward', 'redirect' or 'fixed-response' must be specified last")
 			}
-		default:
-			return nil, errEnum(a.Type, "actions."+strconv.Itoa(i+1)+".member.type", "forward", "redirect", "fixed-response", "authenticate-oidc", "authenticate-cognito")
 		}
 		if lb.network() && a.Type != elbv2types.ActionTypeEnumForward {
 			return nil, errActions("Actions of type '%s' are not supported on Network Load Balancers", a.Type)
@@ -60,9 +57,6 @@ func (s *Service) checkAction(r store.Reader, sc scope, lb *loadBalancerRecord, 
 	case elbv2types.ActionTypeEnumFixedResponse:
 		if a.FixedResponseConfig == nil || text(a.FixedResponseConfig.StatusCode) == "" {
 			return errActions("A fixed-response config must be specified with a status code")
-		}
-		if n, err := strconv.Atoi(*a.FixedResponseConfig.StatusCode); err != nil || n < 200 || n > 599 || n >= 300 && n < 400 {
-			return errValidation("1 validation error detected: Value '%s' at 'actions.fixedResponseConfig.statusCode' failed to satisfy constraint: Member must satisfy regular expression pattern: ^(2|4|5)\\d\\d$", *a.FixedResponseConfig.StatusCode)
 		}
 	case elbv2types.ActionTypeEnumRedirect:
 		c := a.RedirectConfig

@@ -90,8 +90,6 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	switch {
 	case l.Port == nil:
 		return errValidation("A listener port must be specified")
-	case *l.Port < 1 || *l.Port > 65535:
-		return errRange("port", *l.Port, 1, 65535)
 	case l.Protocol == "":
 		return errValidation("A listener protocol must be specified")
 	}

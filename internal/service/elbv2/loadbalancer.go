@@ -122,29 +122,17 @@ func checkName(name, what string) error {
 }
 
 func checkKinds(lb *elbv2types.LoadBalancer) error {
-	switch lb.Type {
-	case elbv2types.LoadBalancerTypeEnumApplication, elbv2types.LoadBalancerTypeEnumNetwork:
-	case elbv2types.LoadBalancerTypeEnumGateway:
+	if lb.Type == elbv2types.LoadBalancerTypeEnumGateway {
 		return awserr.NotImplemented("Gateway Load Balancers")
-	default:
-		return errEnum(lb.Type, "type", "application", "network", "gateway")
-	}
-	switch lb.Scheme {
-	case elbv2types.LoadBalancerSchemeEnumInternal, elbv2types.LoadBalancerSchemeEnumInternetFacing:
-	default:
-		return errEnum(lb.Scheme, "scheme", "internet-facing", "internal")
 	}
 	return checkAddressType(lb.IpAddressType)
 }
 
 func checkAddressType(t elbv2types.IpAddressType) error {
-	switch t {
-	case elbv2types.IpAddressTypeIpv4:
-		return nil
-	case elbv2types.IpAddressTypeDualstack, elbv2types.IpAddressTypeDualstackWithoutPublicIpv4:
+	if t != elbv2types.IpAddressTypeIpv4 {
 		return awserr.NotImplemented("the IP address type " + string(t) + " of load balancers")
 	}
-	return errEnum(t, "ipAddressType", "ipv4", "dualstack", "dualstack-without-public-ipv4")
+	return nil
 }
 
 // sameSettings reports whether a request is the one that made old.

@@ -28,9 +28,6 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPriority(in.Priority); err != nil {
-		return nil, err
-	}
 	conditions, err := checkConditions(in.Conditions)
 	if err != nil {
 		return nil, err
@@ -79,13 +76,6 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 		return nil, err
 	}
 	return &awselbv2.CreateRuleOutput{Rules: []elbv2types.Rule{r.Rule}}, nil
-}
-
-func checkPriority(n *int32) error {
-	if n == nil {
-		return errMissing("priority")
-	}
-	return errRange("priority", *n, 1, 50000)
 }
 
 // defaultRule is the rule that stands for a listener's default actions.
@@ -249,8 +239,8 @@ func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePri
 		moved := map[string]bool{}
 		taken := map[string]bool{} // LISTENER PRIORITY
 		for _, p := range in.RulePriorities {
-			if err := checkPriority(p.Priority); err != nil {
-				return err
+			if p.Priority == nil {
+				return errMissing("priority")
 			}
 			if _, ok := isDefaultRule(tx, sc, p.RuleArn); ok {
 				return errDefaultRuleChanged(*p.RuleArn)

@@ -10,7 +10,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -21,26 +21,11 @@ const (
 
 type tags map[string]string
 
+var tagRules = tagging.Rules{Most: maxTags, Reserved: errTagKey, Twice: errTagTwice, TooMany: errTooManyTags}
+
 // newTags checks the tags of a request.
 func newTags(in []elbv2types.Tag) (tags, error) {
-	out := make(tags, len(in))
-	for i, t := range in {
-		k := text(t.Key)
-		if err := loadbalancing.CheckTag(i, k, text(t.Value)); err != nil {
-			return nil, err
-		}
-		if _, twice := out[k]; twice {
-			return nil, errTagTwice(k)
-		}
-		if strings.HasPrefix(strings.ToLower(k), "aws:") {
-			return nil, errTagKey(k)
-		}
-		out[k] = text(t.Value)
-	}
-	if len(out) > maxTags {
-		return nil, errTooManyTags()
-	}
-	return out, nil
+	return tagging.Put(tagRules, tags{}, in, func(t elbv2types.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
 func (t tags) sdk() []elbv2types.Tag {

@@ -3,7 +3,6 @@ package elbv2
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -76,13 +75,10 @@ func (s *Service) changeTargets(ctx context.Context, a *string, fn func(*targetS
 // checkTargets checks that targets can be registered with a group.
 func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupRecord, in []elbv2types.TargetDescription) ([]targetRecord, error) {
 	var out []targetRecord
-	for i, t := range in {
+	for _, t := range in {
 		r := targetRecord{ID: text(t.Id), Port: or(t.Port, *g.Group.Port), Zone: text(t.AvailabilityZone)}
 		if r.ID == "" {
 			return nil, errMissing("target ID")
-		}
-		if err := errRange(fmt.Sprintf("targets.%d.member.port", i+1), r.Port, 1, 65535); err != nil {
-			return nil, err
 		}
 		out = append(out, r)
 	}

@@ -88,26 +88,17 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 
 // checkTargetGroup checks what cannot be changed later.
 func checkTargetGroup(g *elbv2types.TargetGroup) error {
-	switch g.TargetType {
-	case elbv2types.TargetTypeEnumInstance, elbv2types.TargetTypeEnumIp, elbv2types.TargetTypeEnumAlb:
-	case elbv2types.TargetTypeEnumLambda:
-		return awserr.NotImplemented("target groups of Lambda functions")
-	default:
-		return errEnum(g.TargetType, "targetType", "instance", "ip", "lambda", "alb")
-	}
 	switch {
+	case g.TargetType == elbv2types.TargetTypeEnumLambda:
+		return awserr.NotImplemented("target groups of Lambda functions")
 	case g.Protocol == "":
 		return errMissing("protocol")
 	case g.Port == nil:
 		return errMissing("port")
 	case text(g.VpcId) == "":
 		return errMissing("VPC ID")
-	case *g.Port < 1 || *g.Port > 65535:
-		return errRange("port", *g.Port, 1, 65535)
 	case g.IpAddressType == elbv2types.TargetGroupIpAddressTypeEnumIpv6:
 		return awserr.NotImplemented("target groups of IPv6 addresses")
-	case g.IpAddressType != elbv2types.TargetGroupIpAddressTypeEnumIpv4:
-		return errEnum(g.IpAddressType, "ipAddressType", "ipv4", "ipv6")
 	}
 	switch g.Protocol {
 	case elbv2types.ProtocolEnumHttp, elbv2types.ProtocolEnumHttps:
@@ -122,8 +113,6 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 		}
 	case elbv2types.ProtocolEnumGeneve, elbv2types.ProtocolEnumQuic, elbv2types.ProtocolEnumTcpQuic:
 		return awserr.NotImplemented("target groups of the protocol " + string(g.Protocol))
-	default:
-		return errEnum(g.Protocol, "protocol", "HTTP", "HTTPS", "UDP", "TCP", "TLS", "TCP_UDP", "GENEVE")
 	}
 	if g.TargetType == elbv2types.TargetTypeEnumAlb && g.Protocol != elbv2types.ProtocolEnumTcp {
 		return errValidation("Protocol '%s' is not supported for target groups with target type 'alb'", g.Protocol) // from memory
@@ -195,16 +184,6 @@ func isApplication(g *elbv2types.TargetGroup) bool {
 }
 
 func checkHealthCheck(g *elbv2types.TargetGroup) error {
-	for _, err := range []error{
-		errRange("healthCheckIntervalSeconds", *g.HealthCheckIntervalSeconds, 5, 300),
-		errRange("healthCheckTimeoutSeconds", *g.HealthCheckTimeoutSeconds, 2, 120),
-		errRange("healthyThresholdCount", *g.HealthyThresholdCount, 2, 10),
-		errRange("unhealthyThresholdCount", *g.UnhealthyThresholdCount, 2, 10),
-	} {
-		if err != nil {
-			return err
-		}
-	}
 	switch timeout, interval := *g.HealthCheckTimeoutSeconds, *g.HealthCheckIntervalSeconds; {
 	case isApplication(g) && timeout >= interval:
 		return errHealthTimeout()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 )
 
 const maxTags = 50
@@ -15,7 +16,7 @@ func newTags(in []iamtypes.Tag) ([]tag, error) {
 	var out []tag
 	for _, t := range in {
 		switch {
-		case strings.HasPrefix(strings.ToLower(*t.Key), "aws:"):
+		case tagging.IsReserved(*t.Key):
 			return nil, invalidInput("Tag keys that start with aws: are reserved for AWS.") // no source
 		case findTag(out, *t.Key) >= 0:
 			return nil, duplicateTags()

@@ -4,42 +4,27 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 )
 
 // maxTags is how many tags a key has at most.
 // https://docs.aws.amazon.com/kms/latest/developerguide/tagging-keys.html
 const maxTags = 50
 
+var tagRules = tagging.Rules{
+	Most:     maxTags,
+	Reserved: func(string) error { return errTags("Tags beginning with aws: are reserved") },
+	Twice:    func(string) error { return errTags("Duplicate tag keys") },
+	TooMany:  func() error { return errTags("Too many tags") },
+}
+
 // tagMap adds tags to those that are there.
 func tagMap(old map[string]string, tags []kmstypes.Tag) (map[string]string, error) {
-	if len(tags) == 0 {
-		return old, nil
-	}
-	out := maps.Clone(old)
-	if out == nil {
-		out = map[string]string{}
-	}
-	seen := map[string]bool{}
-	for _, t := range tags {
-		key, value := aws.ToString(t.TagKey), aws.ToString(t.TagValue)
-		switch {
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return nil, errTags("Tags beginning with aws: are reserved")
-		case seen[key]:
-			return nil, errTags("Duplicate tag keys")
-		}
-		seen[key] = true
-		out[key] = value
-	}
-	if len(out) > maxTags {
-		return nil, errTags("Too many tags")
-	}
-	return out, nil
+	return tagging.Put(tagRules, old, tags, func(t kmstypes.Tag) (key, value *string) { return t.TagKey, t.TagValue })
 }
 
 // TagResource adds or changes tags of a key.

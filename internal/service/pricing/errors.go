@@ -36,22 +36,6 @@ func errFormat(format string) error {
 	return invalid("Input Parameters are invalid. Invalid formatVersion: %s", format)
 }
 
-// The form is that of all services with Coral's validation.
-func errMaxResults(n, limit int32) error {
-	constraint, bound := "greater than or equal to", int32(1)
-	if n > limit {
-		constraint, bound = "less than or equal to", limit
-	}
-	return invalid("1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value %s %d", n, constraint, bound)
-}
-
-func errFilterType(t string) error {
-	return invalid("1 validation error detected: Value '%s' at 'filters.1.member.type' failed to satisfy constraint: Member must satisfy enum value set: [TERM_MATCH, EQUALS, CONTAINS, ANY_OF, NONE_OF]", t)
-}
-
-// from memory
-func errFilter() error { return invalid("Input Parameters are invalid. Filters are not valid") }
-
 // from memory
 func errNextToken() error {
 	return &pricingtypes.InvalidNextTokenException{Message: aws.String("Invalid NextToken")}

@@ -60,15 +60,12 @@ func checkRegion(ctx context.Context) error {
 }
 
 // check is what all operations check first.
-func check(ctx context.Context, code, format *string, maxResults *int32, limit int32) error {
+func check(ctx context.Context, code, format *string) error {
 	if err := checkRegion(ctx); err != nil {
 		return err
 	}
 	if f := aws.ToString(format); f != "" && f != formatVersion {
 		return errFormat(f)
-	}
-	if maxResults != nil && (*maxResults < 1 || *maxResults > limit) {
-		return errMaxResults(*maxResults, limit)
 	}
 	for _, r := range aws.ToString(code) {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
@@ -86,7 +83,7 @@ func check(ctx context.Context, code, format *string, maxResults *int32, limit i
 
 // DescribeServices says which attributes a service's products have.
 func (s *Service) DescribeServices(ctx context.Context, in *awspricing.DescribeServicesInput) (*awspricing.DescribeServicesOutput, error) {
-	if err := check(ctx, in.ServiceCode, in.FormatVersion, in.MaxResults, 100); err != nil {
+	if err := check(ctx, in.ServiceCode, in.FormatVersion); err != nil {
 		return nil, err
 	}
 	if aws.ToString(in.NextToken) != "" {
@@ -120,7 +117,7 @@ func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttr
 	if in.ServiceCode == nil {
 		return nil, errNoServiceCode()
 	}
-	if err := check(ctx, in.ServiceCode, nil, in.MaxResults, 10000); err != nil {
+	if err := check(ctx, in.ServiceCode, nil); err != nil {
 		return nil, err
 	}
 	name := aws.ToString(in.AttributeName)
@@ -178,13 +175,10 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 	if in.ServiceCode == nil {
 		return nil, errNoServiceCode()
 	}
-	if err := check(ctx, in.ServiceCode, in.FormatVersion, in.MaxResults, 100); err != nil {
+	if err := check(ctx, in.ServiceCode, in.FormatVersion); err != nil {
 		return nil, err
 	}
-	filters, err := compile(in.Filters)
-	if err != nil {
-		return nil, err
-	}
+	filters := compile(in.Filters)
 	limit := 100
 	if in.MaxResults != nil {
 		limit = int(*in.MaxResults)

@@ -36,17 +36,10 @@ func (sc scope) sdk(q quotas.Quota, value float64) servicequotastypes.ServiceQuo
 	}
 }
 
-// checkLevel says whether quotas of accounts are asked for. There are none of
+// ofAccounts says whether quotas of accounts are asked for. There are none of
 // single resources.
-func checkLevel(level servicequotastypes.AppliedLevelEnum, member string) (bool, error) {
-	switch level {
-	case "", servicequotastypes.AppliedLevelEnumAccount, servicequotastypes.AppliedLevelEnumAll:
-		return true, nil
-	case servicequotastypes.AppliedLevelEnumResource:
-		return false, nil
-	default:
-		return false, errConstraint(level, member, "Member must satisfy enum value set: [ACCOUNT, ALL, RESOURCE]")
-	}
+func ofAccounts(level servicequotastypes.AppliedLevelEnum) bool {
+	return level != servicequotastypes.AppliedLevelEnumResource
 }
 
 // ListServiceQuotas lists a service's quotas with the account's values.
@@ -56,21 +49,17 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := checkLevel(in.QuotaAppliedAtLevel, "quotaAppliedAtLevel")
-	if err != nil {
-		return nil, err
-	}
 	all, err := p.Quotas(ctx, sc.account, sc.region)
 	if err != nil {
 		return nil, err
 	}
 	var matching []quotas.Quota
 	for _, q := range all {
-		if accounts && (in.QuotaCode == nil || *in.QuotaCode == q.Code) {
+		if ofAccounts(in.QuotaAppliedAtLevel) && (in.QuotaCode == nil || *in.QuotaCode == q.Code) {
 			matching = append(matching, q)
 		}
 	}
-	if in.QuotaCode != nil && accounts && matching == nil {
+	if in.QuotaCode != nil && ofAccounts(in.QuotaAppliedAtLevel) && matching == nil {
 		return nil, errNoQuota()
 	}
 	found, next, err := page(matching, in.MaxResults, in.NextToken)

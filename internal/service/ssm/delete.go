@@ -57,9 +57,6 @@ func (s *Service) DeleteParameter(ctx context.Context, in *awsssm.DeleteParamete
 
 // DeleteParameters deletes up to ten parameters.
 func (s *Service) DeleteParameters(ctx context.Context, in *awsssm.DeleteParametersInput) (*awsssm.DeleteParametersOutput, error) {
-	if len(in.Names) > 10 {
-		return nil, errTooManyNames(len(in.Names))
-	}
 	out := &awsssm.DeleteParametersOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
 		removed, err := s.remove(ctx, scopeOf(ctx), name)

@@ -3,14 +3,15 @@ package ssm
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -150,29 +151,11 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 // maxTags is how many tags a parameter has at most.
 const maxTags = 50
 
-// checkTags checks tags that are added to those a parameter has.
-func checkTags(have map[string]string, tags []ssmtypes.Tag) error {
-	for _, t := range tags {
-		k, v := aws.ToString(t.Key), aws.ToString(t.Value)
-		if n := utf8.RuneCountInString(k); n < 1 || n > 128 || utf8.RuneCountInString(v) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			return errTag(k)
-		}
-	}
-	if len(tagMap(have, tags)) > maxTags {
-		return errTooManyTags()
-	}
-	return nil
-}
+var tagRules = tagging.Rules{Most: maxTags, Reserved: errTag, TooMany: errTooManyTags}
 
-func tagMap(have map[string]string, tags []ssmtypes.Tag) map[string]string {
-	out := map[string]string{}
-	for k, v := range have {
-		out[k] = v
-	}
-	for _, t := range tags {
-		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
-	}
-	return out
+// addTags adds tags to those that a parameter has.
+func addTags(have map[string]string, tags []ssmtypes.Tag) (map[string]string, error) {
+	return tagging.Put(tagRules, have, tags, func(t ssmtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
 // editTags changes the tags of the parameter a tagging request names.
@@ -196,7 +179,7 @@ func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTag
 // AddTagsToResource adds or replaces tags of a parameter.
 func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToResourceInput) (*awsssm.AddTagsToResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
-		return tagMap(have, in.Tags), checkTags(have, in.Tags)
+		return addTags(have, in.Tags)
 	})
 	return &awsssm.AddTagsToResourceOutput{}, err
 }
@@ -204,7 +187,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToRes
 // RemoveTagsFromResource removes tags of a parameter.
 func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveTagsFromResourceInput) (*awsssm.RemoveTagsFromResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
-		left := tagMap(have, nil)
+		left := maps.Clone(have)
 		for _, k := range in.TagKeys {
 			delete(left, k)
 		}

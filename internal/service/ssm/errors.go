@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	"github.com/aws/smithy-go"
 
@@ -33,10 +32,6 @@ func errTagsWithOverwrite() error {
 // errValidation is not modelled for these operations.
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
-}
-
-func errTooManyNames(n int) error {
-	return errValidation("1 validation error detected: Value at 'names' failed to satisfy constraint: Member must have length less than or equal to 10, got %d", n)
 }
 
 func errOtherKey(id string) error {
@@ -102,15 +97,7 @@ func errTooManyTags() error {
 
 // from memory
 func errTag(key string) error {
-	return errValidation("Tag keys must have 1 to 128 characters, values at most 256, and keys cannot start with aws:: %s", key)
-}
-
-func errTooLong(in *awsssm.PutParameterInput) error {
-	member := "description"
-	if len(aws.ToString(in.Description)) <= 1024 {
-		member = "allowedPattern"
-	}
-	return errValidation("1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have length less than or equal to 1024", member)
+	return errValidation("Tag keys cannot start with aws:: %s", key)
 }
 
 // The words are those that moto's authors recorded.

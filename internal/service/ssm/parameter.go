@@ -129,9 +129,6 @@ func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput
 // GetParameters returns up to ten parameters, and the names that are none.
 func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInput) (*awsssm.GetParametersOutput, error) {
 	sc := scopeOf(ctx)
-	if len(in.Names) > 10 {
-		return nil, errTooManyNames(len(in.Names))
-	}
 	out := &awsssm.GetParametersOutput{Parameters: []ssmtypes.Parameter{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
 		p, selector, err := s.find(sc, name)

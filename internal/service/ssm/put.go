@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -60,9 +59,6 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if in.Type != "" && !slices.Contains(in.Type.Values(), in.Type) {
-		return nil, errValidation("1 validation error detected: Value '%s' at 'type' failed to satisfy constraint: Member must satisfy enum value set: [SecureString, StringList, String]", in.Type)
-	}
 	if value == "" {
 		return nil, errValidation("1 validation error detected: Value '' at 'value' failed to satisfy constraint: Member must have length greater than or equal to 1.")
 	}
@@ -76,11 +72,9 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if len(value) > limit {
 		return nil, errValidation("%s tier parameters support a maximum parameter value of %d characters. To create a larger parameter value, upgrade the parameter to use the advanced-parameter tier. For more information, see https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-advanced-parameters.html", tier, limit)
 	}
-	if err := checkTags(nil, in.Tags); err != nil {
+	tags, err := addTags(nil, in.Tags)
+	if err != nil {
 		return nil, err
-	}
-	if len(aws.ToString(in.Description)) > 1024 || len(aws.ToString(in.AllowedPattern)) > 1024 {
-		return nil, errTooLong(in)
 	}
 	dataType := aws.ToString(in.DataType)
 	if dataType == "" {
@@ -118,7 +112,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 			if err := s.checkCount(sc); err != nil {
 				return err
 			}
-			rec = parameterRecord{Name: name, Tags: tagMap(nil, in.Tags)}
+			rec = parameterRecord{Name: name, Tags: tags}
 		case err != nil:
 			return err
 		case !overwrite:

@@ -101,18 +101,6 @@ func validLabel(l string) bool {
 	return labelForm.MatchString(l) && !(l[0] >= '0' && l[0] <= '9') && !strings.HasPrefix(lower, "aws") && !strings.HasPrefix(lower, "ssm")
 }
 
-func checkLabels(labels []string) error {
-	if len(labels) < 1 || len(labels) > maxLabels {
-		return errValidation("1 validation error detected: Value '[%s]' at 'labels' failed to satisfy constraint: Member must have length less than or equal to 10", strings.Join(labels, ", "))
-	}
-	for _, l := range labels {
-		if len(l) < 1 || len(l) > 100 {
-			return errValidation("1 validation error detected: Value '[%s]' at 'labels' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 100, Member must have length greater than or equal to 1]", l)
-		}
-	}
-	return nil
-}
-
 // editLabels changes the labels of one version, the newest if n is nil. edit is
 // given all kept versions and the index of the one that is meant.
 func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit func(all []parameterRecord, at int) error) (int64, error) {
@@ -159,9 +147,6 @@ func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit fu
 
 // LabelParameterVersion gives a version labels, which other versions lose.
 func (s *Service) LabelParameterVersion(ctx context.Context, in *awsssm.LabelParameterVersionInput) (*awsssm.LabelParameterVersionOutput, error) {
-	if err := checkLabels(in.Labels); err != nil {
-		return nil, err
-	}
 	invalid := []string{}
 	var valid []string
 	for _, l := range in.Labels {
@@ -193,9 +178,6 @@ func (s *Service) LabelParameterVersion(ctx context.Context, in *awsssm.LabelPar
 
 // UnlabelParameterVersion takes labels from a version.
 func (s *Service) UnlabelParameterVersion(ctx context.Context, in *awsssm.UnlabelParameterVersionInput) (*awsssm.UnlabelParameterVersionOutput, error) {
-	if err := checkLabels(in.Labels); err != nil {
-		return nil, err
-	}
 	out := &awsssm.UnlabelParameterVersionOutput{RemovedLabels: []string{}, InvalidLabels: []string{}}
 	_, err := s.editLabels(ctx, aws.ToString(in.Name), in.ParameterVersion, func(all []parameterRecord, at int) error {
 		out.RemovedLabels, out.InvalidLabels = out.RemovedLabels[:0], out.InvalidLabels[:0] // a transaction may run twice
