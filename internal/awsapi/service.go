@@ -49,6 +49,9 @@ type Operation struct {
 	// ReadOnly operations change nothing; the journal drops them first.
 	// The zero value is derived from the name (Describe, Get, List).
 	ReadOnly bool
+	// FromStore says that an answer depends on nothing but the request, the caller's
+	// account and region, and the store. It is given again until the store changes.
+	FromStore bool
 	// Settled tells whether an answer is final for a polling client. It is given
 	// the handler's output; errors are always final. When an SDK waiter asks and
 	// Settled says no, the pipeline holds the answer and asks the handler again

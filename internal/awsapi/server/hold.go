@@ -20,6 +20,9 @@ const (
 // of state until its answer is settled. Errors are final.
 func (i *invocation) answer(ctx context.Context) (any, error) {
 	hold := i.handler.Settled != nil && i.s.cfg.Changed != nil && waits(i.call.UserAgent, i.call.Operation)
+	if !hold && i.again != nil {
+		return i.again.out, nil
+	}
 	if !hold {
 		return i.invoke(ctx)
 	}

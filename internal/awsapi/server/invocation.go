@@ -30,6 +30,7 @@ type invocation struct {
 	denial  *authz.Denial // nil: allowed, or not asked yet
 	fault   *fault.Fault  // that it failed by, on purpose
 	delayed *fault.Fault  // that it was delayed by
+	again   *answer       // what the same request was answered before; nil: nothing, or it may have changed
 }
 
 // perform takes a decoded call through validation, faults and policies to its handler's

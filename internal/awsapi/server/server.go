@@ -88,6 +88,7 @@ type Server struct {
 	registry *registry
 	verifier *sigv4.Verifier
 	held     atomic.Int64
+	answers  answers
 }
 
 // Held is how many answers to waiters are being held.
@@ -129,6 +130,9 @@ type exchange struct {
 	auth    *sigv4.Authorization // nil: unsigned
 	authErr error                // why auth could not be read
 	op      *model.Operation     // nil until known
+
+	question question        // what it asks, if the answer may be kept
+	asOf     <-chan struct{} // the state that question is answered from; nil: it is not kept
 }
 
 // ServeHTTP implements http.Handler.
@@ -195,6 +199,7 @@ func (x *exchange) run() (out any, err error) {
 			return nil, fmt.Errorf("recording the use of %s: %w", x.call.Principal.AccessKeyID, err)
 		}
 	}
+	x.askAgain()
 	return x.perform(x.r.Context())
 }
 
@@ -314,7 +319,7 @@ func (x *exchange) respond(out any, err error) {
 	h.Set("X-Amzn-Requestid", x.call.RequestID)
 	h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
 	x.w.WriteHeader(resp.Status)
-	_, _ = x.w.Write(resp.Body) // a client that is gone needs no answer
+	x.write(resp)
 	x.record(resp.Status, out, err)
 }
 
@@ -326,7 +331,14 @@ func (x *exchange) encode(out any) (resp *wire.Response, err error) {
 			resp, err = nil, fmt.Errorf("panic while encoding: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
+	if x.again != nil && out == x.again.out {
+		return x.again.resp, nil
+	}
+	resp, err = wire.Encode(x.op, out, x.call.RequestID, x.r.Header.Get("Accept"))
+	if err == nil && x.asOf != nil {
+		x.s.answers.keep(x.question, x.asOf, out, resp, x.call.RequestID)
+	}
+	return resp, err
 }
 
 // clientError turns err into what the client may see and logs the rest.

@@ -30,7 +30,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 		// Instances.
 		{Name: "RunInstances", Members: instance.RunMembers, Except: instance.RunExcept},
-		{Name: "DescribeInstances", Members: "InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.Settled)},
+		{Name: "DescribeInstances", Members: "InstanceIds" + paged, FromStore: true, Settled: awsapi.SettledWhen(instance.Settled)},
 		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.StatusSettled)},
 		{Name: "StartInstances", Members: "DryRun InstanceIds"},
 		{Name: "StopInstances", Members: "DryRun Force InstanceIds"},
@@ -59,7 +59,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},
 		{Name: "DetachVolume", Members: "Device DryRun Force InstanceId VolumeId"},
 		{Name: "ModifyVolume", Members: "DryRun Iops MultiAttachEnabled Size Throughput VolumeId VolumeType", Except: "MultiAttachEnabled=true"},
-		{Name: "DescribeVolumes", Members: "VolumeIds" + paged},
+		{Name: "DescribeVolumes", Members: "VolumeIds" + paged, FromStore: true},
 		{Name: "DescribeVolumeStatus", Members: "VolumeIds" + paged},
 		{Name: "DescribeVolumesModifications", Members: "VolumeIds" + paged},
 		// Spot.

@@ -33,7 +33,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "CreateDefaultSubnet", Members: "AvailabilityZone AvailabilityZoneId DryRun"},
 		{Name: "AssociateSubnetCidrBlock", Members: "Ipv6CidrBlock SubnetId"},
 		{Name: "DisassociateSubnetCidrBlock", Members: "AssociationId"},
-		{Name: "DescribeSubnets", Members: "SubnetIds" + paged},
+		{Name: "DescribeSubnets", Members: "SubnetIds" + paged, FromStore: true},
 		{Name: "DeleteSubnet", Members: "DryRun SubnetId"},
 		{Name: "ModifySubnetAttribute", Members: "AssignIpv6AddressOnCreation EnableDns64 EnableResourceNameDnsAAAARecordOnLaunch EnableResourceNameDnsARecordOnLaunch MapPublicIpOnLaunch PrivateDnsHostnameTypeOnLaunch SubnetId"},
 		// Gateways, routes, network ACLs.
@@ -112,7 +112,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "DescribeAddressesAttribute", Members: "AllocationIds Attribute DryRun MaxResults NextToken"},
 		// Security groups.
 		{Name: "CreateSecurityGroup", Members: "Description DryRun GroupName TagSpecifications VpcId"},
-		{Name: "DescribeSecurityGroups", Members: "GroupIds GroupNames" + paged},
+		{Name: "DescribeSecurityGroups", Members: "GroupIds GroupNames" + paged, FromStore: true},
 		{Name: "DeleteSecurityGroup", Members: "DryRun GroupId GroupName"},
 		{Name: "AuthorizeSecurityGroupIngress", Members: "CidrIp DryRun FromPort GroupId GroupName IpPermissions IpProtocol SourceSecurityGroupName TagSpecifications ToPort"},
 		{Name: "AuthorizeSecurityGroupEgress", Members: "CidrIp DryRun FromPort GroupId IpPermissions IpProtocol SourceSecurityGroupName TagSpecifications ToPort"},
@@ -127,7 +127,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "DescribeSecurityGroupRules", Members: "SecurityGroupRuleIds" + paged},
 		// Network interfaces.
 		{Name: "CreateNetworkInterface", Members: "ClientToken Description DryRun Groups InterfaceType Ipv4PrefixCount Ipv4Prefixes Ipv6AddressCount Ipv6Addresses PrivateIpAddress PrivateIpAddresses SecondaryPrivateIpAddressCount SubnetId TagSpecifications"},
-		{Name: "DescribeNetworkInterfaces", Members: "NetworkInterfaceIds" + paged},
+		{Name: "DescribeNetworkInterfaces", Members: "NetworkInterfaceIds" + paged, FromStore: true},
 		{Name: "DeleteNetworkInterface", Members: "DryRun NetworkInterfaceId"},
 		{Name: "AttachNetworkInterface", Members: "DeviceIndex DryRun InstanceId NetworkCardIndex NetworkInterfaceId"},
 		{Name: "DetachNetworkInterface", Members: "AttachmentId DryRun Force"},

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
+)
+
+// Controllers ask for the same long lists over and over while nothing happens:
+// building and encoding a hundred instances costs twenty times what the rest of the
+// pipeline does. The answers of operations that say so (Operation.FromStore) are
+// given again until the store changes. Who may ask is decided every time.
+const (
+	maxKeptAnswer  = 1 << 20
+	maxKeptAnswers = 4 << 20 // of all together, in bytes
+	maxKeptRequest = 4 << 10
+)
+
+// answers are what was answered since the store last changed.
+type answers struct {
+	mu   sync.Mutex
+	asOf <-chan struct{} // Config.Changed's channel of that state
+	kept map[question]*answer
+	size int
+}
+
+// A question is everything that an answer depends on besides the store.
+type question struct {
+	operation               *operation
+	account, region, accept string
+	body                    string
+}
+
+// An answer is an encoded answer with the place of its request ID.
+type answer struct {
+	out  any
+	resp *wire.Response
+	id   int
+}
+
+// of returns what was answered to q in the state asOf, or nil.
+func (a *answers) of(q question, asOf <-chan struct{}) *answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asOf != asOf {
+		a.asOf, a.kept, a.size = asOf, map[question]*answer{}, 0
+	}
+	return a.kept[q]
+}
+
+// keep remembers an answer that was made from the state asOf or a later one.
+func (a *answers) keep(q question, asOf <-chan struct{}, out any, resp *wire.Response, requestID string) {
+	id := bytes.Index(resp.Body, []byte(requestID))
+	if len(resp.Body) > maxKeptAnswer || id < 0 || bytes.Count(resp.Body, []byte(requestID)) > 1 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asOf == asOf && a.size+len(resp.Body) <= maxKeptAnswers {
+		a.kept[q] = &answer{out, resp, id}
+		a.size += len(resp.Body)
+	}
+}
+
+// askAgain looks for an answer to the same request. Without one it remembers which
+// state the next answer is made from.
+func (x *exchange) askAgain() {
+	if !x.handler.FromStore || x.s.cfg.Changed == nil || x.req.RawQuery != "" || len(x.req.Body) > maxKeptRequest {
+		return
+	}
+	x.question = question{x.handler, x.call.Account, x.call.Region, x.r.Header.Get("Accept"), string(x.req.Body)}
+	x.asOf = x.s.cfg.Changed() // before asking: no change is missed
+	x.again = x.s.answers.of(x.question, x.asOf)
+}
+
+// write sends resp, or the answer of before with this request's ID.
+func (x *exchange) write(resp *wire.Response) {
+	body := resp.Body
+	if a := x.again; a != nil && resp == a.resp {
+		after := a.id + len(x.call.RequestID)
+		_, _ = x.w.Write(body[:a.id])
+		_, _ = x.w.Write([]byte(x.call.RequestID))
+		body = body[after:]
+	}
+	_, _ = x.w.Write(body) // a client that is gone needs no answer
+}
