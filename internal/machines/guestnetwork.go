@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -24,6 +25,10 @@ import (
 // longer to bring a changed rule to where it counts.
 const recentEnough = 100 * time.Millisecond
 
+// forgetAfter is for how long the network of a region is kept that nobody asks for:
+// test suites use an account per test, and each network is large.
+const forgetAfter = 10 * time.Second
+
 // guestNetwork decides what instances may connect with, by the network of their
 // account and region.
 type guestNetwork struct {
@@ -42,6 +47,8 @@ type guestNetwork struct {
 // recentNetwork is the last known network of a region. Making the next one costs
 // more than deciding by one, and a thousand instances may ask at once.
 type recentNetwork struct {
+	asked time.Time // guarded by guestNetwork.mu
+
 	mu       sync.Mutex
 	at       time.Time
 	snapshot *reach.Snapshot
@@ -62,13 +69,7 @@ func newGuestNetwork(network func(ctx context.Context, account, region string) (
 
 // since returns the network as it was at that time or later.
 func (n *guestNetwork) since(ctx context.Context, account, region string, t time.Time) (*reach.Snapshot, error) {
-	n.mu.Lock()
-	r := n.recent[[2]string{account, region}]
-	if r == nil {
-		r = &recentNetwork{}
-		n.recent[[2]string{account, region}] = r
-	}
-	n.mu.Unlock()
+	r := n.recently(account, region)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.snapshot != nil && !r.at.Before(t) {
@@ -83,11 +84,24 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 	return s, nil
 }
 
+// recently returns what is known of a region, and forgets those not asked for lately.
+func (n *guestNetwork) recently(account, region string) *recentNetwork {
+	now := time.Now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.recent, func(_ [2]string, r *recentNetwork) bool { return now.Sub(r.asked) > forgetAfter })
+	r := n.recent[[2]string{account, region}]
+	if r == nil {
+		r = &recentNetwork{}
+		n.recent[[2]string{account, region}] = r
+	}
+	r.asked = now
+	return r
+}
+
 // verdict is what is known of a target by a snapshot that is still the last one.
 func (n *guestNetwork) verdict(s *reach.Snapshot, account, region string, t target) *reach.Verdict {
-	n.mu.Lock()
-	r := n.recent[[2]string{account, region}]
-	n.mu.Unlock()
+	r := n.recently(account, region)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.snapshot != s {
@@ -98,9 +112,7 @@ func (n *guestNetwork) verdict(s *reach.Snapshot, account, region string, t targ
 
 // know keeps a verdict for as long as its snapshot is the last one.
 func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target, v *reach.Verdict) {
-	n.mu.Lock()
-	r := n.recent[[2]string{account, region}]
-	n.mu.Unlock()
+	r := n.recently(account, region)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.snapshot == s && v.Reachable {

@@ -3,11 +3,14 @@ package machines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -119,6 +122,24 @@ func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 	if _, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443); err != nil {
 		t.Error(err)
 	}
+}
+
+// The networks of accounts that nobody uses any more are not kept.
+func TestGuestNetworkForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := guestWorld()
+		n := newGuestNetwork(func(context.Context, string, string) (*reach.Snapshot, error) { return open, nil }, 0)
+		for i := range 100 {
+			in := machine.Instance{Account: fmt.Sprintf("%012d", i), Region: "us-east-1", ID: "i-1"}
+			if _, err := n.allow(t.Context(), in, "eks.us-east-1.amazonaws.com", 443); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if len(n.recent) > 11 {
+			t.Errorf("%d networks are kept, which were asked for within 100 s", len(n.recent))
+		}
+	})
 }
 
 // Connections outlive a revoked rule, which is tracked, and not a network ACL's deny.
