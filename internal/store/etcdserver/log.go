@@ -2,11 +2,14 @@ package etcdserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -43,6 +46,11 @@ func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 }
 
 func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	// Old files of the write-ahead log are looked at every half minute. Those since
+	// the last snapshot are in use, and are removed after the next one.
+	if e.Message == "failed to lock file" && slices.ContainsFunc(fields, isLocked) {
+		return nil
+	}
 	level := slog.LevelWarn
 	if e.Level > zapcore.WarnLevel {
 		level = slog.LevelError
@@ -57,6 +65,11 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	c.log.LogAttrs(context.Background(), level, "etcd: "+e.Message, attrs...)
 	return nil
+}
+
+func isLocked(f zapcore.Field) bool {
+	err, ok := f.Interface.(error)
+	return ok && errors.Is(err, fileutil.ErrLocked)
 }
 
 func (c *slogCore) Sync() error { return nil }
