@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures golden e2e soak race bench fuzz clean
+.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures fixture golden e2e soak race bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,13 @@ failures: ## regenerate docs/failures from internal/failures
 verify-generated: ## fail when generated files are not what their generators write (all of them where AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
 	@if [ -n "$(AWS_DATA)" ]; then $(MAKE) generate && git diff --exit-code --stat -- internal docs; fi
+
+COMMIT ?= 7091733
+fixture: ## rewrite test/data/COMMIT (default 7091733): data that the program of that commit writes, which every later build must open
+	@set -e; dir=$$(mktemp -d); trap "git worktree remove --force $$dir" EXIT; \
+		git worktree add --detach $$dir $(COMMIT); \
+		(cd $$dir && $(GO) build -o bin/drydock ./cmd/drydock); \
+		$(GO) run ./tools/fixture -bin $$dir/bin/drydock -out test/data/$(COMMIT)
 
 golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update

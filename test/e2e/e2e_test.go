@@ -45,6 +45,8 @@ func TestScripts(t *testing.T) {
 			"jq":         jq,
 			"processes":  processes,
 			"listening":  listening,
+			"restore":    restore,
+			"tonewer":    toNewer,
 			"startetcd":  startEtcd,
 			"etcdkeys":   etcdKeys,
 		},
