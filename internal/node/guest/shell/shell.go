@@ -277,6 +277,18 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		}
 	case "eval":
 		args = []string{"eval", m.rewritten(c, strings.Join(args[1:], " "))}
+	case "trap":
+		args = slices.Clone(args)
+		for i := range args[1:] {
+			args[i+1] = m.rewritten(c, args[i+1])
+		}
+	case "alias":
+		args = slices.Clone(args)
+		for i, arg := range args[1:] {
+			if name, text, ok := strings.Cut(arg, "="); ok {
+				args[i+1] = name + "=" + m.aliased(c, text)
+			}
+		}
 	case "source", ".":
 		args = m.sourced(c, interp.HandlerCtx(ctx).Dir, args)
 	}

@@ -110,6 +110,7 @@ func (m *machine) rewrite(c *Call, prog *syntax.File) {
 				m.functions.Store(n.Name.Value, true)
 			}
 		case *syntax.Word:
+			quoteTildes(n, homes)
 			for i, part := range n.Parts {
 				switch p := part.(type) {
 				case *syntax.ProcSubst:
@@ -120,19 +121,72 @@ func (m *machine) rewrite(c *Call, prog *syntax.File) {
 					if name, ok := m.pipes.add(text.String()); ok {
 						n.Parts[i] = &syntax.Lit{ValuePos: p.Pos(), ValueEnd: p.End(), Value: name}
 					}
-				case *syntax.Lit:
-					if i > 0 || !strings.HasPrefix(p.Value, "~") {
-						continue
-					}
-					user, _, _ := strings.Cut(p.Value[1:], "/")
-					if !homes[user] { // bash leaves an unknown user's as it is
-						n.Parts[i] = &syntax.SglQuoted{Left: p.Pos(), Right: p.End(), Value: p.Value}
-					}
 				}
 			}
 		}
 		return true
 	})
+}
+
+// quoteTildes quotes the tildes of a word that are not those of a user in homes: bash
+// leaves them as they are, and the interpreter would ask the host for the user. Braces
+// can bring any tilde of a word to its front, and join it with what follows them, so
+// with braces only a whole name before a slash is left to the interpreter.
+func quoteTildes(w *syntax.Word, homes map[string]bool) {
+	braces := false
+	for _, p := range w.Parts {
+		lit, ok := p.(*syntax.Lit)
+		braces = braces || ok && strings.Contains(lit.Value, "{")
+	}
+	var parts []syntax.WordPart
+	for i, p := range w.Parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok || !strings.Contains(lit.Value, "~") {
+			parts = append(parts, p)
+			continue
+		}
+		text := func(s string) {
+			if s != "" {
+				parts = append(parts, &syntax.Lit{ValuePos: lit.Pos(), ValueEnd: lit.End(), Value: s})
+			}
+		}
+		done := 0 // of lit.Value
+		for at, r := range lit.Value {
+			user, _, slash := strings.Cut(lit.Value[at:], "/")
+			if r != '~' || strings.HasSuffix(lit.Value[:at], `\`) || homes[user[1:]] && (slash || !braces) || !braces && (i > 0 || at > 0) {
+				continue
+			}
+			text(lit.Value[done:at])
+			parts = append(parts, &syntax.SglQuoted{Left: lit.Pos(), Right: lit.End(), Value: "~"})
+			done = at + 1
+		}
+		text(lit.Value[done:])
+	}
+	w.Parts = parts
+}
+
+// aliased is the text of an alias as rewrite leaves its words, of which alone the
+// interpreter makes aliases.
+func (m *machine) aliased(c *Call, text string) string {
+	if !strings.ContainsAny(text, "~<>") {
+		return text
+	}
+	var out strings.Builder
+	printer := syntax.NewPrinter()
+	for w, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).WordsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return text // the interpreter complains
+		}
+		m.rewrite(c, &syntax.File{Stmts: []*syntax.Stmt{{Cmd: &syntax.CallExpr{Args: []*syntax.Word{w}}}}})
+		if printer.Print(&out, w) != nil {
+			return text
+		}
+		out.WriteByte(' ')
+	}
+	if strings.TrimRight(text, " \t") != text {
+		return out.String() // the word after the alias may be one, too
+	}
+	return strings.TrimSuffix(out.String(), " ")
 }
 
 // unescape quotes what a backslash quotes in a word that is not split into fields,
