@@ -25,7 +25,7 @@ type Config struct {
 	// Args are put before the arguments that make it a child.
 	Args []string
 	// Size is how many scripts may run at once; 0: some per processor, because many
-	// only wait. Each has a process of its own.
+	// only wait, but no more than maxTotal has room for. Each has a process of its own.
 	Size int
 	// Timeout is how long a script may take; 0 means two minutes.
 	Timeout time.Duration
@@ -46,6 +46,12 @@ type Pool struct {
 // maxIdle is how many children are kept without work.
 const maxIdle = 2
 
+// maxTotal bounds the memory of all scripts of a pool together, in bytes. Each process is
+// held to maxMemory by the kernel (limitMemory), so it is their number that is bounded:
+// otherwise hostile user data could take two gigabytes per processor. Further scripts
+// wait for their turn.
+const maxTotal = 8 << 30
+
 // ErrKilled says that a script's process ended under it: it took too much memory,
 // or called itself without end.
 var ErrKilled = errors.New("the script was killed")
@@ -56,7 +62,7 @@ var ErrTimeout = errors.New("the script was killed: it took too long")
 // NewPool returns a pool, which starts nothing before it is asked to run something.
 func NewPool(cfg Config) *Pool {
 	if cfg.Size == 0 {
-		cfg.Size = 4 * runtime.GOMAXPROCS(0)
+		cfg.Size = min(4*runtime.GOMAXPROCS(0), maxTotal/maxMemory)
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Minute

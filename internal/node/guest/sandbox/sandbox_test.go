@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -128,6 +129,45 @@ func TestRunawaysAreKilled(t *testing.T) {
 }
 
 // Nothing of one script reaches the next, which is another machine's.
+// All scripts together take no more memory than sixteen processes may have, however many
+// processors there are.
+func TestFewScriptsAtOnce(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
+	p := newPool(t, sandbox.Config{})
+	const most = 16
+	var mu sync.Mutex
+	running, tooMany := 0, 0
+	full := make(chan struct{})
+	var scripts sync.WaitGroup
+	for range most + 4 {
+		scripts.Go(func() {
+			_, res, err := run(t, p, newFS(t), "ask", func(ctx context.Context, _ *shell.Call) (int, bool) {
+				mu.Lock()
+				if running++; running == most {
+					close(full)
+				}
+				tooMany = max(tooMany, running)
+				mu.Unlock()
+				select {
+				case <-full: // all that may run do
+				case <-ctx.Done():
+				}
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return 0, true
+			})
+			if err != nil || res.Status != 0 {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+	scripts.Wait()
+	if tooMany != most {
+		t.Errorf("%d scripts at once, want %d", tooMany, most)
+	}
+}
+
 func TestScriptsShareNothing(t *testing.T) {
 	p := newPool(t, sandbox.Config{Size: 1})
 	for range 5 {
