@@ -76,6 +76,9 @@ func (q raw) build(t testing.TB, base string) *http.Request {
 		}
 		sum := sha256.Sum256([]byte(q.body))
 		hash := hex.EncodeToString(sum[:])
+		if declared := req.Header.Get("X-Amz-Content-Sha256"); declared != "" {
+			hash = declared
+		}
 		if q.presign {
 			signed, _, err := v4.NewSigner().PresignHTTP(t.Context(), q.creds, req, hash, q.service, "us-east-1", q.at)
 			if err != nil {

@@ -13,37 +13,57 @@ import (
 
 // bodyLimits are the services' own limits where they are not defaultLimit.
 var bodyLimits = map[string]int64{
-	"s3":   64 << 20, // objects are held in memory
+	"s3":   64 << 20, // objects are held in memory; only for a signature that is right
 	"ecr":  32 << 20, // layer parts of up to 20 MiB, base64
 	"logs": 2 << 20,
 }
 
-const defaultLimit = 4 << 20
+const (
+	defaultLimit = 4 << 20
+	// strangersLimit is for requests without a signature and for those that are refused
+	// anyway: the largest operation without one, AssumeRoleWithSAML, takes an assertion of
+	// up to 100,000 characters, encoded for a form.
+	// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithSAML.html
+	strangersLimit = 512 << 10
+)
+
+// limit is how large a request's body may be, by what is known of who sends it.
+func (x *exchange) limit() int64 {
+	if x.pending == nil {
+		return strangersLimit
+	}
+	if x.s.cfg.MaxBody != 0 {
+		return x.s.cfg.MaxBody
+	}
+	n, ok := bodyLimits[x.auth.Service]
+	if !ok || x.auth.Service == "s3" && !x.pending.Proven {
+		return defaultLimit
+	}
+	return n // clients of other services declare no hash to prove anything by
+}
 
 func (x *exchange) readBody() error {
-	limit := x.s.cfg.MaxBody
-	if limit == 0 {
-		limit = defaultLimit
-		if x.auth != nil {
-			if n, ok := bodyLimits[x.auth.Service]; ok {
-				limit = n
-			}
-		}
-	}
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return nil
 	}
-	if x.r.ContentLength > limit {
+	limit := x.limit()
+	tooBig := func() error {
 		x.w.Header().Set("Connection", "close") // the rest is not worth reading
+		if x.authErr != nil || x.refusal != nil {
+			return nil // it is refused for that, in words that may depend on the body's beginning
+		}
 		return tooLarge(x.guessService(), limit)
+	}
+	if x.r.ContentLength > limit {
+		return tooBig()
 	}
 	// The announced length is a stranger's word: memory is taken as bytes come in.
 	var buf bytes.Buffer
 	buf.Grow(int(min(max(x.r.ContentLength, 0), 64<<10)) + bytes.MinRead)
 	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
 	x.req.Body = buf.Bytes()
-	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
-		return tooLarge(x.guessService(), limit)
+	if e := (*http.MaxBytesError)(nil); errors.As(err, &e) {
+		return tooBig()
 	}
 	if err != nil {
 		return incompleteBody()

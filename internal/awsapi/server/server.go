@@ -129,6 +129,8 @@ type exchange struct {
 	req     wire.Request
 	auth    *sigv4.Authorization // nil: unsigned
 	authErr error                // why auth could not be read
+	pending *sigv4.Pending       // what of auth is checked before the body is read; nil: it failed
+	refusal error                // why pending is nil
 	op      *model.Operation     // nil until known
 
 	question question        // what it asks, if the answer may be kept
@@ -214,13 +216,18 @@ func (x *exchange) readAuthorization() error {
 	}
 	x.auth = auth
 	x.call.Region = auth.Region
+	if _, known := regions.Lookup(auth.Region); !known && auth.Region != "aws-global" {
+		x.refusal = &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", auth.Region)}
+	} else if len(x.s.registry.bySigningName(auth.Service)) > 0 { // else route refuses it
+		x.pending, x.refusal = x.s.verifier.Begin(x.r.Context(), x.signed(), auth, auth.Service)
+	}
 	return nil
 }
 
 func (x *exchange) signed() *sigv4.Request {
 	return &sigv4.Request{
 		Method: x.req.Method, EscapedPath: x.req.EscapedPath, RawQuery: x.req.RawQuery,
-		Host: x.req.Host, Header: x.req.Header, Body: x.req.Body,
+		Host: x.req.Host, Header: x.req.Header, Body: x.req.Body, Length: x.r.ContentLength,
 	}
 }
 
@@ -229,8 +236,8 @@ func (x *exchange) verify() error {
 		x.call.Principal = awsapi.Principal{Type: awsapi.AnonymousCaller}
 		return nil
 	}
-	if _, known := regions.Lookup(x.call.Region); !known && x.call.Region != "aws-global" {
-		return &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", x.call.Region)}
+	if x.refusal != nil {
+		return x.refusal
 	}
 	if partitionWide[x.service.Name] || x.call.Region == "aws-global" {
 		// AWS insists on us-east-1 here. Clients that are pointed at an endpoint
@@ -239,7 +246,7 @@ func (x *exchange) verify() error {
 		// AWS deviation: a wrong region for a global service is no error.
 		x.call.Region = "us-east-1"
 	}
-	got, err := x.s.verifier.Verify(x.r.Context(), x.signed(), x.auth, x.service.SigningName)
+	got, err := x.pending.Finish(x.signed())
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (f form) hash(req *Request, auth *Authorization, payloadHash string) string
 			if v := req.Header.Get(name); v != "" {
 				b.WriteString(v)
 			} else {
-				b.WriteString(strconv.Itoa(len(req.Body)))
+				b.WriteString(strconv.FormatInt(max(req.Length, int64(len(req.Body))), 10))
 			}
 		default:
 			for i, v := range req.Header.Values(name) {

@@ -31,6 +31,20 @@ func signedAs(t testing.TB, c aws.Credentials, rawURL, service string, at time.T
 	return received(t, req)
 }
 
+// declaring is a GET that declares the hash of another body, and is signed with it.
+func declaring(t testing.TB, rawURL, hash string) *sigv4.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rawURL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Amz-Content-Sha256", hash)
+	if err := v4.NewSigner().SignHTTP(t.Context(), creds, req, hash, "sts", "us-east-1", now); err != nil {
+		t.Fatal(err)
+	}
+	return received(t, req)
+}
+
 func TestChecks(t *testing.T) {
 	v := verifierAt(now)
 	const u = "http://localhost:4566/?Action=GetCallerIdentity&Version=2011-06-15"
@@ -87,9 +101,10 @@ func TestChecks(t *testing.T) {
 		{"four fields", authorization("/sts/", "/"), sigv4.Incomplete, "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got 'AKIDEXAMPLE/20260701/us-east-1/aws4_request'"},
 		{"blanks between the parts do not count", authorization(", ", ","), 0, ""},
 		{"a signed header that is not there", authorization("host;", "absent;host;"), sigv4.Mismatch, ""},
-		{"body that is not what its hash says", with(func(r *sigv4.Request) {
+		{"body that is not what its hash says", declaring(t, u, hash([]byte("other"))), sigv4.PayloadHash, ""},
+		{"hash declared after signing", with(func(r *sigv4.Request) {
 			r.Header.Set("X-Amz-Content-Sha256", hash([]byte("other")))
-		}), sigv4.PayloadHash, ""},
+		}), sigv4.Mismatch, ""},
 		{"body added", with(func(r *sigv4.Request) { r.Body = []byte("x") }), sigv4.Mismatch, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

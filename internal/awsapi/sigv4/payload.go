@@ -34,8 +34,9 @@ type chunk struct {
 	signature string
 }
 
-func readPayload(req *Request, auth *Authorization, service string) (*payload, error) {
-	p := &payload{body: req.Body}
+// declaredHash is what a request says its payload's hash is, or one of the words above;
+// empty if it says nothing.
+func declaredHash(req *Request, auth *Authorization, service string) string {
 	declared := req.Header.Get("X-Amz-Content-Sha256")
 	if declared == "" && auth.Presigned {
 		declared = queryValues(req.RawQuery)["X-Amz-Content-Sha256"]
@@ -43,6 +44,12 @@ func readPayload(req *Request, auth *Authorization, service string) (*payload, e
 			declared = unsignedPayload
 		}
 	}
+	return declared
+}
+
+func readPayload(req *Request, auth *Authorization, service string) (*payload, error) {
+	p := &payload{body: req.Body}
+	declared := declaredHash(req, auth, service)
 	switch declared {
 	case unsignedPayload:
 		p.hash = declared

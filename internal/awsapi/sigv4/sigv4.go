@@ -83,6 +83,8 @@ type Request struct {
 	Host        string // with the port, if the client sent one
 	Header      http.Header
 	Body        []byte
+	// Length is that of a body that has not been read yet.
+	Length int64
 }
 
 // Config is what a Verifier is made of.
@@ -117,6 +119,29 @@ type Verified struct {
 // Verify checks that req was signed, as auth says, for the service whose
 // signing name is service. It fails with an *Error when the client is at fault.
 func (v *Verifier) Verify(ctx context.Context, req *Request, auth *Authorization, service string) (*Verified, error) {
+	p, err := v.Begin(ctx, req, auth, service)
+	if err != nil {
+		return nil, err
+	}
+	return p.Finish(req)
+}
+
+// A Pending is a verification that waits for the body.
+type Pending struct {
+	cred    Credential
+	key     []byte // derived; nil if the signature does not matter
+	auth    *Authorization
+	service string
+	// Proven says that the signature is right for the payload hash that the request
+	// declares. Finish still compares the body with it.
+	Proven bool
+}
+
+// Begin checks all of req that does not need its body, which is not looked at: a stranger
+// should be turned away before memory is taken for what it sends. Where the payload's
+// hash is declared, as S3's clients do, that is the whole signature; where it is not, it
+// is the scope, the time and the access key.
+func (v *Verifier) Begin(ctx context.Context, req *Request, auth *Authorization, service string) (*Pending, error) {
 	if auth.Service != service {
 		// The trailing blank is AWS's.
 		return nil, &Error{Kind: Scope, Message: fmt.Sprintf("Credential should be scoped to correct service: '%s'. ", service)}
@@ -128,20 +153,33 @@ func (v *Verifier) Verify(ctx context.Context, req *Request, auth *Authorization
 	if err != nil {
 		return nil, err
 	}
-	pay, err := readPayload(req, auth, service)
+	p := &Pending{cred: cred, auth: auth, service: service, Proven: cred.SkipSignature}
+	if !cred.SkipSignature {
+		p.key = v.keys.derive(cred.SecretKey, auth.Date, auth.Region, auth.Service)
+		if hash := declaredHash(req, auth, service); hash != "" {
+			if p.Proven = matches(req, auth, hash, p.key); !p.Proven {
+				return nil, &Error{Kind: Mismatch}
+			}
+		}
+	}
+	return p, nil
+}
+
+// Finish checks the body of the request that p is about.
+func (p *Pending) Finish(req *Request) (*Verified, error) {
+	pay, err := readPayload(req, p.auth, p.service)
 	if err != nil {
 		return nil, err
 	}
-	if !cred.SkipSignature {
-		key := v.keys.derive(cred.SecretKey, auth.Date, auth.Region, auth.Service)
-		if !matches(req, auth, pay.hash, key) {
+	if p.key != nil {
+		if !p.Proven && !matches(req, p.auth, pay.hash, p.key) {
 			return nil, &Error{Kind: Mismatch}
 		}
-		if err := pay.verifyChunks(auth, key); err != nil {
+		if err := pay.verifyChunks(p.auth, p.key); err != nil {
 			return nil, err
 		}
 	}
-	return &Verified{Principal: cred.Principal, Body: pay.body}, nil
+	return &Verified{Principal: p.cred.Principal, Body: pay.body}, nil
 }
 
 // VerifyPresigned checks a presigned STS URL that is given, not called: the one
