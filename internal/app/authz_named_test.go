@@ -9,6 +9,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -35,19 +36,16 @@ var anyOfItsKind = map[string]string{
 // of policies would say nothing about it.
 func TestChecksNameWhatRequestsName(t *testing.T) {
 	st := testkit.NewServer(t, testkit.Config{}).Store
-	d := constantServices()
-	d.scaling, d.ec2, d.iam = autoscaling.New(autoscaling.Config{Store: st}), ec2.New(ec2.Config{Store: st}), iam.New(iam.Config{Store: st})
-	d.kms = kms.New(kms.Config{Store: st})
-	d.elb, d.elbv2 = elb.New(elb.Config{Store: st}), elbv2.New(elbv2.Config{Store: st})
-	a := authz.New(authz.Config{
-		Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false },
-		Resolvers: map[string]authz.Resolver{
-			"autoscaling": d.scaling.Authz(), "ec2": d.ec2.Authz(), "iam": d.iam.Authz(), "kms": d.kms.Authz(), "elasticloadbalancing": loadBalancingAuthz{d.elb.Authz(), d.elbv2.Authz()},
-		},
-	})
+	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
+	for _, m := range []module.Module{
+		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(), elb.New(elb.Config{Store: st}).Module(),
+		elbv2.New(elbv2.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(),
+	} {
+		a.Register(m.Service.Name, m.Resolver)
+	}
 	makes := regexp.MustCompile(`:(Create|Allocate|Run)`)
 	whole := regexp.MustCompile(`^(\*|[^/]*/\*|.*/autoScalingGroup(Name)?/\*)$`)
-	for _, svc := range d.services() {
+	for _, svc := range operations() {
 		for _, op := range svc.Operations {
 			name := authz.Prefix(svc.Name) + ":" + op.Name
 			action, _, ok := authz.ActionOf(name)

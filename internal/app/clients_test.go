@@ -11,7 +11,7 @@ import (
 // cluster-autoscaler call of the services that machines and networks need is
 // handled, or refused with a reason that docs/compatibility.md gives.
 func TestClientsOperations(t *testing.T) {
-	table, err := server.Compatibility(constantServices().services())
+	table, err := server.Compatibility(operations())
 	if err != nil {
 		t.Fatal(err)
 	}

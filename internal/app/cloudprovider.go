@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 )
@@ -28,16 +29,11 @@ const (
 // it the cluster role, whose policies then decide about every load balancer:
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html
 func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud, error) {
-	select {
-	case <-d.connected:
-	case <-ctx.Done():
-		return controlplane.Cloud{}, ctx.Err()
-	}
 	p, err := d.planes.Get(planeID)
 	if err != nil {
 		return controlplane.Cloud{}, err
 	}
-	ctx = in(ctx, p.Key.Account, p.Key.Region)
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: p.Key.Account, Region: p.Key.Region})
 	described, err := d.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &p.Key.Name})
 	if err != nil {
 		return controlplane.Cloud{}, err

@@ -12,24 +12,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/service/autoscaling"
-	"github.com/drydock-dev/drydock/internal/service/cloudformation"
-	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
-	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/service/eksauth"
-	"github.com/drydock-dev/drydock/internal/service/iam"
-	"github.com/drydock-dev/drydock/internal/service/kms"
-	"github.com/drydock-dev/drydock/internal/service/pricing"
-	"github.com/drydock-dev/drydock/internal/service/servicequotas"
-	"github.com/drydock-dev/drydock/internal/service/ssm"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
 // WriteCompatibility writes docs/compatibility.md. The operation tables are
 // constant, so it needs no running service.
 func WriteCompatibility(w io.Writer) error {
-	table, err := server.Compatibility(constantServices().services())
+	table, err := server.Compatibility(operations())
 	if err != nil {
 		return err
 	}
@@ -94,8 +82,8 @@ A statement that asks for one is undecided: it allows nothing and, if it is a De
 | condition key | in requests of |
 |---|---|
 `)
-	operations := map[string][]string{}
-	for _, svc := range constantServices().services() {
+	inRequests := map[string][]string{}
+	for _, svc := range operations() {
 		ops := svc.Operations
 		if svc.Name == "iam" {
 			ops = append(slices.Clone(ops), awsapi.Operation{Name: "PassRole"}) // asked with other operations
@@ -106,20 +94,12 @@ A statement that asks for one is undecided: it allows nothing and, if it is a De
 				in = reflect.New(m.Type().In(1).Elem()).Interface()
 			}
 			for _, key := range authz.Unresolved(svc.Name, op.Name, in) {
-				operations[key] = append(operations[key], op.Name)
+				inRequests[key] = append(inRequests[key], op.Name)
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(operations)) {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", key, strings.Join(slices.Sorted(slices.Values(operations[key])), ", "))
+	for _, key := range slices.Sorted(maps.Keys(inRequests)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", key, strings.Join(slices.Sorted(slices.Values(inRequests[key])), ", "))
 	}
 	return b.String()
-}
-
-// constantServices are services that know their operations and nothing else.
-func constantServices() *daemon {
-	return &daemon{
-		eks: new(eks.Service), eksAuth: new(eksauth.Service), ec2: new(ec2.Service), scaling: new(autoscaling.Service), iam: new(iam.Service), sts: new(sts.Service), kms: new(kms.Service), ssm: new(ssm.Service),
-		pricing: new(pricing.Service), quotas: new(servicequotas.Service), trail: new(cloudtrail.Service), stacks: new(cloudformation.Service),
-	}
 }

@@ -56,7 +56,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 
-	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now(), connected: make(chan struct{})}
+	d := &daemon{cfg: cfg, log: log, store: st, timing: timing(cfg), started: time.Now()}
 	d.info = api.DaemonInfo{
 		PID:             os.Getpid(),
 		URL:             "http://" + reachable(ln.Addr()),
@@ -72,8 +72,10 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		LogFile:         os.Getenv("DRYDOCK_LOG_FILE"),
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	run, err := d.connect(ctx)
-	if err != nil {
+	if err := d.assemble(ctx); err != nil {
+		return err
+	}
+	if err := d.start(ctx); err != nil {
 		return err
 	}
 
@@ -82,6 +84,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
+	run := d.runs()
 	failed := make(chan error, len(run)+1)
 	for name, f := range run {
 		wg.Go(func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/arn"
-	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -32,8 +32,9 @@ const (
 // encrypt with them. The latter call KMS by the front door, as the role of their
 // cluster, so that policies and grants decide and CloudTrail knows.
 type clusterKeys struct {
-	d    *daemon
-	http *http.Client
+	awscall.KMS // as the user who called EKS
+	d           *daemon
+	http        *http.Client
 
 	mu      sync.Mutex
 	clients map[string]*awskms.Client // by cluster, role and region
@@ -41,46 +42,14 @@ type clusterKeys struct {
 
 var (
 	_ eks.Keys         = (*clusterKeys)(nil)
-	_ controlplane.KMS = (*clusterKeys)(nil)
+	_ controlplane.KMS = planeKeys{}
 )
 
 func newClusterKeys(d *daemon) *clusterKeys {
-	return &clusterKeys{d: d, clients: map[string]*awskms.Client{}, http: &http.Client{Transport: &http.Transport{
+	return &clusterKeys{KMS: awscall.KMS{API: d.server}, d: d, clients: map[string]*awskms.Client{}, http: &http.Client{Transport: &http.Transport{
 		Proxy:             func(*http.Request) (*url.URL, error) { return nil, nil }, // the daemon itself
 		DisableKeepAlives: true,                                                      // calls are rare
 	}}}
-}
-
-// asCaller decides whether the user who called EKS may call KMS, too. EKS itself may.
-func (k *clusterKeys) asCaller(ctx context.Context, operation string, in any) error {
-	if awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService {
-		return nil
-	}
-	return k.d.authorizer.AuthorizeAs(ctx, "kms", operation, in)
-}
-
-// DescribeKey implements eks.Keys.
-func (k *clusterKeys) DescribeKey(ctx context.Context, in *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error) {
-	if err := k.asCaller(ctx, "DescribeKey", in); err != nil {
-		return nil, err
-	}
-	return k.d.kms.DescribeKey(ctx, in)
-}
-
-// CreateGrant implements eks.Keys.
-func (k *clusterKeys) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error) {
-	if err := k.asCaller(ctx, "CreateGrant", in); err != nil {
-		return nil, err
-	}
-	return k.d.kms.CreateGrant(ctx, in)
-}
-
-// RevokeGrant implements eks.Keys.
-func (k *clusterKeys) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
-	if err := k.asCaller(ctx, "RevokeGrant", in); err != nil {
-		return nil, err
-	}
-	return k.d.kms.RevokeGrant(ctx, in)
 }
 
 // Try implements eks.Keys.
@@ -100,10 +69,13 @@ func (k *clusterKeys) Try(ctx context.Context, clusterARN, roleARN, keyARN strin
 	})
 }
 
+// planeKeys are the same keys as control planes use them.
+type planeKeys struct{ keys *clusterKeys }
+
 // Encrypt implements controlplane.KMS.
-func (k *clusterKeys) Encrypt(ctx context.Context, planeID, keyARN string, plaintext []byte) ([]byte, error) {
+func (k planeKeys) Encrypt(ctx context.Context, planeID, keyARN string, plaintext []byte) ([]byte, error) {
 	var sealed []byte
-	err := k.asPlane(ctx, planeID, func(c *awskms.Client) error {
+	err := k.keys.asPlane(ctx, planeID, func(c *awskms.Client) error {
 		out, err := c.Encrypt(ctx, &awskms.EncryptInput{KeyId: &keyARN, Plaintext: plaintext})
 		if err == nil {
 			sealed = out.CiphertextBlob
@@ -114,9 +86,9 @@ func (k *clusterKeys) Encrypt(ctx context.Context, planeID, keyARN string, plain
 }
 
 // Decrypt implements controlplane.KMS.
-func (k *clusterKeys) Decrypt(ctx context.Context, planeID, keyARN string, ciphertext []byte) ([]byte, error) {
+func (k planeKeys) Decrypt(ctx context.Context, planeID, keyARN string, ciphertext []byte) ([]byte, error) {
 	var plaintext []byte
-	err := k.asPlane(ctx, planeID, func(c *awskms.Client) error {
+	err := k.keys.asPlane(ctx, planeID, func(c *awskms.Client) error {
 		out, err := c.Decrypt(ctx, &awskms.DecryptInput{KeyId: &keyARN, CiphertextBlob: ciphertext})
 		if err == nil {
 			plaintext = out.Plaintext
@@ -128,11 +100,6 @@ func (k *clusterKeys) Decrypt(ctx context.Context, planeID, keyARN string, ciphe
 
 // asPlane calls KMS as the role of a control plane's cluster.
 func (k *clusterKeys) asPlane(ctx context.Context, planeID string, fn func(*awskms.Client) error) error {
-	select {
-	case <-k.d.connected:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	p, err := k.d.planes.Get(planeID)
 	if err != nil {
 		return err

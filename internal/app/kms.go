@@ -4,10 +4,7 @@ import (
 	"context"
 	"strings"
 
-	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
-
 	"github.com/drydock-dev/drydock/internal/arn"
-	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 )
 
@@ -15,10 +12,8 @@ import (
 // roles key policies and grants name.
 func (d *daemon) newKMS() *kms.Service {
 	return kms.New(kms.Config{
-		Store: d.store,
-		Allowed: func(ctx context.Context, t authz.Target, key authz.Resource) bool {
-			return d.authorizer.Allowed(ctx, t, key)
-		},
+		Store:           d.store,
+		Allowed:         d.authorizer.Allowed,
 		PrincipalExists: d.principalExists,
 		Log:             d.log,
 	})
@@ -52,26 +47,3 @@ func (d *daemon) principalExists(ctx context.Context, name string) bool {
 }
 
 func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
-
-// keysOfCaller is KMS for services that use keys on behalf of their callers.
-type keysOfCaller struct{ d *daemon }
-
-func (k keysOfCaller) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms.EncryptOutput, error) {
-	return asCaller(ctx, k.d, "Encrypt", in, k.d.kms.Encrypt)
-}
-
-func (k keysOfCaller) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms.DecryptOutput, error) {
-	return asCaller(ctx, k.d, "Decrypt", in, k.d.kms.Decrypt)
-}
-
-func (k keysOfCaller) GenerateDataKey(ctx context.Context, in *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error) {
-	return asCaller(ctx, k.d, "GenerateDataKey", in, k.d.kms.GenerateDataKey)
-}
-
-// asCaller does an operation of KMS if the caller of ctx may.
-func asCaller[In, Out any](ctx context.Context, d *daemon, operation string, in *In, do func(context.Context, *In) (*Out, error)) (*Out, error) {
-	if err := d.authorizer.AuthorizeAs(ctx, "kms", operation, in); err != nil {
-		return nil, err
-	}
-	return do(ctx, in)
-}

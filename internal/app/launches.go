@@ -2,8 +2,16 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
@@ -49,4 +57,14 @@ func (d *daemon) vcpuQuota(_ context.Context, account, region, code string) int 
 		return n
 	}
 	return ec2.DefaultVCPUQuota
+}
+
+// imageExists answers what SSM asks of EC2, about parameters that hold an image's ID.
+func (d *daemon) imageExists(ctx context.Context, account, region, id string) (bool, error) {
+	ctx = awsapi.AsService(ctx, account, region, awsapi.ServiceRole{Service: "ssm.amazonaws.com", Name: "AWSServiceRoleForAmazonSSM", Session: "SSM"}, time.Now())
+	_, err := awscall.EC2{API: d.server}.DescribeImages(ctx, &awsec2.DescribeImagesInput{ImageIds: []string{id}})
+	if api, ok := errors.AsType[smithy.APIError](err); ok && strings.HasPrefix(api.ErrorCode(), "InvalidAMIID.") {
+		return false, nil
+	}
+	return err == nil, err
 }

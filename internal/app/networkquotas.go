@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 )
 
@@ -12,7 +13,7 @@ import (
 type networkQuotas struct {
 	servicequotas.Provider // the others
 
-	d *daemon
+	ec2 *ec2.Service
 }
 
 // Quotas returns the other provider's with EC2's values.
@@ -25,7 +26,7 @@ func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]qu
 		if !n.keeps(q.Code) {
 			continue
 		}
-		if all[i].Value, _, err = n.d.ec2.QuotaValue(account, region, q.Code); err != nil {
+		if all[i].Value, _, err = n.ec2.QuotaValue(account, region, q.Code); err != nil {
 			return nil, err
 		}
 	}
@@ -35,13 +36,13 @@ func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]qu
 // Set changes a value.
 func (n networkQuotas) Set(ctx context.Context, account, region, code string, value float64) error {
 	if n.keeps(code) {
-		return n.d.ec2.SetQuota(ctx, account, region, code, value)
+		return n.ec2.SetQuota(ctx, account, region, code, value)
 	}
 	return n.Provider.Set(ctx, account, region, code, value)
 }
 
 func (n networkQuotas) keeps(code string) bool {
-	for _, q := range n.d.ec2.Quotas() {
+	for _, q := range n.ec2.Quotas() {
 		if q.Code == code && q.Service == n.ServiceCode() {
 			return true
 		}

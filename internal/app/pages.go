@@ -21,10 +21,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/pages"
 )
 
-// pages are the daemon's own paths below /_drydock/, for its commands and for
-// test suites.
-func (d *daemon) pages() http.Handler {
-	mux := http.NewServeMux()
+// addPages adds the daemon's own paths below /_drydock/, for its commands and for test
+// suites, to those of the services.
+func (d *daemon) addPages() {
+	mux := &d.pages
 	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
 		pages.Answer(w, api.Ping{PID: d.info.PID})
 	})
@@ -35,7 +35,7 @@ func (d *daemon) pages() http.Handler {
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
-	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: d.services, Instances: d.machines.IDs}).Handle(mux)
+	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
@@ -45,7 +45,6 @@ func (d *daemon) pages() http.Handler {
 		runtime.GC() // what is alive, not what was
 		_ = pprof.Lookup("heap").WriteTo(w, 0)
 	})
-	return d.access().Guard(mux)
 }
 
 // access says who may use the daemon's own paths, and its proxy.

@@ -32,7 +32,7 @@ var notPassed = map[string]string{
 func TestEveryRoleIsPassed(t *testing.T) {
 	used := map[string]bool{}
 	found := 0
-	for _, s := range constantServices().services() {
+	for _, s := range operations() {
 		m, err := model.Get(s.Name)
 		if err != nil {
 			t.Fatal(err)

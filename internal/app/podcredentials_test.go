@@ -26,7 +26,7 @@ func TestAssumeForPod(t *testing.T) {
 	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		d.store, d.iam = st, iam.New(iam.Config{Store: st})
 		d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
-		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizeTargets})
+		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets})
 		return []awsapi.Service{d.iam.AWS()}
 	}})
 	account, far := s.Account(t), s.Account(t)

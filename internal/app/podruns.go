@@ -1,8 +1,6 @@
 package app
 
 import (
-	"net/http"
-
 	"github.com/drydock-dev/drydock/internal/podrun"
 )
 
@@ -10,7 +8,7 @@ import (
 func (d *daemon) newPodRuns() *podrun.Runs {
 	return podrun.New(podrun.Config{
 		EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
-		Services: d.services, OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Journal: d.journal, Log: d.log,
-		AWS: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.server.ServeHTTP(w, r) }), // made after this
+		Services: operations, OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Journal: d.journal, Log: d.log,
+		AWS: d.server,
 	})
 }

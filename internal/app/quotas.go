@@ -13,9 +13,20 @@ const (
 	quotaFargateProfiles      = "L-33415657"
 )
 
-// connectQuotas makes Service Quotas and returns what EKS asks of it. Services
-// that cannot ask yet are Fixed: their quotas are shown, not raised.
-func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error) {
+// newServiceQuotas makes Service Quotas. Services that cannot ask yet are Fixed: their
+// quotas are shown, not raised.
+func (d *daemon) newServiceQuotas() *servicequotas.Service {
+	return servicequotas.New(servicequotas.Config{
+		Store: d.store,
+		Providers: []servicequotas.Provider{
+			servicequotas.Fixed("autoscaling"), networkQuotas{d.ec2Quotas, d.ec2}, d.eksQuotas, networkQuotas{servicequotas.Fixed("vpc"), d.ec2},
+		},
+	})
+}
+
+// makeQuotaTables makes the tables of the quotas that can be raised, and returns what
+// EKS asks of its own.
+func (d *daemon) makeQuotaTables() func(account, region string) (eks.Quotas, error) {
 	defaults := map[string]float64{}
 	for code, flag := range map[string]string{
 		quotaClusters: "clusters", quotaNodegroupsPerCluster: "nodegroups-per-cluster", quotaNodesPerNodegroup: "nodes-per-nodegroup",
@@ -24,21 +35,15 @@ func (d *daemon) connectQuotas() func(account, region string) (eks.Quotas, error
 			defaults[code] = float64(v)
 		}
 	}
-	table := servicequotas.NewTable(d.store, "eks", defaults)
+	d.eksQuotas = servicequotas.NewTable(d.store, "eks", defaults)
 	d.ec2Quotas = newEC2Quotas(d.store, d.cfg.Quotas["vcpus"])
-	d.quotas = servicequotas.New(servicequotas.Config{
-		Store: d.store,
-		Providers: []servicequotas.Provider{
-			servicequotas.Fixed("autoscaling"), networkQuotas{d.ec2Quotas, d}, table, networkQuotas{servicequotas.Fixed("vpc"), d},
-		},
-	})
 	return func(account, region string) (eks.Quotas, error) {
 		var q eks.Quotas
 		for code, to := range map[string]*int{
 			quotaClusters: &q.Clusters, quotaNodegroupsPerCluster: &q.NodegroupsPerCluster, quotaNodesPerNodegroup: &q.NodesPerNodegroup,
 			quotaFargateProfiles: &q.FargateProfilesPerCluster,
 		} {
-			v, err := table.Value(account, region, code)
+			v, err := d.eksQuotas.Value(account, region, code)
 			if err != nil {
 				return q, err
 			}

@@ -13,6 +13,8 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -22,9 +24,11 @@ import (
 // TestServiceRolesInUse: the role of Auto Scaling stays while there are groups.
 func TestServiceRolesInUse(t *testing.T) {
 	d := &daemon{}
-	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+	s := testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+		d.server = front
 		d.store, d.iam, d.ec2 = st, iam.New(iam.Config{Store: st, RoleUsage: d.roleUsage}), ec2.New(ec2.Config{Store: st})
 		d.scaling = d.newAutoScaling()
+		d.modules = []module.Module{d.scaling.Module()}
 		return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.scaling.AWS()}
 	}})
 	account := s.Account(t)
@@ -60,7 +64,7 @@ func TestServiceRolesInUse(t *testing.T) {
 		t.Errorf("with a group: %s", got)
 	}
 	for i := range 100 { // more than a page
-		if _, err := d.scaling.CreateAutoScalingGroup(in(ctx, account, testkit.Region), &awsautoscaling.CreateAutoScalingGroupInput{
+		if _, err := d.scaling.CreateAutoScalingGroup(awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: testkit.Region}), &awsautoscaling.CreateAutoScalingGroupInput{
 			AutoScalingGroupName: aws.String(fmt.Sprint("g", i)), MinSize: aws.Int32(0), MaxSize: aws.Int32(0), AvailabilityZones: []string{*zones.AvailabilityZones[0].ZoneName},
 			LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("template")},
 		}); err != nil {

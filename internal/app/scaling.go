@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 )
 
@@ -10,7 +11,7 @@ import (
 func (d *daemon) newAutoScaling() *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
 		Store:     d.store,
-		EC2:       d.ec2,
+		EC2:       awscall.EC2{API: d.server},
 		Instances: d.ec2,
 		Sources:   map[string]autoscaling.Sources{"elb": d.elb, "elbv2": d.elbv2},
 		EnsureServiceRole: func(ctx context.Context, account string) (string, error) {

@@ -14,15 +14,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
-	authnv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -31,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machines"
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
@@ -74,10 +74,7 @@ type daemon struct {
 	// clusterKeys let EKS and control planes use KMS.
 	clusterKeys *clusterKeys
 	ssm         *ssm.Service
-	pricing     *pricing.Service
 	quotas      *servicequotas.Service
-	trail       *cloudtrail.Service
-	stacks      *cloudformation.Service
 	eks         *eks.Service
 	eksAuth     *eksauth.Service
 	planes      *controlplane.Manager
@@ -90,77 +87,137 @@ type daemon struct {
 	server  *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
 	ec2Quotas ec2Quotas
+	eksQuotas *servicequotas.Table
 	// authorizer decides about every call of the AWS API.
 	authorizer *authz.Authorizer
-	// connected is closed when all of the above are there: control planes of an
-	// earlier life start first and ask at once.
-	connected chan struct{}
+	// modules are the services as they were declared, in the order of the list.
+	modules []module.Module
+	// pages are the daemon's own paths, /_drydock/.
+	pages http.ServeMux
 }
 
-// services are the AWS services, in the order docs/compatibility.md lists them.
-func (d *daemon) services() []awsapi.Service {
-	return []awsapi.Service{d.eks.AWS(), d.eksAuth.AWS(), d.ec2.AWS(), d.scaling.AWS(), d.elb.AWS(), d.elbv2.AWS(), d.iam.AWS(), d.sts.AWS(), d.kms.AWS(), d.ssm.AWS(), d.pricing.AWS(), d.quotas.AWS(), d.trail.AWS(), d.stacks.AWS()}
+// An entry is a service in the list of all: its operations, which are constant, and the
+// module that a daemon makes of it.
+type entry struct {
+	operations func() awsapi.Service
+	module     func(d *daemon) module.Module
 }
 
-// connect makes every part and connects them. It returns what has to run.
-func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) error, error) {
-	var err error
+// services lists AWS's services in the order of docs/compatibility.md. A service is
+// added by one line here; everything else about it is in its own folder.
+var services = []entry{
+	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
+	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
+	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module() }},
+	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
+	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
+	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
+	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
+	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
+	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
+	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module() }},
+	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
+	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
+	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},
+	{new(cloudformation.Service).AWS, func(*daemon) module.Module { return cloudformation.New().Module() }},
+}
+
+// operations are the tables of all services. They are constant, so they need no daemon.
+func operations() []awsapi.Service {
+	var out []awsapi.Service
+	for _, e := range services {
+		out = append(out, e.operations())
+	}
+	return out
+}
+
+// assemble makes every part. What answers calls comes first, so that the services can be
+// given it: they call one another through the front door's stages (awsapi.API), and are
+// registered with it before anything runs.
+func (d *daemon) assemble(ctx context.Context) error {
+	for _, phase := range []func(context.Context) error{d.openState, d.makeFrontDoor, d.makeServices, d.register} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	d.machines.Connect(machines.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
+	d.network = d.newNetwork()
+	d.why = d.newExplainer()
+	d.podRuns = d.newPodRuns()
+	d.addPages()
+	return nil
+}
+
+// openState opens what an earlier daemon left beside the store.
+func (d *daemon) openState(ctx context.Context) (err error) {
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
-		return nil, err
+		return err
 	}
 	d.faults = faults.New(faults.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
 	if err := d.faults.Refresh(); err != nil {
-		return nil, err
+		return err
 	}
-	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
-	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
-		return nil, err
-	}
-	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizeTargets, IssuerKeys: d.issuerKeys, Log: d.log})
-	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
-	if !keys.open {
-		if err := d.makeCredentials(ctx); err != nil {
-			return nil, err
-		}
-	}
-	identities := identities{d.iam}
-	d.clusterKeys = newClusterKeys(d)
-
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
 		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
 		Store:         d.store,
 		ListenAddress: d.cfg.Listen.Addr().String(),
 		ClientAddress: d.cfg.ClientAddress,
 		WarmSpares:    d.cfg.WarmSpares,
-		Authenticate:  d.authenticate,
-		Authorize:     d.authorize,
-		MutatePod:     d.webhook((*eks.Service).MutatePod),
-		Cloud:         d.cloud,
-		KMS:           d.clusterKeys,
 		KeyPause:      d.timing.ClusterKeyPause,
 		Log:           d.log,
-
-		MutateFargatePod: d.webhook((*eks.Service).MutateFargatePod),
 	})
-	if err != nil {
-		return nil, err
+	return err
+}
+
+// makeFrontDoor makes what identifies callers, decides about their calls and answers them.
+func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
+	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
+	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
+		return err
 	}
+	d.authorizer = d.newAuthorizer()
+	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: d.issuerKeys, Log: d.log})
+	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
+	if !keys.open {
+		if err := d.makeCredentials(ctx); err != nil {
+			return err
+		}
+	}
+	d.server, err = server.New(server.Config{
+		Lookup:    keys.lookup,
+		Authorize: d.authorizer.Authorize,
+		Used:      d.iam.RecordUse,
+		Origin:    d.origins.Of,
+		Faults:    d.faults.Set(),
+		Changed:   d.store.Changed,
+		Journal:   d.journal,
+		Internal:  d.access().Guard(&d.pages),
+		Log:       d.log,
+
+		AllowHosts: d.cfg.AllowHosts,
+	})
+	return err
+}
+
+// makeServices makes the AWS services that need more than a line of the list.
+func (d *daemon) makeServices(ctx context.Context) error {
 	volumes, err := newDisks(d.cfg.DataDir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if d.machines, err = d.newMachines(ctx, volumes); err != nil {
-		return nil, err
+		return err
 	}
+	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Log: d.log})
+	identities := identities{d.iam}
+	eksQuotas := d.makeQuotaTables()
 	d.ec2 = ec2.New(ec2.Config{
-		Store:     d.store,
-		Timing:    d.timing,
-		Profiles:  identities,
-		Machines:  d.machines,
-		VCPUQuota: d.vcpuQuota,
-		Parameter: func(account, region, name string) (string, bool) {
-			return d.ssm.ImageParameter(account, region, name)
-		},
+		Store:           d.store,
+		Timing:          d.timing,
+		Profiles:        identities,
+		Machines:        d.machines,
+		VCPUQuota:       d.vcpuQuota,
+		Parameter:       d.ssm.ImageParameter,
 		AuthorizeLaunch: d.authorizeLaunch,
 		Faults:          d.faults.Set(),
 		Log:             d.log,
@@ -170,31 +227,26 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		err = volumes.sweep(known)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("removing the disks of ended instances: %w", err)
+		return fmt.Errorf("removing the disks of ended instances: %w", err)
 	}
-	d.connectLoadBalancing()
+	d.quotas = d.newServiceQuotas()
+	if err := d.quotas.Resume(ctx); err != nil {
+		return err
+	}
+	d.makeLoadBalancing()
 	d.scaling = d.newAutoScaling()
 	d.kms = d.newKMS()
-	d.ssm = ssm.New(ssm.Config{
-		Store: d.store,
-		Image: func(region, id string) bool { _, ok := d.ec2.ResolveImage(region, id); return ok },
-		KMS:   keysOfCaller{d},
-		Log:   d.log,
-	})
-	d.pricing = pricing.New()
-	eksQuotas := d.connectQuotas()
-	if err := d.quotas.Resume(ctx); err != nil {
-		return nil, err
-	}
+	d.clusterKeys = newClusterKeys(d)
+	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
 		Store:            d.store,
 		ControlPlanes:    planes{d.planes},
 		Identity:         identities.identity,
-		InstanceProfiles: d.iam,
+		InstanceProfiles: awscall.IAM{API: asEKS},
 		RoleDenies:       d.roleDenies,
-		Network:          d.ec2,
-		Instances:        d.ec2,
-		AutoScaling:      d.scaling,
+		Network:          awscall.EC2{API: asEKS},
+		Instances:        awscall.EC2{API: asEKS},
+		AutoScaling:      groups{awscall.AutoScaling{API: asEKS}, d.scaling},
 		Keys:             d.clusterKeys,
 		VerifyPresigned:  d.verifyPresigned,
 		OwnHost:          d.ownHost,
@@ -211,51 +263,61 @@ func (d *daemon) connect(ctx context.Context) (map[string]func(context.Context) 
 		Log:    d.log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod})
-	d.stacks = cloudformation.New()
-	d.trail = cloudtrail.New(cloudtrail.Config{Journal: d.journal})
-	d.authorizer = d.newAuthorizer()
-	d.machines.Connect(machines.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
-	d.network = d.newNetwork()
-	d.why = d.newExplainer()
-	d.podRuns = d.newPodRuns()
-	d.server, err = server.New(server.Config{
-		Services:  d.services(),
-		Lookup:    keys.lookup,
-		Authorize: d.authorizer.Authorize,
-		Used:      d.iam.RecordUse,
-		Origin:    d.origins.Of,
-		Faults:    d.faults.Set(),
-		Changed:   d.store.Changed,
-		Journal:   d.journal,
-		Internal:  d.pages(),
-		Log:       d.log,
+	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
+	return nil
+}
 
-		AllowHosts: d.cfg.AllowHosts,
-	})
-	if err != nil {
-		return nil, err
+// register makes the modules of all services, and makes them known to what answers and
+// decides about their calls.
+func (d *daemon) register(context.Context) error {
+	for _, e := range services {
+		m := e.module(d)
+		d.modules = append(d.modules, m)
+		if m.Resolver != nil {
+			d.authorizer.Register(m.Service.Name, m.Resolver)
+		}
+		if m.Pages != nil {
+			m.Pages(&d.pages)
+		}
+		if err := d.server.Register(m.Service); err != nil {
+			return err
+		}
 	}
-	close(d.connected)
-	return map[string]func(context.Context) error{
-		"iam":            d.iam.Run,
-		"ec2":            d.ec2.Run,
+	return nil
+}
+
+// start boots the control planes of clusters. Everything that they ask is there.
+func (d *daemon) start(ctx context.Context) error {
+	return d.planes.Start(ctx, controlplane.Hooks{
+		Authenticate:     d.eks.Authenticate,
+		Authorize:        d.authorize,
+		MutatePod:        d.eks.MutatePod,
+		MutateFargatePod: d.eks.MutateFargatePod,
+		Cloud:            d.cloud,
+		KMS:              planeKeys{d.clusterKeys},
+	})
+}
+
+// runs is what runs until the daemon ends, by name.
+func (d *daemon) runs() map[string]func(context.Context) error {
+	runs := map[string]func(context.Context) error{
 		"faults":         d.faults.Run,
-		"autoscaling":    d.scaling.Run,
-		"elb":            d.elb.Run,
-		"kms":            d.kms.Run,
-		"elbv2":          d.elbv2.Run,
-		"eks":            d.eks.Run,
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,
 		"memory":         giveBackMemory,
 		"node lifecycle": d.machines.RunNodeLifecycles,
-	}, nil
+	}
+	for _, m := range d.modules {
+		if m.Run != nil {
+			runs[m.Service.Name] = m.Run
+		}
+	}
+	return runs
 }
 
-// close ends what connect began, in the opposite order.
+// close ends what assemble began, in the opposite order.
 func (d *daemon) close() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -272,41 +334,27 @@ func (d *daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// authenticate is a control plane's token webhook.
-func (d *daemon) authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
-	select {
-	case <-d.connected:
-	case <-ctx.Done():
-		return authnv1.UserInfo{}, ctx.Err()
-	}
-	return d.eks.Authenticate(ctx, planeID, token)
+// groups are Auto Scaling groups as EKS uses them: by calls, and by look-ups of their
+// members.
+type groups struct {
+	awscall.AutoScaling
+	members
+}
+
+type members interface {
+	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
+	WatchMembers(store.Scope) *store.Watcher
+	MemberGroup(store.Key) string
 }
 
 // authorize is a control plane's authorization webhook.
 func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
-	select {
-	case <-d.connected:
-	case <-ctx.Done():
-		return false, false, ""
-	}
 	ok, reason, err := d.eks.Authorize(ctx, planeID, *spec)
 	if err != nil {
 		d.log.Warn("authorizing by access policies", "plane", planeID, "err", err)
 		return false, false, ""
 	}
 	return ok, false, reason
-}
-
-// webhook is one of EKS's webhooks for new pods, once there is EKS.
-func (d *daemon) webhook(mutate func(*eks.Service, context.Context, string, string, *corev1.Pod) ([]byte, error)) func(context.Context, string, string, *corev1.Pod) ([]byte, error) {
-	return func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
-		select {
-		case <-d.connected:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		return mutate(d.eks, ctx, planeID, namespace, pod)
-	}
 }
 
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {

@@ -20,6 +20,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -104,11 +105,13 @@ type Config struct {
 	// Policies returns the policies that bind a principal; root says that it needs
 	// none (iam.Service.PoliciesOf). Required.
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
-	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, …
+	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, … Register adds
+	// others.
 	Resolvers map[string]Resolver
 	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that
 	// came through one; an empty document allows everything. It returns false if there is
-	// no such endpoint: nothing is allowed through it. Nil: endpoints have no policies.
+	// no such endpoint: nothing is allowed through it. Nil: the resolver that has them
+	// (EndpointPolicies) is asked.
 	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (document string, ok bool)
 	// Store keeps the key that seals encoded messages. Nil: there are none.
 	Store *store.Store
@@ -119,12 +122,61 @@ type Config struct {
 // An Authorizer decides about calls. Its methods may be called concurrently.
 type Authorizer struct {
 	cfg       Config
+	resolvers map[string]Resolver // by IAM prefix
 	plans     planCache
 	endpoints endpointPolicies
 }
 
 // New returns an Authorizer.
-func New(cfg Config) *Authorizer { return &Authorizer{cfg: cfg} }
+func New(cfg Config) *Authorizer {
+	a := &Authorizer{cfg: cfg, resolvers: map[string]Resolver{}}
+	maps.Copy(a.resolvers, cfg.Resolvers)
+	return a
+}
+
+// Register adds the resolver of a service, which is named by its SDK package. Services
+// with one IAM prefix are asked in turn. All are registered before the first request.
+func (a *Authorizer) Register(service string, r Resolver) {
+	prefix := Prefix(service)
+	if first := a.resolvers[prefix]; first != nil {
+		r = inTurn{first, r}
+	}
+	a.resolvers[prefix] = r
+	if e, ok := r.(EndpointPolicies); ok && a.cfg.EndpointPolicy == nil {
+		a.cfg.EndpointPolicy = e.EndpointPolicy
+	}
+}
+
+// EndpointPolicies is a Resolver that knows the policies of VPC endpoints: EC2's.
+type EndpointPolicies interface {
+	EndpointPolicy(ctx context.Context, account, region, endpointID string) (document string, ok bool)
+}
+
+// inTurn are the resolvers of services that share an IAM prefix, such as both versions
+// of Elastic Load Balancing.
+type inTurn [2]Resolver
+
+// Resource implements Resolver.
+func (t inTurn) Resource(ctx context.Context, account, region, kind, id string) (Resource, bool) {
+	for _, r := range t {
+		if res, ok := r.Resource(ctx, account, region, kind, id); ok {
+			return res, true
+		}
+	}
+	return Resource{}, false
+}
+
+// Targets implements Targeter.
+func (t inTurn) Targets(ctx context.Context, call *awsapi.Call, in any) ([]Target, bool) {
+	for _, r := range t {
+		if r, ok := r.(Targeter); ok {
+			if targets, ok := r.Targets(ctx, call, in); ok {
+				return targets, true
+			}
+		}
+	}
+	return nil, false
+}
 
 // Authorize decides whether call, whose decoded input is in, may happen. It
 // returns nil, a *Denial, or what went wrong.
@@ -151,7 +203,7 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 	}
 	policies, root := a.policiesOf(call.Principal)
 	if root && !policies.Sessioned && call.VPCEndpoint.ID == "" && call.Principal.IssuedAt.IsZero() {
-		if _, bound := a.cfg.Resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
+		if _, bound := a.resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
 			return nil // nothing can deny what the root of the account does
 		}
 	}

@@ -29,7 +29,7 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 	op := Prefix(call.Service) + ":" + call.Operation
 	var targets []Target
 	special := false
-	if t, ok := a.cfg.Resolvers[Prefix(call.Service)].(Targeter); ok {
+	if t, ok := a.resolvers[Prefix(call.Service)].(Targeter); ok {
 		targets, special = t.Targets(ctx, call, in)
 	}
 	if !special {
@@ -112,7 +112,7 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 // stored asks the resolver of an action's resource type what is stored of one.
 func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, id string) Resource {
 	prefix, _ := split(action)
-	r := a.cfg.Resolvers[cmp.Or(owners[prefix+"/"+kind], prefix)]
+	r := a.resolvers[cmp.Or(owners[prefix+"/"+kind], prefix)]
 	if r == nil || kind == "" || id == "" {
 		return Resource{}
 	}
@@ -382,7 +382,7 @@ func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) 
 			kind := d.kind
 			prefix, _ := split(d.action)
 			if d.via != "" { // the role of an instance profile
-				r := a.cfg.Resolvers[prefix]
+				r := a.resolvers[prefix]
 				if r == nil {
 					continue
 				}

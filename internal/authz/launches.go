@@ -47,7 +47,7 @@ func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []
 	if !ok {
 		return nil
 	}
-	ec2, ok := a.cfg.Resolvers["ec2"].(Targeter)
+	ec2, ok := a.resolvers["ec2"].(Targeter)
 	if !ok {
 		return nil
 	}

@@ -16,11 +16,11 @@ type CloudCredentials = launch.Credentials
 var errNoCloud = errors.New("no cloud is connected")
 
 // cloud answers a plane that asks for its cloud.
-func cloud(ctx context.Context, cfg Config, id string) Cloud {
-	if cfg.Cloud == nil {
+func cloud(ctx context.Context, hooks Hooks, id string) Cloud {
+	if hooks.Cloud == nil {
 		return Cloud{Problem: errNoCloud.Error()}
 	}
-	c, err := cfg.Cloud(ctx, id)
+	c, err := hooks.Cloud(ctx, id)
 	if err != nil { // and what is known all the same
 		c.Problem = err.Error()
 	}

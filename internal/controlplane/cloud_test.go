@@ -14,7 +14,7 @@ import (
 // it runs and its calls say what is wrong.
 func TestAPlaneLearnsItsCloudWithoutCredentials(t *testing.T) {
 	place := controlplane.Cloud{Region: "eu-west-1", Cluster: "dev", VPC: "vpc-1", Subnet: "subnet-1"}
-	got := controlplane.AskCloud(t.Context(), controlplane.Config{Cloud: func(context.Context, string) (controlplane.Cloud, error) {
+	got := controlplane.AskCloud(t.Context(), controlplane.Hooks{Cloud: func(context.Context, string) (controlplane.Cloud, error) {
 		return place, errors.New("no such role")
 	}}, "P")
 	want := place
@@ -22,7 +22,7 @@ func TestAPlaneLearnsItsCloudWithoutCredentials(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("without a role (-want +got):\n%s", diff)
 	}
-	if got := controlplane.AskCloud(t.Context(), controlplane.Config{}, "P"); got.Problem == "" || got.Cluster != "" {
+	if got := controlplane.AskCloud(t.Context(), controlplane.Hooks{}, "P"); got.Problem == "" || got.Cluster != "" {
 		t.Errorf("without a cloud: %+v", got)
 	}
 }

@@ -3,7 +3,7 @@
 // address, its webhooks back into the daemon and its OIDC issuer.
 //
 // It knows nothing of the EKS API: who may come in is asked of the functions in
-// Config. internal/app imports it and connects those functions; services see it
+// Hooks. internal/app imports it and connects those functions; services see it
 // only through the small interfaces they declare themselves. It never imports
 // k8s.io/kubernetes; only its child package does, which runs in another process.
 package controlplane
@@ -23,8 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Config says how a Manager works. Dir, Store and Authenticate are required. Its
-// functions may be called concurrently, and from before Open returns.
+// Config says how a Manager works. Dir and Store are required.
 type Config struct {
 	// Dir is a folder of the Manager's own: per plane, the certificates handed to
 	// its child and the child's log. Everything in it can be made again from Store.
@@ -35,24 +34,6 @@ type Config struct {
 	Executable string
 	// ChildArgs are put before the arguments that make the program a child.
 	ChildArgs []string
-	// Authenticate decides a bearer token that is neither a service account's nor
-	// a client certificate's. An error means unauthenticated.
-	Authenticate func(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
-	// Authorize is asked after RBAC has had no opinion. nil: no opinion.
-	Authorize func(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string)
-	// MutatePod returns the JSON patch of a new pod, or nil, as the pod identity
-	// webhook of EKS does. A pod that cannot be judged is let in as it is. nil
-	// changes no pod.
-	MutatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
-	// MutateFargatePod is the same for the webhook of Fargate, see
-	// Manager.FargateWebhook.
-	MutateFargatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
-	// Cloud tells the cloud provider in a plane's process where it is, and the
-	// credentials it is to use, anew each time. An error about the credentials comes
-	// with the rest: the provider's calls then fail with it. nil: there is no cloud.
-	Cloud func(ctx context.Context, planeID string) (Cloud, error)
-	// KMS encrypts and decrypts for planes with encryption. nil: no plane can have it.
-	KMS KMS
 	// KeyPause is the longest time until a plane that waits for its key tries it
 	// again; by default 30 seconds.
 	KeyPause time.Duration
@@ -78,8 +59,30 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// KMS calls the key that encrypts a plane's data as the role of its cluster. A
-// call may come before Open returns; it waits for what it needs while ctx lasts.
+// Hooks are what control planes ask of the rest of Drydock. Authenticate is required.
+// They are called concurrently, and from the moment Start begins.
+type Hooks struct {
+	// Authenticate decides a bearer token that is neither a service account's nor
+	// a client certificate's. An error means unauthenticated.
+	Authenticate func(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
+	// Authorize is asked after RBAC has had no opinion. nil: no opinion.
+	Authorize func(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string)
+	// MutatePod returns the JSON patch of a new pod, or nil, as the pod identity
+	// webhook of EKS does. A pod that cannot be judged is let in as it is. nil
+	// changes no pod.
+	MutatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
+	// MutateFargatePod is the same for the webhook of Fargate, see
+	// Manager.FargateWebhook.
+	MutateFargatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
+	// Cloud tells the cloud provider in a plane's process where it is, and the
+	// credentials it is to use, anew each time. An error about the credentials comes
+	// with the rest: the provider's calls then fail with it. nil: there is no cloud.
+	Cloud func(ctx context.Context, planeID string) (Cloud, error)
+	// KMS encrypts and decrypts for planes with encryption. nil: no plane can have it.
+	KMS KMS
+}
+
+// KMS calls the key that encrypts a plane's data as the role of its cluster.
 type KMS interface {
 	Encrypt(ctx context.Context, planeID, keyARN string, plaintext []byte) ([]byte, error)
 	Decrypt(ctx context.Context, planeID, keyARN string, ciphertext []byte) ([]byte, error)

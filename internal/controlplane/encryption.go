@@ -98,11 +98,11 @@ func (p *plane) serveKMS(ctx context.Context) error {
 	switch {
 	case key == "" || p.kms != nil:
 		return nil
-	case p.m.cfg.KMS == nil:
+	case p.m.hooks.KMS == nil:
 		return errors.New("controlplane.Config lacks KMS")
 	}
 	var err error
-	if p.kms, err = serveKMSPlugin(ctx, p.kmsSocket(), p.id, key, p.m.cfg.KMS, p.heardKMS); err != nil {
+	if p.kms, err = serveKMSPlugin(ctx, p.kmsSocket(), p.id, key, p.m.hooks.KMS, p.heardKMS); err != nil {
 		return fmt.Errorf("KMS plugin of control plane %s: %w", p.id, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 	}
 	for pause, told := keyPause, false; ; pause, told = min(2*pause, p.m.cfg.KeyPause), true {
 		try, cancel := context.WithTimeout(ctx, keyTimeout)
-		err := tryKMS(try, p.m.cfg.KMS, p.id, keyARN)
+		err := tryKMS(try, p.m.hooks.KMS, p.id, keyARN)
 		cancel()
 		p.heardKMS(err)
 		if err == nil {
@@ -143,7 +143,7 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	if p == nil {
 		return ErrNotFound
 	}
-	if keyARN == "" || m.cfg.KMS == nil {
+	if keyARN == "" || m.hooks.KMS == nil {
 		return errors.New("encryption needs a key, and controlplane.Config its KMS")
 	}
 	if err := p.offerKMS(ctx, keyARN); err != nil {

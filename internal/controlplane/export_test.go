@@ -39,9 +39,12 @@ func RefusedByUser(err error) bool { return refusedByUser(err) }
 
 // AwaitKey waits for a key as a plane without a process does.
 func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
-	cfg := Config{KMS: kms, KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)}
-	return newPlane(&Manager{cfg: cfg}, record{ID: "plane"}, secrets{}).awaitKey(ctx, keyARN)
+	m := &Manager{
+		cfg:   Config{KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)},
+		hooks: Hooks{KMS: kms},
+	}
+	return newPlane(m, record{ID: "plane"}, secrets{}).awaitKey(ctx, keyARN)
 }
 
 // AskCloud is what a plane is told of its cloud.
-func AskCloud(ctx context.Context, cfg Config, id string) Cloud { return cloud(ctx, cfg, id) }
+func AskCloud(ctx context.Context, hooks Hooks, id string) Cloud { return cloud(ctx, hooks, id) }

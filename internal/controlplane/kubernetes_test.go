@@ -33,7 +33,7 @@ import (
 func newKubernetes(t *testing.T) *world {
 	t.Helper()
 	bin := testkit.Program(t)
-	return newWorld(t, func(cfg *controlplane.Config) { cfg.Executable = bin })
+	return newWorld(t, func(cfg *config) { cfg.Executable = bin })
 }
 
 func (w *world) clientset(cfg *rest.Config, err error) *kubernetes.Clientset {

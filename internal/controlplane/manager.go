@@ -33,6 +33,7 @@ const renewInterval = 12 * time.Hour
 // A Manager runs the control planes. Its methods may be called concurrently.
 type Manager struct {
 	cfg       Config
+	hooks     Hooks // set by Start
 	webhooks  *webhooks
 	socketDir string // for egress sockets, when Dir's path is too long; or ""
 
@@ -55,8 +56,8 @@ type Manager struct {
 // it returns, and their processes are starting. Close it when done; ctx is for
 // Open alone.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
-	if cfg.Dir == "" || cfg.Store == nil || cfg.Authenticate == nil {
-		return nil, errors.New("controlplane.Config lacks Dir, Store or Authenticate")
+	if cfg.Dir == "" || cfg.Store == nil {
+		return nil, errors.New("controlplane.Config lacks Dir or Store")
 	}
 	if cfg.Store.EtcdAccess().NeedsPassword {
 		return nil, errors.New("API servers cannot log in to etcd with a password; give the etcd user a client certificate instead")
@@ -96,22 +97,14 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		closing: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := m.start(ctx); err != nil {
+	if err := m.load(ctx); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Manager) start(ctx context.Context) error {
-	var err error
-	if len(m.socketPath(strings.Repeat("0", 32))) > maxSocketPath {
-		if m.socketDir, err = os.MkdirTemp("", "drydock-"); err != nil {
-			return err
-		}
-	}
-	if m.webhooks, err = serveWebhooks(ctx, m.cfg, func(id string) bool { return m.find(id) != nil }); err != nil {
-		return fmt.Errorf("listening for webhooks: %w", err)
-	}
+// load reads the planes of an earlier life.
+func (m *Manager) load(ctx context.Context) error {
 	items, err := records.List(m.cfg.Store, store.Scope{})
 	if err != nil {
 		return err
@@ -129,6 +122,25 @@ func (m *Manager) start(ctx context.Context) error {
 			return err
 		}
 		m.planes[rec.ID] = newPlane(m, rec, sec)
+	}
+	return nil
+}
+
+// Start boots the planes that have an owner and keeps them and the spares running
+// until Close. No plane can be claimed before.
+func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
+	if hooks.Authenticate == nil {
+		return errors.New("controlplane.Hooks lacks Authenticate")
+	}
+	m.hooks = hooks
+	var err error
+	if len(m.socketPath(strings.Repeat("0", 32))) > maxSocketPath {
+		if m.socketDir, err = os.MkdirTemp("", "drydock-"); err != nil {
+			return err
+		}
+	}
+	if m.webhooks, err = serveWebhooks(ctx, m.cfg, hooks, func(id string) bool { return m.find(id) != nil }); err != nil {
+		return fmt.Errorf("listening for webhooks: %w", err)
 	}
 	m.removeStrayFolders()
 	for _, p := range m.all() {

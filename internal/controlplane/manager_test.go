@@ -486,7 +486,7 @@ func TestUnreadablePlanesKeepTheirState(t *testing.T) {
 // the same key and name, so that what they have signed remains good.
 func TestExpiredAuthoritiesAreIssuedAnew(t *testing.T) {
 	past := time.Now().AddDate(-11, 0, 0)
-	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Clock = clocktesting.NewFakeClock(past) })
+	w := newWorld(t, func(cfg *config) { cfg.Clock = clocktesting.NewFakeClock(past) })
 	old, err := w.Claim(t.Context(), "old", account)
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func TestTheAuthorizationWebhookHasThreeAnswers(t *testing.T) {
 
 // The pod identity webhook lets every pod in, changed or, whatever happens, as it is.
 func TestTheAdmissionWebhookRefusesNothing(t *testing.T) {
-	w := newWorld(t, func(cfg *controlplane.Config) {
+	w := newWorld(t, func(cfg *config) {
 		cfg.MutatePod = func(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 			switch pod.Name {
 			case "cart":
@@ -153,7 +153,7 @@ func TestControlPlanesReachNodesThroughTheDaemon(t *testing.T) {
 		}
 	})
 	t.Run("a reason stays on one line", func(t *testing.T) {
-		w := newWorld(t, func(cfg *controlplane.Config) {
+		w := newWorld(t, func(cfg *config) {
 			cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) {
 				return nil, errors.New("no way\r\nX-Evil: 1")
 			}
@@ -165,7 +165,7 @@ func TestControlPlanesReachNodesThroughTheDaemon(t *testing.T) {
 	})
 	t.Run("bytes travel both ways", func(t *testing.T) {
 		var planeID, address string
-		w := newWorld(t, func(cfg *controlplane.Config) {
+		w := newWorld(t, func(cfg *config) {
 			cfg.DialCluster = func(_ context.Context, id, addr string) (net.Conn, error) {
 				planeID, address = id, addr
 				return echo(t)
@@ -180,7 +180,7 @@ func TestControlPlanesReachNodesThroughTheDaemon(t *testing.T) {
 		}
 	})
 	t.Run("a long data folder", func(t *testing.T) {
-		w := newWorld(t, func(cfg *controlplane.Config) {
+		w := newWorld(t, func(cfg *config) {
 			cfg.Dir = filepath.Join(cfg.Dir, strings.Repeat("long", 30))
 		})
 		p := w.claim("o", account)
@@ -335,7 +335,7 @@ func TestFilesWithKeysAreThePrivateKind(t *testing.T) {
 
 func TestCertificatesAreRenewedBeforeTheyExpire(t *testing.T) {
 	clock := testclock.NewFakeClock(time.Now())
-	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Clock = clock })
+	w := newWorld(t, func(cfg *config) { cfg.Clock = clock })
 	p := w.claim("o", account)
 	files := launch.Files(filepath.Join(w.cfg.Dir, p.ID))
 	leaves := []string{

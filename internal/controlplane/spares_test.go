@@ -42,7 +42,7 @@ func (w *world) awaitSpares(n int) []string {
 }
 
 func TestASpareOfTheLastKeyIsKeptWarm(t *testing.T) {
-	w := newWorld(t, func(cfg *controlplane.Config) {
+	w := newWorld(t, func(cfg *config) {
 		cfg.WarmSpares = 1
 		cfg.Clock = testclock.NewFakeClock(time.Now())
 	})
@@ -102,7 +102,7 @@ func TestNoSpareStartsWhileAClusterDoes(t *testing.T) {
 	if controlplane.SpareDelay < time.Second {
 		t.Errorf("a spare starts %s after a cluster, whose user is busy then", controlplane.SpareDelay)
 	}
-	w := newWorld(t, func(cfg *controlplane.Config) {
+	w := newWorld(t, func(cfg *config) {
 		cfg.WarmSpares = 1
 		cfg.Clock = testclock.NewFakeClock(time.Now()) // the delay does not pass while the test looks
 	})

@@ -37,7 +37,7 @@ type webhooks struct {
 	done   chan struct{}
 }
 
-func serveWebhooks(ctx context.Context, cfg Config, known func(id string) bool) (*webhooks, error) {
+func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, known func(id string) bool) (*webhooks, error) {
 	now := cfg.Clock.Now()
 	ca, err := newAuthority("drydock-webhooks", now)
 	if err != nil {
@@ -58,23 +58,23 @@ func serveWebhooks(ctx context.Context, cfg Config, known func(id string) bool) 
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+authenticatePath, reviewHandler(known, func(ctx context.Context, id string, r *authnv1.TokenReview) {
-		r.Status = authenticate(ctx, cfg, id, r.Spec.Token)
+		r.Status = authenticate(ctx, hooks, id, r.Spec.Token)
 		r.Spec = authnv1.TokenReviewSpec{} // the token has no business in an answer
 	}))
 	mux.Handle("POST "+authorizePath, reviewHandler(known, func(ctx context.Context, id string, r *authzv1.SubjectAccessReview) {
 		r.Status = authzv1.SubjectAccessReviewStatus{}
-		if cfg.Authorize != nil {
-			r.Status.Allowed, r.Status.Denied, r.Status.Reason = cfg.Authorize(ctx, id, &r.Spec)
+		if hooks.Authorize != nil {
+			r.Status.Allowed, r.Status.Denied, r.Status.Reason = hooks.Authorize(ctx, id, &r.Spec)
 		}
 	}))
 	mux.Handle("POST "+mutatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
-		mutate(ctx, cfg.Log, cfg.MutatePod, id, r)
+		mutate(ctx, cfg.Log, hooks.MutatePod, id, r)
 	}))
 	mux.Handle("POST "+mutateFargatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
-		mutate(ctx, cfg.Log, cfg.MutateFargatePod, id, r)
+		mutate(ctx, cfg.Log, hooks.MutateFargatePod, id, r)
 	}))
 	mux.Handle("POST "+launch.CloudPath, reviewHandler(known, func(ctx context.Context, id string, c *Cloud) {
-		*c = cloud(ctx, cfg, id)
+		*c = cloud(ctx, hooks, id)
 	}))
 	w := &webhooks{ca: ca, url: "https://" + l.Addr().String(), done: make(chan struct{})}
 	w.server = &http.Server{
@@ -101,8 +101,8 @@ func (w *webhooks) close() {
 	<-w.done
 }
 
-func authenticate(ctx context.Context, cfg Config, id, token string) authnv1.TokenReviewStatus {
-	user, err := cfg.Authenticate(ctx, id, token)
+func authenticate(ctx context.Context, hooks Hooks, id, token string) authnv1.TokenReviewStatus {
+	user, err := hooks.Authenticate(ctx, id, token)
 	if err != nil {
 		return authnv1.TokenReviewStatus{Error: err.Error()}
 	}

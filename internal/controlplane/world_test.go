@@ -32,18 +32,24 @@ var account = controlplane.Key{
 	ServiceCIDR: "172.20.0.0/16", IPFamily: "ipv4",
 }
 
+// A config is all that a Manager is made of and started with.
+type config struct {
+	controlplane.Config
+	controlplane.Hooks
+}
+
 // A world is a Manager that can be closed and opened again over what it kept.
 type world struct {
 	*controlplane.Manager
 	t     *testing.T
-	cfg   controlplane.Config
+	cfg   config
 	store *store.Store
 
 	mu      sync.Mutex
 	refused []string
 }
 
-func newWorld(t *testing.T, change func(*controlplane.Config)) *world {
+func newWorld(t *testing.T, change func(*config)) *world {
 	t.Helper()
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
 	if err != nil {
@@ -51,9 +57,15 @@ func newWorld(t *testing.T, change func(*controlplane.Config)) *world {
 	}
 	t.Cleanup(func() { st.Close() })
 	w := &world{t: t, store: st}
-	w.cfg = controlplane.Config{
+	w.cfg = config{controlplane.Config{
 		Dir:   filepath.Join(t.TempDir(), "controlplanes"),
 		Store: st,
+		OnRefused: func(_ string, from netip.Addr, reason string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.refused = append(w.refused, from.String()+": "+reason)
+		},
+	}, controlplane.Hooks{
 		Authenticate: func(_ context.Context, planeID, token string) (authnv1.UserInfo, error) {
 			if token != "good" {
 				return authnv1.UserInfo{}, errors.New("not a good token")
@@ -63,12 +75,7 @@ func newWorld(t *testing.T, change func(*controlplane.Config)) *world {
 		Authorize: func(_ context.Context, _ string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
 			return spec.User == "alice", spec.User == "mallory", "because of " + spec.User
 		},
-		OnRefused: func(_ string, from netip.Addr, reason string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.refused = append(w.refused, from.String()+": "+reason)
-		},
-	}
+	}}
 	if change != nil {
 		change(&w.cfg)
 	}
@@ -78,9 +85,12 @@ func newWorld(t *testing.T, change func(*controlplane.Config)) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	m, err := controlplane.Open(w.t.Context(), w.cfg)
+	m, err := controlplane.Open(w.t.Context(), w.cfg.Config)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if err := m.Start(w.t.Context(), w.cfg.Hooks); err != nil {
+		w.t.Fatal(errors.Join(err, m.Close()))
 	}
 	w.Manager = m
 	w.t.Cleanup(func() {

@@ -43,6 +43,8 @@ type Config struct {
 	Store *store.Store
 	// Services builds the services over the store.
 	Services func(*store.Store) []awsapi.Service
+	// Calling builds services that call one another, given the front door itself.
+	Calling func(*store.Store, *server.Server) []awsapi.Service
 	// Lookup finds access keys; nil knows none. An account number is that account's root in any case.
 	Lookup sigv4.Lookup
 	// Authorize decides; nil allows everything.
@@ -138,6 +140,11 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.Calling != nil {
+		if err := front.Register(cfg.Calling(cfg.Store, front)...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ln, err := server.Listen(context.Background(), "127.0.0.1:0", cfg.TLS)
 	if err != nil {

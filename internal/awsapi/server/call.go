@@ -54,6 +54,9 @@ func (s *Server) callOnce(ctx context.Context, op *operation, in any) (any, erro
 		call: caller.Forward(authz.ServicePrincipal(caller.Service), op.model.Service.Package, op.Name, ids.UUID(), now),
 	}
 	i.call.Members = wire.MembersOf(op.model, in)
+	if partitionWide[op.model.Service.Name] {
+		i.call.Region = "us-east-1"
+	}
 	out, err := i.inProcess(ctx)
 	if f := fault.Of(err); f != nil {
 		i.noteFault(f, err)

@@ -44,6 +44,10 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 		services: map[string]*service{},
 		inputs:   map[reflect.Type]*operation{},
 	}
+	return r, r.add(services)
+}
+
+func (r *registry) add(services []awsapi.Service) error {
 	var errs []error
 	for _, s := range services {
 		m, err := model.Get(s.Name)
@@ -85,7 +89,7 @@ func newRegistry(services []awsapi.Service) (*registry, error) {
 			}
 		}
 	}
-	return r, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // bySigningName returns the models of a credential scope's service.

@@ -45,8 +45,8 @@ const handlerTimeout = time.Minute
 
 // Config is what a Server is made of.
 type Config struct {
-	// Services answer the operations. What the models know and no service
-	// answers gets 501 NotImplemented.
+	// Services answer the operations; Register adds others. What the models know and no
+	// service answers gets 501 NotImplemented.
 	Services []awsapi.Service
 	// Lookup finds access keys. Required.
 	Lookup sigv4.Lookup
@@ -116,6 +116,10 @@ func New(cfg Config) (*Server, error) {
 		verifier: sigv4.NewVerifier(sigv4.Config{Lookup: cfg.Lookup, Clock: cfg.Clock}),
 	}, nil
 }
+
+// Register adds services before the first request, as New does: services that call
+// others through the Server are made after it.
+func (s *Server) Register(services ...awsapi.Service) error { return s.registry.add(services) }
 
 // Verifier returns the server's signature verifier, whose key cache others may share.
 func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }

@@ -50,6 +50,11 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return find(r.s, sc, r.s.associated(sc, kind, id))
 }
 
+// EndpointPolicy implements authz.EndpointPolicies.
+func (r resolver) EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool) {
+	return r.s.EndpointPolicy(ctx, account, region, id)
+}
+
 // EndpointPolicy returns the policy document of a VPC endpoint, which is empty if it
 // allows everything. It returns false if there is no such endpoint.
 func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) (document string, ok bool) {

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
@@ -76,7 +77,9 @@ type Config struct {
 	// Assume makes a session of the pod's role, if that trusts EKS, and from
 	// there one of its target role.
 	Assume func(ctx context.Context, s Session) (RoleSession, error)
-	Clock  clock.PassiveClock // nil: the real one
+	// Resolver knows what pods' clusters and associations authorization asks about: EKS's.
+	Resolver authz.Resolver
+	Clock    clock.PassiveClock // nil: the real one
 }
 
 // A Service answers the EKS Auth API.

@@ -18,7 +18,7 @@ type resolver struct{ s *Service }
 
 // Resource implements authz.Resolver. Requests name load balancers by their names.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	if kind != loadBalancerType {
+	if kind != loadBalancerType || strings.HasPrefix(id, "arn:") { // ARNs are the second generation's
 		return authz.Resource{}, false
 	}
 	lb, err := loadBalancers.Get(r.s.store, scope{account, region}.key(id[strings.LastIndexByte(id, '/')+1:]))

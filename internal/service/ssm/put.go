@@ -82,7 +82,11 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	}
 	if dataType == imageType {
 		// AWS deviation: AWS accepts and checks afterwards, with an event as the only sign.
-		if !s.image(sc.region, value) {
+		exists, err := s.image(ctx, sc.account, sc.region, value)
+		if err != nil {
+			return nil, err
+		}
+		if !exists {
 			return nil, errValidation("The AMI ID %s does not exist in region %s.", value, sc.region)
 		}
 	} else if dataType != "text" {

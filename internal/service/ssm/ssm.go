@@ -24,7 +24,7 @@ type Config struct {
 	Store *store.Store
 	// Image reports whether a region has an image, for parameters of the data type
 	// aws:ec2:image; nil knows the public ones.
-	Image func(region, id string) bool
+	Image func(ctx context.Context, account, region, id string) (bool, error)
 	// KMS seals SecureStrings, as the caller of ctx. Nil: a key of the service's own does,
 	// in the name of alias/aws/ssm, and there are no others.
 	KMS   KMS
@@ -35,7 +35,7 @@ type Config struct {
 // Service is the Systems Manager service.
 type Service struct {
 	store *store.Store
-	image func(region, id string) bool
+	image func(ctx context.Context, account, region, id string) (bool, error)
 	kms   KMS
 	clock clock.Clock
 }
@@ -44,7 +44,10 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cfg.Clock}
 	if s.image == nil {
-		s.image = func(region, id string) bool { _, ok := images.ByID(region, id); return ok }
+		s.image = func(_ context.Context, _, region, id string) (bool, error) {
+			_, ok := images.ByID(region, id)
+			return ok, nil
+		}
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

@@ -85,7 +85,7 @@ func Usable(rec record.Cluster) error {
 // AsService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.
 func (s *Service) AsService(ctx context.Context, account, region string) context.Context {
-	return awsapi.AsService(ctx, account, region, serviceRole, s.Clock.Now())
+	return awsapi.AsService(ctx, account, region, ServiceRole, s.Clock.Now())
 }
 
 // ClusterByPlane returns the cluster that a control plane belongs to.
@@ -111,8 +111,8 @@ func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, err
 // ErrUnknownPlane says that a control plane belongs to no cluster: not yet, or no longer.
 var ErrUnknownPlane = errors.New("belongs to no cluster")
 
-// serviceRole is the service-linked role of EKS.
-var serviceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
+// ServiceRole is the service-linked role of EKS.
+var ServiceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
 
 // ServiceRoleARN is the service-linked role of EKS in an account.
-func ServiceRoleARN(account string) string { return serviceRole.ARN(account) }
+func ServiceRoleARN(account string) string { return ServiceRole.ARN(account) }

@@ -1,0 +1,38 @@
+// Package awscall holds the clients with which AWS services call one another in process
+// (awsapi.API): typed methods over the SDK's inputs and outputs. Who calls is in the
+// context, see awsapi.API. The methods are generated from the list in tools/clientgen.
+//
+// It knows no service. Only internal/app imports it; services declare what they need of
+// a client as an interface.
+package awscall
+
+//go:generate go run ../../tools/clientgen
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// Under returns an API that calls under a service's own service-linked role what a user
+// asked that service for: EKS checks a user's subnets itself, whatever the user may
+// describe. Calls that another role makes stay as they are.
+func Under(role awsapi.ServiceRole, api awsapi.API, clock clock.PassiveClock) awsapi.API {
+	return under{role, api, clock}
+}
+
+type under struct {
+	role  awsapi.ServiceRole
+	api   awsapi.API
+	clock clock.PassiveClock
+}
+
+// Call implements awsapi.API.
+func (u under) Call(ctx context.Context, in any) (any, error) {
+	if call := awsapi.CallFrom(ctx); call.Principal.Type != awsapi.AWSService {
+		ctx = awsapi.AsService(ctx, call.Account, call.Region, u.role, u.clock.Now())
+	}
+	return u.api.Call(ctx, in)
+}

@@ -1,0 +1,33 @@
+// Package module says what an AWS service is to the daemon: the operations it answers,
+// what authorization must know of its resources, what it runs, and what other parts of
+// Drydock ask of every service. A service declares all of it in its own folder, in its
+// Module method; the composition root lists each service once.
+//
+// It holds declarations only. Services and internal/app import it.
+package module
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+)
+
+// A Module is one AWS service. Only Service is required.
+type Module struct {
+	awsapi.Service
+	// Resolver tells authorization what is stored of the service's resources. nil: its
+	// operations name no resources.
+	Resolver authz.Resolver
+	// Run runs the service's reconcilers until ctx ends.
+	Run func(ctx context.Context) error
+	// RoleUsage returns the ARNs of the resources, by region, that need an account's
+	// service-linked role of a service principal. IAM does not delete a role in use.
+	RoleUsage func(ctx context.Context, account, principal string) (map[string][]string, error)
+	// Reset removes what the service keeps of an account, or of all if account is empty,
+	// outside of the store. The store itself has been emptied.
+	Reset func(ctx context.Context, account string) error
+	// Pages adds the service's own paths below /_drydock/.
+	Pages func(mux *http.ServeMux)
+}

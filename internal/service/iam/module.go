@@ -1,0 +1,10 @@
+package iam
+
+import (
+	"github.com/drydock-dev/drydock/internal/module"
+)
+
+// Module declares the service to the daemon.
+func (s *Service) Module() module.Module {
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run}
+}
