@@ -27,13 +27,13 @@ import (
 // taggables lists every kind of resource with tags.
 func taggables() []resource.Taggable {
 	return []resource.Taggable{
-		resource.TaggedBy(ec2types.ResourceTypeNetworkInsightsPath, insights.PathID, insights.Paths, func(v *insights.Path) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeNetworkInsightsPath, insights.PathKind()),
 		resource.TaggedBy(ec2types.ResourceTypeNetworkInsightsAnalysis, insights.AnalysisID, insights.Analyses, func(v *insights.Analysis) (string, *tag.Set) { return v.ID, &v.Tags }),
-		resource.TaggedBy(ec2types.ResourceTypeVpc, resource.VPCID, record.VPCs, func(v *record.VPC) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeVpc, record.VPCKind()),
 		resource.TaggedBy(ec2types.ResourceTypeSubnet, resource.SubnetID, record.Subnets, func(v *record.Subnet) (string, *tag.Set) { return v.ID, &v.Tags }),
-		resource.TaggedBy(ec2types.ResourceTypeInternetGateway, resource.InternetGatewayID, record.InternetGateways, func(v *record.InternetGateway) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeInternetGateway, record.InternetGatewayKind()),
 		resource.TaggedBy(ec2types.ResourceTypeRouteTable, resource.RouteTableID, record.RouteTables, func(v *record.RouteTable) (string, *tag.Set) { return v.ID, &v.Tags }),
-		resource.TaggedBy(ec2types.ResourceTypeNetworkAcl, resource.NetworkACLID, record.NetworkACLs, func(v *record.NetworkACL) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeNetworkAcl, record.NetworkACLKind()),
 		resource.Tagged(ec2types.ResourceTypeDhcpOptions, record.DHCPOptionsKind()),
 		resource.Tagged(ec2types.ResourceTypeElasticIp, record.AddressKind()),
 		resource.Tagged(ec2types.ResourceTypeNatgateway, record.NATGatewayKind()),
@@ -45,12 +45,12 @@ func taggables() []resource.Taggable {
 		resource.Tagged(ec2types.ResourceTypeVpcFlowLog, record.FlowLogKind()),
 		resource.TaggedBy(ec2types.ResourceTypeSecurityGroup, resource.SecurityGroupID, record.SecurityGroups, func(v *record.SecurityGroup) (string, *tag.Set) { return v.ID, &v.Tags }),
 		firewall.SecurityGroupRuleTags(),
-		resource.TaggedBy(ec2types.ResourceTypeNetworkInterface, resource.NetworkInterfaceID, record.NetworkInterfaces, func(v *record.NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeNetworkInterface, record.NetworkInterfaceKind()),
 		resource.TaggedBy(ec2types.ResourceTypeInstance, resource.InstanceID, record.Instances, func(v *record.Instance) (string, *tag.Set) { return v.ID, &v.Tags }),
 		keypair.Tagged(),
 		resource.TaggedBy(ec2types.ResourceTypeLaunchTemplate, resource.LaunchTemplateID, launchtemplate.Templates, func(v *launchtemplate.Template) (string, *tag.Set) { return v.ID, &v.Tags }),
 		resource.TaggedBy(ec2types.ResourceTypeVolume, resource.VolumeID, storage.Volumes, func(v *storage.Volume) (string, *tag.Set) { return v.ID, &v.Tags }),
-		resource.TaggedBy(ec2types.ResourceTypeSpotInstancesRequest, resource.SpotRequestID, instance.SpotRequests, func(v *instance.SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags }),
+		resource.Tagged(ec2types.ResourceTypeSpotInstancesRequest, instance.SpotRequestKind()),
 		resource.TaggedBy(ec2types.ResourceTypeFleet, resource.FleetID, fleet.Fleets, func(v *fleet.Fleet) (string, *tag.Set) { return v.ID, &v.Tags }),
 	}
 }

@@ -44,11 +44,7 @@ func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddres
 	}
 	a := record.Address{ID: ids.Resource("eipalloc"), Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		n, err := resource.Count(tx, record.Addresses, sc, func(record.Address) bool { return true })
-		if err != nil {
-			return err
-		}
-		if err := quota.Check(tx, sc, quota.Addresses, n+1, ec2err.Limit("AddressLimitExceeded", "addresses")); err != nil {
+		if err := quota.Room(tx, sc, quota.Addresses, record.Addresses, func(record.Address) bool { return true }, ec2err.Limit("AddressLimitExceeded", "addresses")); err != nil {
 			return err
 		}
 		ip, err := ipam.Public(sc.Region).Take(tx, 1, a.ID)

@@ -475,21 +475,9 @@ func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.Desc
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, s.InterfaceFields(sc), func(e record.NetworkInterface) tag.Set { return e.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	if err := resource.CheckPageOfIDs(in.NetworkInterfaceIds, "networkInterfaceIds", in.MaxResults); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, in.NetworkInterfaceIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(e record.NetworkInterface) string { return e.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	found, next, err := resource.Describe(s.Store, sc, record.NetworkInterfaceKind(), resource.Query{
+		IDs: in.NetworkInterfaceIds, Exclusive: "networkInterfaceIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, s.InterfaceFields(sc))
 	if err != nil {
 		return nil, err
 	}

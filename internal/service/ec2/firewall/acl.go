@@ -10,7 +10,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
-	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -119,17 +118,8 @@ func (s *Service) DescribeNetworkAcls(ctx context.Context, in *awsec2.DescribeNe
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, networkACLFields(sc), func(a record.NetworkACL) tag.Set { return a.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, record.NetworkACLs, sc, resource.NetworkACLID, in.NetworkAclIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(a record.NetworkACL) string { return a.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	found, next, err := resource.Describe(s.Store, sc, record.NetworkACLKind(), resource.Query{
+		IDs: in.NetworkAclIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, networkACLFields(sc))
 	return &awsec2.DescribeNetworkAclsOutput{NetworkAcls: resource.SDKAll(sc, found), NextToken: next}, err
 }

@@ -64,11 +64,7 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 		if err != nil {
 			return err
 		}
-		n, err := resource.Count(tx, record.NetworkACLs, sc, func(o record.NetworkACL) bool { return o.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
-		if err := quota.Check(tx, sc, quota.ACLs, n+1, ec2err.Limit("NetworkAclLimitExceeded", "network ACLs")); err != nil {
+		if err := quota.Room(tx, sc, quota.ACLs, record.NetworkACLs, func(o record.NetworkACL) bool { return o.VPCID == v.ID }, ec2err.Limit("NetworkAclLimitExceeded", "network ACLs")); err != nil {
 			return err
 		}
 		a = record.NetworkACL{ID: ids.Resource("acl"), VPCID: v.ID, Entries: deniesAll(), Tags: tags}

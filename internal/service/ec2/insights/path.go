@@ -43,6 +43,11 @@ type Path struct {
 	Tags            tag.Set `json:",omitempty"`
 }
 
+// PathKind describes paths.
+func PathKind() resource.KindOf[Path] {
+	return resource.KindOf[Path]{Records: Paths, ID: PathID, Of: func(v *Path) (string, *tag.Set) { return v.ID, &v.Tags }}
+}
+
 // An filterPart narrows the packets that are looked at.
 type filterPart struct {
 	SourceAddress, DestinationAddress string           `json:",omitempty"`
@@ -294,17 +299,8 @@ func (s *Service) DescribeNetworkInsightsPaths(ctx context.Context, in *awsec2.D
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, pathFields(), func(p Path) tag.Set { return p.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, Paths, sc, PathID, in.NetworkInsightsPathIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(p Path) string { return p.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 100})
+	found, next, err := resource.Describe(s.Store, sc, PathKind(), resource.Query{
+		IDs: in.NetworkInsightsPathIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 100},
+	}, pathFields())
 	return &awsec2.DescribeNetworkInsightsPathsOutput{NetworkInsightsPaths: resource.SDKAll(sc, found), NextToken: next}, err
 }

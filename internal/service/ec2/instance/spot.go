@@ -57,6 +57,11 @@ type SpotRequest struct {
 	Tags    tag.Set         `json:",omitempty"`
 }
 
+// SpotRequestKind describes Spot Instance requests.
+func SpotRequestKind() resource.KindOf[SpotRequest] {
+	return resource.KindOf[SpotRequest]{Records: SpotRequests, ID: resource.SpotRequestID, Of: func(v *SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags }}
+}
+
 // set changes the state and its explanation.
 func (r *SpotRequest) set(now time.Time, state, code, status string) {
 	r.State, r.StatusCode, r.Status, r.StatusTime = state, code, status, now
@@ -248,7 +253,7 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 		return nil, err
 	}
 	type v = SpotRequest
-	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+	known := filter.Fields[v]{
 		"availability-zone-group": filter.Never[v],
 		"create-time":             filter.One(func(r v) string { return resource.TimeText(r.Created) }),
 		"fault-code":              filter.Never[v],
@@ -293,18 +298,10 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 			}
 			return resource.TimeText(r.ValidUntil)
 		}),
-	}, func(r v) tag.Set { return r.Tags })
-	if err != nil {
-		return nil, err
 	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, SpotRequests, sc, resource.SpotRequestID, in.SpotInstanceRequestIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(r v) string { return r.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	found, next, err := resource.Describe(s.Store, sc, SpotRequestKind(), resource.Query{
+		IDs: in.SpotInstanceRequestIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, known)
 	return &awsec2.DescribeSpotInstanceRequestsOutput{SpotInstanceRequests: resource.SDKAll(sc, found), NextToken: next}, err
 }
 

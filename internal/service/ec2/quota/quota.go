@@ -94,4 +94,15 @@ func Check(r store.Reader, sc resource.Scope, code string, n int, exceeded error
 	return nil
 }
 
+// Room refuses one more resource with exceeded if that is more than a quota allows;
+// counts selects the resources that it holds for.
+func Room[T any](r store.Reader, sc resource.Scope, code string, c store.Collection[T], counts func(T) bool, exceeded error) error {
+	n, err := resource.Count(r, c, sc, counts)
+	if err != nil {
+		return err
+	}
+	return Check(r, sc, code, n+1, exceeded)
+}
+
+// Overrides are the quotas that users have set.
 var Overrides = store.NewCollection[Override]("ec2", "quota")

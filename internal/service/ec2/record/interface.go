@@ -100,6 +100,11 @@ type NetworkInterface struct {
 	Tags              tag.Set `json:",omitempty"`
 }
 
+// NetworkInterfaceKind describes network interfaces.
+func NetworkInterfaceKind() resource.KindOf[NetworkInterface] {
+	return resource.KindOf[NetworkInterface]{Records: NetworkInterfaces, ID: resource.NetworkInterfaceID, Of: func(v *NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags }}
+}
+
 // Writes is how much deleting e writes at most: itself and its public address, the
 // pages of its addresses, a record for each of IPv6 and each elastic one.
 func (e *NetworkInterface) Writes() int {

@@ -42,6 +42,11 @@ type InternetGateway struct {
 	Tags  tag.Set `json:",omitempty"`
 }
 
+// InternetGatewayKind describes internet gateways.
+func InternetGatewayKind() resource.KindOf[InternetGateway] {
+	return resource.KindOf[InternetGateway]{Records: InternetGateways, ID: resource.InternetGatewayID, Of: func(v *InternetGateway) (string, *tag.Set) { return v.ID, &v.Tags }}
+}
+
 // SDK renders the record for the SDK.
 func (g InternetGateway) SDK(sc resource.Scope) ec2types.InternetGateway {
 	out := ec2types.InternetGateway{

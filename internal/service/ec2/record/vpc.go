@@ -92,6 +92,11 @@ type VPC struct {
 	Tags             tag.Set `json:",omitempty"`
 }
 
+// VPCKind describes VPCs.
+func VPCKind() resource.KindOf[VPC] {
+	return resource.KindOf[VPC]{Records: VPCs, ID: resource.VPCID, Of: func(v *VPC) (string, *tag.Set) { return v.ID, &v.Tags }}
+}
+
 // A CIDRAssociation is a block of a VPC or subnet.
 type CIDRAssociation struct{ ID, CIDR string }
 

@@ -10,7 +10,9 @@ import (
 
 // A Query is what Describe calls have in common.
 type Query struct {
-	IDs        []string
+	IDs []string
+	// Exclusive is the parameter of the IDs if they exclude MaxResults.
+	Exclusive  string
 	Filters    []ec2types.Filter
 	DryRun     *bool
 	MaxResults *int32
@@ -34,6 +36,11 @@ func Describe[T any](r store.Reader, sc Scope, kind KindOf[T], q Query, known fi
 	}
 	if err := CheckDryRun(q.DryRun); err != nil {
 		return nil, nil, err
+	}
+	if q.Exclusive != "" {
+		if err := CheckPageOfIDs(q.IDs, q.Exclusive, q.MaxResults); err != nil {
+			return nil, nil, err
+		}
 	}
 	found, err := Choose(r, kind.Records, sc, kind.ID, q.IDs, match)
 	if err != nil {

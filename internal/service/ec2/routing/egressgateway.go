@@ -35,11 +35,7 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 		if err != nil {
 			return err
 		}
-		all, err := resource.List(tx, record.EgressGateways, sc, func(record.EgressGateway) bool { return true })
-		if err != nil {
-			return err
-		}
-		if err := quota.Check(tx, sc, quota.EgressGateways, len(all)+1, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
+		if err := quota.Room(tx, sc, quota.EgressGateways, record.EgressGateways, func(record.EgressGateway) bool { return true }, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
 			return err
 		}
 		g = record.EgressGateway{ID: ids.Resource("eigw"), VPCID: v.ID, Tags: tags}

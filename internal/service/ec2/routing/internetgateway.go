@@ -29,11 +29,7 @@ func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateIn
 	}
 	g := record.InternetGateway{ID: ids.Resource("igw"), Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		n, err := resource.Count(tx, record.InternetGateways, sc, func(record.InternetGateway) bool { return true })
-		if err != nil {
-			return err
-		}
-		if err := quota.Check(tx, sc, quota.InternetGateways, n+1, ec2err.Limit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
+		if err := quota.Room(tx, sc, quota.InternetGateways, record.InternetGateways, func(record.InternetGateway) bool { return true }, ec2err.Limit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
 			return err
 		}
 		return record.InternetGateways.Create(tx, sc.Key(g.ID), g)
@@ -136,7 +132,7 @@ func (s *Service) DescribeInternetGateways(ctx context.Context, in *awsec2.Descr
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, filter.Fields[record.InternetGateway]{
+	known := filter.Fields[record.InternetGateway]{
 		"attachment.state": func(g record.InternetGateway) []string {
 			if g.VPCID == "" {
 				return nil
@@ -146,17 +142,9 @@ func (s *Service) DescribeInternetGateways(ctx context.Context, in *awsec2.Descr
 		"attachment.vpc-id":   filter.One(func(g record.InternetGateway) string { return g.VPCID }),
 		"internet-gateway-id": filter.One(func(g record.InternetGateway) string { return g.ID }),
 		"owner-id":            filter.One(func(record.InternetGateway) string { return sc.Account }),
-	}, func(g record.InternetGateway) tag.Set { return g.Tags })
-	if err != nil {
-		return nil, err
 	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, record.InternetGateways, sc, resource.InternetGatewayID, in.InternetGatewayIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(g record.InternetGateway) string { return g.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	found, next, err := resource.Describe(s.Store, sc, record.InternetGatewayKind(), resource.Query{
+		IDs: in.InternetGatewayIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, known)
 	return &awsec2.DescribeInternetGatewaysOutput{InternetGateways: resource.SDKAll(sc, found), NextToken: next}, err
 }

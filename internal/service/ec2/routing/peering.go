@@ -225,11 +225,7 @@ func (s *Service) AcceptVpcPeeringConnection(ctx context.Context, in *awsec2.Acc
 			return ec2err.PeeringExists(p.ID)
 		}
 		for _, d := range []record.PeeringSide{p.Requester, p.Accepter} {
-			n, err := resource.Count(tx, record.Peerings, d.Scope(), func(o record.Peering) bool { return o.Active() && o.Side(d.Scope(), d.VPCID) != nil })
-			if err != nil {
-				return err
-			}
-			if err := quota.Check(tx, d.Scope(), quota.Peerings, n+1, ec2err.Limit("ActiveVpcPeeringConnectionPerVpcLimitExceeded", "active VPC peering connections per VPC")); err != nil {
+			if err := quota.Room(tx, d.Scope(), quota.Peerings, record.Peerings, func(o record.Peering) bool { return o.Active() && o.Side(d.Scope(), d.VPCID) != nil }, ec2err.Limit("ActiveVpcPeeringConnectionPerVpcLimitExceeded", "active VPC peering connections per VPC")); err != nil {
 				return err
 			}
 		}

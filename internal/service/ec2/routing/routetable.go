@@ -161,11 +161,7 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 		if err != nil {
 			return err
 		}
-		n, err := resource.Count(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
-		if err := quota.Check(tx, sc, quota.RouteTables, n+1, ec2err.Limit("RouteTableLimitExceeded", "route tables")); err != nil {
+		if err := quota.Room(tx, sc, quota.RouteTables, record.RouteTables, func(t record.RouteTable) bool { return t.VPCID == v.ID }, ec2err.Limit("RouteTableLimitExceeded", "route tables")); err != nil {
 			return err
 		}
 		t = record.RouteTable{

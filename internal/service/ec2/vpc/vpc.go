@@ -108,11 +108,7 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 
 // checkVPCQuota refuses one more VPC than the quota allows; the default one counts.
 func checkVPCQuota(tx *store.Tx, sc resource.Scope) error {
-	n, err := resource.Count(tx, record.VPCs, sc, func(record.VPC) bool { return true })
-	if err != nil {
-		return err
-	}
-	return quota.Check(tx, sc, quota.VPCs, n+1, ec2err.Limit("VpcLimitExceeded", "VPCs"))
+	return quota.Room(tx, sc, quota.VPCs, record.VPCs, func(record.VPC) bool { return true }, ec2err.Limit("VpcLimitExceeded", "VPCs"))
 }
 
 func vpcFields(sc resource.Scope) filter.Fields[record.VPC] {
@@ -147,21 +143,9 @@ func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput
 	if err != nil {
 		return nil, err
 	}
-	match, err := filter.Compile(in.Filters, vpcFields(sc), func(v record.VPC) tag.Set { return v.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	if err := resource.CheckPageOfIDs(in.VpcIds, "vpcIds", in.MaxResults); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, record.VPCs, sc, resource.VPCID, in.VpcIds, match)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(v record.VPC) string { return v.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	found, next, err := resource.Describe(s.Store, sc, record.VPCKind(), resource.Query{
+		IDs: in.VpcIds, Exclusive: "vpcIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, vpcFields(sc))
 	return &awsec2.DescribeVpcsOutput{Vpcs: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
