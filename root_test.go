@@ -223,6 +223,28 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
+// What services and reconcilers do in time, tests do without waiting: by the clock
+// they were given. The programs of a guest's image have a time of their own.
+func TestServicesHaveOneClock(t *testing.T) {
+	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node)(/|$)`)
+	ownTime := regexp.MustCompile(`^internal/node/guest(/|$)`)
+	reads := map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
+	for _, f := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		if strings.HasSuffix(f.path, "_test.go") || !ofClock.MatchString(dir) || ownTime.MatchString(dir) {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && reads[sel.Sel.Name] {
+				if id, ok := sel.X.(*ast.Ident); ok && id.Name == "time" {
+					t.Errorf("%s uses time.%s: ask the clock of its Config", f.fset.Position(n.Pos()), sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
 // inSynctest: in a synctest bubble sleeping costs nothing and is exact.
 func inSynctest(f *ast.File) bool {
 	for _, imp := range f.Imports {

@@ -9,14 +9,11 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/store"
@@ -45,7 +42,7 @@ type Config struct {
 	// Workers is how many keys are reconciled at once; 0 means 4.
 	Workers int
 	Log     *slog.Logger     // nil: slog.Default()
-	Clock   clock.WithTicker // of the delays; nil: the real one
+	Clock   clock.WithTicker // of the delays; required, so that nobody forgets the one that was given
 }
 
 // Related says which record to look at when another one changes.
@@ -58,6 +55,9 @@ type Related struct {
 // Run reconciles until ctx ends, and returns when every call has returned: nil,
 // or why it ended before ctx did (store.ErrClosed).
 func Run(ctx context.Context, cfg Config) error {
+	if cfg.Clock == nil {
+		return fmt.Errorf("reconciling %s: no clock", cfg.Name)
+	}
 	defer cfg.Watcher.Stop()
 	for _, r := range cfg.Related {
 		defer r.Watcher.Stop()
@@ -68,30 +68,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.RealClock{}
-	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[store.Key](firstRetry, lastRetry)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[store.Key]{Clock: cfg.Clock})
-
+	queue := NewQueue(cfg.Name, cfg.Reconcile, cfg.Clock, cfg.Log)
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup
-	for range cfg.Workers {
-		workers.Go(func() {
-			for {
-				key, done := queue.Get()
-				if done {
-					return
-				}
-				if calls.Err() == nil { // the queue is emptied before it ends
-					cfg.one(calls, queue, key)
-				}
-				queue.Done(key)
-			}
-		})
-	}
+	workers.Go(func() { queue.Run(calls, cfg.Workers) })
 	var watchers sync.WaitGroup
 	for _, r := range cfg.Related {
 		watchers.Go(func() { r.feed(calls, queue) })
@@ -106,7 +87,6 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cancel()
 	watchers.Wait()
-	queue.ShutDown()
 	workers.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -116,7 +96,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // feed queues what is related to each change until ctx or the watcher ends; the
 // end of the store ends Run by its own watcher.
-func (r Related) feed(ctx context.Context, queue workqueue.TypedRateLimitingInterface[store.Key]) {
+func (r Related) feed(ctx context.Context, queue *Queue[store.Key]) {
 	for {
 		keys, err := r.Watcher.Next(ctx)
 		if err != nil {
@@ -128,46 +108,4 @@ func (r Related) feed(ctx context.Context, queue workqueue.TypedRateLimitingInte
 			}
 		}
 	}
-}
-
-// one reconciles a key and asks for the next call.
-func (cfg *Config) one(ctx context.Context, queue workqueue.TypedRateLimitingInterface[store.Key], key store.Key) {
-	again, err := cfg.call(ctx, key)
-	switch {
-	case ctx.Err() != nil: // err is most likely its
-	case errors.Is(err, store.ErrUnreadable): // the store has said so, and trying again does not help
-		queue.Forget(key)
-	case err != nil:
-		attrs := []any{"what", cfg.Name, "key", key.String(), "err", err, "tries", queue.NumRequeues(key) + 1}
-		var p *panicError
-		if errors.As(err, &p) {
-			cfg.Log.Error("reconcile", append(attrs, "stack", string(p.stack))...)
-		} else {
-			cfg.Log.Warn("reconcile", attrs...)
-		}
-		queue.AddRateLimited(key)
-	default:
-		queue.Forget(key)
-		if again > 0 {
-			queue.AddAfter(key, again)
-		}
-	}
-}
-
-// A panicError is a panic of a Reconcile function: one record's bug must not end
-// the reconciling of all others.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-func (cfg *Config) call(ctx context.Context, key store.Key) (again time.Duration, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			again, err = 0, &panicError{r, debug.Stack()}
-		}
-	}()
-	return cfg.Reconcile(ctx, key)
 }

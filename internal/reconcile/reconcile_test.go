@@ -54,6 +54,9 @@ func run(t *testing.T, s *store.Store, c clock.WithTicker, log *slog.Logger, rec
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if c == nil {
+		c = clock.RealClock{}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	w := things.Watch(s, store.Scope{})
@@ -219,7 +222,7 @@ func TestRelated(t *testing.T) {
 	w, related := things.Watch(s, store.Scope{}), parts.Watch(s, store.Scope{})
 	go func() {
 		done <- reconcile.Run(ctx, reconcile.Config{
-			Name: "test/thing", Watcher: w, Log: slog.New(slog.DiscardHandler),
+			Name: "test/thing", Watcher: w, Log: slog.New(slog.DiscardHandler), Clock: clock.RealClock{},
 			Related: []reconcile.Related{{Watcher: related, Of: func(k store.Key) (store.Key, bool) {
 				owner, _, ok := strings.Cut(k.ID, "/")
 				return key(owner), ok
@@ -305,7 +308,7 @@ func TestStoreCloses(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		done <- reconcile.Run(t.Context(), reconcile.Config{
-			Watcher: things.Watch(s, store.Scope{}),
+			Watcher: things.Watch(s, store.Scope{}), Clock: clock.RealClock{},
 			Reconcile: func(ctx context.Context, _ store.Key) (time.Duration, error) {
 				called <- struct{}{}
 				<-ctx.Done()
@@ -338,4 +341,13 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// TestAClockIsRequired: a reconciler that forgot the clock of its service waited by
+// another one than its tests turn.
+func TestAClockIsRequired(t *testing.T) {
+	err := reconcile.Run(t.Context(), reconcile.Config{Name: "test/thing"})
+	if err == nil || !strings.Contains(err.Error(), "no clock") {
+		t.Errorf("got %v", err)
+	}
 }

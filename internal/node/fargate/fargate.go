@@ -32,11 +32,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -57,7 +57,6 @@ const (
 	provisioning = 3 * time.Minute
 	// lookAgain is how often a pod is looked at that something outside of it holds up.
 	lookAgain = 5 * time.Second
-	lastRetry = 30 * time.Second
 )
 
 // ErrNoAddress is what Network's MakeInterface returns when a subnet gives no address:
@@ -147,7 +146,7 @@ type Scheduler struct {
 	log   *slog.Logger
 	pods  cache.Indexer
 	nodes cache.Store
-	queue workqueue.TypedRateLimitingInterface[types.UID]
+	queue *reconcile.Queue[types.UID]
 
 	mu      sync.Mutex
 	byNode  map[string]types.UID // the pods that machines are for
@@ -178,9 +177,7 @@ const byUID = "uid"
 
 // Run schedules until ctx ends, and leaves what runs running.
 func (s *Scheduler) Run(ctx context.Context) error {
-	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](100*time.Millisecond, lastRetry),
-		workqueue.TypedRateLimitingQueueConfig[types.UID]{Clock: s.clock})
+	s.queue = reconcile.NewQueue("fargate/"+s.cfg.Cluster, s.sync, s.clock, s.log)
 	defer s.queue.ShutDown()
 	core := s.cfg.Client.CoreV1()
 	onlyPods := fields.OneTermEqualSelector("spec.schedulerName", SchedulerName).String()
@@ -233,11 +230,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.occupy("", m.Value.Subnet)
 		s.queue.Add(m.Value.PodUID)
 	}
-	for range workers {
-		wg.Go(func() { s.work(ctx) })
-	}
-	<-ctx.Done()
-	s.queue.ShutDown()
+	s.queue.Run(ctx, workers)
 	return nil
 }
 
@@ -304,30 +297,6 @@ func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
 	return nil
-}
-
-func (s *Scheduler) work(ctx context.Context) {
-	for {
-		uid, done := s.queue.Get()
-		if done {
-			return
-		}
-		if ctx.Err() == nil { // the queue is emptied before it ends
-			again, err := s.sync(ctx, uid)
-			switch {
-			case ctx.Err() != nil: // err is most likely its
-			case err != nil:
-				s.log.Warn("fargate", "cluster", s.cfg.Cluster, "pod", uid, "err", err)
-				s.queue.AddRateLimited(uid)
-			default:
-				s.queue.Forget(uid)
-				if again > 0 {
-					s.queue.AddAfter(uid, again)
-				}
-			}
-		}
-		s.queue.Done(uid)
-	}
 }
 
 // Halt stops the machines that were started, without a trace in the cluster: after

@@ -42,6 +42,7 @@ type world struct {
 	made     int
 	machines map[string]node.Fargate
 	dead     bool // machines do not join
+	panics   int  // how many looks at the profile yet panic
 	groups   []string
 	policies []SecurityGroupPolicy
 	// badGroups is what is wrong with the groups.
@@ -115,6 +116,10 @@ func (w *world) start() *Scheduler {
 		Profile: func(_ context.Context, _ string, _ *corev1.Pod) (Profile, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			if w.panics > 0 {
+				w.panics--
+				panic("a bug")
+			}
 			return Profile{RoleARN: "arn:aws:iam::111122223333:role/pods", Subnets: []string{"subnet-a", "subnet-b"}}, w.profile
 		},
 		Policies: func(context.Context, string) ([]SecurityGroupPolicy, error) { return w.policies, nil },
@@ -590,4 +595,16 @@ func TestLoggingFault(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestAPanicIsAnError: the bug that one pod meets ends neither the daemon nor the
+// scheduling of others, and the pod is looked at again.
+func TestAPanicIsAnError(t *testing.T) {
+	w := newWorld(t)
+	w.panics = 2
+	w.start()
+	w.create("a", nil)
+	w.create("b", nil)
+	w.bound("a")
+	w.bound("b")
 }

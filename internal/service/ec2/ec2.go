@@ -67,7 +67,7 @@ const DefaultVCPUQuota = instance.DefaultVCPUQuota
 type Config struct {
 	Store *store.Store
 	// Clock is the time; nil means the real one.
-	Clock clock.Clock
+	Clock clock.WithTicker
 	// Timing is how long states last; the zero value is as quickly as they are true.
 	Timing timing.Timing
 	// Profiles knows instance profiles; nil means there are none.
@@ -173,7 +173,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, cfg := range slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
 		s.instanceService.Reconcilers(), s.fleetService.Reconcilers()) {
-		cfg.Log = s.Log
+		cfg.Log, cfg.Clock = s.Log, s.Clock
 		g.Go(func() error { return reconcile.Run(ctx, cfg) })
 	}
 	return g.Wait()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // fakeObjects are the objects of one cluster with, as far as tests need it, the
@@ -260,7 +258,7 @@ func (w *world) lookedAt(n int) {
 		return f.listed
 	}
 	before := looks()
-	testkit.Eventually(w.TB, 20*time.Second, func() error {
+	w.eventually(func() error {
 		if got := looks() - before; got < n {
 			return fmt.Errorf("looked at %d times, want %d", got, n)
 		}

@@ -46,7 +46,7 @@ func TestCoreDNSThatCannotBeScaled(t *testing.T) {
 // The issue of a DEGRADED add-on is the present one, written every five seconds at most.
 func TestAddOnIssueFollowsItsReason(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy, w.pace = 0, 0 })
+	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy, w.pace = 0, 50*time.Millisecond })
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	objects := w.objects()
 	objects.stop(coreDNS, true)

@@ -14,8 +14,6 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 const coreDNS = "Deployment kube-system/coredns"
@@ -52,7 +50,7 @@ func (w *world) updateAddon(in *awseks.UpdateAddonInput) *ekstypes.Update {
 func (w *world) waitAddon(name string, status ekstypes.AddonStatus) *ekstypes.Addon {
 	w.Helper()
 	var got *ekstypes.Addon
-	testkit.Eventually(w.TB, 20*time.Second, func() error {
+	w.eventually(func() error {
 		out, err := w.client.DescribeAddon(w.Context(), &awseks.DescribeAddonInput{ClusterName: aws.String("dev"), AddonName: &name})
 		if err != nil {
 			return err
@@ -67,7 +65,7 @@ func (w *world) waitAddon(name string, status ekstypes.AddonStatus) *ekstypes.Ad
 
 func (w *world) waitAddonGone(name string) {
 	w.Helper()
-	testkit.Eventually(w.TB, 20*time.Second, func() error {
+	w.eventually(func() error {
 		_, err := w.client.DescribeAddon(w.Context(), &awseks.DescribeAddonInput{ClusterName: aws.String("dev"), AddonName: &name})
 		if err == nil {
 			return errors.New("it is still there")
@@ -255,17 +253,18 @@ func TestAddOnThatStaysDegradedIsLookedAtSeldom(t *testing.T) {
 		defer w.objects().mu.Unlock()
 		return w.objects().read
 	}
-	// The reconcilers' waits are of real time: looks that were due before the hour come
-	// within 200 ms, those after it 5 s later. One look reads more than once.
-	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
-		before, begin := reads(), time.Now()
+	// Looks that were due before the hour come within 200 ms, those after it 5 s later.
+	// One look reads more than once.
+	w.pace = 50 * time.Millisecond
+	for until := w.fake.Now().Add(20 * time.Second); w.fake.Now().Before(until); {
+		before, begin := reads(), w.fake.Now()
 		w.eventually(func() error {
 			if reads() == before {
 				return errors.New("not looked at")
 			}
 			return nil
 		})
-		if time.Since(begin) > 2*time.Second {
+		if w.fake.Since(begin) > 2*time.Second {
 			return
 		}
 	}
@@ -300,6 +299,7 @@ func TestAddOnOfAClusterThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("issues %s", asJSON(i))
 	}
 	silence(nil)
+	w.pace = time.Second
 	w.waitAddon("metrics-server", ekstypes.AddonStatusActive)
 }
 
@@ -498,7 +498,7 @@ func TestADeletedAddOnWaitsForItsObjects(t *testing.T) {
 	for name, timeout := range map[string]bool{"that end": false, "that never end": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, withClock, func(w *world) { w.pace = 0 })
+			w := newWorld(t, withClock, func(w *world) { w.pace = 200 * time.Millisecond })
 			w.cluster("dev", ekstypes.AuthenticationModeApi)
 			w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server")})
 			w.waitAddon("metrics-server", ekstypes.AddonStatusActive)

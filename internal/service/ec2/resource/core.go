@@ -17,7 +17,7 @@ import (
 // A Core is what the services of all floors share. They embed one and the same.
 type Core struct {
 	Store  *store.Store
-	Clock  clock.Clock
+	Clock  clock.WithTicker
 	Timing timing.Timing
 	Log    *slog.Logger
 	// EnsureDefaults makes what a new account finds in a region, unless that has

@@ -50,7 +50,7 @@ type work struct {
 // Reconciler brings add-ons to what their records say.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
-		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log,
+		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log, Clock: s.Clock,
 	}
 }
 

@@ -37,7 +37,7 @@ const podWorkers = 16
 // Reconciler brings Fargate profiles to what their records say.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
-		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Log: s.Log,
+		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Log: s.Log, Clock: s.Clock,
 	}
 }
 

@@ -35,6 +35,7 @@ type Sessions struct {
 
 	mu      sync.Mutex
 	base    context.Context // Run's; nil while it is not running
+	running chan struct{}   // closed while it is running
 	wg      sync.WaitGroup
 	byPlane map[string]*Session
 	owners  map[string]store.Key // plane → cluster, a cache
@@ -70,24 +71,32 @@ func Value[T any](s *Session, make func(*Session) T) T {
 
 // NewSessions returns sessions, none of which can be opened before Run.
 func NewSessions(cfg Config) *Sessions {
-	return &Sessions{cfg: cfg, byPlane: map[string]*Session{}, owners: map[string]store.Key{}}
+	return &Sessions{cfg: cfg, running: make(chan struct{}), byPlane: map[string]*Session{}, owners: map[string]store.Key{}}
 }
 
 // Run lets sessions be opened until ctx ends, then closes all and waits.
 func (ss *Sessions) Run(ctx context.Context, ready chan<- struct{}) {
 	ss.mu.Lock()
 	ss.base = ctx
+	close(ss.running)
 	ss.mu.Unlock()
 	close(ready)
 	<-ctx.Done()
 	ss.mu.Lock()
-	ss.base = nil
+	ss.base, ss.running = nil, make(chan struct{})
 	for id, s := range ss.byPlane {
 		s.cancel()
 		delete(ss.byPlane, id)
 	}
 	ss.mu.Unlock()
 	ss.wg.Wait()
+}
+
+// Running is closed as soon as Run lets sessions be opened.
+func (ss *Sessions) Running() <-chan struct{} {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.running
 }
 
 // Get returns the session of a control plane, which it opens if need be.

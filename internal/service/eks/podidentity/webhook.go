@@ -3,11 +3,9 @@ package podidentity
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -98,18 +96,11 @@ func (s *Service) identify(ctx context.Context, key store.Key, planeID, namespac
 // runningSession waits for Run: after a restart, control planes make pods as soon as
 // they are up, and one without its identity would stay so.
 func (s *Service) runningSession(ctx context.Context, cluster store.Key, planeID string) (*plane.Session, error) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ses, err := s.Sessions.Open(cluster, planeID)
-		if !errors.Is(err, plane.ErrNotRunning) {
-			return ses, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-tick.C:
-		}
+	select {
+	case <-ctx.Done():
+		return nil, plane.ErrNotRunning
+	case <-s.Sessions.Running():
+		return s.Sessions.Open(cluster, planeID)
 	}
 }
 
