@@ -1,8 +1,8 @@
-// Package api is what the daemon's own paths below /_drydock/ are asked and answer, and a
-// client of them. The CLI and test libraries ask with it, the packages behind the
-// paths answer with it, so that neither imports the other.
+// Package api defines the requests and responses of the daemon's own paths below
+// /_drydock/, and a small client for them. The CLI and test libraries use the client;
+// the packages that serve the paths use the same types, so neither side imports the other.
 //
-// It holds data, the words in which explanations read, and the client; it decides nothing.
+// Besides types it holds only the text form of explanations. It makes no decisions.
 package api
 
 import (
@@ -22,7 +22,7 @@ type DaemonInfo struct {
 	URL     string `json:"url"` // http://127.0.0.1:4566; the same port speaks https
 	DataDir string `json:"dataDir"`
 	CAFile  string `json:"caFile"`
-	// NamedCAFile is the CA of the user's own host names (--allow-host), if there are any.
+	// NamedCAFile is the CA for --allow-host names, if there are any.
 	NamedCAFile string    `json:"namedCaFile,omitempty"`
 	Version     string    `json:"version"`
 	Started     time.Time `json:"started"`
@@ -30,21 +30,22 @@ type DaemonInfo struct {
 	// test/test on loopback, generated ones elsewhere.
 	AccessKeyID     string `json:"accessKeyId"`
 	SecretAccessKey string `json:"secretAccessKey"`
-	// Token lets clients ask: Authorization: Bearer TOKEN. It is good until the daemon ends.
+	// Token authenticates clients (Authorization: Bearer TOKEN). It is valid until the
+	// daemon exits.
 	Token   string `json:"token,omitempty"`
 	LogFile string `json:"logFile,omitempty"`
-	// Notice is what the user has to know about this start.
+	// Notice is shown to the user at startup, if not empty.
 	Notice string `json:"notice,omitempty"`
 }
 
-// Bearer is what stands before DaemonInfo.Token in Authorization headers, and in
-// Proxy-Authorization headers of CONNECT requests.
+// Bearer precedes DaemonInfo.Token in the Authorization header, and in the
+// Proxy-Authorization header of CONNECT requests.
 const Bearer = "Bearer "
 
-// InfoFile is where a running daemon says how to reach it.
+// InfoFile returns the file in which a running daemon records how to reach it.
 func InfoFile(dataDir string) string { return filepath.Join(dataDir, "daemon.json") }
 
-// ReadInfo returns what InfoFile holds. The daemon may have been killed since.
+// ReadInfo reads InfoFile. The daemon it describes may have been killed since.
 func ReadInfo(dataDir string) (DaemonInfo, error) {
 	b, err := os.ReadFile(InfoFile(dataDir))
 	if err != nil {
@@ -66,7 +67,7 @@ func WriteInfo(info DaemonInfo) error {
 	return atomicfile.Write(InfoFile(info.DataDir), append(b, '\n'), 0o600)
 }
 
-// RemoveInfo removes the record of a daemon that ends.
+// RemoveInfo deletes the daemon's record when it exits.
 func RemoveInfo(dataDir string) { os.Remove(InfoFile(dataDir)) }
 
 // Ping is what GET /_drydock/ping answers.

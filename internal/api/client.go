@@ -15,17 +15,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// Prefix is where the daemon's own paths begin.
+// Prefix starts all of the daemon's own paths.
 const Prefix = "/_drydock/"
 
-// A Client asks a running daemon.
+// A Client calls a running daemon.
 type Client struct {
 	Daemon DaemonInfo
-	// Agent names the program that asks, such as drydock/1.0.
+	// Agent is the User-Agent, such as drydock/1.0.
 	Agent string
 }
 
-// An Error is what the daemon says in place of an answer.
+// An Error is a response other than 200 OK.
 type Error struct {
 	Status  int
 	Message string // may be empty
@@ -39,21 +39,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the daemon (process %d) answers %d %s", e.PID, e.Status, http.StatusText(e.Status))
 }
 
-// A SilenceError says that the daemon does not answer at all.
-type SilenceError struct {
+// An UnreachableError means that the daemon did not respond at all.
+type UnreachableError struct {
 	PID int
 	Err error
 }
 
-func (e *SilenceError) Error() string {
+func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("the daemon (process %d) does not answer: %v", e.PID, e.Err)
 }
 
 // Unwrap returns the reason.
-func (e *SilenceError) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// A Place is the account and the region of a question. The daemon takes its default
-// account and us-east-1 for what is empty.
+// A Place is the account and region that a request is about. Empty values default to the
+// daemon's default account and us-east-1.
 type Place struct{ Account, Region string }
 
 func (p Place) values(more ...string) url.Values {
@@ -67,7 +67,7 @@ func (p Place) values(more ...string) url.Values {
 // Ping returns the process ID of the daemon.
 func (c *Client) Ping(ctx context.Context) (Ping, error) { return get[Ping](ctx, c, "ping", nil) }
 
-// Status returns what runs.
+// Status returns the daemon's clusters and counters.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "status", nil)
 }
@@ -86,33 +86,36 @@ func (c *Client) Images(ctx context.Context, region string) ([]Image, error) {
 	return get[[]Image](ctx, c, "images", url.Values{"region": {region}})
 }
 
-// AliasImage lets an image ID stand for an image of the catalogue.
+// AliasImage maps a foreign image ID to an image of the catalogue.
 func (c *Client) AliasImage(ctx context.Context, a ImageAlias) error {
 	return c.call(ctx, http.MethodPost, "images/alias", nil, a, nil)
 }
 
-// Nodes returns the names that WhyNode knows: instances and nodes.
+// Nodes returns the names that WhyNode accepts: instance IDs and node names.
 func (c *Client) Nodes(ctx context.Context, p Place) ([]string, error) {
 	return get[[]string](ctx, c, "nodes", p.values())
 }
 
-// Pods returns the running pods of a cluster, or of the only one, as NAMESPACE/NAME.
+// Pods returns a cluster's running pods as NAMESPACE/NAME. cluster may be empty if there
+// is only one.
 func (c *Client) Pods(ctx context.Context, p Place, cluster string) ([]string, error) {
 	return get[[]string](ctx, c, "pods", p.values("cluster", cluster))
 }
 
-// WhyNode explains how far an instance, or the one behind a node, has come.
+// WhyNode explains how far an instance has come on its way into its cluster. name is an
+// instance ID or a node name.
 func (c *Client) WhyNode(ctx context.Context, p Place, name string) (NodeExplanation, error) {
 	return get[NodeExplanation](ctx, c, "why/node", p.values("name", name))
 }
 
-// WhyNodes explains the nodes of a cluster, or of one of its node groups if nodegroup is
-// not empty. An empty cluster is the only one.
+// WhyNodes explains the nodes of a cluster, or only those of nodegroup if it is not empty.
+// cluster may be empty if there is only one.
 func (c *Client) WhyNodes(ctx context.Context, p Place, cluster, nodegroup string) (NodesExplanation, error) {
 	return get[NodesExplanation](ctx, c, "why/nodes", p.values("cluster", cluster, "nodegroup", nodegroup))
 }
 
-// WhyPod explains how far a pod, or the worst of those that name makes, has come.
+// WhyPod explains how far a pod has come. name may also be the pod's controller; the
+// daemon then picks the pod with the worst problem.
 func (c *Client) WhyPod(ctx context.Context, p Place, cluster, namespace, name string) (PodExplanation, error) {
 	return get[PodExplanation](ctx, c, "why/pod", p.values("cluster", cluster, "namespace", namespace, "name", name))
 }
@@ -122,7 +125,7 @@ func (c *Client) WhyServiceAccount(ctx context.Context, p Place, cluster, namesp
 	return get[ServiceAccountExplanation](ctx, c, "why/serviceaccount", p.values("cluster", cluster, "namespace", namespace, "name", name))
 }
 
-// A Connection is what WhyReach is asked about, in the words of drydock why reach.
+// A Connection is the subject of WhyReach, in the syntax of drydock why reach.
 type Connection struct{ From, To, Port, Protocol string }
 
 // WhyReach explains whether a connection can be made.
@@ -130,8 +133,8 @@ func (c *Client) WhyReach(ctx context.Context, p Place, n Connection) (reach.Ver
 	return get[reach.Verdict](ctx, c, "why/reach", p.values("from", n.From, "to", n.To, "port", n.Port, "protocol", n.Protocol))
 }
 
-// WhyRequest explains why a request was refused; an empty ID is the last one of the
-// account, or of any if that is empty.
+// WhyRequest explains why a request was denied. An empty id selects the account's last
+// denied request; an empty account selects any.
 func (c *Client) WhyRequest(ctx context.Context, account, id string) (RequestExplanation, error) {
 	q := url.Values{"account": {account}}
 	if id != "" {
@@ -157,7 +160,8 @@ func (c *Client) SetFault(ctx context.Context, f fault.Fault) (fault.Fault, erro
 	return out, err
 }
 
-// ClearFaults ends the faults of those IDs, or all of a kind, or all, and returns them.
+// ClearFaults clears faults by ID, by kind if it is not empty, or all of them, and
+// returns the cleared ones.
 func (c *Client) ClearFaults(ctx context.Context, p Place, kind fault.Kind, ids ...string) ([]fault.Fault, error) {
 	q := p.values("kind", string(kind))
 	q["id"] = ids
@@ -166,12 +170,12 @@ func (c *Client) ClearFaults(ctx context.Context, p Place, kind fault.Kind, ids 
 	return gone, err
 }
 
-// Page returns a page that is no JSON, such as goroutines, as it is.
+// Page returns the raw body of a page, such as goroutines.
 func (c *Client) Page(ctx context.Context, path string) ([]byte, error) {
 	return get[[]byte](ctx, c, path, nil)
 }
 
-// BeginPodRun asks for a run, which lasts until its events are closed.
+// BeginPodRun starts a pod run, which lasts until its events are closed.
 func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEvents, *PodRun, error) {
 	resp, err := c.do(ctx, http.MethodPost, "pod-runs", nil, in)
 	if err != nil {
@@ -180,21 +184,21 @@ func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEven
 	events := &PodRunEvents{resp.Body, json.NewDecoder(resp.Body)}
 	first, err := events.Next()
 	if err != nil || first.Run == nil {
-		_ = resp.Body.Close() // nothing more is expected
+		_ = resp.Body.Close() // the error below says enough
 		return nil, nil, fmt.Errorf("the daemon's answer: %w", errors.Join(err, errNoRun))
 	}
 	return events, first.Run, nil
 }
 
-var errNoRun = errors.New("it begins no run")
+var errNoRun = errors.New("the first event does not start a run")
 
-// PodRunEvents are what the daemon tells during a run.
+// PodRunEvents is the daemon's event stream during a run.
 type PodRunEvents struct {
 	io.Closer
 	dec *json.Decoder
 }
 
-// Next waits for the next event. It fails when the run has ended.
+// Next waits for the next event. It returns an error when the run has ended.
 func (e *PodRunEvents) Next() (PodRunEvent, error) {
 	var out PodRunEvent
 	err := e.dec.Decode(&out)
@@ -202,9 +206,9 @@ func (e *PodRunEvents) Next() (PodRunEvent, error) {
 }
 
 const (
-	// patience is how long a question may take.
+	// patience limits the duration of a call.
 	patience = time.Minute
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer limits the size of a response.
 	maxAnswer = 64 << 20
 )
 
@@ -214,8 +218,8 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return out, err
 }
 
-// call asks and decodes the JSON of the answer into out, or copies it if out is a
-// *[]byte. A nil out wants none.
+// call sends a request and decodes the JSON response into out. A *[]byte receives the raw
+// body; a nil out discards it.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -238,7 +242,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return json.Unmarshal(b, out)
 }
 
-// do sends a question. The caller closes the body of the answer.
+// do sends a request. The caller closes the response body.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	u := c.Daemon.URL + Prefix + path
 	if len(query) > 0 {
@@ -264,11 +268,11 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, &SilenceError{PID: c.Daemon.PID, Err: err}
+		return nil, &UnreachableError{PID: c.Daemon.PID, Err: err}
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a partial message is better than none
 		return nil, &Error{Status: resp.StatusCode, Message: string(bytes.TrimSpace(said)), PID: c.Daemon.PID}
 	}
 	return resp, nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the daemon says in place of an answer is the error, with its status.
+// Error responses become errors with their status and message.
 func TestClientErrors(t *testing.T) {
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.UserAgent() != "test/1" || r.Header.Get("Authorization") != "Bearer t" {
@@ -37,12 +37,12 @@ func TestClientErrors(t *testing.T) {
 	}
 	daemon.Close()
 	_, err = c.Status(t.Context())
-	if _, ok := errors.AsType[*SilenceError](err); !ok || !strings.HasPrefix(err.Error(), "the daemon (process 7) does not answer: ") {
+	if _, ok := errors.AsType[*UnreachableError](err); !ok || !strings.HasPrefix(err.Error(), "the daemon (process 7) does not answer: ") {
 		t.Errorf("%v", err)
 	}
 }
 
-// The record of a daemon is its owner's, and gone after it.
+// Only its owner can read the daemon's record, and it is gone after the daemon.
 func TestInfo(t *testing.T) {
 	dir := t.TempDir()
 	want := DaemonInfo{PID: 7, URL: "http://127.0.0.1:1", DataDir: dir, SecretAccessKey: "s"}

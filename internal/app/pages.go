@@ -47,7 +47,7 @@ func (d *daemon) addPages() {
 	})
 }
 
-// access says who may use the daemon's own paths, and its proxy.
+// access guards the daemon's own paths and its proxy.
 func (d *daemon) access() *pages.Access {
 	return &pages.Access{
 		Token: d.info.Token, Version: d.info.Version, Guest: d.origins.Has,
@@ -141,7 +141,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	err := errors.Join(d.faults.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
-		if !d.cfg.Listen.Addr().IsLoopback() { // the key that shells have from drydock env stays good
+		if !d.cfg.Listen.Addr().IsLoopback() { // keep the key that drydock env exported
 			err = errors.Join(err, d.iam.RestoreAccessKey(ctx, d.info.AccessKeyID, d.info.SecretAccessKey))
 		}
 	}

@@ -394,7 +394,7 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 			}
 			if !access.Shown(r.Header.Get("Proxy-Authorization")) {
 				w.Header().Set("Proxy-Authenticate", "Bearer")
-				http.Error(w, "the proxy is for drydock run", http.StatusProxyAuthRequired)
+				http.Error(w, "the proxy requires a token; use drydock run", http.StatusProxyAuthRequired)
 				return
 			}
 			proxy.ServeHTTP(w, r)
@@ -434,8 +434,7 @@ func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
 }
 
 // makeCredentials gives the default user an access key that only readers of the
-// data folder know. It is called before the daemon answers anybody, and nothing writes
-// d.info after that.
+// data folder know. It runs before the daemon serves requests; nothing writes d.info after that.
 func (d *daemon) makeCredentials(ctx context.Context) error {
 	k, ok := readMadeKey(d.cfg.DataDir)
 	if ok {

@@ -1,5 +1,5 @@
-// Package atomicfile replaces files at once: whoever reads one, also after a crash, finds
-// all of the old content or all of the new.
+// Package atomicfile replaces files atomically: readers see either the old content or the
+// new, even after a crash.
 package atomicfile
 
 import (
@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// Write replaces a file, or makes it.
+// Write creates or replaces a file.
 func Write(name string, content []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already when all went well
+	defer os.Remove(f.Name()) // fails after a successful rename
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {

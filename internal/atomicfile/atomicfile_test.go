@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A file has the new content and mode, and nothing else is left.
+// Write sets content and mode and leaves no temporary files.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")

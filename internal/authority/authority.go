@@ -1,10 +1,10 @@
-// Package authority issues the certificates of the AWS endpoint. Users trust its CA in
-// AWS_CA_BUNDLE or for their whole machine, so the CA itself says what it may vouch for, by
-// name constraints: the names and addresses that Drydock serves, and no bank's. Host names
-// that users add come from a second CA, which is made when the first one is added: trusting
-// the first does not vouch for them.
+// Package authority issues the TLS certificates of the AWS endpoint. Users trust its CA
+// through AWS_CA_BUNDLE or machine-wide, so X.509 name constraints limit the CA to the names
+// and addresses that Drydock serves. Certificates for host names that users add
+// (--allow-host) come from a second CA, which is created only when it is needed and has to
+// be trusted separately.
 //
-// The keys never leave the data folder.
+// The private keys never leave the data folder.
 package authority
 
 import (
@@ -24,10 +24,10 @@ import (
 	"time"
 )
 
-// Names are the domains that Drydock answers for, with all that is below them.
+// Names are the domains that Drydock serves, including their subdomains.
 var Names = []string{"amazonaws.com", "amazonaws.com.cn", "api.aws", "public.ecr.aws", "localhost"}
 
-// loopback is what the endpoint can always be asked by.
+// loopback addresses always reach the endpoint.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 const (
@@ -35,19 +35,19 @@ const (
 	namedSubject = "Drydock CA for names of its user"
 )
 
-// Config says what is served.
+// Config describes what Drydock serves.
 type Config struct {
-	// Dir is where the CAs are kept: ca.pem, ca-key.pem, and those of Hosts.
+	// Dir holds ca.pem and ca-key.pem, and named-ca.pem and its key if there are Hosts.
 	Dir string
-	// Listen is the address of the endpoint; an unspecified one is all of this machine's.
+	// Listen is the endpoint's address. If unspecified, all addresses of this machine are served.
 	Listen netip.Addr
-	// Hosts are the user's own names, as drydock up --allow-host takes them.
+	// Hosts are the names given by --allow-host; *.example.com covers all subdomains.
 	Hosts []string
-	// Now is the clock; nil is the real one.
+	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// An Authority issues certificates by what clients ask for.
+// An Authority issues certificates for the names that clients request.
 type Authority struct {
 	aws, named *ca // named is nil without Hosts
 	now        func() time.Time
@@ -56,10 +56,10 @@ type Authority struct {
 	issued map[string]*tls.Certificate
 }
 
-// maxIssued bounds the cache of certificates; names come from clients.
+// maxIssued limits the certificate cache, because clients choose the names.
 const maxIssued = 256
 
-// Open reads the CAs of the folder, and makes or renews what is missing.
+// Open loads the CAs from the folder and creates or renews them as needed.
 func Open(cfg Config) (*Authority, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -86,7 +86,7 @@ func Open(cfg Config) (*Authority, error) {
 	return a, err
 }
 
-// served are the addresses that certificates can be for.
+// served returns the addresses that certificates may name.
 func served(listen netip.Addr) ([]netip.Prefix, error) {
 	out := loopback
 	single := func(a netip.Addr) {
@@ -111,10 +111,10 @@ func served(listen netip.Addr) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// File is the certificate of the CA for AWS's names and this machine's addresses.
+// File returns the certificate file of the CA for AWS names and this machine's addresses.
 func (a *Authority) File() string { return a.aws.scope.cert }
 
-// NamedFile is that of the CA for the user's own names, or empty.
+// NamedFile returns the certificate file of the CA for Hosts, or "" if there are none.
 func (a *Authority) NamedFile() string {
 	if a.named == nil {
 		return ""
@@ -122,7 +122,7 @@ func (a *Authority) NamedFile() string {
 	return a.named.scope.cert
 }
 
-// Notice tells what the user has to know of CAs that were replaced, or is empty.
+// Notice returns a message for the user if Open replaced a CA, or "".
 func (a *Authority) Notice() string {
 	if a.named == nil {
 		return a.aws.notice
@@ -130,7 +130,7 @@ func (a *Authority) Notice() string {
 	return strings.Trim(a.aws.notice+"\n"+a.named.notice, "\n")
 }
 
-// TLS is the TLS configuration of the endpoint.
+// TLS returns the TLS configuration of the endpoint.
 func (a *Authority) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -139,10 +139,10 @@ func (a *Authority) TLS() *tls.Config {
 	}
 }
 
-// certificate issues a certificate for the name the client wants, if it is served.
+// certificate returns a certificate for the name that the client requests.
 func (a *Authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-	var local net.IP // of a client that asked for an address
+	var local net.IP // set if the client connects by IP address
 	if name == "" {
 		name = "localhost"
 		if hello.Conn != nil {
@@ -176,8 +176,8 @@ func (a *Authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	return c, nil
 }
 
-// below reports whether a name is one of the domains or in one; .example.com has only
-// what is in it.
+// below reports whether name equals one of the domains or is a subdomain of one. A domain
+// with a leading dot matches subdomains only.
 func below(name string, domains ...string) bool {
 	for _, d := range domains {
 		if name == d || strings.HasSuffix(name, "."+strings.TrimPrefix(d, ".")) {
@@ -187,7 +187,7 @@ func below(name string, domains ...string) bool {
 	return false
 }
 
-// leafLife is how long a certificate of the endpoint lasts.
+// leafLife is the validity of the endpoint's certificates.
 const leafLife = 90 * 24 * time.Hour
 
 func (c *ca) issue(name string, local net.IP, now time.Time) (*tls.Certificate, error) {
@@ -218,15 +218,15 @@ func (c *ca) issue(name string, local net.IP, now time.Time) (*tls.Certificate, 
 	if err != nil {
 		return nil, err
 	}
-	// The CA goes along: tools take the fingerprint of the last certificate for that of an
-	// OpenID Connect provider, and this one outlives restarts.
+	// Send the CA, too. Tools use the fingerprint of the chain's last certificate as the
+	// thumbprint of an OpenID Connect provider, and only the CA's survives a restart.
 	return &tls.Certificate{Certificate: [][]byte{der, c.leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 func serial() *big.Int {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		panic(err) // the system has no randomness
+		panic(err) // crypto/rand does not fail
 	}
 	return n
 }

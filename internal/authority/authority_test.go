@@ -32,7 +32,7 @@ func open(t *testing.T, cfg Config) *Authority {
 	return a
 }
 
-// trusts verifies as a client that trusts file does.
+// trusts verifies c the way a client does that trusts only the CAs in file.
 func trusts(t *testing.T, file []byte, c *tls.Certificate, name string, now time.Time) error {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -52,7 +52,7 @@ func read(t *testing.T, file string) []byte {
 	return b
 }
 
-// An addressed is a connection that came to an address of this machine.
+// An addressed connection was accepted at the given local address.
 type addressed struct {
 	net.Conn
 	local net.IP
@@ -60,7 +60,7 @@ type addressed struct {
 
 func (a addressed) LocalAddr() net.Addr { return &net.TCPAddr{IP: a.local, Port: 4566} }
 
-// What is served has a certificate, also after a restart, and nothing else has.
+// Served names get a certificate that is still trusted after a restart; others get none.
 func TestIssuesForWhatIsServed(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{Dir: dir, Hosts: []string{"Drydock.corp.example", "*.dev.example"}}
@@ -92,7 +92,7 @@ func TestIssuesForWhatIsServed(t *testing.T) {
 	}
 }
 
-// The address that the daemon listens on is served with loopback, another is not.
+// Loopback and the address the daemon listens on are covered, other addresses are not.
 func TestIssuesForTheAddressListenedOn(t *testing.T) {
 	a := open(t, Config{Dir: t.TempDir(), Listen: laptop})
 	for _, tt := range []struct {
@@ -109,9 +109,9 @@ func TestIssuesForTheAddressListenedOn(t *testing.T) {
 	}
 }
 
-// Who has stolen the key, or comes by a way to have anything signed, is trusted for no more
-// than Drydock's names: of a bank, a package registry, another machine.
-func TestCannotVouchForOthers(t *testing.T) {
+// The attack: someone steals the CA key and signs certificates for other sites. Clients
+// that trust the CA must reject them.
+func TestStolenKeyIsUselessForOtherNames(t *testing.T) {
 	a := open(t, Config{Dir: t.TempDir(), Hosts: []string{"drydock.corp.example"}})
 	for _, by := range []*ca{a.aws, a.named} {
 		for _, name := range []string{"bank.example", "registry.npmjs.org", "drydock.corp.example.org"} {
@@ -120,7 +120,7 @@ func TestCannotVouchForOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := trusts(t, read(t, by.scope.cert), c, name, time.Now()); err == nil {
-				t.Errorf("%s vouches for %s", by.scope.cert, name)
+				t.Errorf("%s is trusted for %s", by.scope.cert, name)
 			}
 		}
 		c, err := by.issue("localhost", net.ParseIP("198.51.100.1"), time.Now())
@@ -128,12 +128,12 @@ func TestCannotVouchForOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := trusts(t, read(t, by.scope.cert), c, "198.51.100.1", time.Now()); err == nil {
-			t.Errorf("%s vouches for another machine", by.scope.cert)
+			t.Errorf("%s is trusted for another machine", by.scope.cert)
 		}
 	}
 }
 
-// A renewed CA has the key and the subject of the one before: who trusts that, trusts it.
+// A renewed CA keeps its key and subject, so clients with the old bundle keep working.
 func TestRenewalKeepsTrust(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	at := func(cfg Config, later time.Duration) *Authority {
@@ -143,14 +143,14 @@ func TestRenewalKeepsTrust(t *testing.T) {
 	before := at(Config{}, 0)
 	trusted := read(t, before.File())
 	if still := at(Config{}, caLife-caRenew-24*time.Hour); !bytes.Equal(read(t, still.File()), trusted) {
-		t.Error("renewed although more than a year is left")
+		t.Error("renewed with more than a year left")
 	}
 	for name, renewed := range map[string]*Authority{
 		"soon over":       at(Config{}, caLife-caRenew+24*time.Hour),
 		"another address": at(Config{Listen: laptop}, caLife-caRenew+24*time.Hour),
 	} {
 		if bytes.Equal(read(t, renewed.File()), trusted) || renewed.Notice() != "" {
-			t.Errorf("%s: the same certificate, or a notice: %q", name, renewed.Notice())
+			t.Errorf("%s: not renewed, or announced as replaced: %q", name, renewed.Notice())
 		}
 		if !bytes.Equal(renewed.aws.leaf.SubjectKeyId, before.aws.leaf.SubjectKeyId) || renewed.aws.leaf.Subject.String() != before.aws.leaf.Subject.String() {
 			t.Errorf("%s: another key or subject", name)
@@ -165,7 +165,7 @@ func TestRenewalKeepsTrust(t *testing.T) {
 	}
 }
 
-// writeOld writes a CA as earlier versions made it: for any name, for 10 years.
+// writeOld writes a CA like those of earlier versions: 10 years, no name constraints.
 func writeOld(t *testing.T, dir string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -193,13 +193,13 @@ func writeOld(t *testing.T, dir string) []byte {
 	return old
 }
 
-// The CA of an earlier version is replaced with its key, once, and the user is told.
+// The CA of an earlier version is replaced along with its key, once, with a notice.
 func TestOldCAIsReplacedOnce(t *testing.T) {
 	dir := t.TempDir()
 	old := writeOld(t, dir)
 	a := open(t, Config{Dir: dir})
 	if a.Notice() == "" {
-		t.Error("nobody is told")
+		t.Error("no notice")
 	}
 	c, err := a.certificate(&tls.ClientHelloInfo{ServerName: "sts.amazonaws.com"})
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 )
 
-// A CA lasts years, and is renewed a year before its end, so that whoever trusts the one
-// before has time to take the next.
+// A CA is renewed a year before it expires, which leaves users time to install the new
+// certificate where they trust the old one.
 const (
 	caLife  = 3 * 365 * 24 * time.Hour
 	caRenew = 365 * 24 * time.Hour
 )
 
-// A scope is what a CA may vouch for, and where it is kept.
+// A scope says which names a CA may certify, and where it is stored.
 type scope struct {
 	cert, key string // files
 	subject   string
@@ -40,10 +40,10 @@ type ca struct {
 	notice string
 }
 
-// openCA reads a CA, or makes it. One that ends soon, or is for another scope, gets a new
-// certificate with the same key and subject: clients that trust the earlier certificate
-// trust what it signs, within the scope of theirs. One without a scope is replaced with
-// its key, because its certificate is trusted for every name.
+// openCA loads or creates a CA. If it expires soon or its scope has changed, it gets a new
+// certificate with the same key and subject, so clients that trust the old certificate keep
+// working. A CA without name constraints is replaced along with its key, because
+// its certificate may still be trusted for every name.
 func openCA(s scope, now time.Time) (*ca, error) {
 	c := &ca{scope: s}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
@@ -51,15 +51,15 @@ func openCA(s scope, now time.Time) (*ca, error) {
 	switch {
 	case err == nil && ok && pair.Leaf.Subject.CommonName == s.subject && constrained(pair.Leaf):
 		c.leaf, c.signer = pair.Leaf, key
-		if s.is(pair.Leaf) && now.After(pair.Leaf.NotBefore) && pair.Leaf.NotAfter.Sub(now) > caRenew {
+		if s.matches(pair.Leaf) && now.After(pair.Leaf.NotBefore) && pair.Leaf.NotAfter.Sub(now) > caRenew {
 			return c, nil
 		}
 		return c, c.certify(now)
 	case err == nil:
-		c.notice = fmt.Sprintf("The certificate authority in %s was replaced: the one before could vouch for any name. "+
-			"Stop trusting it where you installed it, and trust the new one there.", s.cert)
+		c.notice = fmt.Sprintf("The certificate authority in %s was replaced, because the old one could sign certificates for any host name. "+
+			"Remove the old certificate wherever you trusted it, and trust the new one instead.", s.cert)
 	case exists(s.cert):
-		c.notice = fmt.Sprintf("The certificate authority in %s was replaced: the one before was of no use (%v). Trust the new one where you installed it.", s.cert, err)
+		c.notice = fmt.Sprintf("The certificate authority in %s was replaced, because it could not be read: %v. Trust the new one instead.", s.cert, err)
 	}
 	if c.signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func openCA(s scope, now time.Time) (*ca, error) {
 	return c, c.certify(now)
 }
 
-// certify gives the CA a certificate.
+// certify issues and stores the CA's own certificate.
 func (c *ca) certify(now time.Time) error {
 	template := &x509.Certificate{
 		SerialNumber:                serial(),
@@ -90,7 +90,7 @@ func (c *ca) certify(now time.Time) error {
 		PermittedDNSDomains:         c.scope.domains,
 		PermittedIPRanges:           c.scope.ranges(),
 	}
-	if len(template.PermittedIPRanges) == 0 { // an absent list would permit all
+	if len(template.PermittedIPRanges) == 0 { // without a list every address would be permitted
 		template.ExcludedIPRanges = everyAddress
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, c.signer.Public(), c.signer)
@@ -116,8 +116,8 @@ func (s *scope) ranges() []*net.IPNet {
 	return out
 }
 
-// is reports whether a certificate has this scope.
-func (s *scope) is(c *x509.Certificate) bool {
+// matches reports whether a certificate has exactly this scope.
+func (s *scope) matches(c *x509.Certificate) bool {
 	text := func(all []*net.IPNet) []string {
 		var out []string
 		for _, n := range all {
@@ -130,7 +130,7 @@ func (s *scope) is(c *x509.Certificate) bool {
 		slices.Equal(text(s.ranges()), text(c.PermittedIPRanges))
 }
 
-// constrained reports whether a CA cannot vouch for any name.
+// constrained reports whether a CA has name constraints for both names and addresses.
 func constrained(c *x509.Certificate) bool {
 	return len(c.PermittedDNSDomains) > 0 && len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) > 0
 }

@@ -1,8 +1,8 @@
 // Package cli is the drydock command: one file per sub-command. Commands talk
 // to a running daemon as any client would: over HTTP, to the AWS API or to the
 // daemon's own /_drydock/ pages. The one thing they cannot do that way, being
-// the daemon, is handed in by internal/app. What those pages are asked and answer is in
-// internal/api.
+// the daemon, is handed in by internal/app. Their requests and responses are
+// defined in internal/api.
 //
 // Standard output carries only the result; progress and errors go to standard
 // error. Every error says the next command to try.
@@ -118,13 +118,13 @@ func (o *globalOptions) orHint(err error, try, found string) error {
 	return withHint(err, try)
 }
 
-// daemonHint adds a hint to an error of a daemon that does not answer, or says nothing.
+// daemonHint adds a hint to an error if the daemon did not respond or gave no reason.
 func (o *globalOptions) daemonHint(err error) error {
 	if hinted(err) {
 		return err
 	}
 	dir := dataDirFlag(o.dataDir)
-	if _, ok := errors.AsType[*api.SilenceError](err); ok {
+	if _, ok := errors.AsType[*api.UnreachableError](err); ok {
 		return withHint(err, fmt.Sprintf("drydock down%[1]s && drydock up -d%[1]s", dir))
 	}
 	if said, ok := errors.AsType[*api.Error](err); ok && said.Message == "" {

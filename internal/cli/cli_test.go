@@ -112,7 +112,7 @@ func TestUpSaysWhereItListensAndKeepsItsData(t *testing.T) {
 	}
 }
 
-// What the user has to know of a start is said at its end, also of one in the background.
+// up prints the startup notice and the CA for --allow-host names.
 func TestUpAnnounces(t *testing.T) {
 	var errs bytes.Buffer
 	up := &upOptions{globalOptions: &globalOptions{streams: Streams{Err: &errs}}}

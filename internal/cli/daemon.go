@@ -32,7 +32,7 @@ func (o *globalOptions) readInfo() (api.DaemonInfo, error) {
 	return info, nil
 }
 
-// client asks the daemon of the data folder.
+// client returns a client of the data folder's daemon.
 func (o *globalOptions) client() (*api.Client, error) {
 	info, err := o.readInfo()
 	return o.clientOf(info), err

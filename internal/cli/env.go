@@ -23,7 +23,7 @@ func environment(info api.DaemonInfo) [][2]string {
 		{"AWS_DEFAULT_REGION", "us-east-1"},
 		{"AWS_CA_BUNDLE", info.CAFile},
 		{"AWS_EC2_METADATA_DISABLED", "true"},
-		{"DRYDOCK_TOKEN", info.Token}, // for test suites: what /_drydock/ asks for
+		{"DRYDOCK_TOKEN", info.Token}, // lets test suites call /_drydock/
 	}
 }
 

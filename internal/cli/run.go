@@ -26,10 +26,10 @@ func newRun(o *globalOptions) *cobra.Command {
 		Long: `Run a command whose AWS calls go to Drydock.
 
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
-AWS's own host names (*.amazonaws.com, *.api.aws) and passes on what goes to other
-machines, and a bundle of CA certificates with Drydock's among them. So programs that
+AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
+machines, and a bundle of CA certificates that includes Drydock's. So programs that
 know no endpoint but AWS's, or that look at a cluster's OIDC issuer, find Drydock too.
-The proxy ends with the command; on Linux it refuses programs of other users. On macOS,
+The proxy ends with the command; on Linux it refuses other users' programs. On macOS,
 programs in Go trust only the system's certificates.
 
 With --pod the command runs here, and as a container of a running pod: it has the
@@ -76,13 +76,13 @@ a folder with links to what is in yours, without .aws, .kube and .boto.`,
 	return cmd
 }
 
-// runWithProxy runs a program with a proxy that lasts as long as it does.
+// runWithProxy runs a program with a proxy that ends with it.
 func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, bundle, path string, args []string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	// A signal is the program's business: this goes on until that has ended.
+	// Signals are passed to the program; the proxy must outlive it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()

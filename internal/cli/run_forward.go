@@ -15,20 +15,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/dialout"
 )
 
-// A forwarder passes the connections to a listener of this process on to the daemon,
-// which decides about them. The secret that the daemon asks for stays in this process:
-// the command could hand it to anybody, and proxy URLs end up in logs.
+// A forwarder accepts connections on a loopback listener of this process and forwards them
+// to the daemon. It adds the secret that the daemon requires, so the secret appears neither
+// in the command's environment nor in proxy URLs, which end up in logs.
 type forwarder struct {
 	daemon        string // HOST:PORT
 	authorization string // Proxy-Authorization
-	// target is where all connections go. Empty: the listener is a proxy, whose clients
-	// say it by CONNECT.
+	// target is the destination of all connections. If empty, the listener is a proxy and
+	// clients name the target with CONNECT.
 	target string
-	// outside connects a proxy's clients with what is not Drydock's.
+	// outside dials proxy targets that Drydock does not serve.
 	outside func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// outsidePatience bounds a connection to what is not Drydock's.
+// outsidePatience is the dial timeout for such targets.
 const outsidePatience = 30 * time.Second
 
 func newForwarder(daemonURL, authorization, target string) *forwarder {
@@ -48,7 +48,7 @@ func (f *forwarder) serve(ctx context.Context, ln net.Listener) {
 		conn, err := ln.Accept()
 		if err != nil {
 			if ne, ok := err.(interface{ Temporary() bool }); ok && ne.Temporary() && ctx.Err() == nil {
-				continue // a client that left; out of descriptors, it fails for the next one
+				continue // the client disconnected early, or we are out of descriptors
 			}
 			return
 		}
@@ -59,7 +59,7 @@ func (f *forwarder) serve(ctx context.Context, ln net.Listener) {
 func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 	defer near.Close()
 	if !ownPeer(near) {
-		return // another user of this machine is not the command
+		return // another user of this machine
 	}
 	stop := context.AfterFunc(ctx, func() { _ = near.Close() })
 	defer stop()
@@ -70,14 +70,14 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 			return
 		}
 		if r.Method != http.MethodConnect {
-			answer(near, http.StatusMethodNotAllowed, "this proxy is for https: CONNECT HOST:PORT")
+			answer(near, http.StatusMethodNotAllowed, "this proxy supports https only (CONNECT HOST:PORT)")
 			return
 		}
 		target = r.Host
 	}
 	far, heard, err := f.dial(ctx, target)
 	if f.target != "" && err != nil {
-		return // the command sees a connection that ends; the daemon tells why by a notice
+		return // the daemon explains the refusal in a notice
 	}
 	refused, ok := errors.AsType[*refusedError](err)
 	if ok && refused.status == http.StatusMisdirectedRequest {
@@ -106,7 +106,7 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 	other.Wait()
 }
 
-// A refusedError is the daemon's answer to a CONNECT that it does not let through.
+// A refusedError is an unsuccessful response of the daemon to CONNECT.
 type refusedError struct {
 	status int
 	said   string
@@ -116,7 +116,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the daemon answers %d: %s", e.status, e.said)
 }
 
-// dial connects to a target by way of the daemon.
+// dial connects to a target through the daemon.
 func (f *forwarder) dial(ctx context.Context, target string) (net.Conn, *bufio.Reader, error) {
 	far, err := new(net.Dialer).DialContext(ctx, "tcp", f.daemon)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *forwarder) dial(ctx context.Context, target string) (net.Conn, *bufio.R
 		resp, err = http.ReadResponse(heard, &http.Request{Method: http.MethodConnect})
 	}
 	if err == nil && resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what there is of it
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // a partial message is better than none
 		err = &refusedError{resp.StatusCode, string(said)}
 	}
 	if err != nil {
@@ -141,13 +141,13 @@ func (f *forwarder) dial(ctx context.Context, target string) (net.Conn, *bufio.R
 	return far, heard, nil
 }
 
-// answer refuses a client of the proxy.
+// answer sends an error response to a client of the proxy.
 func answer(w io.Writer, status int, said string) {
 	_, _ = fmt.Fprintf(w, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-		status, http.StatusText(status), len(said), said) // the client may be gone
+		status, http.StatusText(status), len(said), said) // ignore clients that disconnected
 }
 
-// pass copies until from ends, and tells to. A failure ends both.
+// pass copies until EOF and then half-closes to. An error closes both connections.
 func pass(to net.Conn, from io.Reader, source net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// A fakeProxy is a daemon that answers for AWS's names to who shows its token.
+// fakeProxy is a daemon whose proxy serves AWS names and requires a token.
 func fakeProxy(t *testing.T) *httptest.Server {
 	t.Helper()
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,8 +39,8 @@ func fakeProxy(t *testing.T) *httptest.Server {
 	return daemon
 }
 
-// The proxy of drydock run shows the token itself, and reaches other machines, but nothing
-// that listens on this one's own addresses.
+// The proxy of drydock run adds the token by itself. It reaches other machines, but not
+// services on this machine's loopback.
 func TestRunProxy(t *testing.T) {
 	daemon := fakeProxy(t)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,8 +52,8 @@ func TestRunProxy(t *testing.T) {
 		{"a name of AWS's", "t0ken", "CONNECT sts.us-east-1.amazonaws.com:443", "200 Connection established|drydock"},
 		{"another machine", "t0ken", "CONNECT example.org:443", "200 Connection established|elsewhere"},
 		{"another machine that is not there", "t0ken", "CONNECT nowhere.example:443", "502 Bad Gateway|nobody"},
-		{"loopback", "t0ken", "CONNECT " + inner.Addr().String(), "502 Bad Gateway|this machine's own"},
-		{"the metadata of a cloud machine", "t0ken", "CONNECT 169.254.169.254:80", "502 Bad Gateway|this machine's own"},
+		{"loopback", "t0ken", "CONNECT " + inner.Addr().String(), "502 Bad Gateway|loopback or link-local"},
+		{"the metadata of a cloud machine", "t0ken", "CONNECT 169.254.169.254:80", "502 Bad Gateway|loopback or link-local"},
 		{"a token of an earlier daemon", "stale", "CONNECT sts.us-east-1.amazonaws.com:443", "407 Proxy Authentication Required|no token"},
 		{"no CONNECT", "t0ken", "GET http://example.org/", "405 Method Not Allowed|CONNECT HOST:PORT"},
 	} {
@@ -107,8 +107,8 @@ func TestRunProxy(t *testing.T) {
 	}
 }
 
-// The command has a proxy of its own, whose URL holds no secret, and the token for what it
-// asks itself; its exit code is the command's.
+// The command gets its own proxy, without a secret in the URL, and the token in
+// DRYDOCK_TOKEN. drydock run exits with the command's exit code.
 func TestRunHasAProxyWithoutASecret(t *testing.T) {
 	dir := t.TempDir()
 	ca := dir + "/ca.pem"

@@ -52,7 +52,7 @@ func TestOwnPeer(t *testing.T) {
 	}
 }
 
-// A proxy of drydock run says nothing to another user of the machine.
+// The proxy of drydock run closes connections of other users without a response.
 func TestForwarderRefusesOtherUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -58,7 +58,7 @@ func (o *globalOptions) status(ctx context.Context) (api.Status, error) {
 	}
 	s, err := daemon.Status(ctx)
 	s.DaemonInfo = daemon.Daemon
-	s.Token = "" // not for screens and logs
+	s.Token = "" // keep it off screens and out of logs
 	s.Uptime = time.Since(s.Started).Round(time.Second).String()
 	return s, err
 }

@@ -147,7 +147,7 @@ func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 		up.progress("  log            %s", info.LogFile)
 	}
 	if info.NamedCAFile != "" {
-		up.progress("  CA of names    %s  (for https by the names of --allow-host)", info.NamedCAFile)
+		up.progress("  CA             %s  (for https to --allow-host names)", info.NamedCAFile)
 	}
 	if info.Notice != "" {
 		up.progress("%s", info.Notice)

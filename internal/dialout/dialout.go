@@ -1,6 +1,6 @@
-// Package dialout makes connections on behalf of programs that name their target: to other
-// machines only. What listens on this machine's loopback trusts whoever is on the machine,
-// and a cloud machine's link-local addresses give its credentials away.
+// Package dialout dials targets chosen by someone else, such as the clients of a proxy. It
+// refuses this machine's loopback and link-local addresses: services on loopback often trust
+// local callers, and the metadata service of a cloud machine hands out its credentials.
 package dialout
 
 import (
@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// Dialer returns a dialer that refuses this machine's own addresses. It looks at the
-// address itself, after names are resolved.
+// Dialer returns a dialer that refuses such addresses. It checks the resolved address, so a
+// DNS name cannot get around it.
 func Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		if own(to.Addr()) {
-			return fmt.Errorf("%s is an address of this machine's own", to.Addr())
+		if local(to.Addr()) {
+			return fmt.Errorf("%s is a loopback or link-local address", to.Addr())
 		}
 		return nil
 	}}
 }
 
-// metadata is where EC2 instances that speak IPv6 find their metadata, time and DNS.
+// metadata is the IPv6 range of EC2's metadata, time and DNS services.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 var metadata = netip.MustParsePrefix("fd00:ec2::/32")
 
-func own(a netip.Addr) bool {
+func local(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || metadata.Contains(a)
 }

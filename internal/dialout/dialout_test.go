@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-func TestOwnAddresses(t *testing.T) {
+func TestLocalAddresses(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": true, "::": true, "::ffff:127.0.0.1": true,
 		"169.254.169.254": true, "fe80::1%eth0": true, "fd00:ec2::254": true, "224.0.0.1": true,
 		"10.0.0.1": false, "192.0.2.1": false, "2001:db8::1": false, "fd00::1": false,
 	} {
-		if got := own(netip.MustParseAddr(address)); got != want {
+		if got := local(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: %v", address, got)
 		}
 	}
 }
 
-// Also a name that resolves to loopback does not get there.
+// A DNS name that resolves to loopback is refused, too.
 func TestDialerRefusesThisMachine(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestDialerRefusesThisMachine(t *testing.T) {
 		if err == nil {
 			conn.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "this machine's own") {
+		if err == nil || !strings.Contains(err.Error(), "loopback") {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

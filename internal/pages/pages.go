@@ -22,19 +22,19 @@ import (
 // maxBody bounds what a page is sent.
 const maxBody = 1 << 20
 
-// Access says who may ask: programs on this machine that show the daemon's token, which
-// only its user can read. Being on this machine is not enough: other users are, and a
-// reverse proxy makes anybody seem to be. Guests' connections come from this machine, too.
+// Access admits programs on this machine that present the daemon's token, which only the
+// daemon's user can read. A loopback address alone proves nothing: other local users have
+// one, and a reverse proxy gives one to everybody. So do simulated instances.
 type Access struct {
-	Token   string // Authorization: Bearer TOKEN; empty lets nobody in
-	Version string // of the daemon, for clients that show no token
-	// Open are paths that anybody on this machine may GET.
+	Token   string // Authorization: Bearer TOKEN; if empty, every request is refused
+	Version string // the daemon's, for the error message
+	// Open are paths that programs on this machine may GET without the token.
 	Open []string
-	// Guest knows guests by their remote address.
+	// Guest reports whether a remote address belongs to a simulated instance.
 	Guest func(remote string) bool
 }
 
-// Guard lets through to next who may ask.
+// Guard passes admitted requests on to next.
 func (a *Access) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := foreign(r, a.Guest); why != "" {
@@ -52,17 +52,16 @@ func (a *Access) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// Shown reports whether the value of an Authorization or Proxy-Authorization header is
-// the token.
+// Shown reports whether an Authorization or Proxy-Authorization header holds the token.
 func (a *Access) Shown(header string) bool {
 	shown, ok := strings.CutPrefix(header, api.Bearer)
 	return ok && a.Token != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(a.Token)) == 1
 }
 
-// refusal names both versions: a client that is older than the daemon knows no token.
+// refusal names both versions, because clients older than the daemon send no token.
 func (a *Access) refusal(agent string) string {
-	return fmt.Sprintf("the daemon (drydock %s) does not let this client (%.60q) in without the token of daemon.json\n"+
-		`Try: eval "$(drydock env)" and the header Authorization: Bearer $DRYDOCK_TOKEN`, a.Version, cmp.Or(agent, "unknown"))
+	return fmt.Sprintf("missing or invalid token: the daemon is drydock %s, the client is %.60q\n"+
+		`Try: eval "$(drydock env)" and the header "Authorization: Bearer $DRYDOCK_TOKEN"`, a.Version, cmp.Or(agent, "unknown"))
 }
 
 // foreign says why a request does not come from a program on this machine.

@@ -46,7 +46,7 @@ func TestPagesAreForProgramsOnThisMachine(t *testing.T) {
 	}
 }
 
-// A daemon without a token is nobody's, not everybody's.
+// Without a configured token every request is refused.
 func TestNoTokenLetsNobodyIn(t *testing.T) {
 	for _, header := range []string{"", "Bearer ", "Bearer"} {
 		if new(Access).Shown(header) {
@@ -55,7 +55,7 @@ func TestNoTokenLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// A command that is older than the daemon learns so.
+// The error names both versions, so that users notice an outdated command.
 func TestRefusalNamesVersions(t *testing.T) {
 	h := (&Access{Token: "right", Version: "2.0", Guest: func(string) bool { return false }}).Guard(http.NotFoundHandler())
 	r := httptest.NewRequest("GET", "http://localhost/_drydock/status", nil)
@@ -68,9 +68,9 @@ func TestRefusalNamesVersions(t *testing.T) {
 	}
 }
 
-// A reverse proxy on this machine makes strangers seem to be on it. They have no token.
+// The attack: a reverse proxy on this machine forwards a stranger's request from loopback.
 func TestStrangersBehindAReverseProxy(t *testing.T) {
-	daemon := httptest.NewServer((&Access{Token: "right", Guest: func(string) bool { return false }}).Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the account is empty") })))
+	daemon := httptest.NewServer((&Access{Token: "right", Guest: func(string) bool { return false }}).Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request got through") })))
 	defer daemon.Close()
 	to, err := url.Parse(daemon.URL)
 	if err != nil {

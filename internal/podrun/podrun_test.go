@@ -205,10 +205,10 @@ func TestEnterPodRun(t *testing.T) {
 	}
 }
 
-// An openNetwork lets pods connect to everything.
+// An openNetwork allows pods every connection.
 type openNetwork struct{ Machines }
 
-func (openNetwork) Machine(string) (machine.Instance, bool) { return machine.Instance{}, true }
+func (openNetwork) Running(string) (machine.Instance, bool) { return machine.Instance{}, true }
 func (openNetwork) Reach(context.Context, machine.Instance, string, int) (machines.Origin, error) {
 	return machines.Origin{}, nil
 }
@@ -221,7 +221,7 @@ type noPlanes struct{ ControlPlanes }
 
 func (noPlanes) ByHost(string) (controlplane.Plane, bool) { return controlplane.Plane{}, false }
 
-// Whatever a VPC allows, the daemon connects no pod with what listens on its own loopback.
+// The attack: a pod's program uses the daemon to reach a service on this machine's loopback.
 func TestPodsReachNothingOfTheDaemonsOwn(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// A Proxy answers CONNECT for programs which know no endpoint but AWS's own: what goes to
-// AWS stays here, under a certificate for AWS's name. It dials nobody: what goes elsewhere
-// is the business of `drydock run`, which is in front of it and acts as its user. It serves
-// this machine only, and its caller checks who asks.
+// A Proxy answers CONNECT for programs that know only AWS's own endpoints. Connections to
+// AWS names are served here, with a certificate for that name. It never dials out: `drydock
+// run`, which sits in front of it, dials all other targets as its own user. The proxy
+// serves only this machine, and its caller authenticates the client.
 type Proxy struct {
 	// listener takes the connections to AWS's names.
 	listener *splitListener
@@ -62,7 +62,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Answer(w, hijacker, nil)
 		return
 	}
-	http.Error(w, host+" is not a name that Drydock answers for", http.StatusMisdirectedRequest)
+	http.Error(w, host+" is not served by Drydock", http.StatusMisdirectedRequest)
 }
 
 // Answer takes the connection of a CONNECT request over, and answers what comes on it

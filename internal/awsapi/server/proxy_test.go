@@ -77,7 +77,7 @@ func TestProxyAnswersForAWS(t *testing.T) {
 	}
 }
 
-// Tunnels of its callers end with the proxy.
+// Tunnels end with the proxy.
 func TestProxyTunnels(t *testing.T) {
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "elsewhere") }))
 	defer elsewhere.Close()
@@ -142,7 +142,7 @@ func TestProxyLetsClientsHalfClose(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	address, _, end := proxied(t)
 	defer end()
-	// What listens on this machine's loopback is reached by nobody through the proxy.
+	// The attack: reach a service on this machine's loopback through the proxy.
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestProxyRefuses(t *testing.T) {
 	go func() {
 		if conn, err := inner.Accept(); err == nil {
 			conn.Close()
-			t.Error("the proxy has dialed loopback")
+			t.Error("the proxy dialed loopback")
 		}
 	}()
 	defer inner.Close()

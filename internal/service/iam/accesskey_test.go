@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
 
-// The default user's own key works after a reset, for shells that have it in their
-// environment, and nothing else of before is there.
+// The default user's key still works after a reset, because shells have it in their
+// environment. Everything else is gone.
 func TestAccessKeyOutlivesAReset(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -23,7 +23,7 @@ func TestAccessKeyOutlivesAReset(t *testing.T) {
 	admin := w.as(id, secret)
 	_, err = admin.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("eve")})
 	check(t, err)
-	for range 2 { // restoring what is there changes nothing
+	for range 2 { // restoring twice is harmless
 		check(t, w.Store.Reset(ctx, awsapi.DefaultAccount))
 		check(t, w.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 		check(t, w.iam.RestoreAccessKey(ctx, id, secret))

@@ -55,8 +55,7 @@ func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 	})
 }
 
-// RestoreAccessKey gives the default user an access key that it had before its account was
-// reset.
+// RestoreAccessKey recreates an access key of the default user after a reset of its account.
 func (s *Service) RestoreAccessKey(ctx context.Context, id, secret string) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		admin, err := users.Get(tx, nameKey(awsapi.DefaultAccount, DefaultUser))
