@@ -198,6 +198,16 @@ type amiKind struct {
 	arch, variant string
 }
 
+// release returns the image of a release, also of one that is not the latest.
+func (k amiKind) release(region, version, release string) (images.Image, bool) {
+	for _, i := range images.All(region) {
+		if i.Family == k.family && i.KubernetesVersion == version && i.Architecture == k.arch && i.Variant == k.variant && i.ReleaseVersion == release {
+			return i, true
+		}
+	}
+	return images.Image{}, false
+}
+
 func amiKinds() map[ekstypes.AMITypes]amiKind {
 	const x86, arm = "x86_64", "arm64"
 	return map[ekstypes.AMITypes]amiKind{
@@ -274,13 +284,11 @@ func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroup
 		return nil, errAMIType(key.ID, ng, string(m.amiType), version)
 	}
 	if in.ReleaseVersion != nil && *in.ReleaseVersion != img.ReleaseVersion {
-		older := slices.IndexFunc(images.All(key.Region), func(i images.Image) bool {
-			return i.Family == kind.family && i.KubernetesVersion == version && i.Architecture == kind.arch && i.Variant == kind.variant && i.ReleaseVersion == *in.ReleaseVersion
-		})
-		if older < 0 {
+		older, ok := kind.release(key.Region, version, *in.ReleaseVersion)
+		if !ok {
 			return nil, errReleaseVersion(key.ID, ng, *in.ReleaseVersion, img.ReleaseVersion)
 		}
-		img = images.All(key.Region)[older]
+		img = older
 	}
 	m.imageID, m.releaseVersion = img.ID, img.ReleaseVersion
 	if tmpl == nil {

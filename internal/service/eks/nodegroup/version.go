@@ -152,14 +152,11 @@ func (s *Service) newRollout(ctx context.Context, key store.Key, cluster *record
 		return nil, errAMIType(key.ID, name, string(g.Nodegroup.AmiType), version)
 	}
 	if in.ReleaseVersion != nil && *in.ReleaseVersion != img.ReleaseVersion {
-		all := images.All(key.Region)
-		i := slices.IndexFunc(all, func(i images.Image) bool {
-			return i.Family == kind.family && i.KubernetesVersion == version && i.Architecture == kind.arch && i.Variant == kind.variant && i.ReleaseVersion == *in.ReleaseVersion
-		})
-		if i < 0 {
+		older, ok := kind.release(key.Region, version, *in.ReleaseVersion)
+		if !ok {
 			return nil, errReleaseOfVersion(key.ID, name, *in.ReleaseVersion, version)
 		}
-		img = all[i]
+		img = older
 	}
 	r.ImageID, r.Version, r.ReleaseVersion = img.ID, &version, &img.ReleaseVersion
 	return r, nil
