@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet generate verify-generated compat failures fixture golden e2e soak race bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck generate verify-generated compat failures fixture golden e2e soak race bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ run: build ## run the daemon in the foreground
 test: build ## all tests; those that need clients (aws, kubectl) are skipped where these are missing
 	$(GO) test -timeout 45m ./...
 
-check: lint verify-generated ## everything CI requires besides the tests
+check: lint verify-generated vulncheck ## everything CI requires besides the tests
 
 lint: vet ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt these:"; echo "$$out"; exit 1; }
@@ -73,6 +73,10 @@ fixture: ## rewrite test/data/COMMIT (default 7091733): data that the program of
 		git worktree add --detach $$dir $(COMMIT); \
 		(cd $$dir && $(GO) build -o bin/drydock ./cmd/drydock); \
 		$(GO) run ./tools/fixture -bin $$dir/bin/drydock -out test/data/$(COMMIT)
+
+vulncheck: ## known vulnerabilities in the binary's packages, by the copy of golang/vulndb's data/osv in VULNDB
+	@if [ -n "$(VULNDB)" ]; then $(GO) run ./tools/vulncheck -db "$(VULNDB)" ./cmd/drydock; \
+	else echo "vulncheck: NOT RUN: VULNDB names no copy of data/osv of github.com/golang/vulndb (tools/README.md)"; fi
 
 golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update
