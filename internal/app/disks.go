@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
-	"github.com/drydock-dev/drydock/internal/machines"
+	"github.com/drydock-dev/drydock/internal/compute"
 )
 
 // disks keeps the root volumes of instances as files.
 type disks struct{ dir string }
 
-var _ machines.Disks = disks{}
+var _ compute.Disks = disks{}
 
 func newDisks(dataDir string) (disks, error) {
 	d := disks{filepath.Join(dataDir, "disks")}
@@ -29,7 +29,7 @@ func (d disks) file(instanceID string) (string, error) {
 	return filepath.Join(d.dir, instanceID), nil
 }
 
-// Load implements machines.Disks.
+// Load implements compute.Disks.
 func (d disks) Load(instanceID string) ([]byte, bool, error) {
 	name, err := d.file(instanceID)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d disks) Load(instanceID string) ([]byte, bool, error) {
 	return data, err == nil, err
 }
 
-// Save implements machines.Disks.
+// Save implements compute.Disks.
 func (d disks) Save(instanceID string, data []byte) error {
 	name, err := d.file(instanceID)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d disks) sweep(known map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// Remove implements machines.Disks.
+// Remove implements compute.Disks.
 func (d disks) Remove(instanceID string) error {
 	name, err := d.file(instanceID)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/drydock-dev/drydock/internal/machines"
+	"github.com/drydock-dev/drydock/internal/compute"
 )
 
 // newMachines makes what runs instances. The services that these call come later.
-func (d *daemon) newMachines(ctx context.Context, volumes disks) (*machines.Machines, error) {
+func (d *daemon) newMachines(ctx context.Context, volumes disks) (*compute.Machines, error) {
 	endpoint, err := url.Parse(d.info.URL)
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func (d *daemon) newMachines(ctx context.Context, volumes disks) (*machines.Mach
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
-	return machines.New(ctx, machines.Config{
+	return compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: theNetwork{d}, ControlPlanes: planes{d.planes}, Faults: d.faults.Set(),
 		Origins: &d.origins, Endpoint: endpoint.Host, Trusted: trusted, WhyUnauthorized: d.whyUnauthorized, Step: d.recordStep, Log: d.log,
 	})

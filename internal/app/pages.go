@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/faults"
+	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/pages"
 )
@@ -35,7 +35,7 @@ func (d *daemon) addPages() {
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
-	(&faults.Pages{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
+	(&keeper.Pages{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})

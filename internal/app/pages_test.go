@@ -9,15 +9,15 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/podrun"
 )
 
 // Guests' connections come from this machine; the proxy is not for them.
 func TestProxyIsNotForGuests(t *testing.T) {
 	d := daemon{info: api.DaemonInfo{Token: "right"}, planes: new(controlplane.Manager), podRuns: podrun.New(podrun.Config{})}
-	d.origins.Set("127.0.0.1:50001", machines.Origin{})
+	d.origins.Set("127.0.0.1:50001", compute.Origin{})
 	h := d.handler(server.NewProxy(nil, slog.New(slog.DiscardHandler)))
 	token := "Bearer right"
 	ask := func() int {

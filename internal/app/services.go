@@ -24,12 +24,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/faults"
+	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -62,7 +62,7 @@ type daemon struct {
 	started time.Time
 
 	store   *store.Store
-	faults  *faults.Keeper
+	faults  *keeper.Keeper
 	journal *journal.Journal
 	iam     *iam.Service
 	sts     *sts.Service
@@ -78,9 +78,9 @@ type daemon struct {
 	eks         *eks.Service
 	eksAuth     *eksauth.Service
 	planes      *controlplane.Manager
-	machines    *machines.Machines
+	machines    *compute.Machines
 	// origins are where connections of machines to the endpoint come from.
-	origins machines.Origins
+	origins compute.Origins
 	podRuns *podrun.Runs
 	network *network.Network
 	why     *why.Explainer
@@ -140,7 +140,7 @@ func (d *daemon) assemble(ctx context.Context) error {
 			return err
 		}
 	}
-	d.machines.Connect(machines.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
+	d.machines.Connect(compute.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
 	d.network = d.newNetwork()
 	d.why = d.newExplainer()
 	d.podRuns = d.newPodRuns()
@@ -153,7 +153,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
 		return err
 	}
-	d.faults = faults.New(faults.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
+	d.faults = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
 	if err := d.faults.Refresh(); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (d *daemon) makeServices(ctx context.Context) error {
 		EndpointURL:      d.info.URL,
 		QuotasOf:         eksQuotas,
 		EnsureFargateRole: func(ctx context.Context, account string) error {
-			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, machines.FargateService)
+			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, compute.FargateService)
 			return err
 		},
 		FargateMachines: func(account, region, cluster, profile string) (int, error) {
@@ -426,7 +426,7 @@ func (d *daemon) whyUnauthorized(ctx context.Context, in machine.Instance, host,
 
 // interruptInstance takes away the instance of a fault that is due.
 func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
-	step, err := faults.Interrupt(ctx, d.ec2, f)
+	step, err := keeper.Interrupt(ctx, d.ec2, f)
 	if step != nil {
 		d.recordStep(ctx, *step)
 	}

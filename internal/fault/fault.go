@@ -4,7 +4,7 @@
 //
 // A [Fault] is one such rule and a [Set] the rules in force, which answers whoever
 // has to fail: the front door, EC2's launches, the network of guests. The package
-// is pure: it stores nothing and does nothing by itself. internal/faults keeps the
+// is pure: it stores nothing and does nothing by itself. internal/fault/keeper keeps the
 // rules in the store, internal/app hands out the Set; anything may import this package.
 package fault
 

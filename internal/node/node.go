@@ -11,7 +11,7 @@
 // from outside of them: [Lifecycle] removes the Node objects of instances that
 // are gone.
 //
-// It does not know the AWS services nor the control plane: internal/machines
+// It does not know the AWS services nor the control plane: internal/compute
 // connects them through [Config]. May be imported by internal/app and by the packages that
 // it is made of (docs/architecture.md).
 package node

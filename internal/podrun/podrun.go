@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -117,7 +117,7 @@ func (rs *Runs) Listens(address string) bool {
 }
 
 // keep remembers a connection until it is closed.
-func (rs *Runs) keep(conn net.Conn, c podConn, o *machines.Origins) net.Conn {
+func (rs *Runs) keep(conn net.Conn, c podConn, o *compute.Origins) net.Conn {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.conns[conn.RemoteAddr().String()] = c
@@ -127,7 +127,7 @@ func (rs *Runs) keep(conn net.Conn, c podConn, o *machines.Origins) net.Conn {
 type podRunConn struct {
 	net.Conn
 	runs    *Runs
-	origins *machines.Origins
+	origins *compute.Origins
 }
 
 func (c *podRunConn) Close() error {

@@ -25,10 +25,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -209,8 +209,8 @@ func TestEnterPodRun(t *testing.T) {
 type openNetwork struct{ Machines }
 
 func (openNetwork) Running(string) (machine.Instance, bool) { return machine.Instance{}, true }
-func (openNetwork) Reach(context.Context, machine.Instance, string, int) (machines.Origin, error) {
-	return machines.Origin{}, nil
+func (openNetwork) Reach(context.Context, machine.Instance, string, int) (compute.Origin, error) {
+	return compute.Origin{}, nil
 }
 
 type oneNode struct{ Explainer }
@@ -234,7 +234,7 @@ func TestPodsReachNothingOfTheDaemonsOwn(t *testing.T) {
 			t.Error("it was dialed")
 		}
 	}()
-	rs := New(Config{Machines: openNetwork{}, Why: oneNode{}, ControlPlanes: noPlanes{}, Origins: new(machines.Origins), Log: slog.New(slog.DiscardHandler)})
+	rs := New(Config{Machines: openNetwork{}, Why: oneNode{}, ControlPlanes: noPlanes{}, Origins: new(compute.Origins), Log: slog.New(slog.DiscardHandler)})
 	proxy := server.NewProxy(nil, slog.New(slog.DiscardHandler))
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rs.servePod(w, r, podConn{run: runOf("web")}, proxy) }))
 	defer daemon.Close()
@@ -259,7 +259,7 @@ func TestPodsReachNothingOfTheDaemonsOwn(t *testing.T) {
 
 // A connection and where it comes from are known until it is closed.
 func TestPodConnections(t *testing.T) {
-	var origins machines.Origins
+	var origins compute.Origins
 	rs := New(Config{Origins: &origins})
 	run := runOf("web")
 	if _, err := rs.add(run); err != nil {
@@ -269,7 +269,7 @@ func TestPodConnections(t *testing.T) {
 	defer far.Close()
 	c := rs.keep(near, podConn{run, "sts.eu-west-1.amazonaws.com", 443}, &origins)
 	remote := c.RemoteAddr().String()
-	origins.Set(remote, machines.Origin{Address: netip.MustParseAddr("10.0.0.9")})
+	origins.Set(remote, compute.Origin{Address: netip.MustParseAddr("10.0.0.9")})
 	if got, ok := rs.of(remote); !ok || got.run != run || got.host != "sts.eu-west-1.amazonaws.com" {
 		t.Errorf("%+v, %v", got, ok)
 	}

@@ -20,10 +20,10 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -41,7 +41,7 @@ type Config struct {
 	Services  func() []awsapi.Service
 	AWS, OIDC http.Handler
 	// Origins learns where the connections of programs to AWS come from.
-	Origins *machines.Origins
+	Origins *compute.Origins
 	Journal Journal
 	Log     *slog.Logger
 }
@@ -70,7 +70,7 @@ type EKSAuth interface {
 type Machines interface {
 	Running(id string) (machine.Instance, bool)
 	// Reach decides a connection of a machine, and tells where it comes from.
-	Reach(ctx context.Context, in machine.Instance, host string, port int) (machines.Origin, error)
+	Reach(ctx context.Context, in machine.Instance, host string, port int) (compute.Origin, error)
 	// DialEndpoint connects a machine with a cluster's endpoint.
 	DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// Call decides a call of AWS.

@@ -21,11 +21,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/dialout"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/machines"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
@@ -78,7 +78,7 @@ func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *serve
 }
 
 // answerPod serves what comes on a connection of a pod.
-func (rs *Runs) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *server.Proxy, c podConn, from *machines.Origin) {
+func (rs *Runs) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *server.Proxy, c podConn, from *compute.Origin) {
 	proxy.Answer(w, hijacker, func(conn net.Conn) net.Conn {
 		if from != nil {
 			rs.cfg.Origins.Set(conn.RemoteAddr().String(), *from)

@@ -10,7 +10,7 @@
 // A Scheduler works for one cluster. What it has made is on record before it is made,
 // so that after a crash at any moment nothing is made twice and nothing is left over.
 //
-// It knows neither EKS nor EC2: internal/machines connects them. internal/app and
+// It knows neither EKS nor EC2: internal/compute connects them. internal/app and
 // internal/why import it, too.
 package fargate
 

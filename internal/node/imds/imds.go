@@ -5,7 +5,7 @@
 // too many hops, or altogether where the endpoint is disabled.
 //
 // It knows instances by a [Source] and no AWS service. A guest reaches it by
-// [Service.Handler]; what runs in this process by [Service.Transport]. internal/machines
+// [Service.Handler]; what runs in this process by [Service.Transport]. internal/compute
 // and the runtimes of internal/node may import it.
 //
 // AWS deviations: all dated versions have the same categories; the identity

@@ -18,7 +18,7 @@
 // addresses (given by [node.Config]), and answering logs or exec for a simulated
 // pod (the control plane's egress refuses these with the reason).
 //
-// May be imported by internal/machines.
+// May be imported by internal/compute.
 package simulated
 
 import (

@@ -6,7 +6,7 @@
 // files while it runs; programs beyond the shell's own run in the parent, over a
 // copy of the files as they are then. Only differences travel back, so that both
 // sides may write at once. May be imported by packages under internal/node and by
-// internal/machines; cmd/drydock names the child's main function.
+// internal/compute; cmd/drydock names the child's main function.
 package sandbox
 
 import (

@@ -1,5 +1,5 @@
 // Package fargate keeps Fargate profiles, chooses the profile of a new pod, and says how
-// its machine is launched. The machines are internal/machines's.
+// its machine is launched. The machines are internal/compute's.
 package fargate
 
 import (

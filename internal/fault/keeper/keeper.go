@@ -1,8 +1,8 @@
-// Package faults keeps what users break on purpose with `drydock fault`: it takes a fault
+// Package keeper keeps what users break on purpose with `drydock fault`: it takes a fault
 // that something could suffer from, keeps it in the store, puts it in force and ends it
 // in its time. What a fault is, and whom it is of, package fault says; those who have to
 // fail ask the fault.Set in force. Only app imports it.
-package faults
+package keeper
 
 import (
 	"context"

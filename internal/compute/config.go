@@ -1,4 +1,4 @@
-// Package machines runs EC2's instances, and the machines that Fargate's pods have to
+// Package compute runs EC2's instances, and the machines that Fargate's pods have to
 // themselves, in the node runtimes. To these it is all that is around a machine: its
 // network, the instance metadata service, and AWS, which it calls as the machine's role.
 // Every such call is decided as AWS would: by the network, the policies of the role and
@@ -7,7 +7,7 @@
 // How a machine boots and joins is package node's. The services are read by the
 // interfaces below; only app imports it, and package podrun, whose programs are on the
 // same network.
-package machines
+package compute
 
 import (
 	"context"
