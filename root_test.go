@@ -39,10 +39,10 @@ var bans = []ban{
 		why: "nodes and services are what machines are made of, and do not know them"},
 	{from: `^internal/`, to: module + `internal/pages$`, except: `^internal/(app|why|podrun|fault/keeper)$`,
 		why: "only what answers the daemon's own paths knows how they are answered"},
-	{from: `^internal/machine(/machinetest)?$`, to: module + `internal/(node|service|store|awsapi|reach|app)(/|$)|k8s\.io/(api|client-go)|mvdan\.cc/`,
-		why: "the machine seam knows no shell, no kubelet and no service: whatever runs machines fits behind it"},
-	{from: `^internal/machine/simulated$`, to: module + `internal/node($|/(simulated|fargate)|/guest($|/ami))`,
-		why: "a computer does not know the kubelet that may run on it"},
+	{from: `^internal/machine/(simulated|guest|imds)(/|$)`, to: module + `internal/(node|service|store|app|compute)(/|$)`,
+		why: "a computer does not know the kubelet that may run on it, nor who owns it"},
+	{from: `^internal/`, to: module + `internal/machine/guest/`, except: `^internal/(compute|node/(ami|simulated)|machine/.*)$`,
+		why: "what runs inside simulated machines is theirs: everybody else runs programs by the seam, internal/machine"},
 	{from: `^internal/`, to: module + `internal/machine/simulated$`, except: `^internal/(compute|node/simulated)$`,
 		why: "everybody else uses machines by the seam, internal/machine"},
 	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,
@@ -175,6 +175,27 @@ func TestFloorsHold(t *testing.T) {
 	}
 }
 
+// Whatever runs machines fits behind the seam, and whoever uses machines needs the seam
+// alone: it knows no shell, no kubelet and no service.
+func TestTheMachineSeamKnowsNoImplementation(t *testing.T) {
+	for _, f := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		if dir != "internal/machine" && dir != "internal/machine/machinetest" || strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		for _, imp := range f.ast.Imports {
+			to, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := strings.HasPrefix(to, module+"internal/catalog/") || to == module+"internal/machine"
+			if strings.HasPrefix(to, module) && !own || strings.HasPrefix(to, "k8s.io/") || strings.HasPrefix(to, "mvdan.cc/") {
+				t.Errorf("%s imports %s", f.path, to)
+			}
+		}
+	}
+}
+
 // A ban on a package that no longer exists would hold for nothing.
 func TestBannedPackagesExist(t *testing.T) {
 	for _, dir := range []string{"internal/controlplane/child", "internal/app", "internal/store", "internal/policy", "internal/awsapi/wire",
@@ -226,8 +247,8 @@ func TestTestsDoNotSleep(t *testing.T) {
 // What services and reconcilers do in time, tests do without waiting: by the clock
 // they were given. The programs of a guest's image have a time of their own.
 func TestServicesHaveOneClock(t *testing.T) {
-	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node)(/|$)`)
-	ownTime := regexp.MustCompile(`^internal/node/guest(/|$)`)
+	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node|machine/(simulated|imds))(/|$)`)
+	ownTime := regexp.MustCompile(`^internal/node/ami$`)
 	reads := map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
 	for _, f := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(f.path))

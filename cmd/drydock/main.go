@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/child"
-	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 )
 
 func main() {

@@ -8,7 +8,7 @@
 //
 // The package knows nothing of what children do. cmd/drydock names them (Modes).
 // A Supervisor keeps a long-lived one running (internal/controlplane); a Worker is
-// one to talk with and to throw away (internal/node/guest/sandbox).
+// one to talk with and to throw away (internal/machine/guest/sandbox).
 package childproc
 
 import (

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest/cloudinit"
-	"github.com/drydock-dev/drydock/internal/node/guest/shell"
-	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
-	"github.com/drydock-dev/drydock/internal/node/imds"
+	"github.com/drydock-dev/drydock/internal/machine/guest/cloudinit"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/imds"
 )
 
 // A Computer is a simulated machine that is on.

@@ -10,8 +10,8 @@ import (
 	"path"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest/accounts"
-	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // maxStdin bounds what a program is given as standard input: all of it is read before the

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest/shell"
-	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // Config is what the computers need. Guest is required.

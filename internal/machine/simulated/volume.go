@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // A disk is what is kept of a machine's root volume.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // size is what a node offers.
@@ -27,7 +27,7 @@ const defaultMaxPods = 110
 
 // measure computes a node's size as nodeadm and the kubelet do.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
-func measure(in machine.Instance, cfg *guest.Config) (size, error) {
+func measure(in machine.Instance, cfg *userdata.Config) (size, error) {
 	standard := standardMaxPods(in)
 	if cfg.MaxPodsExpression != "" {
 		// nodeadm warns about a bad expression and goes on with the standard value.

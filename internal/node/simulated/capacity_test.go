@@ -8,7 +8,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 func instanceOf(vcpu int, mib int64, enis, ips int) machine.Instance {
@@ -36,7 +36,7 @@ func TestSizesOfInstanceTypes(t *testing.T) {
 		{"a type nobody knows", instanceOf(1, 1024, 0, 0), 110, "940m", 921}, // all it has: 1565 MiB should be
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := measure(tc.in, &guest.Config{})
+			got, err := measure(tc.in, &userdata.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,24 +83,24 @@ func TestSizesThatUserDataChanges(t *testing.T) {
 	in := instanceOf(2, 8192, 3, 10) // m5.large
 	for _, tc := range []struct {
 		name string
-		cfg  guest.Config
+		cfg  userdata.Config
 		pods int32
 		kept [2]int64 // millicores and MiB not allocatable
 	}{
-		{"nothing", guest.Config{}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		{"nothing", userdata.Config{}, 29, [2]int64{70, 255 + 11*29 + 100}},
 		// nodeadm reserves for its own number of pods, whatever the kubelet is told.
-		{"maxPods", guest.Config{MaxPods: 110}, 110, [2]int64{70, 255 + 11*29 + 100}},
-		{"max-pods of Bottlerocket", guest.Config{MaxPods: 110, ReservedForPods: 110}, 110, [2]int64{70, 255 + 11*110 + 100}},
-		{"podsPerCore", guest.Config{PodsPerCore: 5}, 10, [2]int64{70, 255 + 11*29 + 100}},
-		{"expression", guest.Config{MaxPodsExpression: "(default_enis - 1) * (ips_per_eni - 1) + 2"}, 20, [2]int64{70, 255 + 11*20 + 100}},
-		{"prefixes", guest.Config{MaxPodsExpression: "min([110, max_pods * 16])"}, 29, [2]int64{70, 255 + 11*29 + 100}}, // CEL has no min here
-		{"expression of no sense", guest.Config{MaxPodsExpression: "'a'"}, 29, [2]int64{70, 255 + 11*29 + 100}},
-		{"expression without end", guest.Config{MaxPodsExpression: "[1,2,3,4,5,6,7,8,9,10].map(a,[1,2,3,4,5,6,7,8,9,10].map(b,[1,2,3,4,5,6,7,8,9,10].map(c,[1,2,3,4,5,6,7,8,9,10].map(d,[1,2,3,4,5,6,7,8,9,10].map(e,1))))).size()"}, 29, [2]int64{70, 255 + 11*29 + 100}},
-		{"reservations", guest.Config{
+		{"maxPods", userdata.Config{MaxPods: 110}, 110, [2]int64{70, 255 + 11*29 + 100}},
+		{"max-pods of Bottlerocket", userdata.Config{MaxPods: 110, ReservedForPods: 110}, 110, [2]int64{70, 255 + 11*110 + 100}},
+		{"podsPerCore", userdata.Config{PodsPerCore: 5}, 10, [2]int64{70, 255 + 11*29 + 100}},
+		{"expression", userdata.Config{MaxPodsExpression: "(default_enis - 1) * (ips_per_eni - 1) + 2"}, 20, [2]int64{70, 255 + 11*20 + 100}},
+		{"prefixes", userdata.Config{MaxPodsExpression: "min([110, max_pods * 16])"}, 29, [2]int64{70, 255 + 11*29 + 100}}, // CEL has no min here
+		{"expression of no sense", userdata.Config{MaxPodsExpression: "'a'"}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		{"expression without end", userdata.Config{MaxPodsExpression: "[1,2,3,4,5,6,7,8,9,10].map(a,[1,2,3,4,5,6,7,8,9,10].map(b,[1,2,3,4,5,6,7,8,9,10].map(c,[1,2,3,4,5,6,7,8,9,10].map(d,[1,2,3,4,5,6,7,8,9,10].map(e,1))))).size()"}, 29, [2]int64{70, 255 + 11*29 + 100}},
+		{"reservations", userdata.Config{
 			KubeReserved: map[string]string{"cpu": "200m"}, SystemReserved: map[string]string{"cpu": "100m", "memory": "500Mi"},
 			EvictionHard: map[string]string{"memory.available": "200Mi"},
 		}, 29, [2]int64{300, 255 + 11*29 + 500 + 200}},
-		{"eviction by share", guest.Config{EvictionHard: map[string]string{"memory.available": "50%"}}, 29, [2]int64{70, 255 + 11*29 + 7786/2}},
+		{"eviction by share", userdata.Config{EvictionHard: map[string]string{"memory.available": "50%"}}, 29, [2]int64{70, 255 + 11*29 + 7786/2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := measure(in, &tc.cfg)
@@ -118,7 +118,7 @@ func TestSizesThatUserDataChanges(t *testing.T) {
 			}
 		})
 	}
-	for name, cfg := range map[string]guest.Config{
+	for name, cfg := range map[string]userdata.Config{
 		"no quantity":     {KubeReserved: map[string]string{"cpu": "much"}},
 		"less than none":  {SystemReserved: map[string]string{"memory": "-1Gi"}},
 		"no share":        {EvictionHard: map[string]string{"nodefs.available": "x%"}},

@@ -22,9 +22,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/machinetest"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest"
-	"github.com/drydock-dev/drydock/internal/node/guest/ami"
+	"github.com/drydock-dev/drydock/internal/node/ami"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // instance is what runs on one machine for one boot: the programs of an EKS image, of which
@@ -118,7 +118,7 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	}
 	if m.rt.options.RunScript == nil {
 		// There is no place to run scripts: NodeConfigs still work.
-		cfg, _ := guest.Parse(m.in.Image.Family, userData) // live says what is wrong with it
+		cfg, _ := userdata.Parse(m.in.Image.Family, userData) // live says what is wrong with it
 		for _, s := range cfg.Scripts {
 			m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
 		}
@@ -149,7 +149,7 @@ func (m *instance) live(ctx context.Context, os *system, userData []byte) {
 }
 
 // serve is the life of a kubelet that has its configuration.
-func (m *instance) serve(ctx context.Context, os *system, cfg *guest.Config) {
+func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) {
 	m.mu.Lock()
 	m.info.Cluster = cfg.ClusterName
 	m.mu.Unlock()
@@ -184,7 +184,7 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *guest.Config) {
 }
 
 // bootstrap makes a kubelet out of what user data said.
-func (m *instance) bootstrap(cfg *guest.Config) (*kubelet, error) {
+func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	if m.in.Image.KubeletVersion == "" {
 		return nil, fmt.Errorf("image %s has no kubelet", m.in.Image.ID)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // The kubelet's defaults, which EKS keeps.
@@ -101,7 +101,7 @@ type pod struct {
 	freed    bool // its address was given back
 }
 
-func newKubelet(m *instance, c *client, cfg *guest.Config, sz size) *kubelet {
+func newKubelet(m *instance, c *client, cfg *userdata.Config, sz size) *kubelet {
 	name := nodeName(m.in, cfg)
 	k := &kubelet{
 		m: m, client: c, name: name, endpoint: cfg.Endpoint,

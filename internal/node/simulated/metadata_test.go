@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/imds"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/imds"
 )
 
 // metadata knows every instance, with one user data.

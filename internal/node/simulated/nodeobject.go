@@ -13,7 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 //
 // AWS deviation: the taint node.cloudprovider.kubernetes.io/uninitialized, which
 // keeps pods away for that second, is therefore not set.
-func nodeObject(in machine.Instance, cfg *guest.Config, name string, sz size, now time.Time) *corev1.Node {
+func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size, now time.Time) *corev1.Node {
 	n := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -203,7 +203,7 @@ func uuidLike(parts ...string) string {
 }
 
 // nodeName is the name a machine registers under.
-func nodeName(in machine.Instance, cfg *guest.Config) string {
+func nodeName(in machine.Instance, cfg *userdata.Config) string {
 	switch {
 	case cfg.NodeName != "":
 		return strings.ToLower(cfg.NodeName)

@@ -118,7 +118,7 @@ func TestPodsThatDoNotFit(t *testing.T) {
 	}{
 		{"it fits", "900m", "1Gi", "", ""},
 		{"too few cores", "1", "1Gi", "OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1000, capacity: 1930"},
-		{"too little memory", "100m", "6Gi", "OutOfmemory", "Pod was rejected: Node didn't have enough resource: memory, requested: 6442450944, used: 1073741824, capacity: 7459565568"},
+		{"too little memory", "100m", "6Gi", "OutOfmemory", "Pod was rejected: Node didn't have enough resource: memory, requested: 6442450944, used: 1073741824, capacity: 7458516992"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/node/guest"
-	"github.com/drydock-dev/drydock/internal/node/guest/ami"
+	"github.com/drydock-dev/drydock/internal/node/ami"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // A system is the operating system of a machine as its kubelet sees it. One without ami has
@@ -75,13 +75,13 @@ func (noMetadata) RoundTrip(*http.Request) (*http.Response, error) {
 
 // configuration is how the kubelet is to join: from the kubelet's files where a
 // script writes these, from user data where nodeadm or Bottlerocket read it.
-func (os *system) configuration(family images.Family, userData []byte) (*guest.Config, error) {
+func (os *system) configuration(family images.Family, userData []byte) (*userdata.Config, error) {
 	if os.ami == nil || family != images.AL2 {
-		return guest.Parse(family, userData)
+		return userdata.Parse(family, userData)
 	}
 	cfg, err := os.ami.Kubelet()
 	if errors.Is(err, ami.ErrNotStarted) {
-		return cfg, fmt.Errorf("%w: user data did not run /etc/eks/bootstrap.sh to its end: %w", err, guest.ErrNoBootstrap)
+		return cfg, fmt.Errorf("%w: user data did not run /etc/eks/bootstrap.sh to its end: %w", err, userdata.ErrNoBootstrap)
 	}
 	return cfg, err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -36,7 +36,7 @@ type machines struct {
 
 func (m machines) Start(_ context.Context, in machine.Instance) error {
 	_, cs := m.planes.only()
-	cfg, err := guest.Parse(images.AL2023, in.UserData)
+	cfg, err := userdata.Parse(images.AL2023, in.UserData)
 	if err != nil {
 		m.t.Errorf("user data of %s: %v", in.ID, err)
 		return nil

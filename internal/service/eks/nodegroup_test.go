@@ -20,7 +20,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/node/guest"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -159,7 +159,7 @@ func TestTheUserDataIsWhatAGuestUnderstands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := guest.Parse(map[ekstypes.AMITypes]images.Family{
+			cfg, err := userdata.Parse(map[ekstypes.AMITypes]images.Family{
 				ekstypes.AMITypesAl2023X8664Standard: images.AL2023, ekstypes.AMITypesBottlerocketX8664: images.Bottlerocket,
 			}[amiType], raw)
 			if err != nil {
@@ -468,7 +468,7 @@ func TestAUsersLaunchTemplateIsMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg, err := guest.Parse(images.AL2023, raw); err != nil || cfg.ClusterName != "dev" || cfg.MaxPods != 35 || !strings.Contains(string(raw), "echo hello") {
+	if cfg, err := userdata.Parse(images.AL2023, raw); err != nil || cfg.ClusterName != "dev" || cfg.MaxPods != 35 || !strings.Contains(string(raw), "echo hello") {
 		t.Errorf("user data (%v):\n%s", err, raw)
 	}
 	if diff := cmp.Diff([]string{"sg-1"}, d.SecurityGroupIds); diff != "" || *d.KeyName != "key" || d.InstanceType != "t3.large" {

@@ -1,0 +1,239 @@
+// Package accounts reads and writes the users and groups of a simulated machine:
+// /etc/passwd, /etc/group and /etc/shadow of its file system.
+//
+// It decides nothing about what commands and cloud-init make of them. May be imported
+// by packages that run or test simulated machines.
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// The files of users and groups.
+const (
+	passwdFile = "/etc/passwd"
+	groupFile  = "/etc/group"
+	shadowFile = "/etc/shadow"
+)
+
+// Locked is the password of an account that nobody logs in to with one.
+const Locked = "!!"
+
+// Where the IDs of ordinary and of system accounts begin on Amazon Linux
+// (/etc/login.defs).
+const (
+	FirstID       = 1000
+	FirstSystemID = 201
+	lastID        = 60000
+)
+
+// A User is a line of /etc/passwd.
+type User struct {
+	Name     string
+	UID, GID int
+	Comment  string
+	Home     string
+	Shell    string
+}
+
+// A Group is a line of /etc/group.
+type Group struct {
+	Name    string
+	GID     int
+	Members []string
+}
+
+// String is the user's line.
+func (u User) String() string {
+	return fmt.Sprintf("%s:x:%d:%d:%s:%s:%s", u.Name, u.UID, u.GID, u.Comment, u.Home, u.Shell)
+}
+
+// String is the group's line.
+func (g Group) String() string {
+	return fmt.Sprintf("%s:x:%d:%s", g.Name, g.GID, strings.Join(g.Members, ","))
+}
+
+// records are the lines of a file, each of at least n fields. A file that is not
+// there has none.
+func records(files *vfs.FS, name string, n int) [][]string {
+	b, _ := files.ReadFile(name) // then nobody is known
+	var out [][]string
+	for line := range strings.Lines(string(b)) {
+		if p := strings.Split(strings.TrimRight(line, "\n"), ":"); len(p) >= n {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Users returns all users. Lines that make no sense are left out.
+func Users(files *vfs.FS) []User {
+	var out []User
+	for _, p := range records(files, passwdFile, 3) {
+		for len(p) < 7 {
+			p = append(p, "")
+		}
+		uid, err := strconv.Atoi(p[2])
+		if err != nil {
+			continue
+		}
+		gid, err := strconv.Atoi(p[3])
+		if err != nil {
+			gid = uid
+		}
+		out = append(out, User{Name: p[0], UID: uid, GID: gid, Comment: p[4], Home: p[5], Shell: p[6]})
+	}
+	return out
+}
+
+// Groups returns all groups.
+func Groups(files *vfs.FS) []Group {
+	var out []Group
+	for _, p := range records(files, groupFile, 3) {
+		gid, err := strconv.Atoi(p[2])
+		if err != nil {
+			continue
+		}
+		g := Group{Name: p[0], GID: gid}
+		if len(p) > 3 && p[3] != "" {
+			g.Members = strings.Split(p[3], ",")
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// FindUser finds a user by name or, written as a number, by ID.
+func FindUser(files *vfs.FS, name string) (User, bool) {
+	id, err := strconv.Atoi(name)
+	for _, u := range Users(files) {
+		if u.Name == name || err == nil && u.UID == id {
+			return u, true
+		}
+	}
+	return User{}, false
+}
+
+// FindGroup finds a group by name or, written as a number, by ID.
+func FindGroup(files *vfs.FS, name string) (Group, bool) {
+	id, err := strconv.Atoi(name)
+	for _, g := range Groups(files) {
+		if g.Name == name || err == nil && g.GID == id {
+			return g, true
+		}
+	}
+	return Group{}, false
+}
+
+// NextUID is the first free ID of users: of ordinary ones the one after the last.
+func NextUID(files *vfs.FS, system bool) int {
+	var used []int
+	for _, u := range Users(files) {
+		used = append(used, u.UID)
+	}
+	return next(used, system)
+}
+
+// NextGID is the first free ID of groups, which is nobody's own either.
+func NextGID(files *vfs.FS, system bool) int {
+	var used []int
+	for _, u := range Users(files) {
+		used = append(used, u.GID)
+	}
+	for _, g := range Groups(files) {
+		used = append(used, g.GID)
+	}
+	return next(used, system)
+}
+
+func next(used []int, system bool) int {
+	first, last := FirstID, lastID
+	if system {
+		first, last = FirstSystemID, FirstID-1
+	}
+	id := first
+	for _, n := range used {
+		if n >= id && n < last {
+			id = n + 1
+		}
+	}
+	return id
+}
+
+// PutUser adds a user or replaces the one of that name.
+func PutUser(files *vfs.FS, u User) error { return put(files, passwdFile, u.Name, u.String(), 0o644) }
+
+// PutGroup adds a group or replaces the one of that name.
+func PutGroup(files *vfs.FS, g Group) error { return put(files, groupFile, g.Name, g.String(), 0o644) }
+
+// RemoveUser removes a user, and its password.
+func RemoveUser(files *vfs.FS, name string) error {
+	return errors.Join(put(files, passwdFile, name, "", 0o644), put(files, shadowFile, name, "", 0))
+}
+
+// RemoveGroup removes a group.
+func RemoveGroup(files *vfs.FS, name string) error { return put(files, groupFile, name, "", 0o644) }
+
+// Password is the password field of an account, encrypted or Locked.
+func Password(files *vfs.FS, name string) string {
+	for _, p := range records(files, shadowFile, 2) {
+		if p[0] == name {
+			return p[1]
+		}
+	}
+	return Locked
+}
+
+// SetPassword sets the password field of an account.
+func SetPassword(files *vfs.FS, name, field string) error {
+	return put(files, shadowFile, name, name+":"+field+":::::::", 0)
+}
+
+// put replaces the line of a name, adds it at the end, or removes it if it is empty.
+// All other lines stay as they are.
+func put(files *vfs.FS, file, name, line string, perm fs.FileMode) error {
+	b, err := files.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var out strings.Builder
+	done := line == ""
+	for old := range strings.Lines(string(b)) {
+		old = strings.TrimRight(old, "\n")
+		if n, _, _ := strings.Cut(old, ":"); n == name {
+			if !done {
+				out.WriteString(line + "\n")
+			}
+			done = true
+			continue
+		}
+		out.WriteString(old + "\n")
+	}
+	if !done {
+		out.WriteString(line + "\n")
+	}
+	if out.Len() == 0 && len(b) == 0 {
+		return nil
+	}
+	return files.WriteFile(file, []byte(out.String()), perm)
+}
+
+// ValidName says whether useradd takes a name.
+func ValidName(name string) bool {
+	if name == "" || len(name) > 32 {
+		return false
+	}
+	for i, r := range name {
+		lower := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !lower && (i == 0 || (r < '0' || r > '9') && r != '-' && r != '.' && (r != '$' || i != len(name)-1)) {
+			return false
+		}
+	}
+	return true
+}

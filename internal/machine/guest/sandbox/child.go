@@ -1,0 +1,188 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"runtime/debug"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// What a script may take of its process. A recursion without end overflows the
+// stack, as it does in bash.
+const (
+	maxStack  = 16 << 20
+	maxMemory = 512 << 20
+)
+
+// Main is the child: it runs one script after another until its parent wants no
+// more of them.
+func Main(ctx context.Context, env childproc.Env) int {
+	debug.SetMaxStack(maxStack)
+	debug.SetMemoryLimit(maxMemory / 2)
+	if err := limitMemory(maxMemory); err != nil {
+		fmt.Fprintln(os.Stderr, "limiting memory:", err)
+		return 1
+	}
+	c := &child{env: env}
+	for {
+		b, err := env.Receive(ctx)
+		if err != nil {
+			return 0 // the parent is gone, or done with us
+		}
+		m, err := decode(b)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "an unexpected message:", err)
+			return 1
+		}
+		if m.Job == nil {
+			continue // left over from a script that has ended
+		}
+		if err := c.run(ctx, m.ID, m.Job); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+}
+
+type child struct {
+	env childproc.Env
+
+	mu      sync.Mutex
+	calls   int64
+	answers map[int64]chan *answerMessage
+	slots   chan struct{} // taken by each program that the parent runs
+}
+
+func (c *child) tell(m message) error {
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	return c.env.Report(b)
+}
+
+// run runs a job and, meanwhile, hands out the parent's answers.
+func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
+	files := vfs.New(job.Limits, nil)
+	if err := files.Restore(job.Files); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // nobody waits for those of other scripts
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan *endMessage, 1)
+	go func() {
+		defer cancel()
+		res, err := shell.Run(ctx, shell.Job{
+			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
+			Stdin: bytes.NewReader(job.Stdin), Stdout: output{c, id, false}, Stderr: output{c, id, true},
+			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, id, files, call) },
+			MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
+		})
+		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands), Busy: res.Busy}
+	}()
+	for {
+		b, err := c.env.Receive(ctx)
+		if err != nil {
+			break // the script has ended
+		}
+		m, err := decode(b)
+		if err != nil {
+			cancel()
+			return fmt.Errorf("an unexpected message: %w", err)
+		}
+		if m.ID == id && m.Cancel {
+			cancel()
+		}
+		if m.Answer == nil {
+			continue
+		}
+		c.mu.Lock()
+		answer := c.answers[m.Answer.ID]
+		delete(c.answers, m.Answer.ID)
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- m.Answer
+			<-c.slots
+		}
+	}
+	end := <-ended
+	end.Changes = vfs.Diff(job.Files, files.Image())
+	return c.tell(message{ID: id, End: end})
+}
+
+// outside has the parent run a program.
+func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
+	stdin, err := pipedInto(call.Stdin)
+	if err != nil {
+		return 1, true
+	}
+	args, finish := call.Args, (func([]byte) int)(nil)
+	if path.Base(args[0]) == "aws" {
+		args, finish = awscli.Front(call)
+	}
+	select {
+	case c.slots <- struct{}{}: // until there is an answer, even if nobody waits for it
+	case <-ctx.Done():
+		return 1, true
+	}
+	image := files.Image()
+	answer := make(chan *answerMessage, 1)
+	c.mu.Lock()
+	c.calls++
+	id := c.calls
+	c.answers[id] = answer
+	c.mu.Unlock()
+	if err := c.tell(message{ID: job, Call: &callMessage{
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
+	}}); err != nil {
+		return 1, true
+	}
+	select {
+	case a := <-answer:
+		if err := files.Apply(a.Changes); err != nil {
+			fmt.Fprintln(call.Stderr, err)
+		}
+		_, _ = call.Stderr.Write(a.Stderr) // nobody may read on
+		if finish != nil && a.Found && a.Status == 0 {
+			return finish(a.Stdout), true
+		}
+		_, _ = call.Stdout.Write(a.Stdout)
+		return a.Status, a.Found
+	case <-ctx.Done():
+		return 1, true
+	}
+}
+
+// pipedInto reads what is piped into a program.
+func pipedInto(r io.Reader) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	return io.ReadAll(io.LimitReader(r, maxStdin))
+}
+
+// An output sends what is written to it to the parent.
+type output struct {
+	c   *child
+	job int64
+	err bool
+}
+
+func (o output) Write(p []byte) (int, error) {
+	if err := o.c.tell(message{ID: o.job, Output: &outputMessage{Text: p, Err: o.err}}); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,305 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// Config says how a Pool's children are started.
+type Config struct {
+	// Executable is the program to run as a child; empty: this one.
+	Executable string
+	// Args are put before the arguments that make it a child.
+	Args []string
+	// Size is how many scripts may run at once; 0: some per processor, because many
+	// only wait, but no more than maxTotal has room for. Each has a process of its own.
+	Size int
+	// Timeout is how long a script may take; 0 means two minutes.
+	Timeout time.Duration
+}
+
+// A Pool runs scripts in child processes, which it keeps for the next ones.
+type Pool struct {
+	cfg   Config
+	slots chan struct{}
+
+	jobs   atomic.Int64
+	mu     sync.Mutex
+	idle   []*childproc.Worker
+	closed bool
+	runs   sync.WaitGroup
+}
+
+// maxIdle is how many children are kept without work.
+const maxIdle = 2
+
+// maxTotal bounds the memory of all scripts of a pool together, in bytes. Each process is
+// held to maxMemory by the kernel (limitMemory), so it is their number that is bounded:
+// otherwise hostile user data could take two gigabytes per processor. Further scripts
+// wait for their turn.
+const maxTotal = 8 << 30
+
+// ErrKilled says that a script's process ended under it: it took too much memory,
+// or called itself without end.
+var ErrKilled = errors.New("the script was killed")
+
+// ErrTimeout says that a script took too long.
+var ErrTimeout = errors.New("the script was killed: it took too long")
+
+// NewPool returns a pool, which starts nothing before it is asked to run something.
+func NewPool(cfg Config) *Pool {
+	if cfg.Size == 0 {
+		cfg.Size = min(4*runtime.GOMAXPROCS(0), maxTotal/maxMemory)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 2 * time.Minute
+	}
+	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size)}
+}
+
+// Close ends all children. Scripts that run are killed with ctx of their Run only.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, w := range idle {
+		w.Kill()
+	}
+	p.runs.Wait()
+}
+
+// Run is shell.Run in a child process. Job.FS sees what the script has changed when
+// Run returns; Job.Outside runs here, over a copy of the script's files.
+func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
+	p.runs.Add(1)
+	defer p.runs.Done()
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return shell.Result{}, ctx.Err()
+	}
+	for {
+		w, used, err := p.worker()
+		if err != nil {
+			return shell.Result{}, fmt.Errorf("starting a process for scripts: %w", err)
+		}
+		c := &conversation{pool: p, w: w, job: job, id: p.jobs.Add(1)}
+		res, err := c.run(ctx)
+		if c.clean && ctx.Err() == nil {
+			p.put(w)
+			return res, err
+		}
+		w.Kill()
+		if used && !c.heard && ctx.Err() == nil {
+			continue // it had died since its last script
+		}
+		return res, err
+	}
+}
+
+// worker returns a child, and whether it has run scripts before.
+func (p *Pool) worker() (w *childproc.Worker, used bool, err error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, false, errors.New("the pool is closed")
+	}
+	if n := len(p.idle); n > 0 {
+		w := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return w, true, nil
+	}
+	p.mu.Unlock()
+	w, err = childproc.StartWorker(childproc.WorkerSpec{
+		Mode: Mode, Executable: p.cfg.Executable, Args: p.cfg.Args,
+		Env: []string{"TMPDIR=/dev/null/none", "GOMAXPROCS=2", "GOTRACEBACK=none", "PATH=" + os.DevNull},
+	})
+	return w, false, err
+}
+
+func (p *Pool) put(w *childproc.Worker) {
+	p.mu.Lock()
+	if !p.closed && len(p.idle) < maxIdle {
+		p.idle = append(p.idle, w)
+		w = nil
+	}
+	p.mu.Unlock()
+	if w != nil {
+		w.Kill()
+	}
+}
+
+// A conversation is one script in one child.
+type conversation struct {
+	pool *Pool
+	w    *childproc.Worker
+	job  shell.Job
+	id   int64
+
+	heard bool // the child has said something
+	clean bool // it may run another script
+}
+
+func (c *conversation) send(m message) error {
+	m.ID = c.id
+	b, err := encode(m)
+	if err != nil {
+		return err
+	}
+	return c.w.Send(b)
+}
+
+// grace is how long a script that took too long has to tell what it changed.
+const grace = 3 * time.Second
+
+// run sends the job and answers the child until it ends.
+func (c *conversation) run(ctx context.Context) (shell.Result, error) {
+	job := c.job
+	stdin, err := pipedInto(job.Stdin)
+	if err != nil {
+		return shell.Result{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, c.pool.cfg.Timeout+grace)
+	defer cancel()
+	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
+	if err := c.send(message{Job: &jobMessage{
+		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
+		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
+	}}); err != nil {
+		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
+	}
+	late := time.AfterFunc(c.pool.cfg.Timeout, func() { _ = c.send(message{Cancel: true}) }) // a child that is gone is seen below
+	defer late.Stop()
+	calls, stopCalls := context.WithCancel(limited)
+	var running sync.WaitGroup
+	slots := make(chan struct{}, maxPrograms)
+	defer running.Wait()
+	defer stopCalls()
+	begin := time.Now()
+	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= c.pool.cfg.Timeout }
+	for {
+		b, err := c.w.Receive(limited)
+		if err != nil {
+			if tooLate() {
+				return shell.Result{Status: 137}, ErrTimeout
+			}
+			return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
+		}
+		c.heard = true
+		m, err := decode(b)
+		switch {
+		case err != nil:
+			return shell.Result{Status: 137}, err
+		case m.ID != c.id: // left over from another script
+		case m.Output != nil:
+			out := job.Stdout
+			if m.Output.Err {
+				out = job.Stderr
+			}
+			if out != nil {
+				_, _ = out.Write(m.Output.Text) // the reader is our own
+			}
+		case m.Call != nil:
+			select {
+			case slots <- struct{}{}:
+			default: // the child counts, too: who waits here could not hear it
+				return shell.Result{Status: 137}, fmt.Errorf("%w: more than %d programs at once", ErrKilled, maxPrograms)
+			}
+			running.Go(func() {
+				a := answer(calls, job, m.Call)
+				<-slots // before the child hears that it may send the next one
+				// A child that is gone needs no answer; Receive tells.
+				_ = c.send(message{Answer: a})
+			})
+		case m.End != nil:
+			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()
+			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown}
+			if err := job.FS.Apply(m.End.Changes); err != nil {
+				return res, err
+			}
+			switch {
+			case tooLate():
+				return res, ErrTimeout
+			case m.End.Killed:
+				return res, shell.ErrTooManyCommands
+			}
+			return res, nil
+		}
+	}
+}
+
+// answer runs a program outside.
+func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
+	a := &answerMessage{ID: m.ID}
+	if job.Outside == nil {
+		return a
+	}
+	size := 0
+	for _, s := range slices.Concat(m.Args, m.Env) {
+		size += len(s) + 1 + 8 // its end, and where it is
+	}
+	if size > maxArguments || len(m.Args) == 0 {
+		a.Status, a.Found, a.Stderr = 126, true, []byte("Argument list too long\n")
+		return a
+	}
+	files := vfs.New(job.FS.Limits(), nil)
+	if err := files.Restore(m.Files); err != nil {
+		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
+		return a
+	}
+	var stdout, stderr bytes.Buffer
+	c := shell.NewCall(m.Args, m.Env)
+	c.FS, c.Dir, c.User = files, m.Dir, m.User
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), limit(&stdout), limit(&stderr)
+	func() {
+		defer func() {
+			if p := recover(); p != nil { // no guest ends the daemon
+				fmt.Fprintf(&stderr, "%s: Segmentation fault\n", m.Args[0])
+				a.Status, a.Found = 139, true
+			}
+		}()
+		a.Status, a.Found = job.Outside(ctx, c)
+	}()
+	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
+	a.Changes = vfs.Diff(m.Files, files.Image())
+	return a
+}
+
+// maxArguments bounds the arguments and the environment of a program outside, as Linux
+// does: execve(2), ARG_MAX.
+const maxArguments = 2 << 20
+
+// maxPrograms is how many programs outside one script may have at once: each has a
+// copy of the machine's files here.
+const maxPrograms = 4
+
+// maxProgramOutput bounds what a program outside may print.
+const maxProgramOutput = 4 << 20
+
+func limit(b *bytes.Buffer) io.Writer { return limited{b} }
+
+type limited struct{ b *bytes.Buffer }
+
+func (l limited) Write(p []byte) (int, error) {
+	if l.b.Len()+len(p) > maxProgramOutput {
+		return 0, io.ErrShortWrite
+	}
+	return l.b.Write(p)
+}

@@ -1,0 +1,304 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// The test binary is the child as well.
+func TestMain(m *testing.M) {
+	if code, ok := (childproc.Modes{sandbox.Mode: sandbox.Main}).Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func newPool(t testing.TB, cfg sandbox.Config) *sandbox.Pool {
+	t.Helper()
+	p := sandbox.NewPool(cfg)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func run(t testing.TB, p *sandbox.Pool, f *vfs.FS, script string, outside func(context.Context, *shell.Call) (int, bool)) (string, shell.Result, error) {
+	t.Helper()
+	var out bytes.Buffer
+	res, err := p.Run(t.Context(), shell.Job{FS: f, Script: []byte(script), Name: "s", Stdout: &out, Stderr: &out, Outside: outside})
+	return out.String(), res, err
+}
+
+func newFS(t testing.TB) *vfs.FS {
+	t.Helper()
+	f := vfs.New(vfs.DefaultLimits, nil)
+	if err := f.MkdirAll("/tmp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestScriptsRunInAChild(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{}), newFS(t)
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		in, _ := io.ReadAll(c.Stdin)
+		before, _ := c.FS.ReadFile("/tmp/before")
+		fmt.Fprintf(c.Stdout, "%s|%s|%s|%s\n", c.Args[1], c.Getenv("X"), in, before)
+		fmt.Fprintln(c.Stderr, "complaint")
+		return 5, c.FS.WriteFile("/tmp/made", []byte("outside"), 0o644) == nil
+	}
+	out, res, err := run(t, p, f, "export X=x; echo old > /tmp/before; echo -n in | ask a | tee /tmp/teed; cat /tmp/made; ask b || exit $?; echo no", outside)
+	if err != nil || res.Status != 5 {
+		t.Fatalf("%+v, %v\n%s", res, err, out)
+	}
+	if want := "a|x|in|old\n\n"; !strings.Contains(out, want) || !strings.Contains(out, "complaint\n") || !strings.Contains(out, "outside") || strings.Contains(out, "no\n") {
+		t.Errorf("%q", out)
+	}
+	for name, want := range map[string]string{"/tmp/teed": "a|x|in|old\n\n", "/tmp/made": "outside", "/tmp/before": "old\n"} {
+		if b, err := f.ReadFile(name); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	out, res, err = run(t, p, f, "nope", nil)
+	if err != nil || res.Status != 127 || out != "s: line 1: nope: command not found\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+func TestManyProgramsAtOnce(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	var mu sync.Mutex
+	now, most := 0, 0
+	out, res, err := run(t, p, newFS(t), "for i in $(seq 50); do ask $i & done; wait; echo done", func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		fmt.Fprintln(c.Stdout, "answer", c.Args[1])
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return 0, true
+	})
+	if err != nil || res.Status != 0 || strings.Count(out, "answer ") != 50 || !strings.HasSuffix(out, "done\n") || most > 4 {
+		t.Errorf("%+v, %v, %d at once\n%s", res, err, most, out)
+	}
+}
+
+// Whatever a script does to its interpreter, the next one runs.
+func TestRunawaysAreKilled(t *testing.T) {
+	p := newPool(t, sandbox.Config{Timeout: 2 * time.Minute})
+	for name, tc := range map[string]struct {
+		script string
+		want   error
+	}{
+		"a recursion": {"f() { f; }; f", nil},
+		"eval":        {"x='eval \"$x\"'; eval \"$x\"", nil},
+		"memory":      {"x=0123456789; while true; do x=$x$x$x$x; done", sandbox.ErrKilled},
+		"braces":      {"echo {1..10000}{1..10000}{1..10000}", nil}, // refused by the interpreter
+		"commands":    {"while true; do :; done", shell.ErrTooManyCommands},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, res, err := run(t, p, newFS(t), tc.script, nil)
+			if tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("%+v, %v", res, err)
+			}
+			if out, res, err := run(t, p, newFS(t), "echo fine", nil); err != nil || out != "fine\n" {
+				t.Errorf("the next script: %q, %+v, %v", out, res, err)
+			}
+		})
+	}
+}
+
+// Nothing of one script reaches the next, which is another machine's.
+// All scripts together take no more memory than sixteen processes may have, however many
+// processors there are.
+func TestFewScriptsAtOnce(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
+	p := newPool(t, sandbox.Config{})
+	const most = 16
+	var mu sync.Mutex
+	running, tooMany := 0, 0
+	full := make(chan struct{})
+	var scripts sync.WaitGroup
+	for range most + 4 {
+		scripts.Go(func() {
+			_, res, err := run(t, p, newFS(t), "ask", func(ctx context.Context, _ *shell.Call) (int, bool) {
+				mu.Lock()
+				if running++; running == most {
+					close(full)
+				}
+				tooMany = max(tooMany, running)
+				mu.Unlock()
+				select {
+				case <-full: // all that may run do
+				case <-ctx.Done():
+				}
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return 0, true
+			})
+			if err != nil || res.Status != 0 {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+	scripts.Wait()
+	if tooMany != most {
+		t.Errorf("%d scripts at once, want %d", tooMany, most)
+	}
+}
+
+func TestScriptsShareNothing(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1})
+	for range 5 {
+		if _, res, err := run(t, p, newFS(t), "(while true; do echo leak; done) & dd if=/dev/zero bs=1024 count=100000 & sleep 0.02", nil); err != nil && !errors.Is(err, shell.ErrTooManyCommands) || res.Status != 0 && err == nil {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("the next script printed %d bytes: %.40q, %v", len(out), out, err)
+		}
+	}
+}
+
+// A program outside that does not answer holds up its own script only.
+func TestUnansweredPrograms(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1})
+	for range 3 {
+		out, res, err := run(t, p, newFS(t), "timeout 0.1 ask; echo $?; ask & echo end", func(ctx context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] != "ask" {
+				return 0, false
+			}
+			<-ctx.Done()
+			return 1, true
+		})
+		if err != nil || res.Status != 0 || out != "124\nend\n" {
+			t.Fatalf("%q, %+v, %v", out, res, err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("%q, %v", out, err)
+		}
+	}
+}
+
+// A script may end while more programs want to be run than may run, and what they
+// print is more than a pipe holds: both sides would wait for the other.
+func TestProgramsLeftBehind(t *testing.T) {
+	p := newPool(t, sandbox.Config{Size: 1, Timeout: time.Second})
+	much := bytes.Repeat([]byte("much "), 1<<17)
+	for range 3 {
+		_, _, err := run(t, p, newFS(t), "head -c 300000 /dev/zero > /tmp/f; for i in $(seq 60); do ask < /tmp/f & done; sleep 0.3", func(ctx context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] != "ask" {
+				return 0, false
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // the script ends meanwhile
+			defer cancel()
+			<-ctx.Done()
+			_, _ = c.Stdout.Write(much)
+			return 0, true
+		})
+		if err != nil && !errors.Is(err, sandbox.ErrTimeout) && !errors.Is(err, sandbox.ErrKilled) {
+			t.Error(err)
+		}
+		if out, _, err := run(t, p, newFS(t), "echo clean", nil); err != nil || out != "clean\n" {
+			t.Fatalf("%.100q, %v", out, err)
+		}
+	}
+}
+
+// Programs outside get no more arguments than Linux gives a program.
+func TestManyArguments(t *testing.T) {
+	asked := 0
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "ask" {
+			return 0, false
+		}
+		asked++
+		fmt.Fprintln(c.Stdout, len(c.Args))
+		return 0, true
+	}
+	out, _, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask $(seq 100000); echo $?; ask $(seq 200000); echo $?", outside)
+	if want := "100001\n0\nArgument list too long\n126\n"; err != nil || out != want || asked != 1 {
+		t.Errorf("%.200q, asked %d times, %v", out, asked, err)
+	}
+}
+
+func TestAProgramThatPanics(t *testing.T) {
+	out, res, err := run(t, newPool(t, sandbox.Config{}), newFS(t), "ask; echo $?", func(context.Context, *shell.Call) (int, bool) {
+		panic("a mistake of ours")
+	})
+	if err != nil || res.Status != 0 || out != "ask: Segmentation fault\n139\n" {
+		t.Errorf("%q, %+v, %v", out, res, err)
+	}
+}
+
+// What a script has written before it was ended is on the disk.
+func TestALateScriptKeepsItsFiles(t *testing.T) {
+	p, f := newPool(t, sandbox.Config{Timeout: 3 * time.Second}), newFS(t)
+	if _, _, err := run(t, p, f, "echo early > /tmp/f; sleep 100; echo late > /tmp/f", nil); !errors.Is(err, sandbox.ErrTimeout) {
+		t.Error(err)
+	}
+	if b, err := f.ReadFile("/tmp/f"); err != nil || string(b) != "early\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	p := newPool(t, sandbox.Config{Timeout: 200 * time.Millisecond, Size: 1})
+	if _, _, err := run(t, p, newFS(t), "sleep 100", nil); !errors.Is(err, sandbox.ErrTimeout) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Run(ctx, shell.Job{FS: newFS(t), Script: []byte("echo"), Name: "s"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	p, f := newPool(b, sandbox.Config{}), newFS(b)
+	for b.Loop() {
+		if _, _, err := run(b, p, f, "set -e; x=1; echo $x > /tmp/x", nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// What --query makes of an answer is made in the child, however much it is.
+func TestQueriesOfTheAWSCLIRunInTheChild(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	var asked []string
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		asked = c.Args
+		fmt.Fprintln(c.Stdout, `{"a": [1, {"b": "x"}]}`)
+		return 0, true
+	}
+	out, res, err := run(t, p, newFS(t), "aws ec2 describe-tags --query 'a[1].b' --output text --filters Name=a,Values=b; aws ec2 describe-tags --query 'a[' 2>&1 | grep -c 'Bad value for --query'", outside)
+	if err != nil || res.Status != 0 || out != "x\n1\n" || strings.Join(asked, " ") != "aws ec2 describe-tags --output json" {
+		t.Errorf("%q, %q, %+v, %v", out, asked, res, err)
+	}
+	impatient := newPool(t, sandbox.Config{Timeout: 2 * time.Second})
+	out, _, err = run(t, impatient, newFS(t), `q='[@,@]'; for i in $(seq 60); do q="$q|[@,@]"; done; aws ec2 describe-tags --query "$q"`, outside)
+	if !errors.Is(err, sandbox.ErrKilled) && !errors.Is(err, sandbox.ErrTimeout) {
+		t.Errorf("%.100q, %v", out, err)
+	}
+}

@@ -1,0 +1,90 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"mvdan.cc/sh/v3/expand"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// A Call is one command being run.
+type Call struct {
+	Args           []string // with its name
+	FS             *vfs.FS
+	Dir            string
+	User           string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	m   *machine
+	env expand.Environ
+}
+
+// NewCall returns a call of a program outside, for those who run such programs in
+// another place than the shell.
+func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
+
+// Getenv returns an environment variable, empty if it is not there.
+func (c *Call) Getenv(name string) string {
+	if c.env == nil {
+		return ""
+	}
+	return c.env.Get(name).String()
+}
+
+// Environ returns the exported variables as KEY=value, sorted.
+func (c *Call) Environ() []string {
+	var out []string
+	if c.env != nil {
+		c.env.Each(func(name string, v expand.Variable) bool {
+			if v.Exported && v.Kind == expand.String && !strings.Contains(name, " ") {
+				out = append(out, name+"="+v.Str)
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Path makes a name absolute.
+func (c *Call) Path(name string) string {
+	if name == "" || path.IsAbs(name) {
+		return name
+	}
+	return path.Join(c.Dir, name) + trailingSlash(name)
+}
+
+func trailingSlash(name string) string {
+	if strings.HasSuffix(name, "/") {
+		return "/"
+	}
+	return ""
+}
+
+// Fail prints NAME: message to standard error and returns 1.
+func (c *Call) Fail(format string, args ...any) int {
+	fmt.Fprintf(c.Stderr, "%s: %s\n", path.Base(c.Args[0]), fmt.Sprintf(format, args...))
+	return 1
+}
+
+// reason is what the C library says of an error.
+func reason(err error) string {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		s := errno.Error()
+		return strings.ToUpper(s[:1]) + s[1:]
+	}
+	return err.Error()
+}
+
+func (c *Call) shellFail(name, what string, status int) int {
+	fmt.Fprintf(c.Stderr, "%s: %s\n", name, what)
+	return status
+}

@@ -1,0 +1,296 @@
+// Package shell runs shell scripts on a simulated machine: bash by mvdan.cc/sh
+// over the machine's file system, with the commands that user data uses written in
+// Go. Nothing of the host is reached: no process is started, no file is opened.
+//
+// Every command stands in the file of its name; commands.go lists them all.
+//
+// What the machine does beyond its files (services, the network, joining a
+// cluster) is behind Job.Outside. Scripts are untrusted: their commands and time
+// are bounded here, their memory by package sandbox, in whose process they run.
+// May be imported by packages that run or test simulated machines.
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mvdan.cc/sh/v3/interp"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// A Job is one script to run.
+type Job struct {
+	FS *vfs.FS
+	// Script is the text; a first line #! chooses the interpreter and its flags.
+	Script []byte
+	// Name is the script's path, $0 and the prefix of its error messages.
+	Name string
+	Args []string
+	Env  []string // KEY=value
+	Dir  string   // / if empty
+	User string   // root if empty
+	Host string   // what hostname prints
+
+	Stdin          io.Reader // nil: empty
+	Stdout, Stderr io.Writer
+	// Outside runs what is not in this package's table: systemctl, curl, aws. False
+	// means that the machine has no such program. Nil: it has none.
+	Outside func(ctx context.Context, c *Call) (status int, found bool)
+	// Programs are the names that Outside knows, for which and command -v.
+	Programs []string
+	// MaxCommands bounds how many commands the script may run; 0 means 100,000.
+	MaxCommands int64
+	// Patience divides what sleep waits; 0 means 1.
+	Patience int
+}
+
+// Result is how a script ended.
+type Result struct {
+	Status int
+	// Unknown are the commands that the machine does not have, in order, once each.
+	Unknown []string
+	// Busy says that commands in the background did not end with the script, though
+	// they were told to: what they go on to do is of no job.
+	Busy bool
+}
+
+// Exit statuses of the shell itself.
+const (
+	statusUsage      = 2
+	statusNoExec     = 126
+	statusNotFound   = 127
+	statusKilled     = 137
+	maxUnknown       = 50
+	maxUnknownName   = 200
+	defaultCommands  = 100_000
+	maxInterpreters  = 20 // scripts that run scripts
+	maxScript        = 1 << 20
+	searchPath       = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	noSuchFile       = "No such file or directory"
+	permissionDenied = "Permission denied"
+)
+
+// ErrTooManyCommands says that a script ran more commands than it may.
+var ErrTooManyCommands = errors.New("the script was killed: it ran too many commands")
+
+// Run runs a job. The error is of a script that did not come to an end: it was
+// cancelled or ran into a limit.
+func Run(ctx context.Context, job Job) (Result, error) {
+	if job.MaxCommands == 0 {
+		job.MaxCommands = defaultCommands
+	}
+	if job.Dir == "" {
+		job.Dir = "/"
+	}
+	if job.User == "" {
+		job.User = "root"
+	}
+	m := &machine{job: job, outside: job.Outside, lookup: lookup}
+	m.left.Store(job.MaxCommands)
+	var user accounts.User // root's IDs, if there is no such user
+	if u, ok := accounts.FindUser(job.FS, job.User); ok {
+		user = u
+	}
+	uid, gid := strconv.Itoa(user.UID), strconv.Itoa(user.GID)
+	job.Env = append([]string{"PATH=" + searchPath, "UID=" + uid, "EUID=" + uid, "GID=" + gid, "HOSTNAME=" + job.Host}, job.Env...)
+	c := &Call{
+		m: m, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
+		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: job.Stdout, Stderr: job.Stderr,
+	}
+	if c.Stdin == nil {
+		c.Stdin = strings.NewReader("")
+	}
+	running, end := context.WithCancel(ctx)
+	defer end()
+	status, err := m.script(running, c, job.Name, job.Script, job.Args)
+	m.pipes.close(running)
+	// bash would leave commands in the background to init; here they end.
+	end()
+	busy := !m.idle(50 * time.Millisecond)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Result{Status: status, Unknown: m.unknown, Busy: busy}, err
+}
+
+// machine is what all commands of one job share.
+type machine struct {
+	job     Job
+	outside func(context.Context, *Call) (int, bool)
+	// The table of programs, which its functions cannot name themselves.
+	lookup func(name string) (program, bool)
+	left   atomic.Int64 // commands
+	depth  atomic.Int32
+
+	active atomic.Int32 // programs under way
+	pipes  substitutions
+
+	functions sync.Map // names of the shell functions that scripts declare
+	sources   sync.Map // texts that source reads, by file
+
+	mu      sync.Mutex
+	unknown []string
+}
+
+// idle waits until no program is under way, for a moment.
+func (m *machine) idle(patience time.Duration) bool {
+	for deadline := time.Now().Add(patience); m.active.Load() > 0 || !m.pipes.idle(); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		runtime.Gosched()
+	}
+	return true
+}
+
+func (m *machine) missing(name string) {
+	name = name[:min(len(name), maxUnknownName)]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.unknown, name) && len(m.unknown) < maxUnknown {
+		m.unknown = append(m.unknown, name)
+	}
+}
+
+// script runs a script's text by the interpreter that its first line names.
+func (m *machine) script(ctx context.Context, c *Call, name string, text []byte, args []string) (int, error) {
+	var flags []string
+	if line, ok := bytes.CutPrefix(text, []byte("#!")); ok {
+		line, _, _ = bytes.Cut(line, []byte("\n"))
+		words := strings.Fields(string(line))
+		if len(words) > 1 && path.Base(words[0]) == "env" {
+			words = words[1:]
+			if words[0] == "-S" {
+				words = words[1:]
+			}
+		}
+		if len(words) == 0 {
+			return c.shellFail(name, "bad interpreter: "+noSuchFile, statusNoExec), nil
+		}
+		switch path.Base(words[0]) {
+		case "sh", "bash", "dash":
+			flags = words[1:]
+		default:
+			m.missing(words[0])
+			return c.shellFail(name, words[0]+": bad interpreter: "+noSuchFile, statusNoExec), nil
+		}
+	}
+	return m.bash(ctx, c, name, text, flags, args)
+}
+
+// bash interprets text.
+func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, flags, args []string) (int, error) {
+	if m.depth.Add(1) > maxInterpreters {
+		m.depth.Add(-1)
+		return c.shellFail(name, "Resource temporarily unavailable", statusNoExec), nil
+	}
+	defer m.depth.Add(-1)
+	if len(text) > maxScript {
+		return c.shellFail(name, "File too large", statusNoExec), nil
+	}
+	prog, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(text), name)
+	if err != nil {
+		if pe := (syntax.ParseError{}); errors.As(err, &pe) {
+			return c.shellFail(name, fmt.Sprintf("line %d: syntax error: %s", pe.Pos.Line(), pe.Text), statusUsage), nil
+		}
+		return c.shellFail(name, "syntax error: "+err.Error(), statusUsage), nil
+	}
+	m.rewrite(c, prog)
+	r, err := interp.New(
+		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
+		interp.Dir("/"), // of the host, which New looks at; the prelude goes to the guest's
+		interp.StdIO(c.Stdin, c.Stdout, c.Stderr),
+		interp.CallHandler(func(ctx context.Context, args []string) ([]string, error) { return m.count(ctx, c, args) }),
+		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc {
+			return func(ctx context.Context, args []string) error { return m.exec(ctx, c, name, args) }
+		}),
+		interp.OpenHandler(func(ctx context.Context, file string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
+			hc := interp.HandlerCtx(ctx)
+			if f := m.device(ctx, &Call{m: m, FS: c.FS, Dir: hc.Dir, User: c.User, env: hc.Env, Args: []string{name}, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr}, file, flag); f != nil {
+				return f, nil
+			}
+			f, err := c.FS.Open(join(hc.Dir, file), flag, perm)
+			return f, worded(name, file, err)
+		}),
+		interp.ReadDirHandler2(func(ctx context.Context, dir string) ([]fs.DirEntry, error) {
+			return c.FS.ReadDir(join(interp.HandlerCtx(ctx).Dir, dir))
+		}),
+		interp.StatHandler(m.stat),
+		interp.AccessHandler(m.access),
+	)
+	if err == nil {
+		err = r.Run(ctx, prelude(c))
+	}
+	if err == nil {
+		err = interp.Params(slices.Concat(flags, []string{"--"}, args)...)(r)
+	}
+	if err != nil && ctx.Err() == nil {
+		return c.shellFail(name, err.Error(), statusUsage), nil
+	}
+	err = r.Run(ctx, prog)
+	var status interp.ExitStatus
+	switch {
+	case ctx.Err() != nil:
+		return statusKilled, ctx.Err()
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &status):
+		return int(status), nil
+	case errors.Is(err, ErrTooManyCommands):
+		return statusKilled, ErrTooManyCommands
+	}
+	return c.shellFail(name, err.Error(), 1), nil
+}
+
+// count runs before every command, builtins and functions included.
+func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, error) {
+	if m.left.Add(-1) < 0 {
+		return nil, ErrTooManyCommands
+	}
+	switch args[0] {
+	case "umask", "ulimit", "kill", "hash":
+		// The interpreter knows these names, and refuses them.
+		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)
+	case "command":
+		if len(args) > 2 && (args[1] == "-v" || args[1] == "-V") {
+			args = append([]string{"/usr/bin/command"}, args[1:]...) // it would look on the host
+		}
+	case "type":
+		args = append([]string{"/usr/bin/type"}, args[1:]...)
+	case "printf":
+		if args = printfTo(args); args[0] == "eval" {
+			args[1] = m.rewritten(c, args[1])
+		}
+	case "eval":
+		args = []string{"eval", m.rewritten(c, strings.Join(args[1:], " "))}
+	case "trap":
+		args = slices.Clone(args)
+		for i := range args[1:] {
+			args[i+1] = m.rewritten(c, args[i+1])
+		}
+	case "alias":
+		args = slices.Clone(args)
+		for i, arg := range args[1:] {
+			if name, text, ok := strings.Cut(arg, "="); ok {
+				args[i+1] = name + "=" + m.aliased(c, text)
+			}
+		}
+	case "source", ".":
+		args = m.sourced(c, interp.HandlerCtx(ctx).Dir, args)
+	}
+	return args, ctx.Err()
+}

@@ -1,0 +1,197 @@
+// Package ami is what an EKS-optimised image has beyond a shell: its files, its
+// services, and the programs that user data calls — bootstrap.sh or nodeadm,
+// systemctl, journalctl, curl, imds.
+//
+// It runs nothing itself: scripts come from cloud-init through a sandbox, and what
+// the kubelet's files say is for the runtime to act upon (Kubelet). The network is
+// the instance's own, given by World. May be imported by packages under
+// internal/node.
+package ami
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
+)
+
+// World is what the machine reaches beyond itself.
+type World struct {
+	// Metadata is the way to the instance metadata service.
+	Metadata http.RoundTripper
+	// HTTP goes out by the instance's network: its errors are those of names that
+	// do not resolve (*net.DNSError) and of connections that time out.
+	HTTP http.RoundTripper
+	// DescribeCluster asks EKS as the instance's role, through its network. The error
+	// is AWS's or the network's, as the AWS CLI prints it after its own prefix.
+	DescribeCluster func(ctx context.Context, region, name string) (node.ClusterInfo, error)
+	// PrivateDNSName asks EC2 for the instance's private DNS name as the instance's
+	// role, by DescribeInstances; nil: it is Instance.PrivateDNSName.
+	PrivateDNSName func(ctx context.Context) (string, error)
+	Clock          clock.Clock
+	// Patience divides the waits between the attempts of programs; 1 waits as AWS's
+	// programs do.
+	Patience int
+}
+
+// A Machine is one instance with its image.
+type Machine struct {
+	In    machine.Instance
+	FS    *vfs.FS
+	world World
+
+	mu       sync.Mutex
+	services map[string]*service
+	pids     int // given so far
+	journal  []entry
+	kubelet  chan struct{} // signalled when kubelet is to be (re)started or stopped
+}
+
+// CloudInitVersion is the version that an image of that family has.
+func CloudInitVersion(f images.Family) string {
+	if f == images.AL2 {
+		return "19.3-46.amzn2.0.4"
+	}
+	return "22.2.2"
+}
+
+// New makes the machine's file system as its image has it.
+func New(in machine.Instance, world World) (*Machine, error) {
+	if world.Clock == nil {
+		world.Clock = clock.RealClock{}
+	}
+	if world.Patience < 1 {
+		world.Patience = 1
+	}
+	m := &Machine{
+		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world,
+		services: map[string]*service{}, kubelet: make(chan struct{}, 1),
+	}
+	for _, name := range services(in.Image.Family) {
+		m.services[name] = &service{state: inactive}
+	}
+	for _, dir := range folders {
+		if err := m.FS.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range m.files() {
+		if err := m.FS.WriteFile(f.name, []byte(f.text), f.mode); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		if err := m.FS.Chmod(dir, fs.ModeSticky|0o777); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
+}
+
+// programs are what the image has beyond the shell's own. Full paths are those of
+// programs outside of the usual folders.
+func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
+	switch name {
+	case "/etc/eks/bootstrap.sh":
+		if m.In.Image.Family == images.AL2 {
+			return m.bootstrap
+		}
+		return noBootstrap
+	case "systemctl":
+		return m.systemctl
+	case "service":
+		return m.serviceCommand
+	case "journalctl":
+		return m.journalctl
+	case "curl":
+		return m.curl
+	case "wget":
+		return m.wget
+	case "imds":
+		return m.imds
+	case "ec2-metadata":
+		return m.ec2MetadataCommand
+	case "aws":
+		return m.aws
+	case "yum", "rpm", "dnf", "amazon-linux-extras":
+		return m.packageManager(name)
+	case "nodeadm":
+		if m.In.Image.Family == images.AL2023 {
+			return m.nodeadm
+		}
+	case "kubelet":
+		return m.kubeletCommand
+	case "/opt/aws/bin/cfn-signal", "cfn-signal":
+		return m.cfnSignal
+	}
+	return nil
+}
+
+// Outside runs the image's programs for shell.Job.
+func (m *Machine) Outside(ctx context.Context, c *shell.Call) (int, bool) {
+	name := c.Args[0]
+	if path.IsAbs(name) {
+		switch dir := path.Dir(name); dir {
+		case "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin":
+			name = path.Base(name)
+		default:
+			// bootstrap.sh may have been replaced by the user's own.
+			if i, err := c.FS.Stat(name); err == nil && name == "/etc/eks/bootstrap.sh" && i.Size() != int64(len(bootstrapStub)) {
+				return 0, false
+			}
+		}
+	}
+	p := m.program(name)
+	if p == nil {
+		return 0, false
+	}
+	return p(ctx, c), true
+}
+
+// ErrNotStarted says that nothing started the kubelet.
+var ErrNotStarted = errors.New("the kubelet was not started")
+
+// KubeletChanged is signalled when something on the machine started, restarted or
+// stopped the kubelet.
+func (m *Machine) KubeletChanged() <-chan struct{} { return m.kubelet }
+
+// Kubelet returns how the kubelet is configured to join, ErrNotStarted when nothing
+// started it, or what its log says of a configuration it cannot start with.
+func (m *Machine) Kubelet() (*userdata.Config, error) {
+	m.mu.Lock()
+	s := m.services["kubelet"]
+	m.mu.Unlock()
+	if s == nil || s.state == inactive {
+		return nil, ErrNotStarted
+	}
+	cfg, err := userdata.FromKubeletFiles(m.FS.ReadFile)
+	if err != nil {
+		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
+		m.setState("kubelet", restarting)
+	}
+	return cfg, err
+}
+
+// wait sleeps between the attempts of a program.
+func (m *Machine) wait(ctx context.Context, d time.Duration) bool {
+	t := m.world.Clock.NewTimer(d / time.Duration(m.world.Patience))
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,454 @@
+package ami
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// What is imitated of packages: the way to the repository, which is S3's, by the
+// machine's own network and name server. What is in a package is not there: installing
+// one succeeds, is remembered (rpm -q), makes a unit file where the package is known to
+// have one, and brings no commands — those end in "command not found", as always.
+
+// installedFile remembers what was installed; on a real machine it is a data base.
+const installedFile = "/var/lib/rpm/simulated-packages"
+
+// imagePackages are those of the images, by their names there.
+func imagePackages(f images.Family) []string {
+	out := []string{"amazon-ssm-agent", "bash", "ca-certificates", "chrony", "cloud-init", "containerd", "coreutils", "curl", "findutils", "gawk", "grep", "gzip", "jq", "openssh-server", "sed", "sudo", "systemd", "tar", "util-linux", "which"}
+	if f == images.AL2 {
+		return append(out, "amazon-linux-extras", "awscli", "aws-cfn-bootstrap", "yum")
+	}
+	return append(out, "awscli-2", "aws-cfn-bootstrap", "dnf")
+}
+
+// unitOf are the services that well-known packages bring.
+var unitOf = map[string]string{
+	"amazon-cloudwatch-agent": "amazon-cloudwatch-agent", "docker": "docker", "httpd": "httpd", "nginx": "nginx", "nfs-utils": "nfs-server", "amazon-efs-utils": "amazon-efs-mount-watchdog", "iscsi-initiator-utils": "iscsid",
+}
+
+// mirror is where the package manager begins.
+// http://nopipi.hatenablog.com/entry/2018/09/10/173000 names Amazon Linux 2's bucket; that of
+// Amazon Linux 2023 and the paths are from memory.
+func (m *Machine) mirror() string {
+	arch, region := "x86_64", m.In.Region
+	if m.In.Image.Architecture == "arm64" {
+		arch = "aarch64"
+	}
+	if m.In.Image.Family == images.AL2 {
+		return fmt.Sprintf("https://amazonlinux-2-repos-%s.s3.dualstack.%s.amazonaws.com/2/core/latest/%s/mirror.list", region, region, arch)
+	}
+	return fmt.Sprintf("https://al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com/core/mirrors/latest/%s/mirror.list", region, region, arch)
+}
+
+// reachMirror asks the repository, and says in curl's words why there is no way. An
+// answer of any kind is one: the front door has no S3.
+func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bool) {
+	target := m.mirror()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return 3, err.Error(), false
+	}
+	resp, err := m.roundTrip(req)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // what it says does not matter
+		_ = resp.Body.Close()
+		return 0, "", true
+	}
+	u, _ := url.Parse(target) // it was parsed above
+	code, text = curlError(err, u)
+	return code, text, false
+}
+
+// packageManager is the program of that name, where the image has it: no Amazon Linux
+// has apt-get.
+func (m *Machine) packageManager(name string) func(context.Context, *shell.Call) int {
+	al2, al2023 := m.In.Image.Family == images.AL2, m.In.Image.Family == images.AL2023
+	switch {
+	case name == "rpm" && (al2 || al2023):
+		return m.rpm
+	case name == "yum" && (al2 || al2023), name == "dnf" && al2023:
+		return m.packages
+	case name == "amazon-linux-extras" && al2:
+		return m.extras
+	}
+	return nil
+}
+
+// A transaction is one run of yum or dnf.
+type transaction struct {
+	m *Machine
+	c *shell.Call
+
+	yes, quiet bool
+	words      []string
+}
+
+// packages is yum and dnf, which on Amazon Linux 2023 are the same program.
+func (m *Machine) packages(ctx context.Context, c *shell.Call) int {
+	t := &transaction{m: m, c: c}
+	for _, a := range c.Args[1:] {
+		switch {
+		case a == "-y" || a == "--assumeyes":
+			t.yes = true
+		case a == "-q" || a == "--quiet":
+			t.quiet = true
+		case strings.HasPrefix(a, "-"): // repositories, release versions and other choices
+		default:
+			t.words = append(t.words, a)
+		}
+	}
+	if len(t.words) == 0 {
+		fmt.Fprintln(c.Stderr, "You need to give some command")
+		return 1
+	}
+	verb, names := t.words[0], t.words[1:]
+	switch verb {
+	case "clean", "versionlock", "config-manager", "module":
+		return 0
+	case "list", "repolist", "info", "search", "provides", "whatprovides":
+		return t.list(ctx, verb, names)
+	case "install", "localinstall", "reinstall", "groupinstall", "update", "upgrade", "upgrade-minimal", "makecache", "check-update", "remove", "erase", "autoremove", "swap":
+	default:
+		fmt.Fprintf(c.Stderr, "No such command: %s. Please use %s --help\n", verb, path.Base(c.Args[0]))
+		return 1
+	}
+	if verb == "remove" || verb == "erase" || verb == "autoremove" {
+		return t.remove(names)
+	}
+	if !t.reach(ctx) {
+		return 1
+	}
+	switch verb {
+	case "makecache":
+		t.say("Metadata cache created.")
+		return 0
+	case "update", "upgrade", "upgrade-minimal", "check-update":
+		if len(names) == 0 {
+			t.say(t.nothing())
+			return 0
+		}
+	}
+	return t.install(names)
+}
+
+func (t *transaction) old() bool { return t.m.In.Image.Family == images.AL2 }
+
+func (t *transaction) say(format string, args ...any) {
+	if !t.quiet {
+		fmt.Fprintf(t.c.Stdout, format+"\n", args...)
+	}
+}
+
+func (t *transaction) nothing() string {
+	if t.old() {
+		return "No packages marked for update"
+	}
+	return "Dependencies resolved.\nNothing to do.\nComplete!"
+}
+
+// reach looks for the repository, and complains as yum 3.4 and dnf 4 do when there is
+// no way to it.
+func (t *transaction) reach(ctx context.Context) bool {
+	code, text, ok := t.m.reachMirror(ctx)
+	if ok {
+		return true
+	}
+	target := t.m.mirror()
+	if t.old() {
+		// https://agohack.com/amazon-ec2-yum-http-error-403 has the first two lines, for another error.
+		kind := "14: curl#" + fmt.Sprint(code) + " - "
+		if code == 28 {
+			kind = "12: Timeout on " + target + ": (28, "
+			text = fmt.Sprintf("'%s')", text)
+		} else {
+			text = `"` + text + `"`
+		}
+		fmt.Fprintf(t.c.Stderr, "Could not retrieve mirrorlist %s error was\n%s%s\n\n\n One of the configured repositories failed (Unknown),\n and yum doesn't have enough cached data to continue.\n\nCannot find a valid baseurl for repo: amzn2-core/2/x86_64\n", target, kind, text)
+		return false
+	}
+	reason := map[int]string{6: "Couldn't resolve host name", 7: "Couldn't connect to server", 28: "Timeout was reached"}[code]
+	reason = fmt.Sprintf("Curl error (%d): %s for %s [%s]", code, reason, target, text)
+	// The form is librepo's: https://getpagespeed.com/server-setup/nginx/epel-powered-by-cloudflare-cdn-fix-your-sanity shows it.
+	fmt.Fprintf(t.c.Stderr, "Errors during downloading metadata for repository 'amazonlinux':\n  - %s\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: %s\n", reason, reason)
+	return false
+}
+
+// maxInstalled bounds the packages of a machine: the file that lists them is its own.
+const maxInstalled = 10_000
+
+// installed are the packages that the machine has.
+func installed(files *vfs.FS, f images.Family) packageSet {
+	out := packageSet{}
+	for _, name := range imagePackages(f) {
+		out[name] = true
+	}
+	b, _ := files.ReadFile(installedFile) // none was installed
+	for line := range strings.Lines(string(b)) {
+		name := strings.TrimSpace(line)
+		if gone, ok := strings.CutPrefix(name, "-"); ok {
+			delete(out, gone)
+		} else if name != "" && len(out) < maxInstalled {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// A packageSet is a set of names.
+type packageSet map[string]bool
+
+func (s packageSet) sorted() []string { return slices.Sorted(maps.Keys(s)) }
+
+func remember(files *vfs.FS, names []string) error {
+	if err := files.MkdirAll(path.Dir(installedFile), 0o755); err != nil {
+		return err
+	}
+	b, err := files.ReadFile(installedFile)
+	if err != nil {
+		b = nil // the first
+	}
+	return files.WriteFile(installedFile, append(b, strings.Join(names, "\n")+"\n"...), 0o644)
+}
+
+// packageName is what a package is called, of a file or an address as well.
+func packageName(arg string) string {
+	name := strings.TrimSuffix(path.Base(arg), ".rpm")
+	for _, arch := range []string{".x86_64", ".aarch64", ".noarch"} {
+		name = strings.TrimSuffix(name, arch)
+	}
+	return name
+}
+
+func validPackage(name string) bool {
+	return name != "" && len(name) < 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-@*") == ""
+}
+
+func (t *transaction) install(names []string) int {
+	if len(names) == 0 {
+		fmt.Fprintln(t.c.Stderr, "Error: Need to pass a list of pkgs to install")
+		return 1
+	}
+	have := installed(t.c.FS, t.m.In.Image.Family)
+	var fresh []string
+	chosen := packageSet{}
+	for _, arg := range names {
+		name := packageName(arg)
+		switch {
+		case !validPackage(name):
+			if t.old() {
+				t.say("No package %s available.\nError: Nothing to do", arg)
+			} else {
+				fmt.Fprintf(t.c.Stderr, "No match for argument: %s\nError: Unable to find a match: %s\n", arg, arg)
+			}
+			return 1
+		case have[name] && t.old():
+			t.say("Package %s already installed and latest version", name)
+		case have[name]:
+			t.say("Package %s is already installed.", name)
+		case !chosen[name]:
+			chosen[name] = true
+			fresh = append(fresh, name)
+		}
+	}
+	if len(fresh) == 0 {
+		if t.old() {
+			t.say("Nothing to do")
+		} else {
+			t.say("%s", t.nothing())
+		}
+		return 0
+	}
+	t.say("Dependencies resolved.\n\nInstalling:\n %s\n\nTransaction Summary\nInstall  %d Package%s\n", strings.Join(fresh, "\n "), len(fresh), map[bool]string{true: "s"}[len(fresh) > 1])
+	if !t.yes {
+		// Nobody answers in user data.
+		fmt.Fprint(t.c.Stdout, "Is this ok [y/N]: Operation aborted.\n")
+		return 1
+	}
+	err := remember(t.c.FS, fresh)
+	for _, name := range fresh {
+		if unit := unitOf[name]; unit != "" && err == nil {
+			if err = t.c.FS.MkdirAll(packageUnits, 0o755); err == nil {
+				err = t.c.FS.WriteFile(packageUnits+unit+".service", []byte("[Unit]\nDescription="+name+"\n"), 0o644)
+			}
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(t.c.Stderr, "Error: %s\n", err)
+		return 1
+	}
+	t.say("Installed:\n  %s\n\nComplete!", strings.Join(fresh, "\n  "))
+	return 0
+}
+
+func (t *transaction) remove(names []string) int {
+	have := installed(t.c.FS, t.m.In.Image.Family)
+	var gone []string
+	for _, n := range names {
+		if !have[n] {
+			t.say("No match for argument: %s", n)
+			continue
+		}
+		gone = append(gone, "-"+n)
+	}
+	if gone == nil {
+		t.say("%s", t.nothing())
+		return 0
+	}
+	if err := remember(t.c.FS, gone); err != nil {
+		fmt.Fprintf(t.c.Stderr, "Error: %s\n", err)
+		return 1
+	}
+	t.say("Removed:")
+	for _, n := range gone {
+		t.say("  %s", n[1:])
+	}
+	t.say("\nComplete!")
+	return 0
+}
+
+// list shows what is installed; of what a repository has, nothing is known here.
+func (t *transaction) list(ctx context.Context, verb string, names []string) int {
+	if verb == "list" && len(names) > 0 && (names[0] == "installed" || names[0] == "--installed") {
+		have := installed(t.c.FS, t.m.In.Image.Family)
+		wanted := packageSet{}
+		for _, n := range names[1:] {
+			wanted[n] = true
+		}
+		shown := 0
+		for _, n := range have.sorted() {
+			if len(names) == 1 || wanted[n] {
+				shown++
+				fmt.Fprintln(t.c.Stdout, n)
+			}
+		}
+		if shown == 0 {
+			fmt.Fprintln(t.c.Stderr, "Error: No matching Packages to list")
+			return 1
+		}
+		return 0
+	}
+	if !t.reach(ctx) {
+		return 1
+	}
+	if verb == "repolist" {
+		fmt.Fprintln(t.c.Stdout, "repo id          repo name\namazonlinux      Amazon Linux repository")
+		return 0
+	}
+	fmt.Fprintf(t.c.Stderr, "%s %s is not supported on simulated nodes\n", path.Base(t.c.Args[0]), verb)
+	return 1
+}
+
+// rpm answers -q, -qa and -i.
+func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
+	have := installed(c.FS, m.In.Image.Family)
+	var flags string
+	var names []string
+	for _, a := range c.Args[1:] {
+		switch {
+		case strings.HasPrefix(a, "--"):
+			flags += map[string]string{"--query": "q", "--all": "a", "--install": "i", "--upgrade": "U", "--import": "I"}[a]
+		case strings.HasPrefix(a, "-"):
+			flags += a[1:]
+		default:
+			names = append(names, a)
+		}
+	}
+	switch {
+	case strings.ContainsAny(flags, "I"): // a key
+		return 0
+	case strings.Contains(flags, "q") && strings.Contains(flags, "a"):
+		for _, n := range have.sorted() {
+			fmt.Fprintln(c.Stdout, n)
+		}
+		return 0
+	case strings.Contains(flags, "q"):
+		status := 0
+		for _, n := range names {
+			if have[n] {
+				fmt.Fprintln(c.Stdout, n)
+			} else {
+				fmt.Fprintf(c.Stdout, "package %s is not installed\n", n)
+				status = 1
+			}
+		}
+		return status
+	case strings.ContainsAny(flags, "iUF") && len(names) > 0:
+		for _, n := range names {
+			if strings.Contains(n, "://") {
+				if err := m.fetch(ctx, n); err != nil {
+					fmt.Fprintf(c.Stderr, "curl: %s\nerror: skipping %s - transfer failed\n", err, n)
+					return 1
+				}
+			} else if _, err := c.FS.Stat(c.Path(n)); err != nil {
+				fmt.Fprintf(c.Stderr, "error: open of %s failed: No such file or directory\n", n)
+				return 1
+			}
+		}
+		t := &transaction{m: m, c: c, yes: true, quiet: true}
+		return t.install(names)
+	}
+	fmt.Fprintf(c.Stderr, "rpm: %s is not supported on simulated nodes\n", strings.Join(c.Args[1:], " "))
+	return 1
+}
+
+// fetch gets what a package manager is to install from an address.
+func (m *Machine) fetch(ctx context.Context, target string) error {
+	u, err := url.Parse(target)
+	if err != nil {
+		return errors.New("(3) URL using bad/illegal format or missing URL")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := m.roundTrip(req)
+	if err != nil {
+		code, text := curlError(err, u)
+		return fmt.Errorf("(%d) %s", code, text)
+	}
+	_ = resp.Body.Close() // only the way there matters
+	if resp.StatusCode >= 400 && !strings.HasSuffix(u.Hostname(), ".amazonaws.com") {
+		return fmt.Errorf("(22) The requested URL returned error: %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// extras is amazon-linux-extras of Amazon Linux 2, which enables topics and installs
+// what they have.
+func (m *Machine) extras(ctx context.Context, c *shell.Call) int {
+	var words []string
+	for _, a := range c.Args[1:] {
+		if !strings.HasPrefix(a, "-") {
+			words = append(words, a)
+		}
+	}
+	if len(words) < 2 {
+		return 0 // the list of topics, which nobody reads in user data
+	}
+	d := *c
+	switch words[0] {
+	case "enable", "disable":
+		return 0
+	case "install":
+		d.Args = append([]string{"yum", "install", "-y"}, words[1:]...)
+		for i, a := range d.Args {
+			d.Args[i], _, _ = strings.Cut(a, "=") // TOPIC=VERSION
+		}
+		return m.packages(ctx, &d)
+	}
+	fmt.Fprintf(c.Stderr, "Unknown command %q\n", words[0])
+	return 2
+}

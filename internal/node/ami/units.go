@@ -1,0 +1,205 @@
+package ami
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// The states of a service, in systemd's words.
+type state string
+
+const (
+	inactive   state = "inactive (dead)"
+	active     state = "active (running)"
+	restarting state = "activating (auto-restart) (Result: exit-code)"
+	crashed    state = "failed (Result: exit-code)"
+)
+
+// short is what is-active says of a state.
+func (s state) short() string {
+	word, _, _ := strings.Cut(string(s), " ")
+	return word
+}
+
+// sub is the finer state that show says: running of active (running).
+func (s state) sub() string {
+	_, rest, _ := strings.Cut(string(s), "(")
+	word, _, _ := strings.Cut(rest, ")")
+	if s == crashed {
+		return "failed"
+	}
+	return word
+}
+
+type service struct {
+	state state
+	since time.Time
+	pid   int
+}
+
+// Where systemd keeps units: those of packages, those of the machine, and which of
+// them start at boot, as links. All but the first are on the disk, and outlive a boot.
+const (
+	packageUnits = "/usr/lib/systemd/system/"
+	machineUnits = "/etc/systemd/system/"
+	wants        = machineUnits + "multi-user.target.wants/"
+)
+
+func enable(files *vfs.FS, unit string) error {
+	if enabled(files, unit) {
+		return nil
+	}
+	if err := files.MkdirAll(wants, 0o755); err != nil {
+		return err
+	}
+	return files.Symlink(machineUnits+unit+".service", wants+unit+".service")
+}
+
+func disable(files *vfs.FS, unit string) { _ = files.Remove(wants + unit + ".service") } // it may not be enabled
+
+func enabled(files *vfs.FS, unit string) bool {
+	_, err := files.Lstat(wants + unit + ".service")
+	return err == nil
+}
+
+// masked says whether a unit is a link to /dev/null, which keeps it from starting.
+func masked(files *vfs.FS, unit string) bool {
+	to, err := files.Readlink(machineUnits + unit + ".service")
+	return err == nil && to == "/dev/null"
+}
+
+// atBoot are the services that an image starts by itself.
+func atBoot() []string {
+	return []string{"amazon-ssm-agent", "chronyd", "containerd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
+}
+
+// services are the units of an image that a node's life is about. containerd runs
+// from boot, the kubelet once something starts it.
+func services(f images.Family) []string {
+	out := append(atBoot(), "cloud-init", "cloud-final", "kubelet")
+	if f == images.AL2023 {
+		out = append(out, "nodeadm-boot-hook", "nodeadm-config", "nodeadm-run")
+	}
+	return out
+}
+
+// title is a unit's description, as its file has it.
+// https://github.com/awslabs/amazon-eks-ami/tree/main/templates/al2023/runtime/rootfs/etc/systemd/system
+func title(name string) string {
+	if t, ok := map[string]string{
+		"amazon-ssm-agent": "amazon-ssm-agent", "chronyd": "NTP client/server", "cloud-final": "Execute cloud user/final scripts",
+		"cloud-init": "Initial cloud-init job (metadata service crawler)", "containerd": "containerd container runtime", "crond": "Command Scheduler",
+		"kubelet": "Kubernetes Kubelet", "nodeadm-boot-hook": "EKS Nodeadm Boot Hook", "nodeadm-config": "EKS Nodeadm Config", "nodeadm-run": "EKS Nodeadm Run",
+		"rsyslog": "System Logging Service", "sshd": "OpenSSH server daemon", "systemd-journald": "Journal Service", "systemd-logind": "User Login Management",
+	}[name]; ok {
+		return t
+	}
+	return name
+}
+
+// StartServices starts what an image starts at boot, and what was enabled since.
+func (m *Machine) StartServices() {
+	for _, name := range atBoot() {
+		m.start(name)
+	}
+	list, _ := m.FS.ReadDir(wants) // nothing was enabled if it is not there
+	for _, e := range list {
+		name := strings.TrimSuffix(e.Name(), ".service")
+		m.mu.Lock()
+		if m.services[name] == nil {
+			m.services[name] = &service{state: inactive}
+		}
+		m.mu.Unlock()
+		m.start(name)
+	}
+}
+
+func (m *Machine) setState(unit string, s state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.services[unit]; u != nil && u.state != s {
+		u.state, u.since = s, m.world.Clock.Now()
+	}
+}
+
+// start starts a unit; starting what runs does nothing.
+func (m *Machine) start(unit string) {
+	m.mu.Lock()
+	u := m.services[unit]
+	if u.state == active {
+		m.mu.Unlock()
+		return
+	}
+	u.state, u.since, u.pid = active, m.world.Clock.Now(), m.nextPID()
+	m.tell(unit, "Started", "")
+	m.mu.Unlock()
+	m.changed(unit)
+}
+
+func (m *Machine) stop(unit string) {
+	m.mu.Lock()
+	u := m.services[unit]
+	was := u.state
+	u.state, u.since = inactive, m.world.Clock.Now()
+	if was != inactive {
+		m.tell(unit, "Stopped", "")
+	}
+	m.mu.Unlock()
+	if was != inactive {
+		m.changed(unit)
+	}
+}
+
+// firstPID is where the processes of services begin; each has one of its own.
+const firstPID = 1500
+
+func (m *Machine) nextPID() int {
+	m.pids++
+	return firstPID + m.pids*7%30000
+}
+
+func (m *Machine) changed(unit string) {
+	if unit == "kubelet" {
+		select {
+		case m.kubelet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// maxServices is how many units a machine remembers, those whose files are gone too.
+const maxServices = 1000
+
+// unit finds a unit, and makes one of a unit file that user data has brought: it is
+// started and stopped, and runs nothing.
+func (m *Machine) unit(files *vfs.FS, name string) *service {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if svc := m.services[name]; svc != nil {
+		return svc
+	}
+	for _, dir := range []string{machineUnits, packageUnits} {
+		if _, err := files.Stat(dir + name + ".service"); err == nil && len(m.services) < maxServices {
+			svc := &service{state: inactive}
+			m.services[name] = svc
+			return svc
+		}
+	}
+	return nil
+}
+
+// names are all units, sorted.
+func (m *Machine) names() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for n := range m.services {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,100 @@
+package userdata
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/yamlsafe"
+)
+
+// Files of a kubelet that a script configured, as /etc/eks/bootstrap.sh writes them.
+const (
+	KubeconfigFile    = "/var/lib/kubelet/kubeconfig"
+	KubeletConfigFile = "/etc/kubernetes/kubelet/kubelet-config.json"
+	KubeletArgsFile   = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
+	KubeletExtraFile  = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
+	ClusterCAFile     = "/etc/kubernetes/pki/ca.crt"
+)
+
+// kubeconfig is what a kubelet's kubeconfig decides.
+type kubeconfig struct {
+	Clusters []struct {
+		Cluster struct {
+			Server string `json:"server"`
+			CAFile string `json:"certificate-authority"`
+			CAData []byte `json:"certificate-authority-data"`
+		} `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		User struct {
+			Exec struct {
+				Args []string `json:"args"`
+			} `json:"exec"`
+		} `json:"user"`
+	} `json:"users"`
+}
+
+// FromKubeletFiles reads what a starting kubelet reads: whatever scripts have made
+// of its files by then counts. The error says what the kubelet's log would say.
+func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
+	cfg := &Config{}
+	text, err := read(KubeconfigFile)
+	if err != nil {
+		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: stat %s: no such file or directory", KubeconfigFile)
+	}
+	var kc kubeconfig
+	if err := yamlsafe.Unmarshal(text, &kc); err != nil {
+		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: %w", err)
+	}
+	if len(kc.Clusters) == 0 || len(kc.Users) == 0 {
+		return cfg, errors.New("failed to run Kubelet: invalid kubeconfig: invalid configuration: no configuration has been provided")
+	}
+	cluster := kc.Clusters[0].Cluster
+	if u, err := url.Parse(cluster.Server); err != nil || u.Host == "" {
+		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: the server %q is no URL", cluster.Server)
+	}
+	cfg.Endpoint, cfg.CA = cluster.Server, cluster.CAData
+	if len(cfg.CA) == 0 {
+		if cfg.CA, err = read(cluster.CAFile); err != nil {
+			return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: unable to read certificate-authority %s: open %s: no such file or directory", cluster.CAFile, cluster.CAFile)
+		}
+	}
+	args := kc.Users[0].User.Exec.Args
+	if i := slices.Index(args, "-i"); i >= 0 && i+1 < len(args) {
+		cfg.ClusterName = args[i+1]
+	}
+	if text, err = read(KubeletConfigFile); err == nil {
+		var doc map[string]any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			return cfg, fmt.Errorf("failed to load kubelet config file, path: %s, error: %w", KubeletConfigFile, err)
+		}
+		if err := cfg.applyKubeletConfig(doc); err != nil {
+			return cfg, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return cfg, err
+	}
+	var flags []string
+	for _, file := range []string{KubeletArgsFile, KubeletExtraFile} {
+		text, err := read(file)
+		if err != nil {
+			continue // a drop-in that is not there changes nothing
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, value, ok := strings.Cut(line, "ARGS="); ok && strings.HasPrefix(line, "Environment=") {
+				flags = append(flags, strings.Trim(strings.TrimSpace(value), `'"`))
+			}
+		}
+	}
+	if err := cfg.applyKubeletFlags(flags); err != nil {
+		return cfg, err
+	}
+	slices.Sort(cfg.Ignored)
+	cfg.Ignored = slices.Compact(cfg.Ignored)
+	return cfg, cfg.validateLabels()
+}

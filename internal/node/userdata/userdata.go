@@ -1,0 +1,204 @@
+// Package userdata reads what a booting machine reads: the user data that tells an
+// EKS node which cluster to join and how.
+//
+// It understands what boots without running a program: nodeadm's NodeConfig on
+// Amazon Linux 2023 and Bottlerocket's TOML settings; and the files of a kubelet
+// that a script configured. Scripts are run by the machine (package machine/guest/cloudinit).
+//
+// User data comes from users and is not trusted: its size, its decompressed size,
+// its nesting and its number of parts are bounded. May be imported by the node
+// runtimes.
+package userdata
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kubeletapis "k8s.io/kubelet/pkg/apis"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+)
+
+const (
+	// maxUserData is EC2's limit on user data before base64.
+	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html
+	maxUserData = 16 << 10
+	// maxDecompressed bounds what compressed user data may become. AWS names no
+	// limit; a NodeConfig of this size says nothing a small one cannot.
+	maxDecompressed = 256 << 10
+	// maxMerged bounds what all NodeConfigs together become with YAML's aliases
+	// written out.
+	maxMerged = 2 << 20
+	// maxParts bounds the parts of a multipart message.
+	maxParts = 64
+)
+
+// ErrNoBootstrap says that user data does not make its machine join a cluster. The
+// machine runs all the same.
+var ErrNoBootstrap = errors.New("user data joins no cluster")
+
+// Config is how a node joins its cluster, as its user data says.
+type Config struct {
+	ClusterName string
+	Endpoint    string // URL of the Kubernetes API
+	CA          []byte // PEM
+	ServiceCIDR string // empty on Bottlerocket
+
+	Labels map[string]string
+	Taints []corev1.Taint
+	// MaxPods is what the kubelet is told, 0 when it is for the machine to find out.
+	// ReservedForPods is the number that kubeReserved is computed from; nodeadm
+	// does not follow a kubelet setting of maxPods there. 0: the machine's number.
+	MaxPods         int32
+	ReservedForPods int32
+	// MaxPodsExpression is nodeadm's CEL expression for MaxPods.
+	MaxPodsExpression string
+	PodsPerCore       int32
+	ClusterDNS        []string
+	// KubeReserved, SystemReserved and EvictionHard hold the settings that differ
+	// from the defaults, by resource or signal.
+	KubeReserved, SystemReserved, EvictionHard map[string]string
+
+	// NodeName overrides the private DNS name; InstanceIDNodeName asks for the
+	// instance's ID.
+	NodeName           string
+	InstanceIDNodeName bool
+	ProviderID         string
+
+	// Scripts names parts that the machine would have executed.
+	Scripts []string
+	// Ignored names settings that this package knows nothing of, sorted.
+	Ignored []string
+}
+
+// Parse reads user data as a machine of that family would. The error wraps
+// ErrNoBootstrap when nothing in the data is meant to join a cluster; any other
+// error is one that keeps the machine from joining. The returned Config is then
+// still non-nil and holds Scripts.
+func Parse(family images.Family, userData []byte) (*Config, error) {
+	cfg := &Config{}
+	if len(userData) > maxUserData {
+		return cfg, fmt.Errorf("user data has %d bytes, more than the %d that EC2 allows", len(userData), maxUserData)
+	}
+	budget := &budget{left: maxDecompressed}
+	data, err := budget.decode(userData)
+	if err != nil {
+		return cfg, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return cfg, fmt.Errorf("there is no user data: %w", ErrNoBootstrap)
+	}
+	switch family {
+	case images.AL2023:
+		err = parseNodeadm(cfg, data, budget)
+	case images.Bottlerocket:
+		err = parseBottlerocket(cfg, data)
+	case images.AL2:
+		cfg.Scripts = []string{"user data"}
+		err = fmt.Errorf("an AL2 node is bootstrapped by a script (/etc/eks/bootstrap.sh), and this runtime executes none: %w", ErrNoBootstrap)
+	default:
+		err = fmt.Errorf("this runtime does not know how %s images read user data: %w", cmp.Or(family, "custom"), ErrNoBootstrap)
+	}
+	if err != nil {
+		return cfg, err
+	}
+	slices.Sort(cfg.Ignored)
+	cfg.Ignored = slices.Compact(cfg.Ignored)
+	return cfg, cfg.validateLabels()
+}
+
+// budget bounds how much all the decoding of one user data may produce.
+type budget struct{ left int }
+
+// decode undoes base64 and gzip, each where present, as nodeadm and cloud-init do.
+func (b *budget) decode(data []byte) ([]byte, error) {
+	if decoded, err := base64.StdEncoding.DecodeString(string(data)); err == nil {
+		data = decoded
+	}
+	if len(data) < 2 || data[0] != 0x1f || data[1] != 0x8b {
+		return data, nil
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing user data: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(zr, int64(b.left)+1))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing user data: %w", err)
+	}
+	if len(out) > b.left {
+		return nil, fmt.Errorf("user data decompresses to more than %d bytes", maxDecompressed)
+	}
+	b.left -= len(out)
+	return out, nil
+}
+
+// validateLabels refuses what the kubelet refuses to start with.
+func (c *Config) validateLabels() error {
+	var unknown []string
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+			return fmt.Errorf("invalid node label key %q: %s", key, strings.Join(errs, "; "))
+		}
+		if errs := validation.IsValidLabelValue(c.Labels[key]); len(errs) > 0 {
+			return fmt.Errorf("invalid value %q of node label %q: %s", c.Labels[key], key, strings.Join(errs, "; "))
+		}
+		if isKubernetesLabel(key) && !kubeletapis.IsKubeletLabel(key) {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		// The kubelet's own words: cmd/kubelet/app/options, ValidateKubeletFlags.
+		return fmt.Errorf("unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: %v\n--node-labels in the 'kubernetes.io' namespace must begin with an allowed prefix (%s) or be in the specifically allowed set (%s)",
+			unknown, strings.Join(kubeletapis.KubeletLabelNamespaces(), ", "), strings.Join(kubeletapis.KubeletLabels(), ", "))
+	}
+	return nil
+}
+
+func isKubernetesLabel(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	for _, d := range []string{"kubernetes.io", "k8s.io"} {
+		if domain == d || strings.HasSuffix(domain, "."+d) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTaint reads key=value:Effect, key=:Effect and key:Effect.
+func parseTaint(s string) (corev1.Taint, error) {
+	bad := func(why string) (corev1.Taint, error) {
+		return corev1.Taint{}, fmt.Errorf("invalid taint %q: %s", s, why)
+	}
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
+		return bad("it has no effect")
+	}
+	key, value, _ := strings.Cut(s[:colon], "=")
+	t := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(s[colon+1:])}
+	if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+		return bad(strings.Join(errs, "; "))
+	}
+	if errs := validation.IsValidLabelValue(value); len(errs) > 0 {
+		return bad(strings.Join(errs, "; "))
+	}
+	switch t.Effect {
+	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		return t, nil
+	default:
+		return bad("its effect is not NoSchedule, PreferNoSchedule or NoExecute")
+	}
+}
