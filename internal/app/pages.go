@@ -139,6 +139,11 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 		return err
 	}
 	err := errors.Join(d.faults.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	for _, m := range d.modules {
+		if m.Reset != nil {
+			err = errors.Join(err, m.Reset(ctx, account))
+		}
+	}
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 		if !d.cfg.Listen.Addr().IsLoopback() { // keep the key that drydock env exported
