@@ -90,7 +90,7 @@ func AsService(ctx context.Context, account, region string, now time.Time) conte
 // found is the first of what EC2 answers. A refusal is about what the request names, which
 // is not there.
 func found[O, T any](out *O, err error, all func(*O) []T) (first T, ok bool, _ error) {
-	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorFault() == smithy.FaultClient {
+	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorFault() == smithy.FaultClient && !awsapi.IsThrottle(err) {
 		return first, false, nil
 	}
 	if err != nil || len(all(out)) == 0 {

@@ -2,14 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"runtime/debug"
 	"time"
-
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -37,7 +34,7 @@ func (s *Server) Call(ctx context.Context, in any) (any, error) {
 	}
 	for try := 1; ; try++ {
 		out, err := s.callOnce(ctx, op, in)
-		if try == throttleTries || !IsThrottle(err) {
+		if try == throttleTries || !awsapi.IsThrottle(err) {
 			return out, err
 		}
 		if err := s.pause(ctx, throttleDelay<<(try-1)); err != nil {
@@ -88,19 +85,6 @@ func statusOf(op *operation, err error) int {
 		return http.StatusOK
 	}
 	return wire.EncodeErrorAs(op.model.Service, op.model, err, "", "").Status
-}
-
-// IsThrottle reports whether err says that the caller asks too often.
-func IsThrottle(err error) bool {
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	switch api.ErrorCode() {
-	case "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "SlowDown":
-		return true
-	}
-	return false
 }
 
 // pause waits for d, or until ctx or the server ends.

@@ -14,6 +14,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -204,6 +205,8 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 		return &key.issue
 	}
 	switch c := ekserr.Code(err); {
+	case awsapi.IsThrottle(err): // RequestLimitExceeded is no limit of a resource
+		return nil
 	case c == "InvalidSubnetID.NotFound":
 		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)
 	case strings.HasPrefix(c, "InvalidGroup.NotFound"), strings.HasPrefix(c, "InvalidSecurityGroupID"):

@@ -17,6 +17,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -67,7 +68,7 @@ func issueOf(err error) *ekstypes.Issue {
 	switch c := ekserr.Code(err); {
 	case errors.Is(err, errNotMIME):
 		found = issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, errNotMIME.Error())
-	case c == "":
+	case c == "", awsapi.IsThrottle(err):
 		return nil
 	case c == "ValidationError" && strings.HasPrefix(ekserr.Message(err), "The subnet ID"): // Auto Scaling's refusals have one code
 		found = issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekserr.Message(err))
