@@ -266,6 +266,45 @@ func TestServicesHaveOneClock(t *testing.T) {
 	}
 }
 
+// skips are the tests that may be skipped for another reason than a lacking client.
+var skips = map[string]string{
+	"internal/awsapi/server/fuzztest/fuzz_test.go":     "inputs that are no requests",
+	"internal/awsapi/wire/corpus_test.go":              "cases that AWS's own SDK does otherwise, each with its reason",
+	"internal/awsapi/wire/roundtrip/roundtrip_test.go": "shapes that the SDK cannot hold, each with its reason",
+	"internal/awsapi/wire/roundtrip/sqsquery_test.go":  "operations that the old SDK does not have",
+	"internal/cli/run_peer_linux_test.go":              "only root can be somebody else",
+	"internal/controlplane/kubernetes_test.go":         "reads /proc: Linux only",
+	"internal/machine/guest/awscli/confirm_test.go":    "-short",
+	"internal/machine/machinetest/machinetest.go":      "abilities that a machine does not declare",
+	"internal/store/home_test.go":                      "root may write everywhere",
+	"internal/testkit/needs/needs.go":                  "says what is missing",
+	"test/bench/bench_test.go":                         "measures when asked to",
+	"test/e2e/failures_test.go":                        "later phases of a row that has failed; without clients, which condition requires",
+	"test/soak/hostile_test.go":                        "-short",
+	"test/soak/soak_test.go":                           "-short",
+}
+
+// A test that is skipped for what the machine lacks says so by needs.Missing, which
+// fails in CI.
+func TestSkipsAreNotSilent(t *testing.T) {
+	for _, f := range goFiles(t) {
+		path := filepath.ToSlash(f.path)
+		if skips[path] != "" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Skip" && sel.Sel.Name != "Skipf" && sel.Sel.Name != "SkipNow" {
+				return true
+			}
+			if id, ok := sel.X.(*ast.Ident); ok && (id.Name == "t" || id.Name == "b" || id.Name == "tb") {
+				t.Errorf("%s skips: use needs.Missing, or give the reason in skips", f.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
 // inSynctest: in a synctest bubble sleeping costs nothing and is exact.
 func inSynctest(f *ast.File) bool {
 	for _, imp := range f.Imports {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 // clients connect to NAME at 127.0.0.1:PORT with a CA bundle, and fail if they do not trust
@@ -63,10 +65,7 @@ func TestClients(t *testing.T) {
 	for client, command := range clients {
 		t.Run(client, func(t *testing.T) {
 			if _, err := exec.LookPath(client); err != nil {
-				if os.Getenv("REQUIRE_CLIENTS") == "1" {
-					t.Fatalf("%s is required (REQUIRE_CLIENTS=1)", client)
-				}
-				t.Skip("not installed")
+				needs.Missing(t, "%s is not installed", client)
 			}
 			for _, bundle := range []string{first, renewed.File()} {
 				for _, name := range []string{

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 func TestSocketOwner(t *testing.T) {
@@ -59,7 +60,7 @@ func TestForwarderRefusesOtherUsers(t *testing.T) {
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("no bash")
+		needs.Missing(t, "there is no bash here")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

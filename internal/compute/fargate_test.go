@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -41,7 +40,7 @@ func (r *removedInterfaces) RemoveInterface(_ context.Context, id string) error 
 // A cluster in trouble ends neither the daemon nor what is done for the others, and
 // nothing is left of clusters that go with machines.
 func TestFargateOutlivesItsClusters(t *testing.T) {
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: slog.New(slog.DiscardHandler)})
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +69,8 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 	asked := map[string]int{}
 	removed := &removedInterfaces{}
 	f := &fargates{
-		m:        &Machines{cfg: Config{Store: st, Log: slog.New(slog.DiscardHandler)}},
-		runtime:  simulated.New(node.Config{Log: slog.New(slog.DiscardHandler)}, simulated.Options{}),
+		m:        &Machines{cfg: Config{Store: st, Log: testkit.Log(t)}},
+		runtime:  simulated.New(node.Config{Log: testkit.Log(t)}, simulated.Options{}),
 		machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: func(context.Context) ([]eks.ClusterStatus, error) {
 			return []eks.ClusterStatus{

@@ -3,7 +3,6 @@ package network
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // twinNetworks are two VPCs with the same addresses, each with a load balancer and
@@ -40,12 +40,12 @@ func twinNetworks() *reach.Snapshot {
 	return d.Snapshot()
 }
 
-func newProbes(planes map[string][]string, look func(ctx context.Context, plane string) (*workloads, error)) *healthProbes {
+func newProbes(t testing.TB, planes map[string][]string, look func(ctx context.Context, plane string) (*workloads, error)) *healthProbes {
 	network := twinNetworks()
 	return &healthProbes{
 		network: func(context.Context, string, string) (*reach.Snapshot, error) { return network, nil },
 		planes:  func(context.Context, string, string) (map[string][]string, error) { return planes, nil },
-		look:    look, log: slog.New(slog.DiscardHandler), known: map[string]*knownWorkloads{},
+		look:    look, log: testkit.Log(t), known: map[string]*knownWorkloads{},
 	}
 }
 
@@ -75,7 +75,7 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", loadbalancing.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newProbes(map[string][]string{"vpc-a": tt.a, "vpc-b": tt.b}, look)
+			p := newProbes(t, map[string][]string{"vpc-a": tt.a, "vpc-b": tt.b}, look)
 			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), loadbalancing.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
 			if got != tt.want {
 				t.Errorf("found %d, want %d", got, tt.want)
@@ -87,7 +87,7 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 // The checks of one request look at the network and list the clusters once, those of
 // the next one again.
 func TestHealthChecksLookAroundOnce(t *testing.T) {
-	p := newProbes(nil, nil)
+	p := newProbes(t, nil, nil)
 	lists := 0
 	p.planes = func(context.Context, string, string) (map[string][]string, error) {
 		lists++
@@ -116,7 +116,7 @@ func TestHealthChecksLookAroundOnce(t *testing.T) {
 func TestHealthChecksShareALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		p := newProbes(nil, func(ctx context.Context, plane string) (*workloads, error) {
+		p := newProbes(t, nil, func(ctx context.Context, plane string) (*workloads, error) {
 			looks.Add(1)
 			if plane == "slow" {
 				select {

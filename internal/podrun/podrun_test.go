@@ -38,6 +38,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/drydock-dev/drydock/internal/why"
 )
 
@@ -168,7 +169,7 @@ func TestEnterPodRun(t *testing.T) {
 	if err != nil || len(secret) != 64 {
 		t.Fatalf("%q, %v", secret, err)
 	}
-	proxy := server.NewProxy(nil, slog.New(slog.DiscardHandler))
+	proxy := server.NewProxy(nil, testkit.Log(t))
 	for _, tt := range []struct {
 		name, remote, authorization string
 		entered                     bool
@@ -307,7 +308,7 @@ func TestUnreachableOfPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	rs := New(Config{Journal: j, Log: slog.New(slog.DiscardHandler)})
+	rs := New(Config{Journal: j, Log: testkit.Log(t, "secrets of the machine")})
 	run, w := runOf("web"), httptest.NewRecorder()
 	rs.unreachable(w, run, "sts.eu-west-1.amazonaws.com", 443, &node.Refusal{Err: errors.New("i/o timeout"), Decision: node.Decision{
 		By: node.ByNetwork, Code: "NO_ROUTE", Component: "rtb-1", Text: "rtb-1 has no route", Fixes: []string{"aws ec2 create-route"},
@@ -346,7 +347,7 @@ func TestPodsOnFargateHaveNoCredentialsOfTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	rs := New(Config{Journal: j, Log: slog.New(slog.DiscardHandler)})
+	rs := New(Config{Journal: j, Log: testkit.Log(t)})
 	mux := http.NewServeMux()
 	why.New(why.Config{Journal: j}).Handle(mux)
 	in := machine.Instance{ID: "fargate-1", Fargate: true}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 // Program is the built program: $DRYDOCK_BIN, or bin/drydock of this module. No test
@@ -19,12 +21,8 @@ func Program(t testing.TB) string {
 	if err == nil {
 		_, err = os.Stat(bin)
 	}
-	switch {
-	case err == nil:
-	case os.Getenv("REQUIRE_CLIENTS") == "1":
-		t.Fatalf("no built program: %v\nTry: make build", err)
-	default:
-		t.Skipf("no built program: %v", err)
+	if err != nil {
+		needs.Missing(t, "no built program: %v\nTry: make build", err)
 	}
 	return bin
 }

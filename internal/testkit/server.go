@@ -69,7 +69,7 @@ type Config struct {
 	AllowHosts []string
 	// MaxBody limits bodies; 0 takes the services' own limits.
 	MaxBody int64
-	// Log is nil for the test's log, where an internal failure fails the test.
+	// Log is nil for testkit.Log, where an internal failure fails the test.
 	Log *slog.Logger
 }
 
@@ -104,7 +104,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 		cfg.Store = st
 	}
 	if cfg.Log == nil {
-		cfg.Log = slog.New(&testLog{t: t})
+		cfg.Log = Log(t)
 	}
 	if cfg.Authorize == nil {
 		cfg.Authorize = func(context.Context, *awsapi.Call) policy.Decision { return policy.Decision{Allowed: true} }
@@ -260,35 +260,3 @@ func Eventually(t testing.TB, timeout time.Duration, check func() error) {
 		pause = min(2*pause, 100*time.Millisecond)
 	}
 }
-
-// testLog writes to the test's log. An error means an internal failure, which a
-// client saw as InternalFailure: that fails the test.
-type testLog struct {
-	t     testing.TB
-	attrs []slog.Attr
-}
-
-// Enabled leaves out net/http's own log, which may come after the test's end.
-func (l *testLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-func (l *testLog) Handle(_ context.Context, r slog.Record) error {
-	l.t.Helper()
-	text := r.Level.String() + " " + r.Message
-	add := func(a slog.Attr) bool { text += " " + a.String(); return true }
-	for _, a := range l.attrs {
-		add(a)
-	}
-	r.Attrs(add)
-	if r.Level >= slog.LevelError {
-		l.t.Error(text)
-	} else {
-		l.t.Log(text)
-	}
-	return nil
-}
-
-func (l *testLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &testLog{t: l.t, attrs: append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
-}
-
-func (l *testLog) WithGroup(string) slog.Handler { return l }

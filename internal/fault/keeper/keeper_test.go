@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,7 +20,7 @@ import (
 
 func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*Keeper, func()) {
 	t.Helper()
-	f := New(Config{Store: st, Clock: clk, Log: slog.New(slog.DiscardHandler)})
+	f := New(Config{Store: st, Clock: clk, Log: testkit.Log(t)})
 	if err := f.Refresh(); err != nil {
 		t.Fatal(err)
 	}

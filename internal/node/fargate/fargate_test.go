@@ -33,6 +33,7 @@ type world struct {
 	store   *store.Store
 	client  *fake.Clientset
 	timeout time.Duration
+	log     *slog.Logger
 
 	mu       sync.Mutex
 	profile  error
@@ -76,7 +77,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		TB: t, store: st, client: fake.NewClientset(), free: map[string]int{"subnet-a": 200, "subnet-b": 200},
+		TB: t, store: st, client: fake.NewClientset(), log: testkit.Log(t), free: map[string]int{"subnet-a": 200, "subnet-b": 200},
 		tokens: map[string]string{}, eni: map[string]Interface{}, machines: map[string]node.Fargate{}, crash: -1000,
 	}
 	w.client.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
@@ -123,7 +124,7 @@ func (w *world) start() *Scheduler {
 			return Profile{RoleARN: "arn:aws:iam::111122223333:role/pods", Subnets: []string{"subnet-a", "subnet-b"}}, w.profile
 		},
 		Policies: func(context.Context, string) ([]SecurityGroupPolicy, error) { return w.policies, nil },
-		Log:      slog.New(slog.DiscardHandler),
+		Log:      w.log,
 	})
 	go func() {
 		defer close(w.done)
@@ -601,7 +602,7 @@ func TestLoggingFault(t *testing.T) {
 // scheduling of others, and the pod is looked at again.
 func TestAPanicIsAnError(t *testing.T) {
 	w := newWorld(t)
-	w.panics = 2
+	w.log, w.panics = testkit.Log(t, "panic: a bug"), 2
 	w.start()
 	w.create("a", nil)
 	w.create("b", nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,6 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 const nodeName = "ip-10-0-0-1.ec2.internal"
@@ -128,7 +128,7 @@ func (b *bench) start() {
 			defer b.mu.Unlock()
 			b.steps = append(b.steps, s)
 		},
-		Log: slog.New(slog.DiscardHandler),
+		Log: testkit.Log(b.t),
 	}, simulated.Options{Metadata: b.metadata})
 	b.rt = rt
 }

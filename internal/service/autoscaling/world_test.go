@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +50,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{TB: t, clock: clocktesting.NewFakeClock(time.Now()), faults: &faultyEC2{}, balancers: &balancers{}}
 	var svc *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.faults.Service = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
+		w.faults.Service = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = w.newService(st)
 		return []awsapi.Service{svc.AWS(), w.faults.AWS()}
 	}})
@@ -76,7 +75,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) newService(st *store.Store) *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
-		Store: st, EC2: w.faults, Instances: w.faults, Clock: w.clock, Log: slog.New(slog.DiscardHandler),
+		Store: st, EC2: w.faults, Instances: w.faults, Clock: w.clock, Log: testkit.Log(w),
 		Sources: map[string]autoscaling.Sources{"elb": w.balancers, "elbv2": w.balancers},
 		EnsureServiceRole: func(_ context.Context, account string) (string, error) {
 			return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil

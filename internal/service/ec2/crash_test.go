@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -81,7 +80,7 @@ func newCrashWorld(t testing.TB) *crashWorld {
 }
 
 func (w *crashWorld) start() {
-	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machine, Log: slog.New(slog.DiscardHandler),
+	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machine, Log: testkit.Log(w.TB),
 		VCPUQuota: func(context.Context, string, string, string) int { return 1_000_000 }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

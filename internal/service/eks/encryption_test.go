@@ -3,7 +3,6 @@ package eks_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func encryptWith(key string) []ekstypes.EncryptionConfig {
@@ -269,7 +269,7 @@ func TestAKeyThatWasTakenStays(t *testing.T) {
 
 // What KMS cannot do now is no fault of the request, and says nothing about the key.
 func TestTroubleOfKMSIsNoIssueOfAKey(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.serverLog = slog.New(slog.DiscardHandler) })
+	w := newWorld(t, func(w *world) { w.serverLog = testkit.Log(w, "request failed") })
 	w.encryptedCluster("dev", goodKey)
 	for _, trouble := range []error{
 		&kmstypes.KMSInternalException{Message: aws.String("try again")},

@@ -3,7 +3,6 @@ package eks_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ func (p profiles) InstanceProfile(ctx context.Context, account, name string) (ec
 
 // With the EC2 and IAM that Drydock has: what EKS asks of them, they do.
 func TestWithTheRealNeighbours(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
+	quiet := testkit.Log(t)
 	planes := newPlanes(&faults{})
 	var network *ec2.Service
 	var service *eks.Service

@@ -2,7 +2,6 @@ package eks_test
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -12,12 +11,13 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // A record that cannot be read is not a resource that does not exist: Terraform would
 // create it again. Lists leave it out.
 func TestUnreadableRecordsAreNotMissingResources(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.serverLog = slog.New(slog.DiscardHandler) })
+	w := newWorld(t, func(w *world) { w.serverLog = testkit.Log(w, "request failed") })
 	w.cluster("good", ekstypes.AuthenticationModeApi)
 	ctx := t.Context()
 	damage := func(typ, id string) {

@@ -118,7 +118,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 	if w.fake != nil {
 		c = w.fake
 	}
-	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: slog.New(slog.DiscardHandler)})
+	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: testkit.Log(w)})
 	var keys eks.Keys = w.keys
 	if w.noKeys {
 		keys = nil
@@ -127,7 +127,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureFargateRole: w.fargateRole,
-		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: slog.New(slog.DiscardHandler),
+		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,9 +51,9 @@ func newWorld(t testing.TB) *world {
 	var network *ec2.Service
 	var svc *elb.Service
 	server := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
+		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elb.New(elb.Config{
-			Store: st, Log: slog.New(slog.DiscardHandler), Network: loadbalancing.Network{
+			Store: st, Log: testkit.Log(t), Network: loadbalancing.Network{
 				EC2: network,
 				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
 					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)

@@ -3,7 +3,6 @@ package elbv2_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -54,9 +53,9 @@ func newWorld(t testing.TB) *world {
 	var svc *elbv2.Service
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler)})
+		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elbv2.New(elbv2.Config{
-			Store: st, Timing: timing.Fast(), Log: slog.New(slog.DiscardHandler), Network: loadbalancing.Network{
+			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Network: loadbalancing.Network{
 				EC2: network,
 				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
 					w.mu.Lock()
@@ -83,7 +82,7 @@ func newWorld(t testing.TB) *world {
 			},
 		})
 		scaling = autoscaling.New(autoscaling.Config{
-			Store: st, EC2: network, Instances: network, Sources: map[string]autoscaling.Sources{"elbv2": svc}, Log: slog.New(slog.DiscardHandler),
+			Store: st, EC2: network, Instances: network, Sources: map[string]autoscaling.Sources{"elbv2": svc}, Log: testkit.Log(t),
 			EnsureServiceRole: func(_ context.Context, account string) (string, error) {
 				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
 			},

@@ -35,7 +35,7 @@ func newWorld(t *testing.T) *world {
 	check(t, err)
 	t.Cleanup(func() { check(t, st.Close()) })
 	w := &world{}
-	w.iam = iam.New(iam.Config{Store: st, RoleUsage: func(context.Context, string, string) map[string][]string { return w.usage }})
+	w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t), RoleUsage: func(context.Context, string, string) map[string][]string { return w.usage }})
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,
 		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS()} },

@@ -46,9 +46,9 @@ func newWorld(t testing.TB, clk clock.WithTicker, st *store.Store) *world {
 		Store:   st,
 		Journal: w.journal,
 		Services: func(st *store.Store) []awsapi.Service {
-			w.iam = iam.New(iam.Config{Store: st})
+			w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			w.kms = kms.New(kms.Config{
-				Store: st, Clock: clk,
+				Store: st, Clock: clk, Log: testkit.Log(t),
 				Allowed: func(ctx context.Context, t authz.Target, key authz.Resource) bool {
 					return w.authorizer.Allowed(ctx, t, key)
 				},

@@ -1,0 +1,85 @@
+package testkit
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Log writes to the test's log. A line of level ERROR fails the test: it is an
+// internal failure or a panic that was recovered, which a user would find in the
+// daemon's log. A test that causes some says which: their texts contain one of
+// expected, and every one of these has come when the test ends.
+//
+// Lines that come after the test's end are lost, as nobody can be told.
+func Log(t testing.TB, expected ...string) *slog.Logger {
+	sink := &logSink{t: t, expected: expected, came: make([]bool, len(expected))}
+	t.Cleanup(sink.end)
+	return slog.New(&testLog{sink: sink})
+}
+
+type logSink struct {
+	mu       sync.Mutex
+	t        testing.TB
+	expected []string
+	came     []bool
+	ended    bool
+}
+
+func (s *logSink) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for i, came := range s.came {
+		if !came {
+			s.t.Errorf("no ERROR in the log says %q", s.expected[i])
+		}
+	}
+}
+
+func (s *logSink) write(level slog.Level, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.t.Helper()
+	wanted := level < slog.LevelError
+	for i, e := range s.expected {
+		if level >= slog.LevelError && strings.Contains(text, e) {
+			s.came[i], wanted = true, true
+		}
+	}
+	if wanted {
+		s.t.Log(text)
+	} else {
+		s.t.Error(text)
+	}
+}
+
+type testLog struct {
+	sink  *logSink
+	attrs []slog.Attr
+}
+
+// Enabled leaves out what nobody reads.
+func (l *testLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (l *testLog) Handle(_ context.Context, r slog.Record) error {
+	text := r.Level.String() + " " + r.Message
+	add := func(a slog.Attr) bool { text += " " + a.String(); return true }
+	for _, a := range l.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	l.sink.write(r.Level, text)
+	return nil
+}
+
+func (l *testLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &testLog{l.sink, append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
+}
+
+func (l *testLog) WithGroup(string) slog.Handler { return l }
