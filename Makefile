@@ -49,7 +49,7 @@ vet:
 
 generate: ## regenerate embedded data from the reference data in AWS_DATA (tools/README.md), and the compatibility page
 	@[ -d "$(AWS_DATA)/models" ] || { echo "AWS_DATA must name a folder with the reference data: see tools/README.md"; exit 1; }
-	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/...
+	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/... ./internal/awscall
 	$(GO) run ./tools/authgen -in $(AWS_DATA)/authorization
 	$(GO) run ./tools/policygen -in $(AWS_DATA)/managed-policies.jsonl
 	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
