@@ -110,6 +110,8 @@ type Services struct {
 // EC2 is what is asked of the service of that name.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	// InstanceState is empty for an instance whose record cannot be read.
+	InstanceState(account, region, id string) (state string, ok bool)
 	WatchInstances(scope store.Scope) *store.Watcher
 	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)

@@ -163,6 +163,10 @@ func (f *fargates) sync(ctx context.Context) error {
 	want := map[string]eks.ClusterStatus{}
 	for _, c := range clusters {
 		key := store.Key{Account: c.Account, Region: c.Region, ID: c.Name}
+		if c.Unreadable() { // and not gone
+			delete(machines, key)
+			continue
+		}
 		if c.PlaneID == "" || c.Status == string(ekstypes.ClusterStatusDeleting) {
 			continue
 		}

@@ -67,14 +67,20 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 }
 
 // releaseOrphans ends control planes whose cluster is no more: a reset, or a
-// crash in the middle of one, takes the record away and not the plane.
+// crash in the middle of one, takes the record away and not the plane. A cluster whose
+// record cannot be read is still there, and the name is all that is known of it.
 func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlplane.Plane, clusters []eks.ClusterStatus) {
-	owned := map[string]bool{}
+	type name struct{ account, region, name string }
+	owned, unreadable := map[string]bool{}, map[name]bool{}
 	for _, c := range clusters {
+		if c.Unreadable() {
+			unreadable[name{c.Account, c.Region, c.Name}] = true
+			continue
+		}
 		owned[c.Owner] = true
 	}
 	for _, p := range planes {
-		if owned[p.Owner] {
+		if owned[p.Owner] || unreadable[name{p.Key.Account, p.Key.Region, p.Key.Name}] {
 			continue
 		}
 		if err := n.m.cfg.ControlPlanes.Release(ctx, p.ID); err != nil && ctx.Err() == nil {
@@ -175,11 +181,11 @@ func instanceState(s EC2, account, region, providerID string) (node.InstanceStat
 	if !strings.HasPrefix(id, "i-") {
 		return node.InstanceExists, fmt.Errorf("provider ID %q names no instance", providerID)
 	}
-	i, ok := s.InstanceByID(account, region, id)
+	state, ok := s.InstanceState(account, region, id)
 	if !ok {
 		return node.InstanceGone, nil
 	}
-	switch i.State.Name {
+	switch ec2types.InstanceStateName(state) {
 	case ec2types.InstanceStateNameTerminated, ec2types.InstanceStateNameShuttingDown:
 		return node.InstanceGone, nil
 	case ec2types.InstanceStateNameStopped, ec2types.InstanceStateNameStopping:

@@ -351,3 +351,37 @@ func TestAClockIsRequired(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A record that cannot be read stays so: the store has said it, and trying again for ever
+// would only fill the log.
+func TestUnreadableRecordsAreNotTriedAgain(t *testing.T) {
+	s := open(t)
+	err := s.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewCollection[string]("test", "thing").Put(tx, key("bad"), "not an object")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clocktesting.NewFakeClock(time.Now())
+	var bad, good atomic.Int64
+	run(t, s, c, nil, func(_ context.Context, k store.Key) (time.Duration, error) {
+		if k == key("bad") {
+			defer bad.Add(1)
+		} else {
+			defer good.Add(1)
+		}
+		_, err := things.Get(s, k)
+		return 10 * time.Millisecond, err
+	})
+	eventually(t, func() error {
+		if bad.Load() == 0 {
+			return errors.New("not reconciled")
+		}
+		return nil
+	})
+	put(t, s, key("good"), thing{})
+	stepUntil(t, c, &good, 100)
+	if n := bad.Load(); n != 1 {
+		t.Errorf("tried %d times", n)
+	}
+}

@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			"processes":  processes,
 			"listening":  listening,
 			"restore":    restore,
-			"tonewer":    toNewer,
+			"editdata":   editData,
 			"startetcd":  startEtcd,
 			"etcdkeys":   etcdKeys,
 		},

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,25 +50,25 @@ func restore(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(dump.ToStore(context.Background(), filepath.Join(ts.Getenv("DRYDOCK_DATA_DIR"), "store"), pairs))
 }
 
-// tonewer VERSION makes the data folder look as if Drydock VERSION had written it, with
-// records of clusters that this one does not know. The daemon must be down.
-func toNewer(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 || neg {
-		ts.Fatalf("usage: tonewer VERSION")
+// editdata KEY PATTERN NEW replaces what matches in the value of a key below the store's
+// prefix. The daemon must be down.
+func editData(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 || neg {
+		ts.Fatalf("usage: editdata KEY PATTERN NEW")
 	}
 	ctx, dir := context.Background(), filepath.Join(ts.Getenv("DRYDOCK_DATA_DIR"), "store")
 	pairs, err := dump.FromStore(ctx, dir)
 	ts.Check(err)
-	for i, p := range pairs {
-		if p.Key == "/drydock/data-version" {
-			var v map[string]any
-			ts.Check(json.Unmarshal(p.Value(), &v))
-			v["drydock"], v["collections"].(map[string]any)["eks/cluster"] = args[0], 1001
-			raw, err := json.Marshal(v)
-			ts.Check(err)
-			pairs[i].SetValue(raw)
-		}
+	i := slices.IndexFunc(pairs, func(p dump.Pair) bool { return p.Key == "/drydock/"+args[0] })
+	if i < 0 {
+		ts.Fatalf("no key %s", args[0])
 	}
+	old := pairs[i].Value()
+	edited := regexp.MustCompile(args[1]).ReplaceAll(old, []byte(args[2]))
+	if bytes.Equal(edited, old) {
+		ts.Fatalf("%s has no match: %s", args[0], old)
+	}
+	pairs[i].SetValue(edited)
 	ts.Check(os.RemoveAll(dir))
 	ts.Check(dump.ToStore(ctx, dir, pairs))
 }

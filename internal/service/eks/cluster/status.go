@@ -19,6 +19,12 @@ type Status struct {
 	Owner                 string // what its control plane is claimed for
 }
 
+const unreadable = "UNREADABLE"
+
+// Unreadable reports whether the cluster's record cannot be read. All that is known of it
+// then is its name.
+func (s Status) Unreadable() bool { return s.Status == unreadable }
+
 // Clusters returns the clusters of all accounts and regions.
 func (s *Service) Clusters(_ context.Context) ([]Status, error) {
 	all, err := record.Clusters.List(s.Store, store.Scope{})
@@ -32,6 +38,9 @@ func (s *Service) Clusters(_ context.Context) ([]Status, error) {
 			Account: i.Key.Account, Region: i.Key.Region, Name: i.Key.ID, Version: aws.ToString(c.Version),
 			Status: string(c.Status), Endpoint: aws.ToString(c.Endpoint), PlaneID: i.Value.Plane.ID, Owner: i.Value.Owner(),
 		})
+	}
+	for _, k := range record.Clusters.Unreadable(s.Store, store.Scope{}) {
+		out = append(out, Status{Account: k.Account, Region: k.Region, Name: k.ID, Status: unreadable})
 	}
 	return out, nil
 }
