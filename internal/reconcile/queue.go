@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Queue calls a function for the keys that are added to it, with Run's promises:
@@ -67,6 +69,8 @@ func (q *Queue[K]) one(ctx context.Context, key K) {
 	again, err := q.call(ctx, key)
 	switch {
 	case ctx.Err() != nil: // err is most likely its
+	case errors.Is(err, store.ErrUnreadable): // the store has said so, and trying again does not help
+		q.queue.Forget(key)
 	case err != nil:
 		attrs := []any{"what", q.name, "key", fmt.Sprint(key), "err", err, "tries", q.queue.NumRequeues(key) + 1}
 		var p *panicError
