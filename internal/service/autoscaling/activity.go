@@ -12,6 +12,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -122,24 +123,11 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 		found = append(found, a)
 	}
 	slices.SortFunc(found, latestFirst)
-	n, err := pageSize(in.MaxRecords, 100, 100)
+	found, next, err := paging.CutInOrder(pages(100, 100), found, func(a autoscalingtypes.Activity) string { return *a.ActivityId }, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	// Pages begin behind the last activity seen, wherever it is by then.
-	if t := aws.ToString(in.NextToken); t != "" {
-		last, err := openToken(t)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(found, func(a autoscalingtypes.Activity) bool { return *a.ActivityId == last })
-		found = found[i+1:]
-	}
-	out := &awsautoscaling.DescribeScalingActivitiesOutput{Activities: []autoscalingtypes.Activity{}}
-	if len(found) > n {
-		found = found[:n]
-		out.NextToken = sealToken(*found[n-1].ActivityId)
-	}
+	out := &awsautoscaling.DescribeScalingActivitiesOutput{Activities: []autoscalingtypes.Activity{}, NextToken: next}
 	out.Activities = append(out.Activities, found...)
 	return out, nil
 }

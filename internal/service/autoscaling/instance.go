@@ -11,6 +11,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 		}
 	}
 	slices.SortFunc(found, byID)
-	found, next, err := pageBy(found, func(m memberRecord) string { return m.ID }, in.MaxRecords, 50, 50, in.NextToken)
+	found, next, err := paging.Cut(pages(50, 50), found, func(m memberRecord) string { return m.ID }, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

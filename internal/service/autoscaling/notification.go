@@ -9,6 +9,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -79,7 +80,7 @@ func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *aw
 		return *n.AutoScalingGroupName + "\n" + *n.TopicARN + "\n" + *n.NotificationType
 	}
 	slices.SortFunc(found, func(a, b autoscalingtypes.NotificationConfiguration) int { return cmp.Compare(id(a), id(b)) })
-	found, next, err := pageBy(found, id, in.MaxRecords, 50, 100, in.NextToken)
+	found, next, err := paging.Cut(pages(50, 100), found, id, in.MaxRecords, in.NextToken)
 	return &awsautoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: found, NextToken: next}, err
 }
 

@@ -10,6 +10,7 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -162,26 +163,15 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *awsautoscal
 	if err != nil {
 		return nil, err
 	}
-	n, err := pageSize(in.MaxRecords, 50, 100)
+	all = slices.DeleteFunc(all, func(r refreshRecord) bool {
+		return len(in.InstanceRefreshIds) > 0 && !slices.Contains(in.InstanceRefreshIds, *r.Refresh.InstanceRefreshId)
+	})
+	all, next, err := paging.CutInOrder(pages(50, 100), all, func(r refreshRecord) string { return *r.Refresh.InstanceRefreshId }, in.MaxRecords, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	if t := aws.ToString(in.NextToken); t != "" {
-		last, err := openToken(t)
-		if err != nil {
-			return nil, err
-		}
-		all = all[1+slices.IndexFunc(all, func(r refreshRecord) bool { return *r.Refresh.InstanceRefreshId == last }):]
-	}
-	out := &awsautoscaling.DescribeInstanceRefreshesOutput{InstanceRefreshes: []autoscalingtypes.InstanceRefresh{}}
+	out := &awsautoscaling.DescribeInstanceRefreshesOutput{InstanceRefreshes: []autoscalingtypes.InstanceRefresh{}, NextToken: next}
 	for _, r := range all {
-		if len(in.InstanceRefreshIds) > 0 && !slices.Contains(in.InstanceRefreshIds, *r.Refresh.InstanceRefreshId) {
-			continue
-		}
-		if len(out.InstanceRefreshes) == n {
-			out.NextToken = sealToken(*out.InstanceRefreshes[n-1].InstanceRefreshId)
-			break
-		}
 		out.InstanceRefreshes = append(out.InstanceRefreshes, r.Refresh)
 	}
 	return out, nil

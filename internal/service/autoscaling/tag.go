@@ -11,6 +11,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -151,7 +152,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsautoscaling.DescribeT
 	}
 	id := func(t autoscalingtypes.TagDescription) string { return *t.ResourceId + "\n" + *t.Key }
 	slices.SortFunc(found, func(a, b autoscalingtypes.TagDescription) int { return cmp.Compare(id(a), id(b)) })
-	found, next, err := pageBy(found, id, in.MaxRecords, 50, 100, in.NextToken)
+	found, next, err := paging.Cut(pages(50, 100), found, id, in.MaxRecords, in.NextToken)
 	return &awsautoscaling.DescribeTagsOutput{Tags: found, NextToken: next}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -148,7 +149,7 @@ func (s *Service) describeSources(ctx context.Context, group *string, kind strin
 	}
 	all := slices.DeleteFunc(slices.Clone(g.Group.TrafficSources), func(src trafficSource) bool { return kind != "" && *src.Type != kind })
 	slices.SortFunc(all, func(a, b trafficSource) int { return cmp.Compare(*a.Identifier, *b.Identifier) })
-	all, next, err := pageBy(all, func(src trafficSource) string { return *src.Identifier }, maxRecords, int(most), int(most), token)
+	all, next, err := paging.Cut(pages(int(most), int(most)), all, func(src trafficSource) string { return *src.Identifier }, maxRecords, token)
 	if err != nil {
 		return nil, nil, err
 	}

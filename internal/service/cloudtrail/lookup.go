@@ -2,7 +2,6 @@ package cloudtrail
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
@@ -25,11 +25,9 @@ const (
 
 // LookupEvents returns events of the account and region, newest first.
 func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEventsInput) (*awscloudtrail.LookupEventsOutput, error) {
-	limit := maxResults
-	if in.MaxResults != nil {
-		if limit = int(*in.MaxResults); limit < 1 || limit > maxResults {
-			return nil, invalidMaxResults()
-		}
+	page, err := pages(in).Start(in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
 	}
 	match, err := attribute(in.LookupAttributes)
 	if err != nil {
@@ -45,13 +43,9 @@ func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEven
 			return nil, invalidTimeRange()
 		}
 	}
-	after, err := openToken(in)
-	if err != nil {
-		return nil, err
-	}
 	call := awsapi.CallFrom(ctx)
 	out := &awscloudtrail.LookupEventsOutput{Events: []cloudtrailtypes.Event{}}
-	seen := after == ""
+	seen := page.After == ""
 	filter := journal.Filter{Account: call.Account, Region: call.Region, Kind: journal.KindCall, Since: since, Until: until}
 	for entry, err := range s.journal.Query(filter) {
 		if err != nil {
@@ -65,15 +59,16 @@ func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEven
 		case !ok:
 			continue
 		case !seen:
-			seen = e.EventID == after
+			seen = e.EventID == page.After
 			continue
 		case !match(e):
 			continue
-		case len(out.Events) == limit:
-			out.NextToken = token(in, *out.Events[limit-1].EventId)
+		case page.Full():
+			out.NextToken = page.Next()
 			return out, nil
 		}
 		out.Events = append(out.Events, e.sdk())
+		page.Add(e.EventID)
 	}
 	if !seen {
 		return nil, invalidNextToken() // forgotten meanwhile
@@ -165,30 +160,17 @@ func attribute(list []cloudtrailtypes.LookupAttribute) (func(*event) bool, error
 	}[key], nil
 }
 
-// A pageToken says after which event the next page begins, and for which request.
-type pageToken struct {
-	After   string
-	Request string
-}
-
-func requestOf(in *awscloudtrail.LookupEventsInput) string {
-	b, _ := json.Marshal([]any{in.LookupAttributes, in.StartTime, in.EndTime}) // plain values
-	return string(b)
-}
-
-func token(in *awscloudtrail.LookupEventsInput, after string) *string {
-	b, _ := json.Marshal(pageToken{after, requestOf(in)}) // plain values
-	return aws.String(base64.StdEncoding.EncodeToString(b))
-}
-
-func openToken(in *awscloudtrail.LookupEventsInput) (after string, err error) {
-	if in.NextToken == nil {
-		return "", nil
+// pages: a token is good for the same request only.
+func pages(in *awscloudtrail.LookupEventsInput) paging.Rules {
+	request, _ := json.Marshal([]any{in.LookupAttributes, in.StartTime, in.EndTime}) // plain values
+	return paging.Rules{
+		Usual: maxResults, Question: string(request),
+		Size: func(n int32) (int, error) {
+			if n < 1 || n > maxResults {
+				return 0, invalidMaxResults()
+			}
+			return int(n), nil
+		},
+		BadToken: func(string) error { return invalidNextToken() },
 	}
-	var t pageToken
-	b, err := base64.StdEncoding.DecodeString(*in.NextToken)
-	if err != nil || json.Unmarshal(b, &t) != nil || t.After == "" || t.Request != requestOf(in) {
-		return "", invalidNextToken()
-	}
-	return t.After, nil
 }

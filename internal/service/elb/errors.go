@@ -15,11 +15,6 @@ func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
 }
 
-// errRange is the answer to a number that is out of range; nil: it is not.
-func errRange(member string, n, lowest, highest int32) error {
-	return awserr.Range("ValidationError", member, n, lowest, highest)
-}
-
 func errConfiguration(format string, args ...any) error {
 	return &elbtypes.InvalidConfigurationRequestException{Message: new(fmt.Sprintf(format, args...))}
 }

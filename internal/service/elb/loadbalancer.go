@@ -3,17 +3,16 @@ package elb
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -193,10 +192,7 @@ func (s *Service) change(ctx context.Context, name *string, fn func(*loadBalance
 	return out, err
 }
 
-const (
-	markerPrefix = "drydock/elb/"
-	maxPage      = 400
-)
+var pages = paging.Rules{Usual: 400, BadToken: func(string) error { return errMarker() }}
 
 // DescribeLoadBalancers lists load balancers.
 func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.DescribeLoadBalancersInput) (*awselb.DescribeLoadBalancersOutput, error) {
@@ -219,26 +215,11 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 			found = append(found, i.Value)
 		}
 	}
-	size := maxPage
-	if in.PageSize != nil {
-		if err := errRange("pageSize", *in.PageSize, 1, maxPage); err != nil {
-			return nil, err
-		}
-		size = int(*in.PageSize)
+	found, next, err := paging.Cut(pages, found, func(r loadBalancerRecord) string { return r.Name }, in.PageSize, in.Marker)
+	if err != nil {
+		return nil, err
 	}
-	if m := text(in.Marker); m != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(m)
-		last, ok := strings.CutPrefix(string(raw), markerPrefix)
-		if err != nil || !ok {
-			return nil, errMarker()
-		}
-		found = found[sort.Search(len(found), func(i int) bool { return found[i].Name > last }):]
-	}
-	out := &awselb.DescribeLoadBalancersOutput{LoadBalancerDescriptions: []elbtypes.LoadBalancerDescription{}}
-	if len(found) > size {
-		found = found[:size]
-		out.NextMarker = aws.String(base64.RawURLEncoding.EncodeToString([]byte(markerPrefix + found[size-1].Name)))
-	}
+	out := &awselb.DescribeLoadBalancersOutput{LoadBalancerDescriptions: []elbtypes.LoadBalancerDescription{}, NextMarker: next}
 	for _, r := range found {
 		out.LoadBalancerDescriptions = append(out.LoadBalancerDescriptions, r.describe(sc, s.groupName(ctx, sc, &r)))
 	}

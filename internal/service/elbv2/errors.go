@@ -24,11 +24,6 @@ func errEnum(value any, member string, valid ...string) error {
 	return errValidation("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", value, member, strings.Join(valid, ", "))
 }
 
-// errRange is the answer to a number that is out of range; nil: it is not.
-func errRange(member string, n, lowest, highest int32) error {
-	return awserr.Range("ValidationError", member, n, lowest, highest)
-}
-
 func errMarker() error { return errValidation("Invalid marker") } // from memory
 
 // Load balancers.

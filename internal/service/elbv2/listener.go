@@ -11,6 +11,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -275,7 +276,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 		return nil, errListenersOrBalancer()
 	}
 	slices.SortFunc(found, func(a, b listenerRecord) int { return strings.Compare(a.arn(), b.arn()) })
-	found, next, err := page(found, func(r listenerRecord) string { return r.arn() }, in.PageSize, in.Marker)
+	found, next, err := paging.Cut(pages, found, func(r listenerRecord) string { return r.arn() }, in.PageSize, in.Marker)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +369,7 @@ func (s *Service) DescribeListenerCertificates(ctx context.Context, in *awselbv2
 		all = append(all, elbv2types.Certificate{CertificateArn: &a, IsDefault: aws.Bool(false)})
 	}
 	slices.SortFunc(all, func(a, b elbv2types.Certificate) int { return strings.Compare(*a.CertificateArn, *b.CertificateArn) })
-	all, next, err := page(all, func(c elbv2types.Certificate) string { return *c.CertificateArn }, in.PageSize, in.Marker)
+	all, next, err := paging.Cut(pages, all, func(c elbv2types.Certificate) string { return *c.CertificateArn }, in.PageSize, in.Marker)
 	return &awselbv2.DescribeListenerCertificatesOutput{Certificates: all, NextMarker: next}, err
 }
 

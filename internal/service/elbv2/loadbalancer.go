@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -260,7 +261,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 	}
 	slices.SortFunc(found, func(a, b loadBalancerRecord) int { return strings.Compare(a.name(), b.name()) })
 	found = slices.CompactFunc(found, func(a, b loadBalancerRecord) bool { return a.arn() == b.arn() })
-	found, next, err := page(found, func(r loadBalancerRecord) string { return r.name() }, in.PageSize, in.Marker)
+	found, next, err := paging.Cut(pages, found, func(r loadBalancerRecord) string { return r.name() }, in.PageSize, in.Marker)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -157,7 +158,7 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 		return nil, errRulesOrListener()
 	}
 	slices.SortFunc(found, func(a, b elbv2types.Rule) int { return strings.Compare(orderOf(a), orderOf(b)) })
-	found, next, err := page(found, orderOf, in.PageSize, in.Marker)
+	found, next, err := paging.Cut(pages, found, orderOf, in.PageSize, in.Marker)
 	return &awselbv2.DescribeRulesOutput{Rules: found, NextMarker: next}, err
 }
 

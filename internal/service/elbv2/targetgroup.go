@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -314,7 +315,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 		}
 	}
 	slices.SortFunc(found, func(a, b targetGroupRecord) int { return strings.Compare(a.name(), b.name()) })
-	found, next, err := page(found, func(r targetGroupRecord) string { return r.name() }, in.PageSize, in.Marker)
+	found, next, err := paging.Cut(pages, found, func(r targetGroupRecord) string { return r.name() }, in.PageSize, in.Marker)
 	if err != nil {
 		return nil, err
 	}

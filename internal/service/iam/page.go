@@ -3,13 +3,13 @@ package iam
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"slices"
 	"strings"
 
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -20,32 +20,15 @@ type page[T any] struct {
 	marker    *string
 }
 
-// paginate cuts out the items after marker. The items are sorted by key, which
-// is unique; the marker holds the key of the last item answered, so that items
-// made or deleted in between neither repeat nor hide others.
+var pages = paging.Rules{Usual: 100, BadToken: func(string) error { return invalidMarker() }}
+
+// paginate cuts out the items after marker. The items are sorted by key, which is unique.
 func paginate[T any](items []T, key func(T) string, marker *string, maxItems *int32) (page[T], error) {
-	if marker != nil {
-		last, err := base64.RawURLEncoding.DecodeString(*marker)
-		if err != nil {
-			return page[T]{}, invalidMarker()
-		}
-		for len(items) > 0 && key(items[0]) <= string(last) {
-			items = items[1:]
-		}
-	}
+	items, next, err := paging.Cut(pages, items, key, maxItems, marker)
 	if items == nil {
 		items = []T{} // IAM answers empty lists, not absent ones
 	}
-	most := 100
-	if maxItems != nil {
-		most = int(*maxItems)
-	}
-	if len(items) <= most {
-		return page[T]{items: items}, nil
-	}
-	items = items[:most]
-	next := base64.RawURLEncoding.EncodeToString([]byte(key(items[most-1])))
-	return page[T]{items: items, truncated: true, marker: &next}, nil
+	return page[T]{items: items, truncated: next != nil, marker: next}, err
 }
 
 // wants are the members that most List operations take.

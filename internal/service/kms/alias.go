@@ -168,10 +168,10 @@ func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) 
 	out := &awskms.ListAliasesOutput{Aliases: []kmstypes.AliasListEntry{}}
 	for i := range entries {
 		a := &entries[i]
-		if a.Name <= page.after {
+		if a.Name <= page.After {
 			continue
 		}
-		if page.full() {
+		if page.Full() {
 			break
 		}
 		e := kmstypes.AliasListEntry{AliasName: &a.Name, AliasArn: aws.String(sc.arn(a.Name))}
@@ -179,8 +179,9 @@ func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) 
 			e.TargetKeyId, e.CreationDate, e.LastUpdatedDate = &a.KeyID, &a.Created, &a.Updated
 		}
 		out.Aliases = append(out.Aliases, e)
-		page.add(a.Name)
+		page.Add(a.Name)
 	}
-	out.Truncated, out.NextMarker = page.next()
+	out.NextMarker = page.Next()
+	out.Truncated = out.NextMarker != nil
 	return out, nil
 }

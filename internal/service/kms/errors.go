@@ -17,11 +17,6 @@ func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
 }
 
-// errRange is the answer to a number that is out of range; nil: it is not.
-func errRange(member string, n, lowest, highest int32) error {
-	return awserr.Range("ValidationException", member, n, lowest, highest)
-}
-
 func errNoKey(arn string) error {
 	return &kmstypes.NotFoundException{Message: new(fmt.Sprintf("Key '%s' does not exist", arn))}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -216,20 +217,20 @@ func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*
 	return out, err
 }
 
-func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *page, in store.Scope, match func(*grantRecord) bool) (bool, *string, error) {
-	err := grants.Scan(s.store, in, page.after, func(k store.Key, g grantRecord) bool {
+func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *paging.Cursor, in store.Scope, match func(*grantRecord) bool) (bool, *string, error) {
+	err := grants.Scan(s.store, in, page.After, func(k store.Key, g grantRecord) bool {
 		if !match(&g) {
 			return true
 		}
-		if page.full() {
+		if page.Full() {
 			return false
 		}
 		*out = append(*out, g.entry())
-		page.add(k.ID)
+		page.Add(k.ID)
 		return true
 	})
-	truncated, marker := page.next()
-	return truncated, marker, err
+	marker := page.Next()
+	return marker != nil, marker, err
 }
 
 // ListRetirableGrants lists the account's grants that a principal may retire.

@@ -135,18 +135,19 @@ func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awsk
 		return nil, err
 	}
 	out, now := &awskms.ListKeysOutput{Keys: []kmstypes.KeyListEntry{}}, s.now()
-	err = keys.Scan(s.store, scopeOf(ctx).all(), page.after, func(_ store.Key, k keyRecord) bool {
+	err = keys.Scan(s.store, scopeOf(ctx).all(), page.After, func(_ store.Key, k keyRecord) bool {
 		if k.gone(now) {
 			return true
 		}
-		if page.full() {
+		if page.Full() {
 			return false
 		}
 		out.Keys = append(out.Keys, kmstypes.KeyListEntry{KeyId: &k.ID, KeyArn: &k.ARN})
-		page.add(k.ID)
+		page.Add(k.ID)
 		return true
 	})
-	out.Truncated, out.NextMarker = page.next()
+	out.NextMarker = page.Next()
+	out.Truncated = out.NextMarker != nil
 	return out, err
 }
 

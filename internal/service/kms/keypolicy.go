@@ -128,7 +128,7 @@ func (s *Service) ListKeyPolicies(ctx context.Context, in *awskms.ListKeyPolicie
 		return nil, err
 	}
 	out := &awskms.ListKeyPoliciesOutput{PolicyNames: []string{}}
-	if page.after < policyName {
+	if page.After < policyName {
 		out.PolicyNames = append(out.PolicyNames, policyName)
 	}
 	return out, nil

@@ -145,17 +145,17 @@ func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotati
 		return nil, errUnsupported()
 	}
 	out := &awskms.ListKeyRotationsOutput{Rotations: []kmstypes.RotationsListEntry{}}
-	past := page.after == ""
+	past := page.After == ""
 	for i := range rec.Materials {
 		m := &rec.Materials[i]
 		switch {
 		case m.Rotation == "" && in.IncludeKeyMaterial != kmstypes.IncludeKeyMaterialAllKeyMaterial:
 			continue
 		case !past:
-			past = m.ID == page.after
+			past = m.ID == page.After
 			continue
 		}
-		if page.full() {
+		if page.Full() {
 			break
 		}
 		state := kmstypes.KeyMaterialStateNonCurrent
@@ -167,8 +167,9 @@ func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotati
 			e.RotationDate, e.RotationType = &m.Since, m.Rotation
 		}
 		out.Rotations = append(out.Rotations, e)
-		page.add(m.ID)
+		page.Add(m.ID)
 	}
-	out.Truncated, out.NextMarker = page.next()
+	out.NextMarker = page.Next()
+	out.Truncated = out.NextMarker != nil
 	return out, nil
 }

@@ -63,15 +63,16 @@ func (s *Service) ListResourceTags(ctx context.Context, in *awskms.ListResourceT
 	}
 	out := &awskms.ListResourceTagsOutput{Tags: []kmstypes.Tag{}}
 	for _, k := range slices.Sorted(maps.Keys(rec.Tags)) {
-		if k <= page.after {
+		if k <= page.After {
 			continue
 		}
-		if page.full() {
+		if page.Full() {
 			break
 		}
 		out.Tags = append(out.Tags, kmstypes.Tag{TagKey: &k, TagValue: aws.String(rec.Tags[k])})
-		page.add(k)
+		page.Add(k)
 	}
-	out.Truncated, out.NextMarker = page.next()
+	out.NextMarker = page.Next()
+	out.Truncated = out.NextMarker != nil
 	return out, nil
 }

@@ -9,16 +9,15 @@ package pricing
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awspricing "github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/catalog/prices"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
@@ -143,21 +142,13 @@ func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttr
 	}
 	slices.Sort(values)
 	values = slices.Compact(values)
-	start, err := readToken(in.NextToken, "values/"+name, len(values))
+	values, next, err := paging.Cut(pages("values/"+name, 10000), values, func(v string) string { return v }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	limit := 10000
-	if in.MaxResults != nil {
-		limit = int(*in.MaxResults)
-	}
-	end := min(start+limit, len(values))
-	out := &awspricing.GetAttributeValuesOutput{AttributeValues: []pricingtypes.AttributeValue{}}
-	for _, v := range values[start:end] {
+	out := &awspricing.GetAttributeValuesOutput{AttributeValues: []pricingtypes.AttributeValue{}, NextToken: next}
+	for _, v := range values {
 		out.AttributeValues = append(out.AttributeValues, pricingtypes.AttributeValue{Value: aws.String(v)})
-	}
-	if end < len(values) {
-		out.NextToken = aws.String(token("values/"+name, end))
 	}
 	return out, nil
 }
@@ -179,17 +170,20 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 		return nil, err
 	}
 	filters := compile(in.Filters)
-	limit := 100
-	if in.MaxResults != nil {
-		limit = int(*in.MaxResults)
-	}
-	const noEnd = 1 << 30
-	start, err := readToken(in.NextToken, filters.text, noEnd)
+	page, err := pages(filters.text, 100).Start(in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
+	start := 0
+	if page.After != "" {
+		last, err := strconv.Atoi(page.After)
+		if err != nil {
+			return nil, errNextToken()
+		}
+		start = last + 1
+	}
 	out := &awspricing.GetProductsOutput{FormatVersion: aws.String(formatVersion), PriceList: []string{}}
-	// A token is the position of the next product among all, in a fixed order.
+	// A token names the last product by its position among all, in a fixed order.
 	position := 0
 	for _, r := range regions.All() {
 		types := instanceTypes(r.Name)
@@ -207,8 +201,8 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 			if !ok || !filters.match(p) {
 				continue
 			}
-			if len(out.PriceList) == limit {
-				out.NextToken = aws.String(token(filters.text, at))
+			if page.Full() {
+				out.NextToken = page.Next()
 				return out, nil
 			}
 			doc, err := p.document()
@@ -216,27 +210,13 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 				return nil, fmt.Errorf("writing the product of %s: %w", t, err)
 			}
 			out.PriceList = append(out.PriceList, doc)
+			page.Add(strconv.Itoa(at))
 		}
 	}
 	return out, nil
 }
 
-// token names a position in the answer to a question. AWS's tokens are opaque,
-// "…==:…"; a token of another question is refused.
-func token(question string, position int) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(question)) // a hash never fails
-	return fmt.Sprintf("%016x:%d", h.Sum64(), position)
-}
-
-func readToken(t *string, question string, end int) (int, error) {
-	if aws.ToString(t) == "" {
-		return 0, nil
-	}
-	_, position, _ := strings.Cut(*t, ":")
-	n, err := strconv.Atoi(position)
-	if err != nil || n < 0 || n > end || *t != token(question, n) {
-		return 0, errNextToken()
-	}
-	return n, nil
+// pages: AWS's tokens are opaque, "…==:…"; one of another question is refused.
+func pages(question string, usual int) paging.Rules {
+	return paging.Rules{Usual: usual, Question: question, BadToken: func(string) error { return errNextToken() }}
 }

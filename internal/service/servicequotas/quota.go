@@ -2,19 +2,18 @@ package servicequotas
 
 import (
 	"context"
-	"encoding/base64"
-	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 )
 
 // ListServices lists the services that have quotas.
 func (s *Service) ListServices(_ context.Context, in *awsservicequotas.ListServicesInput) (*awsservicequotas.ListServicesOutput, error) {
-	found, next, err := page(s.providers, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, s.providers, Provider.ServiceCode, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 	if in.QuotaCode != nil && ofAccounts(in.QuotaAppliedAtLevel) && matching == nil {
 		return nil, errNoQuota()
 	}
-	found, next, err := page(matching, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, matching, codeOf, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservic
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := page(all, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, all, codeOf, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -120,29 +119,6 @@ func (s *Service) GetAWSDefaultServiceQuota(ctx context.Context, in *awsserviceq
 	return &awsservicequotas.GetAWSDefaultServiceQuotaOutput{Quota: &out}, nil
 }
 
-// page cuts one page; a token is the position of the next entry.
-func page[T any](all []T, maxResults *int32, token *string) ([]T, *string, error) {
-	limit := 100
-	if maxResults != nil {
-		if *maxResults < 1 || *maxResults > 100 {
-			return nil, nil, errConstraint(*maxResults, "maxResults", "Member must have value between 1 and 100")
-		}
-		limit = int(*maxResults)
-	}
-	start := 0
-	if aws.ToString(token) != "" {
-		raw, err := base64.StdEncoding.DecodeString(*token)
-		if err != nil {
-			return nil, nil, errNextToken()
-		}
-		if start, err = strconv.Atoi(string(raw)); err != nil || start < 1 || start > len(all) {
-			return nil, nil, errNextToken()
-		}
-	}
-	all = all[start:]
-	if len(all) <= limit {
-		return all, nil, nil
-	}
-	next := base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(start + limit)))
-	return all[:limit], &next, nil
-}
+var pages = paging.Rules{Usual: 100, BadToken: func(string) error { return errNextToken() }}
+
+func codeOf(q quotas.Quota) string { return q.Code }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -158,13 +159,15 @@ func (s *Service) history(sc scope, service, code string, status servicequotasty
 	return out, nil
 }
 
+func idOf(r servicequotastypes.RequestedServiceQuotaChange) string { return *r.Id }
+
 // ListRequestedServiceQuotaChangeHistory lists the requests of an account.
 func (s *Service) ListRequestedServiceQuotaChangeHistory(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryOutput, error) {
 	all, err := s.history(scopeOf(ctx), aws.ToString(in.ServiceCode), "", in.Status, in.QuotaRequestedAtLevel)
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := page(all, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, all, idOf, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +184,7 @@ func (s *Service) ListRequestedServiceQuotaChangeHistoryByQuota(ctx context.Cont
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := page(all, in.MaxResults, in.NextToken)
+	found, next, err := paging.CutInOrder(pages, all, idOf, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

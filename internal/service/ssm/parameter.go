@@ -2,10 +2,8 @@ package ssm
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -215,26 +214,9 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *awsssm.GetParamet
 }
 
 // page cuts one page out of parameters sorted by name.
-func page(all []parameterRecord, maxResults *int32, token *string, most int32) ([]parameterRecord, *string, error) {
-	if t := aws.ToString(token); t != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(t)
-		if err != nil {
-			return nil, nil, errNextToken()
-		}
-		all = all[sort.Search(len(all), func(i int) bool { return all[i].Name > string(raw) }):]
-	}
-	n := most
-	if maxResults != nil {
-		if *maxResults < 1 || *maxResults > most {
-			return nil, nil, errValidation("1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value between 1 and %d", *maxResults, most)
-		}
-		n = *maxResults
-	}
-	if len(all) <= int(n) {
-		return all, nil, nil
-	}
-	next := base64.RawURLEncoding.EncodeToString([]byte(all[n-1].Name))
-	return all[:n], &next, nil
+func page(all []parameterRecord, maxResults *int32, token *string, usual int) ([]parameterRecord, *string, error) {
+	rules := paging.Rules{Usual: usual, BadToken: func(string) error { return errNextToken() }}
+	return paging.Cut(rules, all, func(p parameterRecord) string { return p.Name }, maxResults, token)
 }
 
 func optional(s string) *string {

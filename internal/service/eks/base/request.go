@@ -1,47 +1,30 @@
 package base
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 )
-
-// pagePrefix tells the tokens that page made from others.
-const pagePrefix = "drydock/eks/"
 
 // Page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
 // 100 items, 100 if not said.
 func Page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
-	size := 100
-	if maxResults != nil {
-		size = int(*maxResults)
-		if size < 1 || size > 100 {
-			return nil, nil, ekserr.MaxResults()
+	return paging.Cut(pages, items, id, maxResults, token)
+}
+
+var pages = paging.Rules{
+	Usual: 100,
+	Size: func(n int32) (int, error) {
+		if n < 1 || n > 100 {
+			return 0, ekserr.MaxResults()
 		}
-	}
-	start := 0
-	if token != nil && *token != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(*token)
-		after, ours := strings.CutPrefix(string(raw), pagePrefix)
-		if err != nil || !ours {
-			return nil, nil, ekserr.NextToken()
-		}
-		start = len(items)
-		if i := slices.IndexFunc(items, func(it T) bool { return id(it) > after }); i >= 0 {
-			start = i
-		}
-	}
-	end := min(start+size, len(items))
-	var next *string
-	if end < len(items) {
-		next = new(base64.RawURLEncoding.EncodeToString([]byte(pagePrefix + id(items[end-1]))))
-	}
-	return items[start:end], next, nil
+		return int(n), nil
+	},
+	BadToken: func(string) error { return ekserr.NextToken() },
 }
 
 // namePattern is the API reference's for cluster and node group names.

@@ -1,0 +1,124 @@
+// Package paging cuts lists into pages for all services. A token names the last item of the
+// page before by its key, so that items made or deleted in between neither repeat nor hide
+// others.
+package paging
+
+import (
+	"encoding/base64"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Rules are how one list is paged.
+type Rules struct {
+	// Usual is how many items a page has when no size is asked for; 0: all.
+	Usual int
+	// Size is asked about the size of a page that a request wants. Nil: any that the API
+	// model lets through.
+	Size func(size int32) (int, error)
+	// Question, if set, is what the list answers: its tokens are good for no other.
+	Question string
+	// BadToken is the answer to a token that is none.
+	BadToken func(token string) error
+}
+
+// A Cursor is where in its list a page begins, and how much still fits.
+type Cursor struct {
+	After string // the key of the last item of the page before; empty: there was none
+
+	rules Rules
+	left  int
+	last  string
+	more  bool
+}
+
+// Start reads a request's size and token.
+func (r Rules) Start(size *int32, token *string) (*Cursor, error) {
+	c := &Cursor{rules: r, left: r.Usual}
+	if r.Usual == 0 {
+		c.left = math.MaxInt
+	}
+	if size != nil {
+		c.left = int(*size)
+		if r.Size != nil {
+			var err error
+			if c.left, err = r.Size(*size); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if token == nil || *token == "" {
+		return c, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(*token)
+	after, ours := strings.CutPrefix(string(raw), r.prefix())
+	if err != nil || !ours || after == "" {
+		return nil, r.BadToken(*token)
+	}
+	c.After = after
+	return c, nil
+}
+
+// prefix tells the tokens of this program, and of a question, from others.
+func (r Rules) prefix() string {
+	if r.Question == "" {
+		return "drydock/"
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(r.Question)) // a hash never fails
+	return fmt.Sprintf("drydock/%016x/", h.Sum64())
+}
+
+// Full reports whether no more fits, and remembers that there is more.
+func (c *Cursor) Full() bool {
+	c.more = c.left == 0
+	return c.more
+}
+
+// Add notes that the item of that key is on the page.
+func (c *Cursor) Add(key string) { c.left, c.last = c.left-1, key }
+
+// Next is the token of the next page; nil: there is none.
+func (c *Cursor) Next() *string {
+	if !c.more {
+		return nil
+	}
+	token := base64.RawURLEncoding.EncodeToString([]byte(c.rules.prefix() + c.last))
+	return &token
+}
+
+// Cut returns the page of a list sorted by key that a request asks for, and the token of
+// the next.
+func Cut[T any](r Rules, all []T, key func(T) string, size *int32, token *string) ([]T, *string, error) {
+	return cut(r, all, key, size, token, func(after string) int {
+		return sort.Search(len(all), func(i int) bool { return key(all[i]) > after })
+	})
+}
+
+// CutInOrder is Cut for a list in another order: the next page begins behind the last item
+// seen, wherever that is by then.
+func CutInOrder[T any](r Rules, all []T, key func(T) string, size *int32, token *string) ([]T, *string, error) {
+	return cut(r, all, key, size, token, func(after string) int {
+		return 1 + slices.IndexFunc(all, func(v T) bool { return key(v) == after })
+	})
+}
+
+func cut[T any](r Rules, all []T, key func(T) string, size *int32, token *string, find func(after string) int) ([]T, *string, error) {
+	c, err := r.Start(size, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.After != "" {
+		all = all[find(c.After):]
+	}
+	if len(all) <= c.left {
+		return all, nil, nil
+	}
+	all = all[:c.left]
+	c.more, c.last = true, key(all[len(all)-1])
+	return all, c.Next(), nil
+}
