@@ -89,7 +89,7 @@ func end(tx *store.Tx, group store.Key, id string, status autoscalingtypes.Scali
 // latest.
 func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error) {
 	sc := scopeOf(ctx)
-	where := sc.all()
+	where := sc.All()
 	deleted := aws.ToBool(in.IncludeDeletedGroups)
 	if name := aws.ToString(in.AutoScalingGroupName); name != "" {
 		where = allBelow(sc.group(name))
@@ -100,7 +100,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 		}
 	}
 	live := map[string]bool{}
-	if all, err := groups.List(s.store, sc.all()); err != nil {
+	if all, err := groups.List(s.store, sc.All()); err != nil {
 		return nil, err
 	} else {
 		for _, g := range all {

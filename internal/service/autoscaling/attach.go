@@ -35,7 +35,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	if err := checkInstanceIDs(in.InstanceIds, "attach"); err != nil {
 		return nil, err
 	}
-	svc := s.asService(ctx, sc.account, sc.region)
+	svc := s.asService(ctx, sc.Account, sc.Region)
 	described, err := s.cfg.EC2.DescribeInstances(svc, &awsec2.DescribeInstancesInput{InstanceIds: in.InstanceIds})
 	if errorCode(err) != "" {
 		return nil, errInvalidInstance(in.InstanceIds[0])
@@ -69,7 +69,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 			return errAttachAboveMax(g, len(attached))
 		}
 		for n, m := range attached {
-			if o, err := owners.Get(tx, sc.key(m.ID)); err == nil {
+			if o, err := owners.Get(tx, sc.Key(m.ID)); err == nil {
 				return errAlreadyAttached(m.ID, o.Group)
 			}
 			if !slices.Contains(g.Group.AvailabilityZones, m.Zone) {
@@ -86,7 +86,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 			if err := members.Put(tx, below(key, m.ID), m); err != nil {
 				return err
 			}
-			if err := owners.Put(tx, sc.key(m.ID), ownerRecord{g.name()}); err != nil {
+			if err := owners.Put(tx, sc.Key(m.ID), ownerRecord{g.name()}); err != nil {
 				return err
 			}
 		}
@@ -145,14 +145,14 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 				return err
 			}
 			members.Delete(tx, below(key, id))
-			owners.Delete(tx, sc.key(id))
+			owners.Delete(tx, sc.Key(id))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.cfg.EC2.DeleteTags(s.asService(ctx, sc.account, sc.region), &awsec2.DeleteTagsInput{
+	_, err = s.cfg.EC2.DeleteTags(s.asService(ctx, sc.Account, sc.Region), &awsec2.DeleteTagsInput{
 		Resources: in.InstanceIds, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: in.AutoScalingGroupName}},
 	})
 	return &awsautoscaling.DetachInstancesOutput{Activities: done}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -19,7 +20,7 @@ type resolver struct{ s *Service }
 
 // Resource implements authz.Resolver. Both kinds are called by their names.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	key := scope{account, region}.group(strings.TrimPrefix(id, anyGroup))
+	key := scope{regional.At(account, region)}.group(strings.TrimPrefix(id, anyGroup))
 	switch kind {
 	case "autoScalingGroup":
 		g, err := groups.Get(r.s.store, key)

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -100,22 +101,13 @@ var serviceRole = awsapi.ServiceRole{Service: "autoscaling.amazonaws.com", Name:
 func serviceRoleARN(account string) string { return serviceRole.ARN(account) }
 
 // scope is an account and region.
-type scope struct{ account, region string }
+type scope struct{ regional.Scope }
 
-func scopeOf(ctx context.Context) scope {
-	call := awsapi.CallFrom(ctx)
-	return scope{call.Account, call.Region}
-}
-
-func (sc scope) key(id string) store.Key {
-	return store.Key{Account: sc.account, Region: sc.region, ID: id}
-}
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
 // group is the key of a group or launch configuration. Names may hold nearly any
 // character, so they are escaped: what belongs to a group has keys "GROUP/…".
-func (sc scope) group(name string) store.Key { return sc.key(url.QueryEscape(name)) }
-
-func (sc scope) all() store.Scope { return store.Scope{Account: sc.account, Region: sc.region} }
+func (sc scope) group(name string) store.Key { return sc.Key(url.QueryEscape(name)) }
 
 // below is the key of something that belongs to a group.
 func below(group store.Key, id string) store.Key {

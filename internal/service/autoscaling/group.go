@@ -35,7 +35,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	uuid := ids.UUID()
 	g := groupRecord{Group: autoscalingtypes.AutoScalingGroup{
 		AutoScalingGroupName: &name, CreatedTime: &now,
-		AutoScalingGroupARN: aws.String(arn.New("autoscaling", sc.region, sc.account, "autoScalingGroup:"+uuid+":autoScalingGroupName/"+name)),
+		AutoScalingGroupARN: aws.String(arn.New("autoscaling", sc.Region, sc.Account, "autoScalingGroup:"+uuid+":autoScalingGroupName/"+name)),
 		MinSize:             in.MinSize, MaxSize: in.MaxSize, DesiredCapacity: desired,
 		DefaultCooldown: orInt(in.DefaultCooldown, 300), HealthCheckGracePeriod: orInt(in.HealthCheckGracePeriod, 0),
 		HealthCheckType: aws.String("EC2"), TerminationPolicies: []string{"Default"},
@@ -58,7 +58,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	if err := checkSizes(&g.Group); err != nil {
 		return nil, err
 	}
-	if err := s.place(s.asService(ctx, sc.account, sc.region), &g, in.AvailabilityZones, in.VPCZoneIdentifier); err != nil {
+	if err := s.place(s.asService(ctx, sc.Account, sc.Region), &g, in.AvailabilityZones, in.VPCZoneIdentifier); err != nil {
 		return nil, err
 	}
 	if err := checkOptions(&g.Group, in.HealthCheckType, in.TerminationPolicies, in.DesiredCapacityType); err != nil {
@@ -84,9 +84,9 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		return nil, err
 	}
 	if g.Group.ServiceLinkedRoleARN = in.ServiceLinkedRoleARN; in.ServiceLinkedRoleARN == nil {
-		role := serviceRoleARN(sc.account)
+		role := serviceRoleARN(sc.Account)
 		if s.cfg.EnsureServiceRole != nil {
-			if role, err = s.cfg.EnsureServiceRole(ctx, sc.account); err != nil {
+			if role, err = s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
 				return nil, fmt.Errorf("making the service-linked role: %w", err)
 			}
 		}
@@ -99,7 +99,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		if err := taken(tx, sc, name); err != nil {
 			return err
 		}
-		all, err := groups.List(tx, sc.all())
+		all, err := groups.List(tx, sc.All())
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	}
 	// What has to be asked of EC2 is asked before the transaction.
 	next := old
-	svc := s.asService(ctx, sc.account, sc.region)
+	svc := s.asService(ctx, sc.Account, sc.Region)
 	src := source{in.LaunchConfigurationName, in.LaunchTemplate, in.MixedInstancesPolicy}
 	moved := in.VPCZoneIdentifier != nil || len(in.AvailabilityZones) > 0
 	if moved {
@@ -328,7 +328,7 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	if most := max(50, int(aws.ToInt32(in.MaxRecords))); len(in.AutoScalingGroupNames) > most {
 		return nil, errGroupNames(most)
 	}
-	all, next, err := describe(s.store, groups, sc.all(), func(g groupRecord) bool {
+	all, next, err := describe(s.store, groups, sc.All(), func(g groupRecord) bool {
 		return (len(in.AutoScalingGroupNames) == 0 || slices.Contains(in.AutoScalingGroupNames, g.name())) && match(g.Group.Tags)
 	}, in.MaxRecords, in.NextToken)
 	if err != nil {

@@ -140,7 +140,7 @@ func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src s
 	if given != 1 {
 		return errSource()
 	}
-	svc := s.asService(ctx, sc.account, sc.region)
+	svc := s.asService(ctx, sc.Account, sc.Region)
 	switch {
 	case src.config != nil:
 		if _, err := configs.Get(s.store, sc.group(*src.config)); notFound(err) {

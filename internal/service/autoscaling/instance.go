@@ -42,7 +42,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 			found = append(found, m)
 		}
 	} else {
-		all, err := members.List(s.store, sc.all())
+		all, err := members.List(s.store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func upper(health string) string {
 
 // member finds an instance's group and itself.
 func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, memberRecord, error) {
-	o, err := owners.Get(r, sc.key(cmp.Or(aws.ToString(id), "-")))
+	o, err := owners.Get(r, sc.Key(cmp.Or(aws.ToString(id), "-")))
 	if notFound(err) {
 		return store.Key{}, memberRecord{}, errNoInstance(aws.ToString(id))
 	}

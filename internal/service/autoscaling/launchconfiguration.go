@@ -31,7 +31,7 @@ func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscal
 	}
 	lc := autoscalingtypes.LaunchConfiguration{
 		LaunchConfigurationName: &name, CreatedTime: aws.Time(s.now()),
-		LaunchConfigurationARN:   aws.String(arn.New("autoscaling", sc.region, sc.account, "launchConfiguration:"+ids.UUID()+":launchConfigurationName/"+name)),
+		LaunchConfigurationARN:   aws.String(arn.New("autoscaling", sc.Region, sc.Account, "launchConfiguration:"+ids.UUID()+":launchConfigurationName/"+name)),
 		AssociatePublicIpAddress: in.AssociatePublicIpAddress, BlockDeviceMappings: in.BlockDeviceMappings,
 		ClassicLinkVPCSecurityGroups: []string{}, EbsOptimized: aws.Bool(aws.ToBool(in.EbsOptimized)), IamInstanceProfile: in.IamInstanceProfile,
 		ImageId: in.ImageId, InstanceMonitoring: monitoring, InstanceType: in.InstanceType, KernelId: aws.String(""), RamdiskId: aws.String(""),
@@ -48,7 +48,7 @@ func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscal
 		if _, err := configs.Get(tx, sc.group(name)); err == nil {
 			return errConfigExists(name)
 		}
-		all, err := configs.List(tx, sc.all())
+		all, err := configs.List(tx, sc.All())
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscal
 
 // DescribeLaunchConfigurations lists launch configurations.
 func (s *Service) DescribeLaunchConfigurations(ctx context.Context, in *awsautoscaling.DescribeLaunchConfigurationsInput) (*awsautoscaling.DescribeLaunchConfigurationsOutput, error) {
-	found, next, err := describe(s.store, configs, scopeOf(ctx).all(), func(c autoscalingtypes.LaunchConfiguration) bool {
+	found, next, err := describe(s.store, configs, scopeOf(ctx).All(), func(c autoscalingtypes.LaunchConfiguration) bool {
 		return len(in.LaunchConfigurationNames) == 0 || slices.Contains(in.LaunchConfigurationNames, *c.LaunchConfigurationName)
 	}, in.MaxRecords, in.NextToken)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) DeleteLaunchConfiguration(ctx context.Context, in *awsautoscal
 		} else if err != nil {
 			return err
 		}
-		all, err := groups.List(tx, sc.all())
+		all, err := groups.List(tx, sc.All())
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -49,7 +50,7 @@ func (s *Service) ownerOf(instance store.Key) (store.Key, bool) {
 	if err != nil {
 		return store.Key{}, false
 	}
-	return scope{instance.Account, instance.Region}.group(o.Group), true
+	return scope{regional.At(instance.Account, instance.Region)}.group(o.Group), true
 }
 
 // work is one reconciliation of one group.
@@ -60,7 +61,7 @@ type work struct {
 	svc context.Context //nolint:containedctx // the call EC2 is made with
 }
 
-func (w *work) scope() scope { return scope{w.key.Account, w.key.Region} }
+func (w *work) scope() scope { return scope{regional.At(w.key.Account, w.key.Region)} }
 
 // reconcileGroup brings one group nearer to what its record says: what was decided
 // is launched, what became of the instances is followed, then the number is put

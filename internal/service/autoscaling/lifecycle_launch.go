@@ -288,7 +288,7 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 			if err := members.Put(tx, below(w.key, m.ID), m); err != nil {
 				return err
 			}
-			if err := owners.Put(tx, w.scope().key(m.ID), ownerRecord{g.name()}); err != nil {
+			if err := owners.Put(tx, w.scope().Key(m.ID), ownerRecord{g.name()}); err != nil {
 				return err
 			}
 		}

@@ -185,7 +185,7 @@ func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) err
 			v := decide(&g, &m, state, known, now)
 			if v == bury {
 				members.Delete(tx, k)
-				owners.Delete(tx, w.scope().key(m.ID))
+				owners.Delete(tx, w.scope().Key(m.ID))
 				if err := end(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
 					return err
 				}

@@ -56,7 +56,7 @@ func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsau
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		left := withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
 		if len(left) == len(g.Notifications) { // the mocks of fog/fog-aws quote it
-			return errValidation("Notification Topic '%s' doesn't exist for '%s'", aws.ToString(in.TopicARN), scopeOf(ctx).account)
+			return errValidation("Notification Topic '%s' doesn't exist for '%s'", aws.ToString(in.TopicARN), scopeOf(ctx).Account)
 		}
 		g.Notifications = left
 		return nil
@@ -66,7 +66,7 @@ func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsau
 
 // DescribeNotificationConfigurations lists what is recorded.
 func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *awsautoscaling.DescribeNotificationConfigurationsInput) (*awsautoscaling.DescribeNotificationConfigurationsOutput, error) {
-	all, err := groups.List(s.store, scopeOf(ctx).all())
+	all, err := groups.List(s.store, scopeOf(ctx).All())
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		old, err := policies.Get(tx, key)
 		switch {
 		case notFound(err):
-			p.PolicyARN = aws.String(arn.New("autoscaling", sc.region, sc.account, "scalingPolicy:"+ids.UUID()+":autoScalingGroupName/"+*in.AutoScalingGroupName+":policyName/"+name))
+			p.PolicyARN = aws.String(arn.New("autoscaling", sc.Region, sc.Account, "scalingPolicy:"+ids.UUID()+":autoScalingGroupName/"+*in.AutoScalingGroupName+":policyName/"+name))
 		case err != nil:
 			return err
 		case *old.PolicyType != typ:
@@ -109,7 +109,7 @@ func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
 // DescribePolicies lists policies by group, name, ARN and type.
 func (s *Service) DescribePolicies(ctx context.Context, in *awsautoscaling.DescribePoliciesInput) (*awsautoscaling.DescribePoliciesOutput, error) {
 	sc := scopeOf(ctx)
-	where := sc.all()
+	where := sc.All()
 	if name := aws.ToString(in.AutoScalingGroupName); name != "" {
 		if _, err := s.group(s.store, sc, &name); err != nil {
 			return nil, err

@@ -44,7 +44,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.source(s.asService(ctx, sc.account, sc.region), sc, &g)
+	src, err := s.source(s.asService(ctx, sc.Account, sc.Region), sc, &g)
 	if err != nil {
 		return nil, err
 	}

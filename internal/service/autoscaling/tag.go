@@ -137,7 +137,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsautoscaling.DescribeT
 			return nil, errFilter(aws.ToString(f.Name))
 		}
 	}
-	all, err := groups.List(s.store, scopeOf(ctx).all())
+	all, err := groups.List(s.store, scopeOf(ctx).All())
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (g *groupRecord) withheld() []string {
 func (s *Service) checkSources(sc scope, sources []trafficSource) error {
 	for _, src := range sources {
 		to := s.cfg.Sources[*src.Type]
-		if *src.Type == groupSource && !strings.HasPrefix(*src.Identifier, "arn:") || to != nil && !to.SourceExists(sc.account, sc.region, *src.Identifier) {
+		if *src.Type == groupSource && !strings.HasPrefix(*src.Identifier, "arn:") || to != nil && !to.SourceExists(sc.Account, sc.Region, *src.Identifier) {
 			return errNoSource(*src.Type)
 		}
 	}

@@ -181,7 +181,7 @@ func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src
 		}
 	}
 	if to := s.cfg.Sources[*src.Type]; to != nil && g.mindsBalancers() && len(registered) > 0 {
-		passing, _, _, err := to.InstanceHealth(s.asService(ctx, sc.account, sc.region), *src.Identifier, registered)
+		passing, _, _, err := to.InstanceHealth(s.asService(ctx, sc.Account, sc.Region), *src.Identifier, registered)
 		if err == nil && len(passing) > 0 {
 			return "InService", nil
 		}

@@ -103,7 +103,7 @@ func (s *Service) retag(ctx context.Context, names []string, fn func(map[string]
 			if _, err := loadBalancer(tx, sc, &name); err != nil {
 				return err
 			}
-			err := loadBalancers.Update(tx, sc.key(name), func(r *loadBalancerRecord) error {
+			err := loadBalancers.Update(tx, sc.Key(name), func(r *loadBalancerRecord) error {
 				if r.Tags == nil {
 					r.Tags = map[string]string{}
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // Authz tells package authz what is stored of load balancers.
@@ -21,7 +22,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	if kind != loadBalancerType || strings.HasPrefix(id, "arn:") { // ARNs are the second generation's
 		return authz.Resource{}, false
 	}
-	lb, err := loadBalancers.Get(r.s.store, scope{account, region}.key(id[strings.LastIndexByte(id, '/')+1:]))
+	lb, err := loadBalancers.Get(r.s.store, regional.At(account, region).Key(id[strings.LastIndexByte(id, '/')+1:]))
 	if err != nil {
 		return authz.Resource{}, false
 	}

@@ -12,6 +12,7 @@ import (
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 )
 
@@ -142,7 +143,7 @@ func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.Describ
 		chosen = idsOf(in.Instances)
 	}
 	out := &awselb.DescribeInstanceHealthOutput{InstanceStates: []elbtypes.InstanceState{}}
-	ask := s.net.Prober(ctx, sc.account, sc.region)
+	ask := s.net.Prober(ctx, sc.Account, sc.Region)
 	for _, id := range chosen {
 		if !slices.Contains(r.Instances, id) {
 			return nil, errNotRegistered(id, r.Name)
@@ -205,7 +206,7 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 
 // SourceExists reports whether there is a load balancer, for Auto Scaling.
 func (s *Service) SourceExists(account, region, name string) bool {
-	_, err := loadBalancer(s.store, scope{account, region}, &name)
+	_, err := loadBalancer(s.store, regional.At(account, region), &name)
 	return err == nil
 }
 
@@ -239,7 +240,7 @@ func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.net.Prober(ctx, sc.account, sc.region), map[string]bool{}
+	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
 	noting := func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
 		found := ask(ctx, p)
 		unclaimed[p.Instance] = found == loadbalancing.Unclaimed

@@ -65,14 +65,14 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 	if r.Internal {
 		prefix = "internal-"
 	}
-	r.DNSName = prefix + r.Name + "-" + decimal(r.UID) + "." + sc.region + ".elb.amazonaws.com"
+	r.DNSName = prefix + r.Name + "-" + decimal(r.UID) + "." + sc.Region + ".elb.amazonaws.com"
 	if s.cfg.EnsureServiceRole != nil {
-		if err := s.cfg.EnsureServiceRole(ctx, sc.account); err != nil {
+		if err := s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
 			return nil, fmt.Errorf("making the service-linked role: %w", err)
 		}
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		old, err := loadBalancers.Get(tx, sc.key(r.Name))
+		old, err := loadBalancers.Get(tx, sc.Key(r.Name))
 		if err == nil {
 			if !same(&old, &r) {
 				return errDuplicate(r.Name, "parameters")
@@ -86,14 +86,14 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 		if !notFound(err) {
 			return err
 		}
-		all, err := loadBalancers.List(tx, sc.all())
+		all, err := loadBalancers.List(tx, sc.All())
 		if err != nil {
 			return err
 		}
 		if len(all) >= maxLoadBalancers {
-			return errTooMany(sc.account)
+			return errTooMany(sc.Account)
 		}
-		return loadBalancers.Create(tx, sc.key(r.Name), r)
+		return loadBalancers.Create(tx, sc.Key(r.Name), r)
 	})
 	return &awselb.CreateLoadBalancerOutput{DNSName: aws.String(r.DNSName)}, err
 }
@@ -132,7 +132,7 @@ func same(old, r *loadBalancerRecord) bool {
 // describe is the load balancer as it is described.
 func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalancerDescription {
 	out := elbtypes.LoadBalancerDescription{
-		LoadBalancerName: aws.String(r.Name), DNSName: aws.String(r.DNSName), CanonicalHostedZoneNameID: aws.String(elbzones.ID(sc.region, false)),
+		LoadBalancerName: aws.String(r.Name), DNSName: aws.String(r.DNSName), CanonicalHostedZoneNameID: aws.String(elbzones.ID(sc.Region, false)),
 		Scheme: aws.String(r.scheme()), VPCId: aws.String(r.VPC), Subnets: r.Subnets, AvailabilityZones: r.Zones, SecurityGroups: r.Groups,
 		CreatedTime: aws.Time(r.Created), HealthCheck: &r.HealthCheck, Instances: []elbtypes.Instance{}, ListenerDescriptions: []elbtypes.ListenerDescription{},
 		BackendServerDescriptions: []elbtypes.BackendServerDescription{},
@@ -145,7 +145,7 @@ func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalan
 		out.CanonicalHostedZoneName = aws.String(r.DNSName)
 	}
 	if group != "" {
-		out.SourceSecurityGroup = &elbtypes.SourceSecurityGroup{GroupName: &group, OwnerAlias: aws.String(sc.account)}
+		out.SourceSecurityGroup = &elbtypes.SourceSecurityGroup{GroupName: &group, OwnerAlias: aws.String(sc.Account)}
 	}
 	for _, id := range r.Instances {
 		out.Instances = append(out.Instances, elbtypes.Instance{InstanceId: aws.String(id)})
@@ -168,7 +168,7 @@ func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, e
 	if err := checkName(text(name)); err != nil {
 		return loadBalancerRecord{}, err
 	}
-	lb, err := loadBalancers.Get(r, sc.key(cmp.Or(text(name), "-")))
+	lb, err := loadBalancers.Get(r, sc.Key(cmp.Or(text(name), "-")))
 	if notFound(err) {
 		return lb, errNone(text(name))
 	}
@@ -183,7 +183,7 @@ func (s *Service) change(ctx context.Context, name *string, fn func(*loadBalance
 		if _, err := loadBalancer(tx, sc, name); err != nil {
 			return err
 		}
-		return loadBalancers.Update(tx, sc.key(*name), func(r *loadBalancerRecord) error {
+		return loadBalancers.Update(tx, sc.Key(*name), func(r *loadBalancerRecord) error {
 			err := fn(r)
 			out = *r
 			return err
@@ -207,7 +207,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 			found = append(found, lb)
 		}
 	} else {
-		all, err := loadBalancers.List(s.store, sc.all())
+		all, err := loadBalancers.List(s.store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -235,12 +235,12 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadB
 	}
 	var grave store.Key
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		lb, err := loadBalancers.Get(tx, sc.key(cmp.Or(text(in.LoadBalancerName), "-")))
+		lb, err := loadBalancers.Get(tx, sc.Key(cmp.Or(text(in.LoadBalancerName), "-")))
 		if err != nil {
 			return store.IgnoreNotFound(err)
 		}
-		loadBalancers.Delete(tx, sc.key(lb.Name))
-		grave = sc.key(lb.UID)
+		loadBalancers.Delete(tx, sc.Key(lb.Name))
+		grave = sc.Key(lb.UID)
 		return graves.Put(tx, grave, graveRecord{s.now()})
 	})
 	if err == nil && grave.ID != "" {

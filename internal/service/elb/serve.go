@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // An Endpoint is where a load balancer is found.
@@ -16,7 +18,7 @@ type Endpoint struct {
 
 // Endpoints returns where the load balancers of an account and region are found.
 func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
-	all, err := loadBalancers.List(s.store, scope{account, region}.all())
+	all, err := loadBalancers.List(s.store, regional.At(account, region).All())
 	out := make([]Endpoint, 0, len(all))
 	for i := range all {
 		r := &all[i].Value
@@ -50,7 +52,7 @@ type WayTarget struct {
 
 // Serve tells what a load balancer does with connections to a port.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
-	sc := scope{account, region}
+	sc := regional.At(account, region)
 	r, err := loadBalancer(s.store, sc, &name)
 	if err != nil {
 		return Way{}, err
@@ -60,7 +62,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		return Way{}, err
 	}
 	var w Way
-	ask := s.net.Prober(ctx, sc.account, sc.region)
+	ask := s.net.Prober(ctx, sc.Account, sc.Region)
 	for _, l := range r.Listeners {
 		if l.Listener.LoadBalancerPort != int32(port) {
 			continue

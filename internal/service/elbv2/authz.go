@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // Authz tells package authz what is stored of load balancers and what belongs to
@@ -22,7 +23,7 @@ type resolver struct{ s *Service }
 // Resource implements authz.Resolver. Requests name everything by ARNs.
 func (r resolver) Resource(_ context.Context, account, region, _, id string) (authz.Resource, bool) {
 	var out tags
-	err := tagged(r.s.store, nil, scope{account, region}, id, func(t tags) (tags, error) {
+	err := tagged(r.s.store, nil, regional.At(account, region), id, func(t tags) (tags, error) {
 		out = t
 		return t, nil
 	})

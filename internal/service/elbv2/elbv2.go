@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/utils/clock"
 
-	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -65,27 +65,13 @@ func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Mil
 
 // asService returns a context in which Elastic Load Balancing itself calls.
 func (s *Service) asService(ctx context.Context, sc scope) context.Context {
-	return loadbalancing.AsService(ctx, sc.account, sc.region, s.clock.Now())
+	return loadbalancing.AsService(ctx, sc.Account, sc.Region, s.clock.Now())
 }
 
 // scope is an account and region.
-type scope struct{ account, region string }
+type scope = regional.Scope
 
-func scopeOf(ctx context.Context) scope {
-	call := awsapi.CallFrom(ctx)
-	return scope{call.Account, call.Region}
-}
-
-func (sc scope) key(id string) store.Key {
-	return store.Key{Account: sc.account, Region: sc.region, ID: id}
-}
-
-func (sc scope) all() store.Scope { return store.Scope{Account: sc.account, Region: sc.region} }
-
-// below is the scope of what belongs to something.
-func (sc scope) below(id string) store.Scope {
-	return store.Scope{Account: sc.account, Region: sc.region, Prefix: id + "/"}
-}
+func scopeOf(ctx context.Context) scope { return regional.Of(ctx) }
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 

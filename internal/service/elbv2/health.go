@@ -19,7 +19,7 @@ import (
 // DescribeTargetHealth tells how targets are, as health checks find them now.
 func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
 	sc := scopeOf(ctx)
-	return s.targetHealth(ctx, sc, in, s.net.Prober(ctx, sc.account, sc.region))
+	return s.targetHealth(ctx, sc, in, s.net.Prober(ctx, sc.Account, sc.Region))
 }
 
 func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask loadbalancing.Prober) (*awselbv2.DescribeTargetHealthOutput, error) {
@@ -27,7 +27,7 @@ func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.Descr
 	if err != nil {
 		return nil, err
 	}
-	set, err := targetSets.Get(s.store, sc.key(g.name()))
+	set, err := targetSets.Get(s.store, sc.Key(g.name()))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := listeners.List(c.s.store, c.sc.below(lb.id()))
+	all, err := listeners.List(c.s.store, c.sc.Below(lb.id()))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -98,7 +99,7 @@ func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Durat
 		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
 	}
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
-		left, err := rules.List(tx, scope{key.Account, key.Region}.below(key.ID))
+		left, err := rules.List(tx, regional.At(key.Account, key.Region).Below(key.ID))
 		if err != nil {
 			return err
 		}

@@ -42,14 +42,14 @@ func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListene
 		}
 		id := lb.id() + "/" + ids.Hex(idDigits)
 		r := listenerRecord{DefaultRule: ids.Hex(idDigits), Tags: made, Listener: elbv2types.Listener{
-			ListenerArn:     aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "listener/"+id)),
+			ListenerArn:     aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "listener/"+id)),
 			LoadBalancerArn: in.LoadBalancerArn, Port: in.Port, Protocol: in.Protocol, DefaultActions: in.DefaultActions,
 			Certificates: in.Certificates, SslPolicy: in.SslPolicy, AlpnPolicy: in.AlpnPolicy, MutualAuthentication: in.MutualAuthentication,
 		}}
 		if err := s.checkListener(tx, sc, &lb, &r.Listener); err != nil {
 			return err
 		}
-		all, err := listeners.List(tx, sc.below(lb.id()))
+		all, err := listeners.List(tx, sc.Below(lb.id()))
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListene
 			return errTooManyListeners(lb.arn())
 		}
 		out = r
-		return listeners.Create(tx, sc.key(id), r)
+		return listeners.Create(tx, sc.Key(id), r)
 	})
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
 	if id == "" {
 		return listenerRecord{}, errARN(*a, "listener")
 	}
-	l, err := listeners.Get(r, sc.key(id))
+	l, err := listeners.Get(r, sc.Key(id))
 	if notFound(err) || err == nil && l.arn() != *a {
 		return listenerRecord{}, errNoListeners()
 	}
@@ -180,7 +180,7 @@ func (s *Service) changeListener(ctx context.Context, a *string, fn func(*store.
 		if _, err := listener(tx, sc, a); err != nil {
 			return err
 		}
-		return listeners.Update(tx, sc.key(idOf("listener", *a)), func(r *listenerRecord) error {
+		return listeners.Update(tx, sc.Key(idOf("listener", *a)), func(r *listenerRecord) error {
 			err := fn(tx, r)
 			out = *r
 			return err
@@ -227,7 +227,7 @@ func (s *Service) ModifyListener(ctx context.Context, in *awselbv2.ModifyListene
 		if err := s.checkListener(tx, sc, &lb, l); err != nil {
 			return err
 		}
-		all, err := listeners.List(tx, sc.below(lb.id()))
+		all, err := listeners.List(tx, sc.Below(lb.id()))
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 		if err != nil {
 			return nil, err
 		}
-		all, err := listeners.List(s.store, sc.below(lb.id()))
+		all, err := listeners.List(s.store, sc.Below(lb.id()))
 		if err != nil {
 			return nil, err
 		}
@@ -295,14 +295,14 @@ func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListene
 			return err
 		}
 		id := idOf("listener", *in.ListenerArn)
-		owned, err := rules.List(tx, sc.below(id))
+		owned, err := rules.List(tx, sc.Below(id))
 		if err != nil {
 			return err
 		}
 		for _, r := range owned { // maxRules at most, which a transaction takes
 			rules.Delete(tx, r.Key)
 		}
-		listeners.Delete(tx, sc.key(id))
+		listeners.Delete(tx, sc.Key(id))
 		return nil
 	})
 	return &awselbv2.DeleteListenerOutput{}, err

@@ -62,15 +62,15 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 		kind = "net"
 	}
 	id := ids.Hex(idDigits)
-	r.LB.LoadBalancerArn = aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "loadbalancer/"+kind+"/"+name+"/"+id))
-	r.LB.DNSName, r.LB.CanonicalHostedZoneId = aws.String(dnsName(sc.region, &r, id)), aws.String(elbzones.ID(sc.region, r.network()))
+	r.LB.LoadBalancerArn = aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "loadbalancer/"+kind+"/"+name+"/"+id))
+	r.LB.DNSName, r.LB.CanonicalHostedZoneId = aws.String(dnsName(sc.Region, &r, id)), aws.String(elbzones.ID(sc.Region, r.network()))
 	if s.cfg.EnsureServiceRole != nil {
-		if err := s.cfg.EnsureServiceRole(ctx, sc.account); err != nil {
+		if err := s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
 			return nil, fmt.Errorf("making the service-linked role: %w", err)
 		}
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		old, err := loadBalancers.Get(tx, sc.key(name))
+		old, err := loadBalancers.Get(tx, sc.Key(name))
 		if err == nil {
 			if !sameSettings(&old, &r) {
 				return errDuplicateLoadBalancer(name)
@@ -81,7 +81,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 		if !notFound(err) {
 			return err
 		}
-		all, err := loadBalancers.List(tx, sc.all())
+		all, err := loadBalancers.List(tx, sc.All())
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 		if same >= maxLoadBalancers {
 			return errTooManyLoadBalancers()
 		}
-		return loadBalancers.Create(tx, sc.key(name), r)
+		return loadBalancers.Create(tx, sc.Key(name), r)
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, erro
 	if id == "" {
 		return loadBalancerRecord{}, errARN(*a, "load balancer")
 	}
-	lb, err := loadBalancers.Get(r, sc.key(part(id, 1)))
+	lb, err := loadBalancers.Get(r, sc.Key(part(id, 1)))
 	if notFound(err) || err == nil && lb.arn() != *a {
 		return loadBalancerRecord{}, errNoLoadBalancer(*a)
 	}
@@ -206,7 +206,7 @@ func (s *Service) changeLoadBalancer(ctx context.Context, a *string, fn func(*st
 		if err != nil {
 			return err
 		}
-		return loadBalancers.Update(tx, sc.key(lb.name()), func(r *loadBalancerRecord) error {
+		return loadBalancers.Update(tx, sc.Key(lb.name()), func(r *loadBalancerRecord) error {
 			err := fn(tx, r)
 			out = *r
 			return err
@@ -237,7 +237,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 		}
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
-			lb, err := loadBalancers.Get(s.store, sc.key(cmp.Or(n, "-")))
+			lb, err := loadBalancers.Get(s.store, sc.Key(cmp.Or(n, "-")))
 			if notFound(err) {
 				missing = append(missing, n)
 				continue
@@ -248,7 +248,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 			found = append(found, lb)
 		}
 	default:
-		all, err := loadBalancers.List(s.store, sc.all())
+		all, err := loadBalancers.List(s.store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -296,7 +296,7 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 		if lb.Attributes[deletionProtection] == "true" {
 			return errDeletionProtected(lb.arn())
 		}
-		owned, err := listeners.List(tx, sc.below(lb.id()))
+		owned, err := listeners.List(tx, sc.Below(lb.id()))
 		if err != nil {
 			return err
 		}
@@ -306,8 +306,8 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 		for _, l := range owned {
 			listeners.Delete(tx, l.Key)
 		}
-		loadBalancers.Delete(tx, sc.key(lb.name()))
-		grave = sc.key(lb.id())
+		loadBalancers.Delete(tx, sc.Key(lb.name()))
+		grave = sc.Key(lb.id())
 		return graves.Put(tx, grave, graveRecord{s.now()})
 	})
 	if err == nil && grave.ID != "" {

@@ -53,7 +53,7 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 		if err != nil {
 			return err
 		}
-		all, err := rules.List(tx, sc.below(lb.id()))
+		all, err := rules.List(tx, sc.Below(lb.id()))
 		if err != nil {
 			return err
 		}
@@ -68,10 +68,10 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 		}
 		id += "/" + ids.Hex(idDigits)
 		r = ruleRecord{Tags: made, Rule: elbv2types.Rule{
-			RuleArn:  aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "listener-rule/"+id)),
+			RuleArn:  aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "listener-rule/"+id)),
 			Priority: priorityText(*in.Priority), Conditions: conditions, Actions: actions, IsDefault: aws.Bool(false),
 		}}
-		return rules.Create(tx, sc.key(id), r)
+		return rules.Create(tx, sc.Key(id), r)
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
 	if id == "" {
 		return ruleRecord{}, errARN(*a, "listener rule")
 	}
-	v, err := rules.Get(r, sc.key(id))
+	v, err := rules.Get(r, sc.Key(id))
 	if notFound(err) || err == nil && v.arn() != *a {
 		return ruleRecord{}, errNoRules()
 	}
@@ -110,7 +110,7 @@ func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) 
 	if id == "" {
 		return elbv2types.Rule{}, false
 	}
-	l, err := listeners.Get(r, sc.key(id[:strings.LastIndexByte(id, '/')]))
+	l, err := listeners.Get(r, sc.Key(id[:strings.LastIndexByte(id, '/')]))
 	if err != nil {
 		return elbv2types.Rule{}, false
 	}
@@ -129,7 +129,7 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 		if err != nil {
 			return nil, err
 		}
-		all, err := rules.List(s.store, sc.below(idOf("listener", *in.ListenerArn)))
+		all, err := rules.List(s.store, sc.Below(idOf("listener", *in.ListenerArn)))
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +194,7 @@ func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) 
 			r.Rule.Conditions = conditions
 		}
 		if len(in.Actions) > 0 {
-			l, err := listeners.Get(tx, sc.key(id[:strings.LastIndexByte(id, '/')]))
+			l, err := listeners.Get(tx, sc.Key(id[:strings.LastIndexByte(id, '/')]))
 			if err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) 
 				return err
 			}
 		}
-		return rules.Put(tx, sc.key(id), r)
+		return rules.Put(tx, sc.Key(id), r)
 	})
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (s *Service) DeleteRule(ctx context.Context, in *awselbv2.DeleteRuleInput) 
 		if _, err := rule(tx, sc, in.RuleArn); err != nil {
 			return err
 		}
-		rules.Delete(tx, sc.key(idOf("listener-rule", *in.RuleArn)))
+		rules.Delete(tx, sc.Key(idOf("listener-rule", *in.RuleArn)))
 		return nil
 	})
 	return &awselbv2.DeleteRuleOutput{}, err
@@ -257,12 +257,12 @@ func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePri
 			}
 			taken[slot], moved[id] = true, true
 			r.Rule.Priority = priorityText(*p.Priority)
-			if err := rules.Put(tx, sc.key(id), r); err != nil {
+			if err := rules.Put(tx, sc.Key(id), r); err != nil {
 				return err
 			}
 			out.Rules = append(out.Rules, r.Rule)
 		}
-		all, err := rules.List(tx, sc.all())
+		all, err := rules.List(tx, sc.All())
 		if err != nil {
 			return err
 		}

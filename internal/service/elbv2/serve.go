@@ -8,6 +8,7 @@ import (
 
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -22,7 +23,7 @@ type Endpoint struct {
 
 // Endpoints returns where the load balancers of an account and region are found.
 func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
-	all, err := loadBalancers.List(s.store, scope{account, region}.all())
+	all, err := loadBalancers.List(s.store, regional.At(account, region).All())
 	out := make([]Endpoint, 0, len(all))
 	for i := range all {
 		r := &all[i].Value
@@ -64,17 +65,17 @@ type WayTarget struct {
 // Serve tells what a load balancer does with TCP connections to a port, as far as its
 // listener's default action says: the rules of listeners look at requests.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
-	sc := scope{account, region}
+	sc := regional.At(account, region)
 	lb, err := loadBalancer(s.store, sc, &name)
 	if err != nil {
 		return Way{}, err
 	}
-	all, err := listeners.List(s.store, sc.below(lb.id()))
+	all, err := listeners.List(s.store, sc.Below(lb.id()))
 	if err != nil {
 		return Way{}, err
 	}
 	w := Way{Application: lb.application()}
-	ask := s.net.Prober(ctx, sc.account, sc.region)
+	ask := s.net.Prober(ctx, sc.Account, sc.Region)
 	for i := range all {
 		l := &all[i].Value.Listener
 		if *l.Port != int32(port) || l.Protocol == elbv2types.ProtocolEnumUdp {
@@ -90,7 +91,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 
 // follow follows the default action of a listener.
 func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask loadbalancing.Prober) error {
-	if below, err := rules.List(s.store, sc.below(key.ID)); err != nil {
+	if below, err := rules.List(s.store, sc.Below(key.ID)); err != nil {
 		return err
 	} else if len(below) > 0 {
 		w.Listener += fmt.Sprintf(" (its default action: %d rules may send requests elsewhere)", len(below))
@@ -109,7 +110,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 		}
 		names = append(names, g.name())
 		w.Group = cmp.Or(w.Group, a)
-		set, err := targetSets.Get(s.store, sc.key(g.name()))
+		set, err := targetSets.Get(s.store, sc.Key(g.name()))
 		if err != nil {
 			return err
 		}

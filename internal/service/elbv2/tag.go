@@ -64,7 +64,7 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 		if err != nil || tx == nil {
 			return err
 		}
-		return loadBalancers.Put(tx, sc.key(v.name()), v)
+		return loadBalancers.Put(tx, sc.Key(v.name()), v)
 	case "targetgroup":
 		v, err := targetGroup(r, sc, &a)
 		if err == nil {
@@ -73,7 +73,7 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 		if err != nil || tx == nil {
 			return err
 		}
-		return targetGroups.Put(tx, sc.key(v.name()), v)
+		return targetGroups.Put(tx, sc.Key(v.name()), v)
 	case "listener":
 		v, err := listener(r, sc, &a)
 		if err == nil {
@@ -82,7 +82,7 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 		if err != nil || tx == nil {
 			return err
 		}
-		return listeners.Put(tx, sc.key(idOf("listener", a)), v)
+		return listeners.Put(tx, sc.Key(idOf("listener", a)), v)
 	case "listener-rule":
 		v, err := rule(r, sc, &a)
 		if err == nil {
@@ -91,7 +91,7 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 		if err != nil || tx == nil {
 			return err
 		}
-		return rules.Put(tx, sc.key(idOf("listener-rule", a)), v)
+		return rules.Put(tx, sc.Key(idOf("listener-rule", a)), v)
 	}
 	return errARN(a, "load balancing")
 }

@@ -14,6 +14,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -68,7 +69,7 @@ func (s *Service) changeTargets(ctx context.Context, a *string, fn func(*targetS
 		if err != nil {
 			return err
 		}
-		return targetSets.Update(tx, sc.key(g.name()), fn)
+		return targetSets.Update(tx, sc.Key(g.name()), fn)
 	})
 }
 
@@ -173,7 +174,7 @@ func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.Deregister
 
 // SourceExists reports whether there is a target group, for Auto Scaling.
 func (s *Service) SourceExists(account, region, a string) bool {
-	_, err := targetGroup(s.store, scope{account, region}, &a)
+	_, err := targetGroup(s.store, regional.At(account, region), &a)
 	return err == nil
 }
 
@@ -208,7 +209,7 @@ func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.net.Prober(ctx, sc.account, sc.region), map[string]bool{}
+	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
 	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
 		found := ask(ctx, p)
 		unclaimed[p.Instance] = unclaimed[p.Instance] || found == loadbalancing.Unclaimed

@@ -52,9 +52,9 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	} else if !ok {
 		return nil, errNoVPC(*in.VpcId)
 	}
-	r.Group.TargetGroupArn = aws.String(arn.New("elasticloadbalancing", sc.region, sc.account, "targetgroup/"+name+"/"+ids.Hex(idDigits)))
+	r.Group.TargetGroupArn = aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "targetgroup/"+name+"/"+ids.Hex(idDigits)))
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		old, err := targetGroups.Get(tx, sc.key(name))
+		old, err := targetGroups.Get(tx, sc.Key(name))
 		if err == nil {
 			if !sameGroup(old.Group, r.Group) {
 				return errDuplicateTargetGroup(name)
@@ -65,17 +65,17 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 		if !notFound(err) {
 			return err
 		}
-		all, err := targetGroups.List(tx, sc.all())
+		all, err := targetGroups.List(tx, sc.All())
 		if err != nil {
 			return err
 		}
 		if len(all) >= maxTargetGroups {
 			return errTooManyTargetGroups()
 		}
-		if err := targetSets.Put(tx, sc.key(name), targetSetRecord{}); err != nil {
+		if err := targetSets.Put(tx, sc.Key(name), targetSetRecord{}); err != nil {
 			return err
 		}
-		return targetGroups.Create(tx, sc.key(name), r)
+		return targetGroups.Create(tx, sc.Key(name), r)
 	})
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func targetGroup(r store.Reader, sc scope, a *string) (targetGroupRecord, error)
 	if id == "" {
 		return targetGroupRecord{}, errARN(*a, "target group")
 	}
-	g, err := targetGroups.Get(r, sc.key(part(id, 0)))
+	g, err := targetGroups.Get(r, sc.Key(part(id, 0)))
 	if notFound(err) || err == nil && g.arn() != *a {
 		return targetGroupRecord{}, errNoTargetGroup(*a)
 	}
@@ -239,7 +239,7 @@ func (s *Service) changeTargetGroup(ctx context.Context, a *string, fn func(*tar
 		if err != nil {
 			return err
 		}
-		return targetGroups.Update(tx, sc.key(g.name()), func(r *targetGroupRecord) error {
+		return targetGroups.Update(tx, sc.Key(g.name()), func(r *targetGroupRecord) error {
 			err := fn(r)
 			out = *r
 			return err
@@ -278,7 +278,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	switch {
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
-			g, err := targetGroups.Get(s.store, sc.key(cmp.Or(n, "-")))
+			g, err := targetGroups.Get(s.store, sc.Key(cmp.Or(n, "-")))
 			if notFound(err) {
 				return nil, errNoTargetGroups()
 			}
@@ -304,7 +304,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 				return nil, err
 			}
 		}
-		all, err := targetGroups.List(s.store, sc.all())
+		all, err := targetGroups.List(s.store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -346,8 +346,8 @@ func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTarg
 		if len(users[g.arn()]) > 0 {
 			return errTargetGroupInUse(g.arn())
 		}
-		targetGroups.Delete(tx, sc.key(g.name()))
-		targetSets.Delete(tx, sc.key(g.name()))
+		targetGroups.Delete(tx, sc.Key(g.name()))
+		targetSets.Delete(tx, sc.Key(g.name()))
 		return nil
 	})
 	return &awselbv2.DeleteTargetGroupOutput{}, err
@@ -364,7 +364,7 @@ func users(r store.Reader, sc scope) (map[string][]string, error) {
 			}
 		}
 	}
-	all, err := listeners.List(r, sc.all())
+	all, err := listeners.List(r, sc.All())
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +373,7 @@ func users(r store.Reader, sc scope) (map[string][]string, error) {
 		balancers[l.Key.ID] = *l.Value.Listener.LoadBalancerArn
 		add(*l.Value.Listener.LoadBalancerArn, l.Value.Listener.DefaultActions)
 	}
-	more, err := rules.List(r, sc.all())
+	more, err := rules.List(r, sc.All())
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func checkAlias(name string) error {
 
 // aliasesOf lists the names of a key's aliases.
 func (s *Service) aliasesOf(r store.Reader, sc scope, keyID string) ([]string, error) {
-	all, err := aliases.List(r, sc.all())
+	all, err := aliases.List(r, sc.All())
 	var out []string
 	for _, a := range all {
 		if a.Value.KeyID == keyID {
@@ -71,14 +71,14 @@ func (s *Service) CreateAlias(ctx context.Context, in *awskms.CreateAliasInput) 
 		return nil, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := aliases.Get(tx, scopeOf(ctx).key(name)); err == nil {
+		if _, err := aliases.Get(tx, scopeOf(ctx).Key(name)); err == nil {
 			return errAliasExists(scopeOf(ctx).arn(name))
 		}
 		rec, sc, err := s.aliasTarget(ctx, tx, in.TargetKeyId)
 		if err != nil {
 			return err
 		}
-		return aliases.Put(tx, sc.key(name), aliasRecord{Name: name, KeyID: rec.ID, Created: s.now(), Updated: s.now()})
+		return aliases.Put(tx, sc.Key(name), aliasRecord{Name: name, KeyID: rec.ID, Created: s.now(), Updated: s.now()})
 	})
 	return &awskms.CreateAliasOutput{}, err
 }
@@ -104,7 +104,7 @@ func (s *Service) UpdateAlias(ctx context.Context, in *awskms.UpdateAliasInput) 
 		if from.Spec != to.Spec || from.Usage != to.Usage {
 			return errAliasKind(&from, &to)
 		}
-		return aliases.Update(tx, sc.key(name), func(a *aliasRecord) error {
+		return aliases.Update(tx, sc.Key(name), func(a *aliasRecord) error {
 			a.KeyID, a.Updated = to.ID, s.now()
 			return nil
 		})
@@ -122,7 +122,7 @@ func (s *Service) DeleteAlias(ctx context.Context, in *awskms.DeleteAliasInput) 
 		if _, _, err := s.lookup(tx, ref{scope: scopeOf(ctx), alias: name}); err != nil {
 			return err
 		}
-		aliases.Delete(tx, scopeOf(ctx).key(name))
+		aliases.Delete(tx, scopeOf(ctx).Key(name))
 		return nil
 	})
 	return &awskms.DeleteAliasOutput{}, err
@@ -137,7 +137,7 @@ func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) 
 		return nil, err
 	}
 	sc := scopeOf(ctx)
-	all, err := aliases.List(s.store, sc.all())
+	all, err := aliases.List(s.store, sc.All())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) 
 	}
 	now := s.now()
 	for _, a := range all {
-		k, err := keys.Get(s.store, sc.key(a.Value.KeyID))
+		k, err := keys.Get(s.store, sc.Key(a.Value.KeyID))
 		if only != "" && a.Value.KeyID != only || err != nil || k.gone(now) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -32,7 +33,7 @@ const retireMark = "#"
 // another account that is not there is as one that lets nobody in; of one's own
 // account, the handler says that it is not there.
 func (r resolver) Resource(ctx context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	sc := scope{account, region}
+	sc := scope{regional.At(account, region)}
 	if kind == "alias" {
 		return authz.Resource{ARN: sc.arn(strings.TrimPrefix(id, sc.arn("")))}, strings.HasPrefix(id, aliasPrefix) || strings.HasPrefix(id, "arn:")
 	}
@@ -60,7 +61,7 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string) []policy.Source {
 	var out []policy.Source
 	if p.Account == "" {
-		_ = grants.Scan(s.store, sc.below(keyID), "", func(_ store.Key, g grantRecord) bool {
+		_ = grants.Scan(s.store, sc.Below(keyID), "", func(_ store.Key, g grantRecord) bool {
 			out = append(out, g.source(g.ID == retired))
 			return true
 		})
@@ -82,7 +83,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 			continue
 		}
 		below := sc.granteeKey(keyID, name, "").ID
-		in := store.Scope{Account: sc.account, Region: sc.region, Prefix: below}
+		in := store.Scope{Account: sc.Account, Region: sc.Region, Prefix: below}
 		_ = grantees.Scan(s.store, in, "", func(k store.Key, _ granteeRecord) bool {
 			if id := strings.TrimPrefix(k.ID, below); id != retired {
 				add(id)
@@ -95,7 +96,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 
 // absent is a key that is not there.
 func (r resolver) absent(k ref, account string) authz.Resource {
-	out := authz.Resource{ARN: k.keyARN(k.id), PolicyRequired: k.account != account}
+	out := authz.Resource{ARN: k.keyARN(k.id), PolicyRequired: k.Account != account}
 	if k.alias != "" {
 		out.ARN = k.arn(k.alias)
 	}

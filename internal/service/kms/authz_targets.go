@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // values are condition keys of a request.
@@ -21,7 +22,7 @@ type values = map[string][]string
 // key is a key that a request names, with the condition keys that all operations
 // have and those of this one.
 func (r resolver) key(call *awsapi.Call, name *string, own values) authz.Target {
-	sc := scope{call.Account, call.Region}
+	sc := scope{regional.At(call.Account, call.Region)}
 	t := authz.Target{Type: "key", ID: aws.ToString(name), Keys: common(call), AllKeys: true}
 	t.Keys["kms:requestalias"] = nil
 	if k, err := parseRef(sc, t.ID); err == nil {
@@ -237,7 +238,7 @@ func (r resolver) reEncryption(call *awsapi.Call, in *awskms.ReEncryptInput) []a
 
 // arn is the ARN of the key that a request names, or the name.
 func (r resolver) arn(call *awsapi.Call, name string) string {
-	rec, _, err := r.s.find(r.s.store, scope{call.Account, call.Region}, &name)
+	rec, _, err := r.s.find(r.s.store, scope{regional.At(call.Account, call.Region)}, &name)
 	if err != nil {
 		return name
 	}

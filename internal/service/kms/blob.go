@@ -33,12 +33,12 @@ const minSealed = 12 + 16
 // header is the part that says which key to use.
 func (b *blob) header() ([]byte, error) {
 	id, err := hex.DecodeString(strings.ReplaceAll(b.keyID, "-", ""))
-	if err != nil || len(id) != 16 || len(b.account) != 12 || len(b.region) > 255 {
+	if err != nil || len(id) != 16 || len(b.Account) != 12 || len(b.Region) > 255 {
 		return nil, fmt.Errorf("the key %s of %s cannot be put into a ciphertext", b.keyID, b.scope)
 	}
-	out := append([]byte{blobVersion}, b.account...)
-	out = append(out, byte(len(b.region)))
-	out = append(out, b.region...)
+	out := append([]byte{blobVersion}, b.Account...)
+	out = append(out, byte(len(b.Region)))
+	out = append(out, b.Region...)
 	out = append(out, id...)
 	return binary.BigEndian.AppendUint32(out, uint32(b.material)), nil
 }
@@ -71,7 +71,7 @@ func parseBlob(raw []byte) (blob, error) {
 		return blob{}, errBlob
 	}
 	h := hex.EncodeToString(id)
-	b.account, b.region, b.material, b.sealed = string(account), string(region), int(n), rest
+	b.Account, b.Region, b.material, b.sealed = string(account), string(region), int(n), rest
 	b.keyID = h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 	return b, nil
 }

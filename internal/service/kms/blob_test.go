@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // FuzzParseBlob: whatever is sent as a ciphertext, it is read as what it says or not
 // at all, and opens with no key that did not make it.
 func FuzzParseBlob(f *testing.F) {
-	sc := scope{"111122223333", "us-east-1"}
+	sc := scope{regional.At("111122223333", "us-east-1")}
 	key, err := newKey(sc, keySpecs[kmstypes.KeySpecSymmetricDefault], kmstypes.KeySpecSymmetricDefault, kmstypes.KeyUsageTypeEncryptDecrypt)
 	if err != nil {
 		f.Fatal(err)

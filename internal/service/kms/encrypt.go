@@ -123,7 +123,7 @@ func (s *Service) decrypt(ctx context.Context, name *string, wanted kmstypes.Enc
 			return fail(err)
 		}
 	}
-	if rec.Usage != kmstypes.KeyUsageTypeEncryptDecrypt || rec.symmetric() && blobErr == nil && (b.keyID != rec.ID || b.account != accountOf(rec.ARN)) {
+	if rec.Usage != kmstypes.KeyUsageTypeEncryptDecrypt || rec.symmetric() && blobErr == nil && (b.keyID != rec.ID || b.Account != accountOf(rec.ARN)) {
 		return fail(errIncorrectKey())
 	}
 	if err := usable(&rec); err != nil {
@@ -159,10 +159,10 @@ func (s *Service) decrypt(ctx context.Context, name *string, wanted kmstypes.Enc
 // keyOf is the key that a ciphertext names. Of one that is not here, callers learn
 // nothing.
 func (s *Service) keyOf(ctx context.Context, b *blob) (keyRecord, error) {
-	if b.region != scopeOf(ctx).region {
+	if b.Region != scopeOf(ctx).Region {
 		return keyRecord{}, errForeignCiphertext()
 	}
-	rec, err := keys.Get(s.store, b.key(b.keyID))
+	rec, err := keys.Get(s.store, b.Key(b.keyID))
 	if notFound(err) || err == nil && rec.gone(s.now()) {
 		return keyRecord{}, errForeignCiphertext()
 	}

@@ -33,14 +33,14 @@ func parseRef(sc scope, name string) (ref, error) {
 		if err != nil || a.Partition != awsapi.Partition || a.Service != "kms" || len(a.Account) != 12 || strings.Trim(a.Account, "0123456789") != "" {
 			return ref{}, errARN(name)
 		}
-		if a.Region != sc.region {
+		if a.Region != sc.Region {
 			return ref{}, errRegion(a.Region)
 		}
 		id, isKey := strings.CutPrefix(a.Resource, "key/")
 		if !isKey && !strings.HasPrefix(a.Resource, aliasPrefix) {
 			return ref{}, errARN(name)
 		}
-		out.account, resource = a.Account, id
+		out.Account, resource = a.Account, id
 		if isKey && !keyIDForm.MatchString(id) {
 			return ref{}, errKeyID(id)
 		}
@@ -62,7 +62,7 @@ func parseRef(sc scope, name string) (ref, error) {
 // lookup finds the key that a ref means, and follows its alias.
 func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 	if k.alias != "" {
-		a, err := aliases.Get(r, k.key(k.alias))
+		a, err := aliases.Get(r, k.Key(k.alias))
 		if notFound(err) {
 			return keyRecord{}, k.scope, errNoAlias(k.arn(k.alias))
 		}
@@ -71,7 +71,7 @@ func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 		}
 		k.id = a.KeyID
 	}
-	rec, err := keys.Get(r, k.key(k.id))
+	rec, err := keys.Get(r, k.Key(k.id))
 	if notFound(err) || err == nil && rec.gone(s.now()) {
 		return keyRecord{}, k.scope, errNoKey(k.keyARN(k.id))
 	}
@@ -107,7 +107,7 @@ func (s *Service) findKey(r store.Reader, sc scope, name *string) (keyRecord, sc
 func (s *Service) findOwn(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
 	sc := scopeOf(ctx)
 	rec, of, err := s.findKey(r, sc, name)
-	if err == nil && of.account != sc.account {
+	if err == nil && of.Account != sc.Account {
 		call := awsapi.CallFrom(ctx)
 		return keyRecord{}, sc, errOtherAccount(call.Principal.ARN, call.Operation, rec.ARN)
 	}

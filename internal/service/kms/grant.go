@@ -16,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -31,25 +32,25 @@ const (
 )
 
 // grantKey is where a grant of a key is.
-func (sc scope) grantKey(keyID, grantID string) store.Key { return sc.key(keyID + "/" + grantID) }
+func (sc scope) grantKey(keyID, grantID string) store.Key { return sc.Key(keyID + "/" + grantID) }
 
 // granteeKey is where a grant is found by its grantee, beside its like: ARNs of
 // principals have no spaces.
 func (sc scope) granteeKey(keyID, grantee, grantID string) store.Key {
-	return sc.key(keyID + "/" + grantee + " " + grantID)
+	return sc.Key(keyID + "/" + grantee + " " + grantID)
 }
 
 // A grant token is ACCOUNT:REGION:KEY:GRANT and something that makes it unique, in
 // base 64. Grants are in force at once here, so nobody needs one but RetireGrant.
 func grantToken(sc scope, g *grantRecord) string {
-	text := strings.Join([]string{sc.account, sc.region, g.KeyID, g.ID, ids.Hex(32)}, ":")
+	text := strings.Join([]string{sc.Account, sc.Region, g.KeyID, g.ID, ids.Hex(32)}, ":")
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
 func parseGrantToken(token string) (sc scope, keyID, grantID string, err error) {
 	b, err := base64.StdEncoding.DecodeString(token)
 	if p := strings.Split(string(b), ":"); err == nil && len(p) == grantTokenParts && keyIDForm.MatchString(p[2]) && grantIDForm.MatchString(p[3]) {
-		return scope{p[0], p[1]}, p[2], p[3], nil
+		return scope{regional.At(p[0], p[1])}, p[2], p[3], nil
 	}
 	return scope{}, "", "", errGrantToken()
 }
@@ -148,7 +149,7 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 		if !rec.symmetric() && (g.Equals != nil || g.Subset != nil) {
 			return errConstraints("Encryption context constraints are not supported for grants of a " + string(rec.Spec) + " key.")
 		}
-		old, err := grants.List(tx, sc.below(rec.ID))
+		old, err := grants.List(tx, sc.Below(rec.ID))
 		if err != nil {
 			return err
 		}
@@ -211,7 +212,7 @@ func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*
 		return nil, err
 	}
 	out := &awskms.ListGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
-	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, sc.below(rec.ID), func(g *grantRecord) bool {
+	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, sc.Below(rec.ID), func(g *grantRecord) bool {
 		return (in.GrantId == nil || *in.GrantId == g.ID) && (in.GranteePrincipal == nil || *in.GranteePrincipal == g.Grantee)
 	})
 	return out, err
@@ -240,7 +241,7 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetira
 		return nil, err
 	}
 	out := &awskms.ListRetirableGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
-	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, scopeOf(ctx).all(), func(g *grantRecord) bool { return g.Retiring == *in.RetiringPrincipal })
+	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, scopeOf(ctx).All(), func(g *grantRecord) bool { return g.Retiring == *in.RetiringPrincipal })
 	return out, err
 }
 
@@ -292,7 +293,7 @@ func (s *Service) RetireGrant(ctx context.Context, in *awskms.RetireGrantInput) 
 // retired is the grant that RetireGrant means: by its token, or by key and ID.
 func (s *Service) retired(ctx context.Context, in *awskms.RetireGrantInput) (sc scope, keyID, grantID string, err error) {
 	if in.GrantToken != nil {
-		if sc, keyID, grantID, err = parseGrantToken(*in.GrantToken); err == nil && sc.region != scopeOf(ctx).region {
+		if sc, keyID, grantID, err = parseGrantToken(*in.GrantToken); err == nil && sc.Region != scopeOf(ctx).Region {
 			err = errGrantToken()
 		}
 		return sc, keyID, grantID, err

@@ -42,7 +42,7 @@ func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*aw
 		return nil, err
 	}
 	rec.Created, rec.Materials[0].Since = s.now(), s.now()
-	rec.Description, rec.Tags, rec.Policy = aws.ToString(in.Description), tags, defaultPolicy(sc.account)
+	rec.Description, rec.Tags, rec.Policy = aws.ToString(in.Description), tags, defaultPolicy(sc.Account)
 	if in.Policy != nil {
 		if err := s.checkPolicy(ctx, &rec, *in.Policy, in.BypassPolicyLockoutSafetyCheck); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*aw
 	if err := s.checkCount(sc); err != nil {
 		return nil, err
 	}
-	if err := s.store.Update(ctx, func(tx *store.Tx) error { return keys.Create(tx, sc.key(rec.ID), rec) }); err != nil {
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return keys.Create(tx, sc.Key(rec.ID), rec) }); err != nil {
 		return nil, err
 	}
 	return &awskms.CreateKeyOutput{KeyMetadata: rec.metadata()}, nil
@@ -75,7 +75,7 @@ func newKey(sc scope, def keySpec, spec kmstypes.KeySpec, usage kmstypes.KeyUsag
 // number, as on AWS.
 func (s *Service) checkCount(sc scope) error {
 	n := 0
-	err := keys.Scan(s.store, sc.all(), "", func(_ store.Key, k keyRecord) bool {
+	err := keys.Scan(s.store, sc.All(), "", func(_ store.Key, k keyRecord) bool {
 		if k.Manager == kmstypes.KeyManagerTypeCustomer {
 			n++
 		}
@@ -135,7 +135,7 @@ func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awsk
 		return nil, err
 	}
 	out, now := &awskms.ListKeysOutput{Keys: []kmstypes.KeyListEntry{}}, s.now()
-	err = keys.Scan(s.store, scopeOf(ctx).all(), page.After, func(_ store.Key, k keyRecord) bool {
+	err = keys.Scan(s.store, scopeOf(ctx).All(), page.After, func(_ store.Key, k keyRecord) bool {
 		if k.gone(now) {
 			return true
 		}
@@ -170,6 +170,6 @@ func (s *Service) change(ctx context.Context, name *string, fn func(*keyRecord) 
 		if err != nil {
 			return err
 		}
-		return keys.Update(tx, sc.key(rec.ID), fn)
+		return keys.Update(tx, sc.Key(rec.ID), fn)
 	})
 }

@@ -30,7 +30,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
-	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -72,25 +72,11 @@ func New(cfg Config) *Service {
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
 
 // scope is an account and region.
-type scope struct{ account, region string }
+type scope struct{ regional.Scope }
 
-func scopeOf(ctx context.Context) scope {
-	call := awsapi.CallFrom(ctx)
-	return scope{call.Account, call.Region}
-}
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
-func (sc scope) key(id string) store.Key {
-	return store.Key{Account: sc.account, Region: sc.region, ID: id}
-}
-
-func (sc scope) all() store.Scope { return store.Scope{Account: sc.account, Region: sc.region} }
-
-// below is the scope of what belongs to a key.
-func (sc scope) below(keyID string) store.Scope {
-	return store.Scope{Account: sc.account, Region: sc.region, Prefix: keyID + "/"}
-}
-
-func (sc scope) arn(resource string) string { return arn.New("kms", sc.region, sc.account, resource) }
+func (sc scope) arn(resource string) string { return arn.New("kms", sc.Region, sc.Account, resource) }
 
 func (sc scope) keyARN(id string) string { return sc.arn("key/" + id) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -45,7 +46,7 @@ func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duratio
 // transaction can hold: they go first, the key with its aliases last. The key is gone
 // for everybody since its waiting period is over.
 func (s *Service) remove(ctx context.Context, key store.Key) error {
-	sc := scope{key.Account, key.Region}
+	sc := scope{regional.At(key.Account, key.Region)}
 	for {
 		left := 0
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -56,7 +57,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 			if err != nil {
 				return err
 			}
-			own, err := grants.List(tx, sc.below(key.ID))
+			own, err := grants.List(tx, sc.Below(key.ID))
 			if err != nil {
 				return err
 			}
@@ -73,7 +74,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 				return err
 			}
 			for _, a := range of {
-				aliases.Delete(tx, sc.key(a))
+				aliases.Delete(tx, sc.Key(a))
 			}
 			keys.Delete(tx, key)
 			return nil

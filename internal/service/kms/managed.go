@@ -36,10 +36,10 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 		return nil
 	}
 	k, err := parseRef(sc, *name)
-	if err != nil || k.account != sc.account || !isManaged(k.alias) {
+	if err != nil || k.Account != sc.Account || !isManaged(k.alias) {
 		return err
 	}
-	if _, err := aliases.Get(s.store, sc.key(k.alias)); err == nil {
+	if _, err := aliases.Get(s.store, sc.Key(k.alias)); err == nil {
 		return nil
 	}
 	def := keySpecs[kmstypes.KeySpecSymmetricDefault]
@@ -55,13 +55,13 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	// https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
 	rec.Rotation = &rotation{PeriodInDays: defaultPeriod, Next: now.Add(defaultPeriod * day)}
 	return s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := aliases.Get(tx, sc.key(k.alias)); err == nil {
+		if _, err := aliases.Get(tx, sc.Key(k.alias)); err == nil {
 			return nil // somebody was quicker
 		}
-		if err := keys.Create(tx, sc.key(rec.ID), rec); err != nil {
+		if err := keys.Create(tx, sc.Key(rec.ID), rec); err != nil {
 			return err
 		}
-		return aliases.Put(tx, sc.key(k.alias), aliasRecord{Name: k.alias, KeyID: rec.ID, Created: now, Updated: now})
+		return aliases.Put(tx, sc.Key(k.alias), aliasRecord{Name: k.alias, KeyID: rec.ID, Created: now, Updated: now})
 	})
 }
 
@@ -83,15 +83,15 @@ func managedPolicy(sc scope, alias string) string {
     "Resource" : "*",
     "Condition" : {
       "StringEquals" : {
-        "kms:CallerAccount" : "` + sc.account + `",
-        "kms:ViaService" : "` + managedService(alias) + `.` + sc.region + `.amazonaws.com"
+        "kms:CallerAccount" : "` + sc.Account + `",
+        "kms:ViaService" : "` + managedService(alias) + `.` + sc.Region + `.amazonaws.com"
       }
     }
   }, {
     "Sid" : "Allow direct access to key metadata to the account",
     "Effect" : "Allow",
     "Principal" : {
-      "AWS" : "arn:aws:iam::` + sc.account + `:root"
+      "AWS" : "arn:aws:iam::` + sc.Account + `:root"
     },
     "Action" : [ "kms:Describe*", "kms:Get*", "kms:List*", "kms:RevokeGrant" ],
     "Resource" : "*"

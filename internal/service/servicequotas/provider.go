@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -49,7 +50,7 @@ func (t *Table) Quotas(_ context.Context, account, region string) ([]quotas.Quot
 // Value returns what holds for an account in a region. A code that is not in the
 // catalogue is an error.
 func (t *Table) Value(account, region, code string) (float64, error) {
-	rec, err := applied.Get(t.store, scope{account, region}.key(t.service+"/"+code))
+	rec, err := applied.Get(t.store, scope{regional.At(account, region)}.Key(t.service+"/"+code))
 	if err == nil {
 		return rec.Value, nil
 	}
@@ -69,7 +70,7 @@ func (t *Table) Value(account, region, code string) (float64, error) {
 // Set changes what holds.
 func (t *Table) Set(ctx context.Context, account, region, code string, value float64) error {
 	return t.store.Update(ctx, func(tx *store.Tx) error {
-		return applied.Put(tx, scope{account, region}.key(t.service+"/"+code), appliedRecord{value})
+		return applied.Put(tx, scope{regional.At(account, region)}.Key(t.service+"/"+code), appliedRecord{value})
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	servicequotastypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 )
 
@@ -48,7 +49,7 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Quotas(ctx, sc.account, sc.region)
+	all, err := p.Quotas(ctx, sc.Account, sc.Region)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *Service) GetServiceQuota(ctx context.Context, in *awsservicequotas.GetS
 }
 
 // byDefault is the scope of AWS's own values: their ARNs name no account.
-func (sc scope) byDefault() scope { return scope{region: sc.region} }
+func (sc scope) byDefault() scope { return scope{regional.At("", sc.Region)} }
 
 // ListAWSDefaultServiceQuotas lists a service's quotas with AWS's values.
 func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservicequotas.ListAWSDefaultServiceQuotasInput) (*awsservicequotas.ListAWSDefaultServiceQuotasOutput, error) {
@@ -93,7 +94,7 @@ func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservic
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Quotas(ctx, sc.account, sc.region)
+	all, err := p.Quotas(ctx, sc.Account, sc.Region)
 	if err != nil {
 		return nil, err
 	}

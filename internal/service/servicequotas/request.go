@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -56,7 +57,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 	desired := aws.ToFloat64(in.DesiredValue)
 	rec := requestRecord{
 		ID: strings.ReplaceAll(uuid.NewString(), "-", ""), Service: aws.ToString(in.ServiceCode), Code: aws.ToString(in.QuotaCode), Desired: desired,
-		Created: s.now(), Requester: `{"accountId":"` + sc.account + `","callerArn":"` + awsapi.CallFrom(ctx).Principal.ARN + `"}`,
+		Created: s.now(), Requester: `{"accountId":"` + sc.Account + `","callerArn":"` + awsapi.CallFrom(ctx).Principal.ARN + `"}`,
 	}
 	p, q, err := s.quota(ctx, sc, rec.Service, rec.Code)
 	if err != nil {
@@ -69,13 +70,13 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 		return nil, errNotMore()
 	}
 	rec.Name, rec.Pending = q.Name, true
-	if err := s.store.Update(ctx, func(tx *store.Tx) error { return requests.Create(tx, sc.key(rec.ID), rec) }); err != nil {
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return requests.Create(tx, sc.Key(rec.ID), rec) }); err != nil {
 		return nil, err
 	}
 	if err := s.grant(ctx, sc, p, rec); err != nil {
 		// Refused: nothing was asked for. A daemon that ends here resumes instead.
 		gone := s.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-			requests.Delete(tx, sc.key(rec.ID))
+			requests.Delete(tx, sc.Key(rec.ID))
 			return nil
 		})
 		return nil, errors.Join(err, gone)
@@ -92,11 +93,11 @@ func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRe
 		return err
 	}
 	if rec.Desired > q.Value {
-		if err := p.Set(ctx, sc.account, sc.region, rec.Code, rec.Desired); err != nil {
+		if err := p.Set(ctx, sc.Account, sc.Region, rec.Code, rec.Desired); err != nil {
 			return err
 		}
 	}
-	return requests.UpdateOne(ctx, s.store, sc.key(rec.ID), func(r *requestRecord) error {
+	return requests.UpdateOne(ctx, s.store, sc.Key(rec.ID), func(r *requestRecord) error {
 		r.Pending = false
 		return nil
 	})
@@ -116,7 +117,7 @@ func (s *Service) Resume(ctx context.Context) error {
 		if err != nil {
 			continue // a service that is no longer there
 		}
-		if err := s.grant(ctx, scope{it.Key.Account, it.Key.Region}, p, it.Value); err != nil {
+		if err := s.grant(ctx, scope{regional.At(it.Key.Account, it.Key.Region)}, p, it.Value); err != nil {
 			return fmt.Errorf("granting quota request %s: %w", it.Value.ID, err)
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Service) Resume(ctx context.Context) error {
 // GetRequestedServiceQuotaChange returns one request.
 func (s *Service) GetRequestedServiceQuotaChange(ctx context.Context, in *awsservicequotas.GetRequestedServiceQuotaChangeInput) (*awsservicequotas.GetRequestedServiceQuotaChangeOutput, error) {
 	sc := scopeOf(ctx)
-	rec, err := requests.Get(s.store, sc.key(aws.ToString(in.RequestId)))
+	rec, err := requests.Get(s.store, sc.Key(aws.ToString(in.RequestId)))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errNoRequest()
 	}
@@ -144,7 +145,7 @@ func (s *Service) history(sc scope, service, code string, status servicequotasty
 			return nil, err
 		}
 	}
-	items, err := requests.List(s.store, store.Scope{Account: sc.account, Region: sc.region})
+	items, err := requests.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
 	if err != nil {
 		return nil, err
 	}

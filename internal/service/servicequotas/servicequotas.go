@@ -16,6 +16,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -76,19 +77,12 @@ func (s *Service) AWS() awsapi.Service {
 	}
 }
 
-type scope struct{ account, region string }
+type scope struct{ regional.Scope }
 
-func scopeOf(ctx context.Context) scope {
-	call := awsapi.CallFrom(ctx)
-	return scope{call.Account, call.Region}
-}
-
-func (sc scope) key(id string) store.Key {
-	return store.Key{Account: sc.account, Region: sc.region, ID: id}
-}
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
 func (sc scope) arn(q quotas.Quota) string {
-	return arn.New("servicequotas", sc.region, sc.account, q.Service+"/"+q.Code)
+	return arn.New("servicequotas", sc.Region, sc.Account, q.Service+"/"+q.Code)
 }
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
@@ -109,7 +103,7 @@ func (s *Service) quota(ctx context.Context, sc scope, service, code string) (Pr
 	if err != nil {
 		return nil, quotas.Quota{}, err
 	}
-	all, err := p.Quotas(ctx, sc.account, sc.region)
+	all, err := p.Quotas(ctx, sc.Account, sc.Region)
 	if err != nil {
 		return nil, quotas.Quota{}, err
 	}

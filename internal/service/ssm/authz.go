@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // Authz tells package authz what is stored of parameters.
@@ -17,9 +18,9 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	if kind != "parameter" {
 		return authz.Resource{}, false
 	}
-	p, _, err := r.s.find(scope{account, region}, id)
+	p, _, err := r.s.find(scope{regional.At(account, region)}, id)
 	if err != nil {
 		return authz.Resource{}, false
 	}
-	return authz.Resource{ARN: (scope{account, region}).arn(p.Name), Tags: p.Tags}, true
+	return authz.Resource{ARN: scope{regional.At(account, region)}.arn(p.Name), Tags: p.Tags}, true
 }

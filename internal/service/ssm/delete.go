@@ -15,14 +15,14 @@ import (
 func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, error) {
 	removed := false
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		_, err := parameters.Get(tx, sc.key(name))
+		_, err := parameters.Get(tx, sc.Key(name))
 		if removed = err == nil; !removed {
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
 			return err
 		}
-		parameters.Delete(tx, sc.key(name))
+		parameters.Delete(tx, sc.Key(name))
 		return nil
 	})
 	if err != nil || !removed {

@@ -163,7 +163,7 @@ func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTag
 	if kind != ssmtypes.ResourceTypeForTaggingParameter {
 		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
 	}
-	err := parameters.UpdateOne(ctx, s.store, scopeOf(ctx).key(aws.ToString(id)), func(p *parameterRecord) error {
+	err := parameters.UpdateOne(ctx, s.store, scopeOf(ctx).Key(aws.ToString(id)), func(p *parameterRecord) error {
 		tags, err := fn(p.Tags)
 		if err == nil {
 			p.Tags = tags
@@ -201,7 +201,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsFo
 	if in.ResourceType != ssmtypes.ResourceTypeForTaggingParameter {
 		return nil, &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(in.ResourceType))}
 	}
-	p, err := parameters.Get(s.store, scopeOf(ctx).key(aws.ToString(in.ResourceId)))
+	p, err := parameters.Get(s.store, scopeOf(ctx).Key(aws.ToString(in.ResourceId)))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errResourceID()
 	}

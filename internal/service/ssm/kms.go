@@ -51,7 +51,7 @@ func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParam
 	}
 	kind := string(in.Type)
 	if kind == "" {
-		old, err := parameters.Get(s.store, sc.key(*in.Name))
+		old, err := parameters.Get(s.store, sc.Key(*in.Name))
 		if err != nil {
 			return nil, nil //nolint:nilerr // what is wrong, PutParameter says
 		}

@@ -13,6 +13,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -47,7 +48,7 @@ var (
 )
 
 func versionKey(sc scope, name string, n int64) store.Key {
-	return sc.key(fmt.Sprintf("%s:%012d", name, n))
+	return sc.Key(fmt.Sprintf("%s:%012d", name, n))
 }
 
 func (p parameterRecord) sdk(sc scope) ssmtypes.Parameter {
@@ -66,7 +67,7 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 			return parameterRecord{}, nil, errNotFound()
 		}
 		name = rest[i+len(":parameter"):]
-		if _, err := parameters.Get(s.store, sc.key(strings.TrimPrefix(name, "/"))); err == nil {
+		if _, err := parameters.Get(s.store, sc.Key(strings.TrimPrefix(name, "/"))); err == nil {
 			name = strings.TrimPrefix(name, "/")
 		}
 	}
@@ -75,14 +76,14 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 	if selected {
 		selector = aws.String(":" + version)
 	}
-	if p, ok := public(sc.region, name); ok {
+	if p, ok := public(sc.Region, name); ok {
 		// AWS publishes the latest version only.
 		if selected && version != strconv.FormatInt(p.Version, 10) {
 			return p, nil, errVersionNotFound(name, version)
 		}
 		return p, selector, nil
 	}
-	p, err := parameters.Get(s.store, sc.key(name))
+	p, err := parameters.Get(s.store, sc.Key(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return p, nil, errNotFound()
 	}
@@ -106,7 +107,7 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 // data type aws:ec2:image. It is what EC2 does with resolve:ssm:NAME.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ec2-aliases.html
 func (s *Service) ImageParameter(account, region, name string) (imageID string, ok bool) {
-	p, _, err := s.find(scope{account, region}, name)
+	p, _, err := s.find(scope{regional.At(account, region)}, name)
 	return p.Value, err == nil && p.DataType == imageType
 }
 
@@ -154,9 +155,9 @@ func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInp
 func (s *Service) all(sc scope, published bool) ([]parameterRecord, error) {
 	var out []parameterRecord
 	if published {
-		return publicParameters(sc.region), nil
+		return publicParameters(sc.Region), nil
 	}
-	items, err := parameters.List(s.store, store.Scope{Account: sc.account, Region: sc.region})
+	items, err := parameters.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
 	for _, it := range items {
 		out = append(out, it.Value)
 	}

@@ -24,7 +24,7 @@ const maxParameters = 10000
 // checkCount refuses one parameter too many. Parallel creations may pass it by
 // their number, as on AWS.
 func (s *Service) checkCount(sc scope) error {
-	all, err := parameters.List(s.store, store.Scope{Account: sc.account, Region: sc.region})
+	all, err := parameters.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,12 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	}
 	if dataType == imageType {
 		// AWS deviation: AWS accepts and checks afterwards, with an event as the only sign.
-		exists, err := s.image(ctx, sc.account, sc.region, value)
+		exists, err := s.image(ctx, sc.Account, sc.Region, value)
 		if err != nil {
 			return nil, err
 		}
 		if !exists {
-			return nil, errValidation("The AMI ID %s does not exist in region %s.", value, sc.region)
+			return nil, errValidation("The AMI ID %s does not exist in region %s.", value, sc.Region)
 		}
 	} else if dataType != "text" {
 		return nil, errValidation("The following data type is not supported: %s (Data type names are all lowercase.)", dataType)
@@ -107,7 +107,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	}
 	var rec parameterRecord
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		old, err := parameters.Get(tx, sc.key(name))
+		old, err := parameters.Get(tx, sc.Key(name))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			if in.Type == "" {
@@ -167,7 +167,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 		if err := versions.Put(tx, versionKey(sc, name, rec.Version), rec); err != nil {
 			return err
 		}
-		return parameters.Put(tx, sc.key(name), rec)
+		return parameters.Put(tx, sc.Key(name), rec)
 	})
 	if err != nil {
 		return nil, err

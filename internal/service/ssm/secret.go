@@ -29,7 +29,7 @@ type keyRecord struct{ Key []byte }
 // ownedByAWS reports whether a request means the default key.
 func ownedByAWS(sc scope, id *string) bool {
 	switch aws.ToString(id) {
-	case "", defaultKey, arn.New("kms", sc.region, sc.account, defaultKey):
+	case "", defaultKey, arn.New("kms", sc.Region, sc.Account, defaultKey):
 		return true
 	}
 	return false
@@ -55,11 +55,11 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 // ARN is the encryption context, as with KMS. The first one makes the key.
 // https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
 func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, error) {
-	rec, err := keys.Get(tx, sc.key(defaultKey))
+	rec, err := keys.Get(tx, sc.Key(defaultKey))
 	if errors.Is(err, store.ErrNotFound) {
 		rec.Key = make([]byte, 32)
 		_, _ = rand.Read(rec.Key) // never fails
-		err = keys.Create(tx, sc.key(defaultKey), rec)
+		err = keys.Create(tx, sc.Key(defaultKey), rec)
 	}
 	if err != nil {
 		return "", err
@@ -80,7 +80,7 @@ func (s *Service) reveal(ctx context.Context, sc scope, p parameterRecord, decry
 	if p.KeyID != "" {
 		return s.revealWithKMS(ctx, sc, p)
 	}
-	rec, err := keys.Get(s.store, sc.key(defaultKey))
+	rec, err := keys.Get(s.store, sc.Key(defaultKey))
 	if err != nil {
 		return p, fmt.Errorf("the key of %s: %w", p.Name, err)
 	}

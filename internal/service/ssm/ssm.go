@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -82,23 +83,16 @@ func (s *Service) AWS() awsapi.Service {
 	}
 }
 
-type scope struct{ account, region string }
+type scope struct{ regional.Scope }
 
-func scopeOf(ctx context.Context) scope {
-	call := awsapi.CallFrom(ctx)
-	return scope{call.Account, call.Region}
-}
-
-func (sc scope) key(id string) store.Key {
-	return store.Key{Account: sc.account, Region: sc.region, ID: id}
-}
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
 func (sc scope) arn(name string) string {
-	account := sc.account
+	account := sc.Account
 	if strings.HasPrefix(name, publicPrefix) {
 		account = "" // public parameters belong to no account
 	}
-	return arn.New("ssm", sc.region, account, "parameter/"+strings.TrimPrefix(name, "/"))
+	return arn.New("ssm", sc.Region, account, "parameter/"+strings.TrimPrefix(name, "/"))
 }
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }

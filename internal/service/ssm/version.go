@@ -18,7 +18,7 @@ import (
 
 // history returns the kept versions of a parameter, oldest first.
 func history(r store.Reader, sc scope, name string) ([]parameterRecord, error) {
-	items, err := versions.List(r, store.Scope{Account: sc.account, Region: sc.region, Prefix: name + ":"})
+	items, err := versions.List(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: name + ":"})
 	out := make([]parameterRecord, len(items))
 	for i, it := range items {
 		out[i] = it.Value
@@ -30,7 +30,7 @@ func history(r store.Reader, sc scope, name string) ([]parameterRecord, error) {
 func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParameterHistoryInput) (*awsssm.GetParameterHistoryOutput, error) {
 	sc := scopeOf(ctx)
 	name := aws.ToString(in.Name)
-	if _, err := parameters.Get(s.store, sc.key(name)); err != nil {
+	if _, err := parameters.Get(s.store, sc.Key(name)); err != nil {
 		if errors.Is(err, store.ErrNotFound) {
 			err = errNotFound()
 		}
@@ -107,7 +107,7 @@ func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit fu
 	sc := scopeOf(ctx)
 	var version int64
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		current, err := parameters.Get(tx, sc.key(name))
+		current, err := parameters.Get(tx, sc.Key(name))
 		if errors.Is(err, store.ErrNotFound) {
 			return errNotFound()
 		}
