@@ -34,10 +34,6 @@ func errNotAdjustable() error {
 	return illegal("The request failed because the specified service quota is not adjustable.")
 }
 
-func errConstraint(value any, member, constraint string) error {
-	return illegal("1 validation error detected: Value '%v' at '%s' failed to satisfy constraint: %s", value, member, constraint)
-}
-
 // from memory
 func errNextToken() error {
 	return &servicequotastypes.InvalidPaginationTokenException{Message: aws.String("The request failed because the pagination token is not valid.")}
