@@ -15,14 +15,14 @@ var NotEvaluated = []struct{ What, Effect string }{
 	{"the principal `CanonicalUser`", "names nobody"},
 	{"SAML providers, and trust policies that name them", "no operation makes them, nobody is vouched for by one; the keys `saml:…` are absent"},
 	{"multi-factor authentication", "nobody has a second factor: `aws:MultiFactorAuthPresent` is false for temporary credentials and absent for access keys, `aws:MultiFactorAuthAge` absent"},
-	{"AWS services that call on behalf of a caller", "what Drydock's own parts do for a service is bound by no policy; `aws:CalledVia` and its like are absent, `aws:ViaAWSService` is false"},
+	{"AWS services that call for themselves", "a service under its service-linked role is bound by no policy; one that calls for its user is bound by the user's, with `aws:CalledVia` and `aws:ViaAWSService`, but the look-ups that EKS makes of a user's subnets and groups are its own"},
 	{"credential reports, service last accessed details, Access Analyzer", "not handled"},
 }
 
 // AbsentKeys are the global condition keys that no request has here.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 var AbsentKeys = []string{
-	"aws:AssumedRoot", "aws:CalledVia", "aws:CalledViaFirst", "aws:CalledViaLast", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
+	"aws:AssumedRoot", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
 	"aws:PrincipalOrgID", "aws:PrincipalOrgPaths", "aws:PrincipalServiceName", "aws:PrincipalServiceNamesList", "aws:Referer",
 	"aws:ResourceOrgID", "aws:ResourceOrgPaths", "aws:SourceAccount", "aws:SourceArn", "aws:SourceOrgID", "aws:SourceOrgPaths", "aws:SourceVpcArn",
 	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
