@@ -24,7 +24,7 @@ type NodeExplanation struct {
 	// of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
-	// Notes are what is not as on AWS's own nodes, and keeps nobody out.
+	// Notes list differences from AWS's own nodes that do not prevent a join.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -35,7 +35,7 @@ type RequestExplanation struct {
 	Suggestions []policy.Suggestion `json:"suggestions"`
 	// Fix is the command that makes the first of them come true that takes but one.
 	Fix string `json:"fix,omitempty"`
-	// Now is the decision on the same request by the policies of today.
+	// Now is the decision that current policies give on the same request.
 	Now *policy.Decision `json:"now,omitempty"`
 }
 

@@ -45,7 +45,7 @@ func scriptlessNode() NodeExplanation {
 	return n
 }
 
-// The screens are golden: UPDATE=1 writes them anew.
+// The screens are golden files; UPDATE=1 rewrites them.
 func TestWhyNodeScreens(t *testing.T) {
 	gone := readyNode("i-3")
 	gone.State, gone.Ready = "terminated", false

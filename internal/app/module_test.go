@@ -62,16 +62,16 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 	}
 
 	users := awsiam.NewFromConfig(admin)
-	if _, err := users.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("nobody")}); err != nil {
+	if _, err := users.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("reader")}); err != nil {
 		t.Fatal(err)
 	}
-	key, err := users.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("nobody")})
+	key, err := users.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("reader")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := awsecrpublic.NewFromConfig(configFor(info, *key.AccessKey.AccessKeyId, *key.AccessKey.SecretAccessKey))
-	_, err = nobody.CreateRepository(ctx, &awsecrpublic.CreateRepositoryInput{RepositoryName: aws.String("cart")})
-	refused(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/nobody is not authorized to perform: ecr-public:CreateRepository on resource: "+
+	reader := awsecrpublic.NewFromConfig(configFor(info, *key.AccessKey.AccessKeyId, *key.AccessKey.SecretAccessKey))
+	_, err = reader.CreateRepository(ctx, &awsecrpublic.CreateRepositoryInput{RepositoryName: aws.String("cart")})
+	refused(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/reader is not authorized to perform: ecr-public:CreateRepository on resource: "+
 		"arn:aws:ecr-public::000000000000:repository/cart because no identity-based policy allows the ecr-public:CreateRepository action")
 
 	testkit.Eventually(t, 10*time.Second, func() error {

@@ -114,7 +114,7 @@ func served(listen netip.Addr) ([]netip.Prefix, error) {
 // File returns the certificate file of the CA for AWS names and this machine's addresses.
 func (a *Authority) File() string { return a.aws.scope.cert }
 
-// NamedFile returns the certificate file of the CA for Hosts, or "" if there are none.
+// NamedFile returns the certificate file of the CA for Hosts, or "" if Hosts is empty.
 func (a *Authority) NamedFile() string {
 	if a.named == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
 // Keys of that page that are in none of these maps are absent here: nobody is in
-// an organization, and nobody has a second factor.
+// an organization, and no principal uses MFA.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()
