@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/drydock-dev/drydock/internal/awscall"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
@@ -15,19 +15,19 @@ import (
 // EC2, IAM and the clusters.
 func (d *daemon) makeLoadBalancing() {
 	ensureRole := func(ctx context.Context, account string) error {
-		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, loadbalancing.ServiceName)
+		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, elbnet.ServiceName)
 		return err
 	}
-	network := loadbalancing.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: theNetwork{d}.Probes}
+	network := elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: theNetwork{d}.Probes}
 	d.elb = elb.New(elb.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Log: d.log})
 	d.elbv2 = elbv2.New(elbv2.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log})
 }
 
-func (d *daemon) ensureBalancerInterfaces(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
+func (d *daemon) ensureBalancerInterfaces(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 	got, err := d.ec2.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-	out := make([]loadbalancing.Interface, len(got))
+	out := make([]elbnet.Interface, len(got))
 	for i, g := range got {
-		out[i] = loadbalancing.Interface(g)
+		out[i] = elbnet.Interface(g)
 	}
 	return out, err
 }

@@ -6,16 +6,16 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drydock-dev/drydock/internal/accountnet"
 	"github.com/drydock-dev/drydock/internal/controlplane"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
-	"github.com/drydock-dev/drydock/internal/network"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
 // newNetwork connects the network with the services that make it. Some of them are made
 // with theNetwork: they ask when all is there.
-func (d *daemon) newNetwork() *network.Network {
-	return network.New(network.Config{
+func (d *daemon) newNetwork() *accountnet.Network {
+	return accountnet.New(accountnet.Config{
 		EC2: d.ec2, EKS: d.eks, ELB: d.elb, ELBv2: d.elbv2, Faults: d.faults.Network, ControlPlanes: planes{d.planes}, Log: d.log,
 	})
 }
@@ -31,17 +31,17 @@ func (n theNetwork) Through(ctx context.Context, account, region string, s *reac
 	return n.d.network.Through(ctx, account, region, s, v)
 }
 
-func (n theNetwork) Probes(ctx context.Context, account, region string) loadbalancing.Prober {
+func (n theNetwork) Probes(ctx context.Context, account, region string) elbnet.Prober {
 	return n.d.network.Probes(ctx, account, region)
 }
 
-// AtHost implements network.ControlPlanes.
+// AtHost implements accountnet.ControlPlanes.
 func (p planes) AtHost(host string) (planeID string, ok bool) {
 	pl, ok := p.ByHost(host)
 	return pl.ID, ok
 }
 
-// Serving implements network.ControlPlanes: clients would wait for a plane that boots.
+// Serving implements accountnet.ControlPlanes: clients would wait for a plane that boots.
 func (p planes) Serving(planeID string) (*rest.Config, error) {
 	st, err := p.m.Status(planeID)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	authzv1 "k8s.io/api/authorization/v1"
 	clocks "k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/accountnet"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -31,7 +32,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/module"
-	"github.com/drydock-dev/drydock/internal/network"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/podrun"
@@ -82,7 +82,7 @@ type daemon struct {
 	// origins are where connections of machines to the endpoint come from.
 	origins compute.Origins
 	podRuns *podrun.Runs
-	network *network.Network
+	network *accountnet.Network
 	why     *why.Explainer
 	server  *server.Server
 	// ec2Quotas are EC2's, which Service Quotas changes.
@@ -92,8 +92,8 @@ type daemon struct {
 	authorizer *authz.Authorizer
 	// modules are the services as they were declared, in the order of the list.
 	modules []module.Module
-	// pages are the daemon's own paths, /_drydock/.
-	pages http.ServeMux
+	// daemonAPI is what answers the daemon's own paths, /_drydock/.
+	daemonAPI http.ServeMux
 }
 
 // An entry is a service in the list of all: its operations, which are constant, and the
@@ -144,7 +144,7 @@ func (d *daemon) assemble(ctx context.Context) error {
 	d.network = d.newNetwork()
 	d.why = d.newExplainer()
 	d.podRuns = d.newPodRuns()
-	d.addPages()
+	d.addDaemonAPI()
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		Faults:    d.faults.Set(),
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
-		Internal:  d.access().Guard(&d.pages),
+		Internal:  d.access().Guard(&d.daemonAPI),
 		Log:       d.log,
 
 		AllowHosts: d.cfg.AllowHosts,
@@ -278,8 +278,8 @@ func (d *daemon) register(context.Context) error {
 		if m.Resolver != nil {
 			d.authorizer.Register(m.Service.Name, m.Resolver)
 		}
-		if m.Pages != nil {
-			m.Pages(&d.pages)
+		if m.DaemonAPI != nil {
+			m.DaemonAPI(&d.daemonAPI)
 		}
 		if err := d.server.Register(m.Service); err != nil {
 			return err

@@ -28,6 +28,6 @@ type Module struct {
 	// Reset removes what the service keeps of an account, or of all if account is empty,
 	// outside of the store. The store itself has been emptied.
 	Reset func(ctx context.Context, account string) error
-	// Pages adds the service's own paths below /_drydock/.
-	Pages func(mux *http.ServeMux)
+	// DaemonAPI adds the service's own paths below /_drydock/.
+	DaemonAPI func(mux *http.ServeMux)
 }

@@ -19,11 +19,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
@@ -241,7 +241,7 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.Po
 // checkPodRun bounds what is asked for.
 func checkPodRun(in *api.PodRunRequest) error {
 	listener, err := netip.ParseAddrPort(in.Listener)
-	bad := pages.CheckAccount(in.Account)
+	bad := httpapi.CheckAccount(in.Account)
 	switch {
 	case bad != nil:
 		return bad
@@ -321,7 +321,7 @@ func (rs *Runs) podHost(p *eks.PodProgram) (machine.Instance, bool) {
 
 // getPods lists running pods for shells that complete arguments.
 func (rs *Runs) getPods(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -338,5 +338,5 @@ func (rs *Runs) getPods(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	pages.Answer(w, names)
+	httpapi.Answer(w, names)
 }

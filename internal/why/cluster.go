@@ -16,13 +16,13 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // getWhyNodes answers about the nodes of ?cluster=, or of its ?nodegroup=.
 func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -40,7 +40,7 @@ func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		pages.Answer(w, e)
+		httpapi.Answer(w, e)
 	}
 }
 

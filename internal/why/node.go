@@ -13,15 +13,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // getWhyNode answers how far the instance ?name=, an ID or a node's name, has come.
 func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	name := r.URL.Query().Get("name")
 	if err == nil && name == "" {
 		err = errors.New("name is missing")
@@ -41,13 +41,13 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.missingCNI(r.Context(), &e, time.Now())
-	pages.Answer(w, e)
+	httpapi.Answer(w, e)
 }
 
 // getNodes answers what GET why/node can be asked for: the instances of ?account= in
 // ?region= that are not terminated, and their nodes.
 func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -59,7 +59,7 @@ func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
 			out = append(out, info.NodeName)
 		}
 	}
-	pages.Answer(w, out)
+	httpapi.Answer(w, out)
 }
 
 // FindNode returns the instance of an ID, a node's name or a private DNS name.

@@ -12,16 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // getWhyPod answers how far the pod ?namespace=&name= of ?cluster= has come.
 func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -48,7 +48,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		pages.Answer(w, e)
+		httpapi.Answer(w, e)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/drydock-dev/drydock/internal/pages"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -42,7 +42,7 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	pages.Answer(w, v)
+	httpapi.Answer(w, v)
 }
 
 // endpointAt takes the address of a cluster's listener on this machine, which
@@ -99,7 +99,7 @@ type reachQuery struct {
 }
 
 func parseReachQuery(r *http.Request, client netip.Addr) (q reachQuery, err error) {
-	if q.account, q.region, err = pages.Place(r); err != nil {
+	if q.account, q.region, err = httpapi.Place(r); err != nil {
 		return q, err
 	}
 	if !client.IsValid() {

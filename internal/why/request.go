@@ -7,10 +7,10 @@ import (
 	"net/http"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // getWhyRequest answers why a request was refused: that with ?id=, or the last one,
@@ -18,7 +18,7 @@ import (
 func (x *Explainer) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, id := q.Get("account"), q.Get("id")
-	if err := pages.CheckAccount(account); account != "" && err != nil {
+	if err := httpapi.CheckAccount(account); account != "" && err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -31,7 +31,7 @@ func (x *Explainer) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		http.Error(w, "no request has been refused", http.StatusNotFound)
 	default:
-		pages.Answer(w, out)
+		httpapi.Answer(w, out)
 	}
 }
 

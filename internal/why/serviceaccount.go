@@ -13,9 +13,9 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/pages"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -23,7 +23,7 @@ import (
 // getWhyServiceAccount answers by which chain a service account comes to a role.
 func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	account, region, err := pages.Place(r)
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -38,7 +38,7 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 	var refused smithy.APIError
 	switch {
 	case err == nil:
-		pages.Answer(w, x.explainServiceAccount(ctx, &sa))
+		httpapi.Answer(w, x.explainServiceAccount(ctx, &sa))
 	case errors.As(err, &refused):
 		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
@@ -16,7 +17,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
 // partitionWide are the services whose calls count as made in us-east-1.
@@ -24,11 +24,11 @@ var partitionWide = []string{"iam", "route53"}
 
 // completeFault checks a fault against what there is, and fills in what its user
 // may leave out. A fault that nothing could ever suffer from is refused.
-func (p *Pages) completeFault(f *fault.Fault) error {
+func (a *API) completeFault(f *fault.Fault) error {
 	if f.Account == "" {
 		f.Account = awsapi.DefaultAccount
 	}
-	if err := pages.CheckAccount(f.Account); err != nil {
+	if err := httpapi.CheckAccount(f.Account); err != nil {
 		return err
 	}
 	region, ok := regions.Lookup(f.Region)
@@ -48,14 +48,14 @@ func (p *Pages) completeFault(f *fault.Fault) error {
 	case fault.Capacity:
 		return completePool(region, f)
 	case fault.Throttle, fault.Latency, fault.Error:
-		return p.completeCalls(f)
+		return a.completeCalls(f)
 	case fault.DNS:
 		if f.VPC != "" {
-			return p.knownVPC(f)
+			return a.knownVPC(f)
 		}
 		fallthrough
 	default:
-		i, ok := p.EC2.InstanceByID(f.Account, f.Region, f.Instance)
+		i, ok := a.EC2.InstanceByID(f.Account, f.Region, f.Instance)
 		if !ok || i.State == nil || i.State.Name == "terminated" {
 			return fmt.Errorf("there is no instance %s in %s: aws ec2 describe-instances --region %s lists them", f.Instance, f.Region, f.Region)
 		}
@@ -91,10 +91,10 @@ func completePool(region regions.Region, f *fault.Fault) error {
 
 // completeCalls checks a fault of calls: some operation must match it, and an
 // error's text must be known.
-func (p *Pages) completeCalls(f *fault.Fault) error {
+func (a *API) completeCalls(f *fault.Fault) error {
 	service, operation, _ := strings.Cut(f.Operation, ":")
 	found := false
-	for _, s := range p.Services() {
+	for _, s := range a.Services() {
 		m, err := model.Get(s.Name)
 		if err != nil {
 			return err
@@ -122,9 +122,9 @@ func (p *Pages) completeCalls(f *fault.Fault) error {
 	return nil
 }
 
-func (p *Pages) knownVPC(f *fault.Fault) error {
+func (a *API) knownVPC(f *fault.Fault) error {
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: f.Account, Region: f.Region, Service: "ec2"})
-	out, err := p.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{f.VPC}})
+	out, err := a.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{f.VPC}})
 	if err != nil || len(out.Vpcs) == 0 || aws.ToString(out.Vpcs[0].VpcId) != f.VPC {
 		return fmt.Errorf("there is no VPC %s in %s: aws ec2 describe-vpcs --region %s lists them", f.VPC, f.Region, f.Region)
 	}

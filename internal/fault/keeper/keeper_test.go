@@ -179,7 +179,7 @@ func TestFaultPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	(&Pages{Keeper: f}).Handle(mux)
+	(&API{Keeper: f}).Handle(mux)
 	page := "/_drydock/faults?account=" + account + "&region=" + testkit.Region
 	for _, tt := range []struct {
 		name, method, page, body, want string

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -41,30 +41,30 @@ type world struct {
 	zones   []string
 
 	mu      sync.Mutex
-	finding loadbalancing.Finding
-	probe   loadbalancing.Probe // the last one
+	finding elbnet.Finding
+	probe   elbnet.Probe // the last one
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, finding: loadbalancing.Answers}
+	w := &world{TB: t, finding: elbnet.Answers}
 	var network *ec2.Service
 	var svc *elb.Service
 	server := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elb.New(elb.Config{
-			Store: st, Log: testkit.Log(t), Network: loadbalancing.Network{
+			Store: st, Log: testkit.Log(t), Network: elbnet.Network{
 				EC2: network,
-				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
+				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-					var out []loadbalancing.Interface
+					var out []elbnet.Interface
 					for _, i := range got {
-						out = append(out, loadbalancing.Interface(i))
+						out = append(out, elbnet.Interface(i))
 					}
 					return out, err
 				},
-				Probes: func(context.Context, string, string) loadbalancing.Prober {
-					return func(_ context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+				Probes: func(context.Context, string, string) elbnet.Prober {
+					return func(_ context.Context, p elbnet.Probe) elbnet.Finding {
 						w.mu.Lock()
 						defer w.mu.Unlock()
 						w.probe = p
@@ -119,7 +119,7 @@ func refused(t *testing.T, err error, code, message string) {
 	}
 }
 
-func (w *world) find(f loadbalancing.Finding) {
+func (w *world) find(f elbnet.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finding = f
@@ -265,7 +265,7 @@ func TestInstanceHealth(t *testing.T) {
 	must(w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &elbtypes.HealthCheck{
 		Target: aws.String("HTTP:31000/healthz"), Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
 	}}))(t)
-	w.find(loadbalancing.Refused)
+	w.find(elbnet.Refused)
 	if got := state(near); got != "OutOfService Instance Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
 		t.Error(got)
 	}
@@ -281,12 +281,12 @@ func TestInstanceHealth(t *testing.T) {
 		}
 	}
 	failing([]string{near}, time.Minute)
-	w.find(loadbalancing.Unclaimed)
+	w.find(elbnet.Unclaimed)
 	if got := state(near); !strings.HasPrefix(got, "OutOfService Instance Instance has failed") {
 		t.Error(got)
 	}
 	failing(nil, time.Minute)
-	w.find(loadbalancing.Unknown)
+	w.find(elbnet.Unknown)
 	if got := state(near); got != "Unknown ELB A transient error occurred. Please try again later." {
 		t.Error(got)
 	}

@@ -13,7 +13,7 @@ import (
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // A target is what a health check asks: PROTOCOL:PORT[/PATH].
@@ -169,7 +169,7 @@ const (
 
 // health decides the state of one instance. Reasons and descriptions are those of
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_InstanceState.html
-func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask loadbalancing.Prober) (elbtypes.InstanceState, error) {
+func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask elbnet.Prober) (elbtypes.InstanceState, error) {
 	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
 		return elbtypes.InstanceState{InstanceId: aws.String(id), State: aws.String(state), ReasonCode: aws.String(reason), Description: aws.String(description)}, nil
 	}
@@ -195,10 +195,10 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	if err != nil {
 		return elbtypes.InstanceState{}, err
 	}
-	switch ask(ctx, loadbalancing.Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path}) {
-	case loadbalancing.Answers:
+	switch ask(ctx, elbnet.Probe{Interface: eni, Instance: id, Protocol: t.protocol, Port: t.port, Path: t.path}) {
+	case elbnet.Answers:
 		return state(inService, "N/A", "N/A")
-	case loadbalancing.Unknown:
+	case elbnet.Unknown:
 		return state("Unknown", "ELB", "A transient error occurred. Please try again later.")
 	}
 	return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
@@ -241,9 +241,9 @@ func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string)
 		return nil, nil, 0, err
 	}
 	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
-	noting := func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+	noting := func(ctx context.Context, p elbnet.Probe) elbnet.Finding {
 		found := ask(ctx, p)
-		unclaimed[p.Instance] = found == loadbalancing.Unclaimed
+		unclaimed[p.Instance] = found == elbnet.Unclaimed
 		return found
 	}
 	for _, id := range ids {

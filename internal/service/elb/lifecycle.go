@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -37,8 +37,8 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	made, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{
-		Requester: loadbalancing.Requester, Owner: r.UID, Description: "ELB " + r.Name, Type: "interface",
+	made, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, elbnet.Interfaces{
+		Requester: elbnet.Requester, Owner: r.UID, Description: "ELB " + r.Name, Type: "interface",
 		Subnets: r.Subnets, Groups: r.Groups, Public: !r.Internal,
 	}, func(tx store.Reader) bool {
 		now, err := loadBalancers.Get(tx, key)
@@ -47,7 +47,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	if err != nil {
 		return 0, fmt.Errorf("the interfaces of load balancer %s: %w", r.Name, err)
 	}
-	have := loadbalancing.ByZone(made)
+	have := elbnet.ByZone(made)
 	if maps.Equal(have, r.Interfaces) {
 		return 0, nil
 	}
@@ -73,7 +73,7 @@ func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Durat
 	if _, err := graves.Get(s.store, key); err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{Requester: loadbalancing.Requester, Owner: key.ID}, nil); err != nil {
+	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, elbnet.Interfaces{Requester: elbnet.Requester, Owner: key.ID}, nil); err != nil {
 		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
 	}
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {

@@ -10,7 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // place puts a load balancer into subnets, or into the default subnets of zones.
@@ -50,7 +50,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 			return errManyVPCs()
 		case slices.ContainsFunc(found, func(o ec2types.Subnet) bool { return *o.AvailabilityZone == *sn.AvailabilityZone }):
 			return errSameZone()
-		case aws.ToInt32(sn.AvailableIpAddressCount) < loadbalancing.MinFree && !slices.Contains(old, id):
+		case aws.ToInt32(sn.AvailableIpAddressCount) < elbnet.MinFree && !slices.Contains(old, id):
 			return errNoSpace(id)
 		}
 		r.VPC = *sn.VpcId
@@ -81,7 +81,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
-	if len(wanted) > loadbalancing.MaxGroups {
+	if len(wanted) > elbnet.MaxGroups {
 		return nil, errManyGroups()
 	}
 	for _, id := range wanted {

@@ -8,7 +8,7 @@ import (
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 	if got.Listener != "listener TCP:80, to instance port 30080" || len(got.Targets) != 1 || got.Targets[0] != want {
 		t.Errorf("%+v", got)
 	}
-	w.find(loadbalancing.Refused)
+	w.find(elbnet.Refused)
 	if to := must(w.svc.Serve(ctx, w.account, testkit.Region, name, 80))(t).Targets[0]; to.Healthy || to.Why != "Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
 		t.Errorf("%+v", to)
 	}

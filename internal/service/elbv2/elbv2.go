@@ -23,7 +23,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	timing "github.com/drydock-dev/drydock/internal/clock"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -31,7 +31,7 @@ import (
 type Config struct {
 	Store *store.Store
 	// Network is where load balancers are.
-	Network loadbalancing.Network
+	Network elbnet.Network
 	// EnsureServiceRole makes the account's AWSServiceRoleForElasticLoadBalancing
 	// unless it is there. Nil: it is not wanted.
 	EnsureServiceRole func(ctx context.Context, account string) error
@@ -44,7 +44,7 @@ type Config struct {
 type Service struct {
 	cfg   Config
 	store *store.Store
-	net   *loadbalancing.Network
+	net   *elbnet.Network
 	clock clock.WithTicker
 	log   *slog.Logger
 }
@@ -65,7 +65,7 @@ func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Mil
 
 // asService returns a context in which Elastic Load Balancing itself calls.
 func (s *Service) asService(ctx context.Context, sc scope) context.Context {
-	return loadbalancing.AsService(ctx, sc.Account, sc.Region, s.clock.Now())
+	return elbnet.AsService(ctx, sc.Account, sc.Region, s.clock.Now())
 }
 
 // scope is an account and region.

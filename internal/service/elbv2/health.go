@@ -13,7 +13,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // DescribeTargetHealth tells how targets are, as health checks find them now.
@@ -22,7 +22,7 @@ func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.Describ
 	return s.targetHealth(ctx, sc, in, s.net.Prober(ctx, sc.Account, sc.Region))
 }
 
-func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask loadbalancing.Prober) (*awselbv2.DescribeTargetHealthOutput, error) {
+func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask elbnet.Prober) (*awselbv2.DescribeTargetHealthOutput, error) {
 	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ type check struct {
 	sc        scope
 	group     *targetGroupRecord
 	balancers []loadBalancerRecord
-	ask       loadbalancing.Prober
+	ask       elbnet.Prober
 }
 
 // port is where a target's health is checked.
@@ -119,8 +119,8 @@ func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetH
 
 // aim is the health check of a target, but for the interface that it comes from, and the
 // zone that the target is in. A target that is not checked has its health with it.
-func (c *check) aim(ctx context.Context, t targetRecord) (p loadbalancing.Probe, zone string, unused *elbv2types.TargetHealth, err error) {
-	p = loadbalancing.Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
+func (c *check) aim(ctx context.Context, t targetRecord) (p elbnet.Probe, zone string, unused *elbv2types.TargetHealth, err error) {
+	p = elbnet.Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
 	switch c.group.Group.TargetType {
 	case elbv2types.TargetTypeEnumInstance:
 		i, ok, err := c.s.net.Instance(c.s.asService(ctx, c.sc), t.ID)
@@ -146,7 +146,7 @@ func (c *check) aim(ctx context.Context, t targetRecord) (p loadbalancing.Probe,
 // near is the interface of a load balancer from which a target is asked; empty: none is.
 // Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
-func (r *loadBalancerRecord) near(p *loadbalancing.Probe, zone string) string {
+func (r *loadBalancerRecord) near(p *elbnet.Probe, zone string) string {
 	eni := r.Interfaces[zone]
 	if p.Instance != "" {
 		return eni
@@ -181,9 +181,9 @@ func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 
 // probe asks each load balancer's interface nearest to the target; a target that
 // one of them finds healthy is.
-func (c *check) probe(ctx context.Context, p loadbalancing.Probe, zone string) *elbv2types.TargetHealth {
+func (c *check) probe(ctx context.Context, p elbnet.Probe, zone string) *elbv2types.TargetHealth {
 	initial, outside := false, true
-	worst := loadbalancing.Answers
+	worst := elbnet.Answers
 	for _, lb := range c.balancers {
 		if lb.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning || len(lb.Interfaces) == 0 {
 			initial, outside = true, false
@@ -196,7 +196,7 @@ func (c *check) probe(ctx context.Context, p loadbalancing.Probe, zone string) *
 		outside = false
 		p.Interface = eni
 		finding := c.ask(ctx, p)
-		if finding == loadbalancing.Answers {
+		if finding == elbnet.Answers {
 			return health(elbv2types.TargetHealthStateEnumHealthy, "", "")
 		}
 		worst = finding
@@ -204,11 +204,11 @@ func (c *check) probe(ctx context.Context, p loadbalancing.Probe, zone string) *
 	switch {
 	case outside:
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target is in an Availability Zone that is not enabled for the load balancer")
-	case initial && worst == loadbalancing.Answers:
+	case initial && worst == elbnet.Answers:
 		return health(elbv2types.TargetHealthStateEnumInitial, elbv2types.TargetHealthReasonEnumRegistrationInProgress, "Target registration is in progress")
-	case worst == loadbalancing.TimedOut:
+	case worst == elbnet.TimedOut:
 		return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumTimeout, "Request timed out")
-	case worst == loadbalancing.Unknown:
+	case worst == elbnet.Unknown:
 		return health(elbv2types.TargetHealthStateEnumUnavailable, elbv2types.TargetHealthReasonEnumInternalError, "Health checks could not be decided")
 	}
 	return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumFailedHealthChecks, "Health checks failed")

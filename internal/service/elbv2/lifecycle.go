@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -35,9 +35,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // interfaces are those that a load balancer wants. Their descriptions are AWS's:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/target-group-register-targets.html#target-security-groups
-func (r *loadBalancerRecord) interfaces() loadbalancing.Interfaces {
-	want := loadbalancing.Interfaces{
-		Requester: loadbalancing.Requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
+func (r *loadBalancerRecord) interfaces() elbnet.Interfaces {
+	want := elbnet.Interfaces{
+		Requester: elbnet.Requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
 		Subnets: r.subnets(), Addresses: r.Addresses, Allocations: r.Allocations, Groups: r.LB.SecurityGroups,
 		Public: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing,
 	}
@@ -60,7 +60,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	if err != nil {
 		return 0, fmt.Errorf("the interfaces of load balancer %s: %w", r.id(), err)
 	}
-	have := loadbalancing.ByZone(made)
+	have := elbnet.ByZone(made)
 	provisioning := r.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
 	wait := time.Duration(0)
 	if provisioning {
@@ -95,7 +95,7 @@ func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Durat
 	if _, err := graves.Get(s.store, key); err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, loadbalancing.Interfaces{Requester: loadbalancing.Requester, Owner: key.ID}, nil); err != nil {
+	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, elbnet.Interfaces{Requester: elbnet.Requester, Owner: key.ID}, nil); err != nil {
 		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
 	}
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error {

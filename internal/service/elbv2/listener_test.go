@@ -13,7 +13,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -46,9 +46,9 @@ func TestTargetHealth(t *testing.T) {
 	if p := w.probes[len(w.probes)-1]; p.Instance != near || p.Port != 30080 || p.Protocol != "TCP" || !strings.HasPrefix(p.Interface, "eni-") {
 		t.Errorf("probe %+v", p)
 	}
-	w.find(loadbalancing.TimedOut)
+	w.find(elbnet.TimedOut)
 	expect("unhealthy Target.Timeout")
-	w.find(loadbalancing.Refused)
+	w.find(elbnet.Refused)
 	expect("unhealthy Target.FailedHealthChecks")
 	auto := awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: testkit.Region})
 	scaling := func(wantPassing, wantFailing []string) {
@@ -59,14 +59,14 @@ func TestTargetHealth(t *testing.T) {
 		}
 	}
 	scaling(nil, []string{near})
-	w.find(loadbalancing.Unclaimed)
+	w.find(elbnet.Unclaimed)
 	expect("unhealthy Target.FailedHealthChecks")
 	scaling(nil, nil)
-	w.find(loadbalancing.Answers)
+	w.find(elbnet.Answers)
 	scaling([]string{near}, nil)
-	w.find(loadbalancing.Unknown)
+	w.find(elbnet.Unknown)
 	expect("unavailable Elb.InternalError")
-	w.find(loadbalancing.Answers)
+	w.find(elbnet.Answers)
 
 	if err := register(far); err != nil {
 		t.Fatal(err)

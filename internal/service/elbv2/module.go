@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -16,7 +16,7 @@ func (s *Service) Module() module.Module {
 
 // roleUsage returns the load balancers of an account: they need the service's role.
 func (s *Service) roleUsage(_ context.Context, account, principal string) (map[string][]string, error) {
-	if principal != loadbalancing.ServiceName {
+	if principal != elbnet.ServiceName {
 		return nil, nil
 	}
 	items, err := loadBalancers.List(s.store, store.Scope{Account: account})

@@ -11,7 +11,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -57,7 +57,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		if slices.ContainsFunc(r.LB.AvailabilityZones, func(z elbv2types.AvailabilityZone) bool { return *z.ZoneName == *sn.AvailabilityZone }) {
 			return errSameZone()
 		}
-		if aws.ToInt32(sn.AvailableIpAddressCount) < loadbalancing.MinFree && !slices.Contains(old, *sn.SubnetId) {
+		if aws.ToInt32(sn.AvailableIpAddressCount) < elbnet.MinFree && !slices.Contains(old, *sn.SubnetId) {
 			return errNoSpace(*sn.SubnetId)
 		}
 		z := elbv2types.AvailabilityZone{SubnetId: sn.SubnetId, ZoneName: sn.AvailabilityZone}

@@ -9,7 +9,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -54,7 +54,7 @@ type Way struct {
 type WayTarget struct {
 	ID string
 	// Probe is its health check; without a destination it is another load balancer.
-	Probe   loadbalancing.Probe
+	Probe   elbnet.Probe
 	Port    uint16
 	Healthy bool
 	Why     string // it is not
@@ -90,7 +90,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 }
 
 // follow follows the default action of a listener.
-func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask loadbalancing.Prober) error {
+func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask elbnet.Prober) error {
 	if below, err := rules.List(s.store, sc.Below(key.ID)); err != nil {
 		return err
 	} else if len(below) > 0 {

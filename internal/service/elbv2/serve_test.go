@@ -9,7 +9,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -57,7 +57,7 @@ func TestServe(t *testing.T) {
 	must(w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{
 		{Key: aws.String("preserve_client_ip.enabled"), Value: aws.String("false")},
 	}}))(t)
-	w.find(loadbalancing.TimedOut)
+	w.find(elbnet.TimedOut)
 	if to := serve(nlb, 80).Targets[0]; to.Healthy || to.Why != "Request timed out (Target.Timeout)" || to.KeepsAddress {
 		t.Errorf("%+v", to)
 	}

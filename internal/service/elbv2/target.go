@@ -15,7 +15,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -210,9 +210,9 @@ func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string
 		return nil, nil, 0, err
 	}
 	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
-	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p elbnet.Probe) elbnet.Finding {
 		found := ask(ctx, p)
-		unclaimed[p.Instance] = unclaimed[p.Instance] || found == loadbalancing.Unclaimed
+		unclaimed[p.Instance] = unclaimed[p.Instance] || found == elbnet.Unclaimed
 		return found
 	})
 	if err != nil {

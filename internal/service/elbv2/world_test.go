@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
@@ -41,23 +41,23 @@ type world struct {
 	zones   []string
 
 	mu      sync.Mutex
-	finding loadbalancing.Finding
-	probes  []loadbalancing.Probe
+	finding elbnet.Finding
+	probes  []elbnet.Probe
 	broken  bool // interfaces can neither be made nor removed
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, finding: loadbalancing.Answers}
+	w := &world{TB: t, finding: elbnet.Answers}
 	var network *ec2.Service
 	var svc *elbv2.Service
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elbv2.New(elbv2.Config{
-			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Network: loadbalancing.Network{
+			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Network: elbnet.Network{
 				EC2: network,
-				EnsureInterfaces: func(ctx context.Context, account, region string, want loadbalancing.Interfaces, alive func(store.Reader) bool) ([]loadbalancing.Interface, error) {
+				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 					w.mu.Lock()
 					broken := w.broken
 					w.mu.Unlock()
@@ -65,14 +65,14 @@ func newWorld(t testing.TB) *world {
 						return nil, errors.New("EC2 is out of order")
 					}
 					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-					var out []loadbalancing.Interface
+					var out []elbnet.Interface
 					for _, i := range got {
-						out = append(out, loadbalancing.Interface(i))
+						out = append(out, elbnet.Interface(i))
 					}
 					return out, err
 				},
-				Probes: func(context.Context, string, string) loadbalancing.Prober {
-					return func(_ context.Context, p loadbalancing.Probe) loadbalancing.Finding {
+				Probes: func(context.Context, string, string) elbnet.Prober {
+					return func(_ context.Context, p elbnet.Probe) elbnet.Finding {
 						w.mu.Lock()
 						defer w.mu.Unlock()
 						w.probes = append(w.probes, p)
@@ -128,7 +128,7 @@ func (w *world) breakEC2(yes bool) {
 	w.broken = yes
 }
 
-func (w *world) find(f loadbalancing.Finding) {
+func (w *world) find(f elbnet.Finding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finding = f

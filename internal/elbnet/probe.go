@@ -1,4 +1,4 @@
-package loadbalancing
+package elbnet
 
 import (
 	"context"

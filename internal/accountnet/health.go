@@ -1,4 +1,4 @@
-package network
+package accountnet
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/kube"
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -91,21 +91,21 @@ type surrounding struct {
 }
 
 // checks returns the health checks of one request.
-func (p *healthProbes) checks(ctx context.Context, account, region string) loadbalancing.Prober {
+func (p *healthProbes) checks(ctx context.Context, account, region string) elbnet.Prober {
 	around := surrounding{
 		network: sync.OnceValues(func() (*reach.Snapshot, error) { return p.network(ctx, account, region) }),
 		planes:  sync.OnceValues(func() (map[string][]string, error) { return p.planes(ctx, account, region) }),
 	}
-	return func(ctx context.Context, probe loadbalancing.Probe) loadbalancing.Finding {
+	return func(ctx context.Context, probe elbnet.Probe) elbnet.Finding {
 		return p.check(ctx, around, probe)
 	}
 }
 
 // check is a health check. What cannot be asked is unknown.
-func (p *healthProbes) check(ctx context.Context, around surrounding, probe loadbalancing.Probe) loadbalancing.Finding {
+func (p *healthProbes) check(ctx context.Context, around surrounding, probe elbnet.Probe) elbnet.Finding {
 	network, err := around.network()
 	if err != nil {
-		return loadbalancing.Unknown
+		return elbnet.Unknown
 	}
 	flow := reach.Flow{From: reach.At(probe.Interface), To: reach.At(probe.Instance), Protocol: reach.TCP, Port: probe.Port}
 	if probe.Instance == "" {
@@ -113,18 +113,18 @@ func (p *healthProbes) check(ctx context.Context, around surrounding, probe load
 	}
 	v := network.Check(flow)
 	if !v.Reachable {
-		return loadbalancing.TimedOut
+		return elbnet.TimedOut
 	}
 	planes, err := around.planes()
 	if err != nil {
-		return loadbalancing.Unknown
+		return elbnet.Unknown
 	}
-	finding := loadbalancing.Unclaimed // what runs outside of clusters is not known
+	finding := elbnet.Unclaimed // what runs outside of clusters is not known
 	for _, plane := range planes[arrival(v)] {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {
 			p.log.DebugContext(ctx, "looking for what a load balancer checks", "plane", plane, "err", err)
-			finding = loadbalancing.Unknown // unless it is another cluster's
+			finding = elbnet.Unknown // unless it is another cluster's
 			continue
 		}
 		if finding, here := w.answer(probe); here {
@@ -304,7 +304,7 @@ func (w *workloads) addPod(pod *corev1.Pod) {
 }
 
 // answer tells what a check finds, if the target is of this cluster.
-func (w *workloads) answer(probe loadbalancing.Probe) (finding loadbalancing.Finding, here bool) {
+func (w *workloads) answer(probe elbnet.Probe) (finding elbnet.Finding, here bool) {
 	if probe.Instance != "" {
 		n, ok := w.nodes[probe.Instance]
 		if !ok {
@@ -314,9 +314,9 @@ func (w *workloads) answer(probe loadbalancing.Probe) (finding loadbalancing.Fin
 	}
 	if ready, ok := w.pods[probe.Address.String()]; ok {
 		if ready {
-			return loadbalancing.Answers, true
+			return elbnet.Answers, true
 		}
-		return loadbalancing.Refused, true
+		return elbnet.Refused, true
 	}
 	if n, ok := w.addresses[probe.Address]; ok {
 		return w.atNode(n, int32(probe.Port)), true
@@ -331,31 +331,31 @@ const (
 )
 
 // atNode tells what answers at a port of a node.
-func (w *workloads) atNode(n workNode, port int32) loadbalancing.Finding {
+func (w *workloads) atNode(n workNode, port int32) elbnet.Finding {
 	if !n.ready {
-		return loadbalancing.TimedOut // its kube-proxy may be as dead as its kubelet
+		return elbnet.TimedOut // its kube-proxy may be as dead as its kubelet
 	}
 	if port == kubeletPort || port == proxyHealthzPort {
-		return loadbalancing.Answers
+		return elbnet.Answers
 	}
 	if name, ok := w.health[port]; ok { // kube-proxy answers 503 without an endpoint here
 		if w.ready[name][n.name] > 0 {
-			return loadbalancing.Answers
+			return elbnet.Answers
 		}
-		return loadbalancing.Refused
+		return elbnet.Refused
 	}
 	if s, ok := w.services[port]; ok {
 		ready := w.ready[s.service]
 		switch {
 		case ready[""] == 0:
-			return loadbalancing.Refused // kube-proxy rejects packets for services without endpoints
+			return elbnet.Refused // kube-proxy rejects packets for services without endpoints
 		case s.local && ready[n.name] == 0:
-			return loadbalancing.TimedOut // and drops those that only other nodes could take
+			return elbnet.TimedOut // and drops those that only other nodes could take
 		}
-		return loadbalancing.Answers
+		return elbnet.Answers
 	}
 	if w.hostPorts[hostPort{n.name, port}] {
-		return loadbalancing.Answers
+		return elbnet.Answers
 	}
-	return loadbalancing.Refused
+	return elbnet.Refused
 }

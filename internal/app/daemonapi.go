@@ -14,19 +14,19 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
-// addPages adds the daemon's own paths below /_drydock/, for its commands and for test
+// addDaemonAPI adds the daemon's own paths below /_drydock/, for its commands and for test
 // suites, to those of the services.
-func (d *daemon) addPages() {
-	mux := &d.pages
+func (d *daemon) addDaemonAPI() {
+	mux := &d.daemonAPI
 	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
-		pages.Answer(w, api.Ping{PID: d.info.PID})
+		httpapi.Answer(w, api.Ping{PID: d.info.PID})
 	})
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)
@@ -35,7 +35,7 @@ func (d *daemon) addPages() {
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
-	(&keeper.Pages{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
+	(&keeper.API{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
@@ -48,8 +48,8 @@ func (d *daemon) addPages() {
 }
 
 // access guards the daemon's own paths and its proxy.
-func (d *daemon) access() *pages.Access {
-	return &pages.Access{
+func (d *daemon) access() *httpapi.Access {
+	return &httpapi.Access{
 		Token: d.info.Token, Version: d.info.Version, Guest: d.origins.Has,
 		Open: []string{"/_drydock/ping", "/_drydock/instance-identity.pem"},
 	}
@@ -115,14 +115,14 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	for _, u := range d.store.Unreadable() {
 		s.Unreadable = append(s.Unreadable, api.UnreadableRecord{Collection: u.Collection, Key: u.Key.String(), Reason: u.Reason.Error()})
 	}
-	pages.Answer(w, s)
+	httpapi.Answer(w, s)
 }
 
 // postReset empties an account (?account=), or all of them, as if nothing had
 // ever been in it.
 func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 	account := r.URL.Query().Get("account")
-	if err := pages.CheckAccount(account); account != "" && err != nil {
+	if err := httpapi.CheckAccount(account); account != "" && err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -130,7 +130,7 @@ func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	pages.Answer(w, struct{}{})
+	httpapi.Answer(w, struct{}{})
 }
 
 func (d *daemon) reset(ctx context.Context, account string) error {
@@ -171,7 +171,7 @@ func (d *daemon) getImages(w http.ResponseWriter, r *http.Request) {
 		}
 		out = append(out, i)
 	}
-	pages.Answer(w, out)
+	httpapi.Answer(w, out)
 }
 
 func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
@@ -187,5 +187,5 @@ func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	pages.Answer(w, struct{}{})
+	httpapi.Answer(w, struct{}{})
 }

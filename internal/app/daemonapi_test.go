@@ -49,8 +49,8 @@ func TestHeapPage(t *testing.T) {
 	r.RemoteAddr = "127.0.0.1:50000"
 	r.Header.Set("Authorization", "Bearer right")
 	w := httptest.NewRecorder()
-	d.addPages()
-	d.access().Guard(&d.pages).ServeHTTP(w, r)
+	d.addDaemonAPI()
+	d.access().Guard(&d.daemonAPI).ServeHTTP(w, r)
 	if got := w.Body.Bytes(); w.Code != http.StatusOK || !bytes.HasPrefix(got, []byte{0x1f, 0x8b}) {
 		t.Errorf("%d, %.20q", w.Code, got)
 	}

@@ -12,16 +12,16 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/pages"
 )
 
-// Pages are those of `drydock fault`: what the user breaks on purpose. Faults are checked
+// API answers `drydock fault`: what the user breaks on purpose. Faults are checked
 // against what there is.
-type Pages struct {
+type API struct {
 	Keeper *Keeper
 	EC2    EC2
 	// Services are those of which calls can fail.
@@ -36,30 +36,30 @@ type EC2 interface {
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 }
 
-// Handle answers the pages.
-func (p *Pages) Handle(mux *http.ServeMux) {
-	mux.HandleFunc("GET /_drydock/faults", p.getFaults)
-	mux.HandleFunc("GET /_drydock/faults/targets", p.getFaultTargets)
-	mux.HandleFunc("POST /_drydock/faults", p.postFault)
-	mux.HandleFunc("DELETE /_drydock/faults", p.deleteFaults)
+// Handle adds its paths to mux.
+func (a *API) Handle(mux *http.ServeMux) {
+	mux.HandleFunc("GET /_drydock/faults", a.getFaults)
+	mux.HandleFunc("GET /_drydock/faults/targets", a.getFaultTargets)
+	mux.HandleFunc("POST /_drydock/faults", a.postFault)
+	mux.HandleFunc("DELETE /_drydock/faults", a.deleteFaults)
 }
 
 // getFaults answers the faults in force of ?account= and ?region=; without
 // a region those of all.
-func (p *Pages) getFaults(w http.ResponseWriter, r *http.Request) {
+func (a *API) getFaults(w http.ResponseWriter, r *http.Request) {
 	account, region := r.URL.Query().Get("account"), r.URL.Query().Get("region")
 	if account == "" {
 		account = awsapi.DefaultAccount
 	}
-	out := p.Keeper.set.List(account, region)
+	out := a.Keeper.set.List(account, region)
 	if out == nil {
 		out = []fault.Fault{}
 	}
-	pages.Answer(w, out)
+	httpapi.Answer(w, out)
 }
 
 // postFault sets a fault and answers it with its ID.
-func (p *Pages) postFault(w http.ResponseWriter, r *http.Request) {
+func (a *API) postFault(w http.ResponseWriter, r *http.Request) {
 	var in fault.Fault
 	body := json.NewDecoder(r.Body)
 	body.DisallowUnknownFields() // a mistyped filter would make the fault one of all
@@ -67,32 +67,32 @@ func (p *Pages) postFault(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := p.completeFault(&in); err != nil {
+	if err := a.completeFault(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out, err := p.Keeper.add(r.Context(), in)
+	out, err := a.Keeper.add(r.Context(), in)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	pages.Answer(w, out)
+	httpapi.Answer(w, out)
 }
 
 // deleteFaults ends the faults with ?id= (any number of times), or all of ?kind=,
 // or all, of ?account= in ?region=, and answers them.
-func (p *Pages) deleteFaults(w http.ResponseWriter, r *http.Request) {
+func (a *API) deleteFaults(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, region := q.Get("account"), q.Get("region")
 	if account == "" {
 		account = awsapi.DefaultAccount
 	}
-	if region == "" || pages.CheckAccount(account) != nil {
+	if region == "" || httpapi.CheckAccount(account) != nil {
 		http.Error(w, "account must be 12 digits, and region must be given", http.StatusBadRequest)
 		return
 	}
 	wanted, kind := q["id"], fault.Kind(q.Get("kind"))
-	gone, err := p.Keeper.clear(r.Context(), account, region, func(f fault.Fault) bool {
+	gone, err := a.Keeper.clear(r.Context(), account, region, func(f fault.Fault) bool {
 		return (len(wanted) == 0 || slices.Contains(wanted, f.ID)) && (kind == "" || f.Kind == kind)
 	}, wanted...)
 	if err != nil {
@@ -103,20 +103,20 @@ func (p *Pages) deleteFaults(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	pages.Answer(w, gone)
+	httpapi.Answer(w, gone)
 }
 
 // getFaultTargets answers what faults can be of, for shells.
-func (p *Pages) getFaultTargets(w http.ResponseWriter, r *http.Request) {
-	account, region, err := pages.Place(r)
+func (a *API) getFaultTargets(w http.ResponseWriter, r *http.Request) {
+	account, region, err := httpapi.Place(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	out := api.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
-	out.Instances = append(out.Instances, p.Instances(account, region)...)
-	if vpcs, err := p.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
+	out.Instances = append(out.Instances, a.Instances(account, region)...)
+	if vpcs, err := a.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
 		for _, v := range vpcs.Vpcs {
 			out.VPCs = append(out.VPCs, aws.ToString(v.VpcId))
 		}
@@ -126,12 +126,12 @@ func (p *Pages) getFaultTargets(w http.ResponseWriter, r *http.Request) {
 			out.Zones = append(out.Zones, z.Name, z.ID)
 		}
 	}
-	for _, s := range p.Services() {
+	for _, s := range a.Services() {
 		if m, err := model.Get(s.Name); err == nil {
 			for _, o := range s.Operations {
 				out.Operations = append(out.Operations, m.SigningName+":"+o.Name)
 			}
 		}
 	}
-	pages.Answer(w, out)
+	httpapi.Answer(w, out)
 }

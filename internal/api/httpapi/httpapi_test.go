@@ -1,4 +1,4 @@
-package pages
+package httpapi
 
 import (
 	"io"

@@ -1,7 +1,8 @@
-// Package pages is what the daemon's own paths below /_drydock/ have in common: who may
-// ask, about which account and region, and how the answer looks. It knows none of the
-// paths; app and the packages that answer one of them import it.
-package pages
+// Package httpapi is what the handlers of the daemon's own paths below /_drydock/ share: who
+// may ask, about which account and region, and how the response is written. It knows none
+// of the paths; app and the packages that answer one of them import it. The types of
+// requests and responses are in package api, which clients import.
+package httpapi
 
 import (
 	"cmp"
@@ -19,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// maxBody bounds what a page is sent.
+// maxBody bounds the body of a request.
 const maxBody = 1 << 20
 
 // Access admits programs on this machine that present the daemon's token, which only the

@@ -1,9 +1,8 @@
-// Package loadbalancing is the network as load balancers of both generations
-// (service/elb and service/elbv2) see it: the interfaces that they want in it, what
-// they ask EC2 about it, and what their health checks find. It stores nothing, and of
-// the two APIs it knows what they have in common; whose network it is, the composition
-// root says.
-package loadbalancing
+// Package elbnet is what load balancers of both generations (service/elb and
+// service/elbv2) share: the network interfaces they want, what they ask EC2 about the
+// network, and what their health checks find. It stores nothing, and of the two APIs it
+// knows what they have in common; the composition root says whose network it is.
+package elbnet
 
 import (
 	"context"

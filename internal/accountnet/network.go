@@ -1,11 +1,11 @@
-// Package network is the network of an account and region as all services together make
-// it: EC2's, with the names of clusters and load balancers, and what is broken in it. Of
-// a load balancer it tells where a connection goes on to, and what its health checks find.
+// Package accountnet assembles the network of an account and region from all services:
+// EC2's, with the names of clusters and load balancers, and what is broken in it. For a
+// load balancer it says where a connection goes on to, and what its health checks find.
 // How packets get through is decided by package reach; load balancers ask for their health
-// checks by package loadbalancing.
+// checks through package elbnet.
 //
 // It reads the services by the interfaces below, and only app imports it.
-package network
+package accountnet
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/elb"
@@ -78,7 +78,7 @@ func New(cfg Config) *Network {
 }
 
 // Probes are the health checks of one request.
-func (n *Network) Probes(ctx context.Context, account, region string) loadbalancing.Prober {
+func (n *Network) Probes(ctx context.Context, account, region string) elbnet.Prober {
 	return n.health.checks(ctx, account, region)
 }
 

@@ -1,4 +1,4 @@
-package network
+package accountnet
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -65,18 +65,18 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 		name string
 		a, b []string // the planes of the VPCs
 		from string
-		want loadbalancing.Finding
+		want elbnet.Finding
 	}{
-		{"the first VPC's", []string{"ready"}, []string{"unready"}, "a", loadbalancing.Answers},
-		{"the second VPC's", []string{"ready"}, []string{"unready"}, "b", loadbalancing.Refused},
-		{"none here", []string{"ready"}, nil, "b", loadbalancing.Unclaimed},
-		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", loadbalancing.Unclaimed},
-		{"a broken one before it", []string{"broken", "ready"}, nil, "a", loadbalancing.Answers},
-		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", loadbalancing.Unknown},
+		{"the first VPC's", []string{"ready"}, []string{"unready"}, "a", elbnet.Answers},
+		{"the second VPC's", []string{"ready"}, []string{"unready"}, "b", elbnet.Refused},
+		{"none here", []string{"ready"}, nil, "b", elbnet.Unclaimed},
+		{"a broken one elsewhere", []string{"empty"}, []string{"broken"}, "a", elbnet.Unclaimed},
+		{"a broken one before it", []string{"broken", "ready"}, nil, "a", elbnet.Answers},
+		{"a broken one may have it", []string{"broken", "empty"}, nil, "a", elbnet.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newProbes(t, map[string][]string{"vpc-a": tt.a, "vpc-b": tt.b}, look)
-			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), loadbalancing.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
+			got := p.checks(t.Context(), "111122223333", "us-east-1")(t.Context(), elbnet.Probe{Interface: "eni-lb-" + tt.from, Address: netip.MustParseAddr("10.0.0.10"), Port: 80})
 			if got != tt.want {
 				t.Errorf("found %d, want %d", got, tt.want)
 			}
@@ -101,7 +101,7 @@ func TestHealthChecksLookAroundOnce(t *testing.T) {
 	for request := range 2 {
 		check := p.checks(t.Context(), "111122223333", "us-east-1")
 		for range 3 {
-			if got := check(t.Context(), loadbalancing.Probe{Interface: "eni-lb-a", Address: netip.MustParseAddr("10.0.0.10"), Port: 80}); got != loadbalancing.Unclaimed {
+			if got := check(t.Context(), elbnet.Probe{Interface: "eni-lb-a", Address: netip.MustParseAddr("10.0.0.10"), Port: 80}); got != elbnet.Unclaimed {
 				t.Errorf("found %d", got)
 			}
 		}

@@ -1,4 +1,4 @@
-package network
+package accountnet
 
 import (
 	"net/netip"
@@ -8,7 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drydock-dev/drydock/internal/loadbalancing"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // What a health check finds behind a port, by what the cluster says.
@@ -65,29 +65,29 @@ func TestHealthCheckAnswers(t *testing.T) {
 		instance string
 		address  string
 		port     uint16
-		want     loadbalancing.Finding
+		want     elbnet.Finding
 		stranger bool
 	}{
-		{what: "a node port, on the node of the endpoint", instance: "i-a", port: 30080, want: loadbalancing.Answers},
-		{what: "a node port, on another node", instance: "i-b", port: 30080, want: loadbalancing.Answers},
-		{what: "a node port, on a node that is not ready", instance: "i-c", port: 30080, want: loadbalancing.TimedOut},
-		{what: "local traffic, on the node of the endpoint", instance: "i-a", port: 30081, want: loadbalancing.Answers},
-		{what: "local traffic, on another node", instance: "i-b", port: 30081, want: loadbalancing.TimedOut},
-		{what: "local traffic's health, on the node of the endpoint", instance: "i-a", port: 32000, want: loadbalancing.Answers},
-		{what: "local traffic's health, on another node", instance: "i-b", port: 32000, want: loadbalancing.Refused},
-		{what: "a service without ready endpoints", instance: "i-a", port: 30082, want: loadbalancing.Refused},
-		{what: "nobody's port", instance: "i-a", port: 30099, want: loadbalancing.Refused},
-		{what: "kube-proxy's own", instance: "i-a", port: 10256, want: loadbalancing.Answers},
-		{what: "a pod of the host's network", instance: "i-a", port: 9100, want: loadbalancing.Answers},
-		{what: "a host port", instance: "i-b", port: 8080, want: loadbalancing.Answers},
-		{what: "a host port of another node", instance: "i-a", port: 8080, want: loadbalancing.Refused},
-		{what: "a pod", address: "10.0.0.10", port: 80, want: loadbalancing.Answers},
-		{what: "a pod that is not ready", address: "10.0.0.11", port: 80, want: loadbalancing.Refused},
-		{what: "a node by its address", address: "10.0.0.2", port: 30080, want: loadbalancing.Answers},
+		{what: "a node port, on the node of the endpoint", instance: "i-a", port: 30080, want: elbnet.Answers},
+		{what: "a node port, on another node", instance: "i-b", port: 30080, want: elbnet.Answers},
+		{what: "a node port, on a node that is not ready", instance: "i-c", port: 30080, want: elbnet.TimedOut},
+		{what: "local traffic, on the node of the endpoint", instance: "i-a", port: 30081, want: elbnet.Answers},
+		{what: "local traffic, on another node", instance: "i-b", port: 30081, want: elbnet.TimedOut},
+		{what: "local traffic's health, on the node of the endpoint", instance: "i-a", port: 32000, want: elbnet.Answers},
+		{what: "local traffic's health, on another node", instance: "i-b", port: 32000, want: elbnet.Refused},
+		{what: "a service without ready endpoints", instance: "i-a", port: 30082, want: elbnet.Refused},
+		{what: "nobody's port", instance: "i-a", port: 30099, want: elbnet.Refused},
+		{what: "kube-proxy's own", instance: "i-a", port: 10256, want: elbnet.Answers},
+		{what: "a pod of the host's network", instance: "i-a", port: 9100, want: elbnet.Answers},
+		{what: "a host port", instance: "i-b", port: 8080, want: elbnet.Answers},
+		{what: "a host port of another node", instance: "i-a", port: 8080, want: elbnet.Refused},
+		{what: "a pod", address: "10.0.0.10", port: 80, want: elbnet.Answers},
+		{what: "a pod that is not ready", address: "10.0.0.11", port: 80, want: elbnet.Refused},
+		{what: "a node by its address", address: "10.0.0.2", port: 30080, want: elbnet.Answers},
 		{what: "somebody's address", address: "10.0.0.99", port: 80, stranger: true},
 		{what: "an instance that is no node", instance: "i-x", port: 80, stranger: true},
 	} {
-		p := loadbalancing.Probe{Instance: tt.instance, Port: tt.port}
+		p := elbnet.Probe{Instance: tt.instance, Port: tt.port}
 		if tt.address != "" {
 			p.Address = netip.MustParseAddr(tt.address)
 		}
