@@ -37,7 +37,8 @@ const (
 
 // Config describes what Drydock serves.
 type Config struct {
-	// Dir holds ca.pem and ca-key.pem, and named-ca.pem and its key if there are Hosts.
+	// Dir holds ca.pem, its key, and the first ca.pem of that key, and the same three of
+	// named-ca.pem if there are Hosts.
 	Dir string
 	// Listen is the endpoint's address. If unspecified, all addresses of this machine are served.
 	Listen netip.Addr
@@ -70,8 +71,8 @@ func Open(cfg Config) (*Authority, error) {
 		return nil, err
 	}
 	a.aws, err = openCA(scope{
-		cert: filepath.Join(cfg.Dir, "ca.pem"), key: filepath.Join(cfg.Dir, "ca-key.pem"), subject: subject,
-		domains: Names, addresses: addresses,
+		cert: filepath.Join(cfg.Dir, "ca.pem"), key: filepath.Join(cfg.Dir, "ca-key.pem"), first: filepath.Join(cfg.Dir, "ca-first.pem"),
+		subject: subject, domains: Names, addresses: addresses,
 	}, cfg.Now())
 	if err != nil || len(cfg.Hosts) == 0 {
 		return a, err
@@ -81,7 +82,8 @@ func Open(cfg Config) (*Authority, error) {
 		domains = append(domains, strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(h, "*"), "."))) // .example.com: what is below it
 	}
 	a.named, err = openCA(scope{
-		cert: filepath.Join(cfg.Dir, "named-ca.pem"), key: filepath.Join(cfg.Dir, "named-ca-key.pem"), subject: namedSubject, domains: domains,
+		cert: filepath.Join(cfg.Dir, "named-ca.pem"), key: filepath.Join(cfg.Dir, "named-ca-key.pem"), first: filepath.Join(cfg.Dir, "named-ca-first.pem"),
+		subject: namedSubject, domains: domains,
 	}, cfg.Now())
 	return a, err
 }
@@ -218,9 +220,10 @@ func (c *ca) issue(name string, local net.IP, now time.Time) (*tls.Certificate, 
 	if err != nil {
 		return nil, err
 	}
-	// Send the CA, too. Tools use the fingerprint of the chain's last certificate as the
-	// thumbprint of an OpenID Connect provider, and only the CA's survives a restart.
-	return &tls.Certificate{Certificate: [][]byte{der, c.leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
+	// Send a CA certificate, too: tools use the fingerprint of the chain's last certificate as
+	// the thumbprint of an OpenID Connect provider. It is the first one, so that thumbprints
+	// outlive renewals. Clients verify with the one they trust, which has the same key and subject.
+	return &tls.Certificate{Certificate: [][]byte{der, c.first}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 func serial() *big.Int {

@@ -5,10 +5,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
@@ -133,7 +135,19 @@ func TestStolenKeyIsUselessForOtherNames(t *testing.T) {
 	}
 }
 
-// A renewed CA keeps its key and subject, so clients with the old bundle keep working.
+// thumbprint returns the fingerprint of the chain's last certificate, as eksctl and
+// Terraform compute it for an OpenID Connect provider.
+func thumbprint(t *testing.T, a *Authority) string {
+	t.Helper()
+	c, err := a.certificate(&tls.ClientHelloInfo{ServerName: "oidc.eks.us-east-1.amazonaws.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha1.Sum(c.Certificate[len(c.Certificate)-1]))
+}
+
+// A renewed CA keeps its key and subject, so clients with the old bundle keep working, and
+// its thumbprint.
 func TestRenewalKeepsTrust(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	at := func(cfg Config, later time.Duration) *Authority {
@@ -162,6 +176,21 @@ func TestRenewalKeepsTrust(t *testing.T) {
 		if err := trusts(t, trusted, c, "eks.us-east-1.amazonaws.com", now.Add(caLife-caRenew+25*time.Hour)); err != nil {
 			t.Errorf("%s: an earlier bundle: %v", name, err)
 		}
+		if thumbprint(t, renewed) != thumbprint(t, before) {
+			t.Errorf("%s: another thumbprint", name)
+		}
+	}
+}
+
+// A folder of a version that did not keep the first certificate keeps its thumbprint, too.
+func TestThumbprintOutlivesTheUpgrade(t *testing.T) {
+	dir := t.TempDir()
+	before := open(t, Config{Dir: dir})
+	if err := os.Remove(filepath.Join(dir, "ca-first.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if renewed := open(t, Config{Dir: dir, Listen: laptop}); thumbprint(t, renewed) != thumbprint(t, before) {
+		t.Error("another thumbprint")
 	}
 }
 
@@ -207,6 +236,9 @@ func TestOldCAIsReplacedOnce(t *testing.T) {
 	}
 	if trusts(t, old, c, "sts.amazonaws.com", time.Now()) == nil {
 		t.Error("the old key is still in use")
+	}
+	if !bytes.Equal(c.Certificate[1], a.aws.leaf.Raw) {
+		t.Error("the old certificate is still sent")
 	}
 	replaced := read(t, a.File())
 	if again := open(t, Config{Dir: dir}); again.Notice() != "" || !bytes.Equal(read(t, again.File()), replaced) {

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,6 +29,7 @@ const (
 // A scope says which names a CA may certify, and where it is stored.
 type scope struct {
 	cert, key string // files
+	first     string // file of the first certificate issued for the key
 	subject   string
 	domains   []string
 	addresses []netip.Prefix
@@ -36,6 +38,7 @@ type scope struct {
 type ca struct {
 	scope  scope
 	leaf   *x509.Certificate
+	first  []byte // the first certificate issued for the key, DER
 	signer *ecdsa.PrivateKey
 	notice string
 }
@@ -51,6 +54,9 @@ func openCA(s scope, now time.Time) (*ca, error) {
 	switch {
 	case err == nil && ok && pair.Leaf.Subject.CommonName == s.subject && constrained(pair.Leaf):
 		c.leaf, c.signer = pair.Leaf, key
+		if err := c.keepFirst(); err != nil {
+			return nil, err
+		}
 		if s.matches(pair.Leaf) && now.After(pair.Leaf.NotBefore) && pair.Leaf.NotAfter.Sub(now) > caRenew {
 			return c, nil
 		}
@@ -71,7 +77,21 @@ func openCA(s scope, now time.Time) (*ca, error) {
 	if err := writePEM(s.key, "PRIVATE KEY", der, 0o600); err != nil {
 		return nil, err
 	}
-	return c, c.certify(now)
+	if err := c.certify(now); err != nil {
+		return nil, err
+	}
+	return c, c.keepFirst()
+}
+
+// keepFirst loads the first certificate issued for the CA's key. If there is none, it
+// stores the present one as the first.
+func (c *ca) keepFirst() error {
+	if pair, err := tls.LoadX509KeyPair(c.scope.first, c.scope.key); err == nil && bytes.Equal(pair.Leaf.RawSubject, c.leaf.RawSubject) {
+		c.first = pair.Leaf.Raw
+		return nil
+	}
+	c.first = c.leaf.Raw
+	return writePEM(c.scope.first, "CERTIFICATE", c.first, 0o644)
 }
 
 // certify issues and stores the CA's own certificate.

@@ -45,16 +45,36 @@ socket.on("error", e => { console.error(e.message); process.exit(1) })`, name, p
 }
 
 // OpenSSL, Python and Node accept the served names and reject forged ones, with the original
-// bundle and with the renewed one.
+// bundle and with the renewed one. The server sends the first certificate of the CA, which
+// does not permit the present address and expires in time.
 func TestClients(t *testing.T) {
-	dir := t.TempDir()
-	a := open(t, Config{Dir: dir})
-	first := filepath.Join(dir, "first.pem")
-	if err := os.WriteFile(first, read(t, a.File()), 0o600); err != nil {
-		t.Fatal(err)
+	t.Run("renewed for an address", func(t *testing.T) {
+		dir := t.TempDir()
+		a := open(t, Config{Dir: dir})
+		first := filepath.Join(dir, "first.pem")
+		if err := os.WriteFile(first, read(t, a.File()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		testClients(t, open(t, Config{Dir: dir, Listen: laptop}), first)
+	})
+	t.Run("the first has expired", func(t *testing.T) {
+		dir := t.TempDir()
+		open(t, Config{Dir: dir, Now: func() time.Time { return time.Now().Add(-caLife - 24*time.Hour) }})
+		testClients(t, open(t, Config{Dir: dir, Listen: laptop}), "")
+	})
+}
+
+// testClients tests with the bundle of a renewed CA, and with an earlier one that is still
+// valid if there is one.
+func testClients(t *testing.T, renewed *Authority, earlier string) {
+	bundles := []string{renewed.File()}
+	if earlier != "" {
+		bundles = append(bundles, earlier)
 	}
-	renewed := open(t, Config{Dir: dir, Listen: laptop})
 	good := serveTLS(t, renewed.certificate)
+	remote := serveTLS(t, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return renewed.certificate(&tls.ClientHelloInfo{Conn: addressed{local: laptop.AsSlice()}})
+	})
 	forged := serveTLS(t, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		name, local := hello.ServerName, net.IP(nil)
 		if name == "" || name == "198.51.100.1" {
@@ -67,7 +87,10 @@ func TestClients(t *testing.T) {
 			if _, err := exec.LookPath(client); err != nil {
 				needs.Missing(t, "%s is not installed", client)
 			}
-			for _, bundle := range []string{first, renewed.File()} {
+			if out, err := command(laptop.String(), remote, renewed.File()).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", laptop, err, out)
+			}
+			for _, bundle := range bundles {
 				for _, name := range []string{
 					"eks.us-east-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn", "ec2.us-east-1.api.aws", "public.ecr.aws", "localhost", "127.0.0.1",
 				} {
