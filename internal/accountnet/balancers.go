@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/elbv2"
 )
 
 // balancers are the load balancers of an account and region as the network sees them.
@@ -17,15 +16,12 @@ func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, erro
 	if err != nil {
 		return nil, err
 	}
-	all, err := n.cfg.ELBv2.Endpoints(account, region)
+	newer, err := n.cfg.ELBv2.Endpoints(account, region)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range classic {
-		all = append(all, elbv2.Endpoint(e))
-	}
-	out := make([]*reach.LoadBalancer, 0, len(all))
-	for _, e := range all {
+	out := make([]*reach.LoadBalancer, 0, len(classic)+len(newer))
+	for _, e := range slices.Concat(newer, classic) {
 		out = append(out, &reach.LoadBalancer{DNSName: strings.ToLower(e.DNSName), Name: e.Name, Internal: e.Internal, Interfaces: e.Interfaces})
 	}
 	return out, nil

@@ -46,13 +46,13 @@ type EKS interface {
 
 // ELB is what is asked of the service of that name, in its first version.
 type ELB interface {
-	Endpoints(account, region string) ([]elb.Endpoint, error)
+	Endpoints(account, region string) ([]elbnet.Endpoint, error)
 	Serve(ctx context.Context, account, region, name string, port uint16) (elb.Way, error)
 }
 
 // ELBv2 is what is asked of the service of that name, in its second version.
 type ELBv2 interface {
-	Endpoints(account, region string) ([]elbv2.Endpoint, error)
+	Endpoints(account, region string) ([]elbnet.Endpoint, error)
 	Serve(ctx context.Context, account, region, arn string, port uint16) (elbv2.Way, error)
 }
 

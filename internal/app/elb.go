@@ -19,8 +19,8 @@ func (d *daemon) makeLoadBalancing() {
 		return err
 	}
 	network := elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: theNetwork{d}.Probes}
-	d.elb = elb.New(elb.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Log: d.log})
-	d.elbv2 = elbv2.New(elbv2.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log})
+	cfg := elbnet.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log}
+	d.elb, d.elbv2 = elb.New(cfg), elbv2.New(cfg)
 }
 
 func (d *daemon) ensureBalancerInterfaces(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {

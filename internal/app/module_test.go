@@ -24,7 +24,6 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/app/internal/toy"
@@ -71,7 +70,7 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 	}
 	reader := awsecrpublic.NewFromConfig(configFor(info, *key.AccessKey.AccessKeyId, *key.AccessKey.SecretAccessKey))
 	_, err = reader.CreateRepository(ctx, &awsecrpublic.CreateRepositoryInput{RepositoryName: aws.String("cart")})
-	refused(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/reader is not authorized to perform: ecr-public:CreateRepository on resource: "+
+	testkit.WantErrorWith(t, err, "AccessDeniedException", "User: arn:aws:iam::000000000000:user/reader is not authorized to perform: ecr-public:CreateRepository on resource: "+
 		"arn:aws:ecr-public::000000000000:repository/cart because no identity-based policy allows the ecr-public:CreateRepository action")
 
 	testkit.Eventually(t, 10*time.Second, func() error {
@@ -101,7 +100,7 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = repos.DescribeRepositories(ctx, nil)
-	refused(t, err, "ThrottlingException", "Rate exceeded")
+	testkit.WantErrorWith(t, err, "ThrottlingException", "Rate exceeded")
 
 	if err := daemon.Reset(ctx, ""); err != nil {
 		t.Fatal(err)
@@ -150,14 +149,6 @@ func configFor(info api.DaemonInfo, key, secret string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &info.URL, Credentials: credentials.NewStaticCredentialsProvider(key, secret, ""),
 		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
-	}
-}
-
-func refused(t *testing.T, err error, code, text string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) || api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), text) {
-		t.Errorf("got %v, want %s: %s", err, code, text)
 	}
 }
 
@@ -263,7 +254,7 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 		t.Errorf("with two throttles of KMS: %v", err)
 	}
 	throttle(100)
-	refused(t, put(parametersOfAdmin, "/c"), "ThrottlingException", "Rate exceeded")
+	testkit.WantErrorWith(t, put(parametersOfAdmin, "/c"), "ThrottlingException", "Rate exceeded")
 
 	// A service-linked role: Auto Scaling launches.
 	scaling, machines := awsautoscaling.NewFromConfig(admin), awsec2.NewFromConfig(admin)

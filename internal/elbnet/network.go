@@ -7,7 +7,6 @@ package elbnet
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -43,8 +42,8 @@ type EC2 interface {
 	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 }
 
-// A Network is what load balancers have around them. What asks EC2 takes a context of
-// AsService.
+// A Network is what load balancers have around them. Methods that ask EC2 take a context
+// of Base.AsService.
 type Network struct {
 	EC2 EC2
 	// EnsureInterfaces makes and removes network interfaces until they are as wanted;
@@ -76,14 +75,6 @@ func ByZone(in []Interface) map[string]string {
 		out[i.Zone] = i.ID
 	}
 	return out
-}
-
-// serviceRole is the service-linked role of both load balancing services.
-var serviceRole = awsapi.ServiceRole{Service: ServiceName, Name: "AWSServiceRoleForElasticLoadBalancing", Session: "ElasticLoadBalancing"}
-
-// AsService returns a context in which Elastic Load Balancing itself calls EC2.
-func AsService(ctx context.Context, account, region string, now time.Time) context.Context {
-	return awsapi.AsService(ctx, account, region, serviceRole, now)
 }
 
 // found is the first of what EC2 answers. A refusal is about what the request names, which

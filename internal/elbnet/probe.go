@@ -41,3 +41,14 @@ func (n *Network) Prober(ctx context.Context, account, region string) Prober {
 	}
 	return n.Probes(ctx, account, region)
 }
+
+// Unclaimed returns ask, and the instances of which it has found that they are no
+// cluster's.
+func (ask Prober) Unclaimed() (Prober, map[string]bool) {
+	unclaimed := map[string]bool{}
+	return func(ctx context.Context, p Probe) Finding {
+		found := ask(ctx, p)
+		unclaimed[p.Instance] = unclaimed[p.Instance] || found == Unclaimed
+		return found
+	}, unclaimed
+}

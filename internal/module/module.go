@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Module is one AWS service. Only Service is required.
@@ -30,4 +31,20 @@ type Module struct {
 	Reset func(ctx context.Context, account string) error
 	// DaemonAPI adds the service's own paths below /_drydock/.
 	DaemonAPI func(mux *http.ServeMux)
+}
+
+// InUse returns a Module.RoleUsage for resources that all need the service-linked role of
+// one service principal. arn names a resource.
+func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) func(context.Context, string, string) (map[string][]string, error) {
+	return func(_ context.Context, account, asked string) (map[string][]string, error) {
+		if asked != principal {
+			return nil, nil
+		}
+		all, err := resources.List(st, store.Scope{Account: account})
+		usage := map[string][]string{}
+		for _, r := range all {
+			usage[r.Key.Region] = append(usage[r.Key.Region], arn(r))
+		}
+		return usage, err
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/store"
@@ -53,8 +54,16 @@ type Related struct {
 }
 
 // Run reconciles until ctx ends, and returns when every call has returned: nil,
-// or why it ended before ctx did (store.ErrClosed).
-func Run(ctx context.Context, cfg Config) error {
+// or why it ended before ctx did (store.ErrClosed). If one reconciler ends early, all do.
+func Run(ctx context.Context, cfgs ...Config) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, cfg := range cfgs {
+		group.Go(func() error { return run(ctx, cfg) })
+	}
+	return group.Wait()
+}
+
+func run(ctx context.Context, cfg Config) error {
 	if cfg.Clock == nil {
 		return fmt.Errorf("reconciling %s: no clock", cfg.Name)
 	}

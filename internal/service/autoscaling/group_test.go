@@ -66,12 +66,12 @@ func TestGroupLife(t *testing.T) {
 	}
 
 	w.clock.Step(time.Second)
-	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(1), DesiredCapacity: aws.Int32(3)}))(t)
+	testkit.Must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), MinSize: aws.Int32(1), DesiredCapacity: aws.Int32(3)}))(t)
 	w.await("web", serving(3))
 	wantCause(t, w.activities("web")[0], `At … a user request update of AutoScalingGroup constraints to min: 1, max: 10, desired: 3 changing the desired capacity from 2 to 3\.  At … an instance was started in response to a difference between desired and actual capacity, increasing the capacity from 2 to 3\.`)
 
 	w.clock.Step(time.Second)
-	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("web"), DesiredCapacity: aws.Int32(1)}))(t)
+	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("web"), DesiredCapacity: aws.Int32(1)}))(t)
 	w.await("web", serving(1))
 	if n := len(w.alive("web")); n != 1 {
 		t.Errorf("%d instances live", n)
@@ -83,8 +83,8 @@ func TestGroupLife(t *testing.T) {
 	wantCause(t, a, `At … a user request explicitly set group desired capacity changing the desired capacity from 3 to 1\.  At … an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from 3 to 1\.  At … instance i-\w+ was selected for termination\.  At … instance i-\w+ was selected for termination\.`)
 
 	_, err := w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web")})
-	wantError(t, err, "ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
-	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
+	testkit.WantError(t, err, "ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+	testkit.Must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
 	waiter := awsautoscaling.NewGroupNotExistsWaiter(w.Client)
 	if err := waiter.Wait(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{"web"}}, 20*time.Second); err != nil {
 		t.Error(err)
@@ -93,7 +93,7 @@ func TestGroupLife(t *testing.T) {
 		t.Errorf("%d instances live", n)
 	}
 	_, err = w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web")})
-	wantError(t, err, "ValidationError", "AutoScalingGroup name not found - AutoScalingGroup web not found")
+	testkit.WantError(t, err, "ValidationError", "AutoScalingGroup name not found - AutoScalingGroup web not found")
 	if left := w.activities("web"); len(left) != 6 || aws.ToString(left[0].AutoScalingGroupState) != "Deleted" {
 		t.Errorf("%d activities of the deleted group", len(left))
 	}
@@ -156,14 +156,14 @@ func TestHealthWithinTheGracePeriod(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	id := w.group("web", 1).Instances[0].InstanceId
-	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), HealthCheckGracePeriod: aws.Int32(36000)}))(t)
+	testkit.Must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), HealthCheckGracePeriod: aws.Int32(36000)}))(t)
 	_, err := w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("ill")})
-	wantError(t, err, "ValidationError", "Valid instance health states are: [Healthy, Unhealthy].")
+	testkit.WantError(t, err, "ValidationError", "Valid instance health states are: [Healthy, Unhealthy].")
 	_, err = w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("Unhealthy")})
 	if err == nil || !strings.Contains(err.Error(), "ValidationError: The age of the instance (") || !strings.HasSuffix(err.Error(), " seconds) is less than the configured grace period of 36000 seconds") {
 		t.Error(err)
 	}
-	must(w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("Unhealthy"), ShouldRespectGracePeriod: aws.Bool(false)}))(t)
+	testkit.Must(w.SetInstanceHealth(ctx, &awsautoscaling.SetInstanceHealthInput{InstanceId: id, HealthStatus: aws.String("Unhealthy"), ShouldRespectGracePeriod: aws.Bool(false)}))(t)
 }
 
 func TestSuspendedProcesses(t *testing.T) {
@@ -173,11 +173,11 @@ func TestSuspendedProcesses(t *testing.T) {
 	name := aws.String("web")
 	suspend := func(p ...string) {
 		t.Helper()
-		must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: p}))(t)
+		testkit.Must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: p}))(t)
 	}
 	resume := func(p ...string) {
 		t.Helper()
-		must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: p}))(t)
+		testkit.Must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: p}))(t)
 	}
 	quiet := func(n int, state autoscalingtypes.LifecycleState) { // nothing moves, whatever time passes
 		t.Helper()
@@ -189,13 +189,13 @@ func TestSuspendedProcesses(t *testing.T) {
 		}
 	}
 	suspend("Launch")
-	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
+	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
 	quiet(2, "InService")
 	resume("Launch")
 	w.await("web", serving(3))
 
 	suspend("Terminate")
-	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(2)}))(t)
+	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(2)}))(t)
 	quiet(3, "InService")
 	resume()
 	w.await("web", serving(2))
@@ -203,7 +203,7 @@ func TestSuspendedProcesses(t *testing.T) {
 	g, _ = w.describe("web")
 	suspend("ReplaceUnhealthy")
 	victim := *g.Instances[0].InstanceId
-	must(w.ec2.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{victim}}))(t)
+	testkit.Must(w.ec2.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{victim}}))(t)
 	w.await("web", func(g autoscalingtypes.AutoScalingGroup) error {
 		if *g.Instances[0].HealthStatus != "Unhealthy" {
 			return errors.New("still healthy")
@@ -219,7 +219,7 @@ func TestSuspendedProcesses(t *testing.T) {
 		return serving(2)(g)
 	})
 	_, err := w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"Sleep"}})
-	wantError(t, err, "ValidationError", "Invalid scaling process: Sleep")
+	testkit.WantError(t, err, "ValidationError", "Invalid scaling process: Sleep")
 }
 
 func TestFailedLaunchesAreToldAndTriedAgain(t *testing.T) {
@@ -233,7 +233,7 @@ func TestFailedLaunchesAreToldAndTriedAgain(t *testing.T) {
 	})
 	in := w.input("web", 0, 5, 1)
 	in.LaunchTemplate = w.template("tmpl")
-	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if len(w.activities("web")) == 0 {
 			return errors.New("no activity")
@@ -271,7 +271,7 @@ func TestMixedInstances(t *testing.T) {
 		InstancesDistribution: &autoscalingtypes.InstancesDistribution{OnDemandBaseCapacity: aws.Int32(2), OnDemandPercentageAboveBaseCapacity: aws.Int32(50)},
 	}
 	in.CapacityRebalance = aws.Bool(true)
-	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	w.await("mixed", func(g autoscalingtypes.AutoScalingGroup) error {
 		if len(g.Instances) < 6 {
 			return fmt.Errorf("%d instances", len(g.Instances))
@@ -314,10 +314,10 @@ func TestLaunchConfiguration(t *testing.T) {
 	if err := make(); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, make(), "AlreadyExists", "Launch Configuration by this name already exists - A launch configuration already exists with the name lc")
+	testkit.WantError(t, make(), "AlreadyExists", "Launch Configuration by this name already exists - A launch configuration already exists with the name lc")
 	in := w.input("web", 1, 2, 1)
 	in.LaunchConfigurationName = name
-	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	g := w.await("web", serving(1))
 	if *g.Instances[0].LaunchConfigurationName != "lc" || g.Instances[0].LaunchTemplate != nil {
 		t.Errorf("%+v", g.Instances[0])
@@ -326,16 +326,16 @@ func TestLaunchConfiguration(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	_, err := w.DeleteLaunchConfiguration(ctx, &awsautoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: name})
-	wantError(t, err, "ResourceInUse", "Cannot delete launch configuration lc because it is attached to AutoScalingGroup web")
-	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
+	testkit.WantError(t, err, "ResourceInUse", "Cannot delete launch configuration lc because it is attached to AutoScalingGroup web")
+	testkit.Must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
 	w.await("web", func(g autoscalingtypes.AutoScalingGroup) error {
 		if g.AutoScalingGroupName != nil {
 			return errors.New("still there")
 		}
 		return nil
 	})
-	must(w.DeleteLaunchConfiguration(ctx, &awsautoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: name}))(t)
-	if left := must(w.DescribeLaunchConfigurations(ctx, &awsautoscaling.DescribeLaunchConfigurationsInput{}))(t).LaunchConfigurations; len(left) != 0 {
+	testkit.Must(w.DeleteLaunchConfiguration(ctx, &awsautoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: name}))(t)
+	if left := testkit.Must(w.DescribeLaunchConfigurations(ctx, &awsautoscaling.DescribeLaunchConfigurationsInput{}))(t).LaunchConfigurations; len(left) != 0 {
 		t.Errorf("%d left", len(left))
 	}
 }
@@ -346,11 +346,11 @@ func TestGroupPendingDeleteIsLeftAlone(t *testing.T) {
 	w.group("web", 1)
 	name := aws.String("web")
 	w.stop() // its reconciler would end the group
-	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
+	testkit.Must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
 	_, err := w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(2)})
-	wantError(t, err, "ValidationError", "The AutoScaling group may not be modified while it is pending delete")
+	testkit.WantError(t, err, "ValidationError", "The AutoScaling group may not be modified while it is pending delete")
 	_, err = w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name})
-	wantError(t, err, "ValidationError", "Processes may not be suspended while the AutoScaling group is pending delete")
+	testkit.WantError(t, err, "ValidationError", "Processes may not be suspended while the AutoScaling group is pending delete")
 	w.restart()
 	w.await("web", func(g autoscalingtypes.AutoScalingGroup) error {
 		if g.AutoScalingGroupName != nil {
@@ -366,7 +366,7 @@ func TestCreateRefuses(t *testing.T) {
 	lt := w.template("tmpl")
 	template := func(name string, data *ec2types.RequestLaunchTemplateData) *autoscalingtypes.LaunchTemplateSpecification {
 		data.ImageId, data.InstanceType = &w.image, "t3.small"
-		made := must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data}))(t).LaunchTemplate
+		made := testkit.Must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data}))(t).LaunchTemplate
 		return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: made.LaunchTemplateId}
 	}
 	for _, tt := range []struct {
@@ -458,7 +458,7 @@ func TestCreateRefuses(t *testing.T) {
 				}
 				return
 			}
-			wantError(t, err, tt.code, tt.message)
+			testkit.WantError(t, err, tt.code, tt.message)
 			if _, made := w.describe("web"); made {
 				t.Error("it was made")
 			}
@@ -466,11 +466,11 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	in := w.input("web", 0, 3, 0)
 	in.LaunchTemplate = lt
-	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	_, err := w.CreateAutoScalingGroup(ctx, in)
-	wantError(t, err, "AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name web already exists")
+	testkit.WantError(t, err, "AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name web already exists")
 	_, err = w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("web"), DesiredCapacity: aws.Int32(4)})
-	wantError(t, err, "ValidationError", "New SetDesiredCapacity value 4 is above max value 3 for the AutoScalingGroup.")
+	testkit.WantError(t, err, "ValidationError", "New SetDesiredCapacity value 4 is above max value 3 for the AutoScalingGroup.")
 	_, err = w.PutWarmPool(ctx, &awsautoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("web")})
 	if err == nil || !strings.Contains(err.Error(), "NotImplemented") {
 		t.Errorf("a warm pool: %v", err)

@@ -25,7 +25,7 @@ const (
 
 func (w *world) hook(group, name, transition, result string, seconds int32) {
 	w.Helper()
-	must(w.PutLifecycleHook(w.Context(), &awsautoscaling.PutLifecycleHookInput{
+	testkit.Must(w.PutLifecycleHook(w.Context(), &awsautoscaling.PutLifecycleHookInput{
 		AutoScalingGroupName: &group, LifecycleHookName: &name, LifecycleTransition: &transition, DefaultResult: &result, HeartbeatTimeout: &seconds,
 	}))(w)
 }
@@ -39,7 +39,7 @@ func (w *world) complete(group, hook, id, result string) error {
 
 func (w *world) desire(group string, n int32) {
 	w.Helper()
-	must(w.SetDesiredCapacity(w.Context(), &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: &group, DesiredCapacity: &n}))(w)
+	testkit.Must(w.SetDesiredCapacity(w.Context(), &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: &group, DesiredCapacity: &n}))(w)
 }
 
 // An instance waits for its hook until somebody decides, or the heartbeat is
@@ -58,7 +58,7 @@ func TestLifecycleHookTimeline(t *testing.T) {
 	}
 	for range 3 { // 3 × 50 s pass with a heartbeat each
 		w.clock.Step(50 * time.Second)
-		must(w.RecordLifecycleActionHeartbeat(ctx, &awsautoscaling.RecordLifecycleActionHeartbeatInput{
+		testkit.Must(w.RecordLifecycleActionHeartbeat(ctx, &awsautoscaling.RecordLifecycleActionHeartbeatInput{
 			AutoScalingGroupName: aws.String("web"), LifecycleHookName: aws.String("start"), InstanceId: &id,
 		}))(t)
 	}
@@ -67,7 +67,7 @@ func TestLifecycleHookTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await("web", serving(1))
-	wantError(t, w.complete("web", "start", id, "CONTINUE"), "ValidationError", "No active Lifecycle Action found with instance ID "+id)
+	testkit.WantError(t, w.complete("web", "start", id, "CONTINUE"), "ValidationError", "No active Lifecycle Action found with instance ID "+id)
 
 	// Nobody answers: the terminating hook's default result goes on after its time.
 	w.desire("web", 0)
@@ -108,50 +108,50 @@ func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
 	first, second := *g.Instances[0].InstanceId, *g.Instances[1].InstanceId
 
 	w.clock.Step(time.Second)
-	must(w.EnterStandby(ctx, &awsautoscaling.EnterStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
+	testkit.Must(w.EnterStandby(ctx, &awsautoscaling.EnterStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
 	w.await("web", counts(map[autoscalingtypes.LifecycleState]int{"Standby": 1, "InService": 1}))
 	a := w.activities("web")[0]
 	wantCause(t, a, `At … instance `+first+` was moved to standby in response to a user request, shrinking the capacity from 2 to 1\.`)
-	must(w.ExitStandby(ctx, &awsautoscaling.ExitStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}}))(t)
+	testkit.Must(w.ExitStandby(ctx, &awsautoscaling.ExitStandbyInput{AutoScalingGroupName: name, InstanceIds: []string{first}}))(t)
 	w.await("web", serving(2))
 
-	out := must(w.TerminateInstanceInAutoScalingGroup(ctx, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &first, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
+	out := testkit.Must(w.TerminateInstanceInAutoScalingGroup(ctx, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &first, ShouldDecrementDesiredCapacity: aws.Bool(true)}))(t)
 	wantCause(t, *out.Activity, `At … an instance was taken out of service in response to a user request, shrinking the capacity from 2 to 1\.`)
 	w.await("web", serving(1))
 	_, err := w.TerminateInstanceInAutoScalingGroup(ctx, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: aws.String("i-0123456789abcdef0"), ShouldDecrementDesiredCapacity: aws.Bool(true)})
-	wantError(t, err, "ValidationError", "Instance Id not found - No managed instance found for instance ID: i-0123456789abcdef0")
+	testkit.WantError(t, err, "ValidationError", "Instance Id not found - No managed instance found for instance ID: i-0123456789abcdef0")
 
-	must(w.SetInstanceProtection(ctx, &awsautoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ProtectedFromScaleIn: aws.Bool(true)}))(t)
+	testkit.Must(w.SetInstanceProtection(ctx, &awsautoscaling.SetInstanceProtectionInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ProtectedFromScaleIn: aws.Bool(true)}))(t)
 	w.desire("web", 0)
 	for range 10 {
 		w.clock.Step(time.Minute)
 		w.await("web", serving(1))
 	}
-	must(w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ShouldDecrementDesiredCapacity: aws.Bool(false)}))(t)
+	testkit.Must(w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ShouldDecrementDesiredCapacity: aws.Bool(false)}))(t)
 	w.await("web", serving(0))
 	if n := len(w.alive("web")); n != 0 { // no longer tagged
 		t.Errorf("%d instances carry the tag", n)
 	}
-	must(w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}}))(t)
+	testkit.Must(w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}}))(t)
 	g = w.await("web", serving(1))
 	if *g.DesiredCapacity != 1 || *g.Instances[0].InstanceId != second || len(w.alive("web")) != 1 {
 		t.Errorf("attached: %d desired, %v", *g.DesiredCapacity, instanceIDs(g))
 	}
 	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}})
-	wantError(t, err, "ValidationError", "The Instance: "+second+" is already part of AutoScalingGroup:web")
-	third := must(w.ec2.RunInstances(ctx, &awsec2.RunInstancesInput{ImageId: &w.image, InstanceType: "t3.micro", MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))(t).Instances[0].InstanceId
+	testkit.WantError(t, err, "ValidationError", "The Instance: "+second+" is already part of AutoScalingGroup:web")
+	third := testkit.Must(w.ec2.RunInstances(ctx, &awsec2.RunInstancesInput{ImageId: &w.image, InstanceType: "t3.micro", MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))(t).Instances[0].InstanceId
 	testkit.Eventually(t, 10*time.Second, func() error {
-		if got := must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{*third}}))(t); got.Reservations[0].Instances[0].State.Name != "running" {
+		if got := testkit.Must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{*third}}))(t); got.Reservations[0].Instances[0].State.Name != "running" {
 			return errors.New("not running")
 		}
 		return nil
 	})
-	must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(1)}))(t)
+	testkit.Must(w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(1)}))(t)
 	_, err = w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{*third}})
-	wantError(t, err, "ValidationError", "AutoScalingGroup web has min-size=0, max-size=1, and desired-size=1. To attach 1 instance, please update the AutoScalingGroup sizes appropriately.")
+	testkit.WantError(t, err, "ValidationError", "AutoScalingGroup web has min-size=0, max-size=1, and desired-size=1. To attach 1 instance, please update the AutoScalingGroup sizes appropriately.")
 	_, err = w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: slices.Repeat([]string{second}, 21), ShouldDecrementDesiredCapacity: aws.Bool(true)})
-	wantError(t, err, "ValidationError", "List exceeds the maximum number of instances to detach. Please retry your request with fewer instances.")
-	details := must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
+	testkit.WantError(t, err, "ValidationError", "List exceeds the maximum number of instances to detach. Please retry your request with fewer instances.")
+	details := testkit.Must(w.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{second, "i-0123456789abcdef0"}}))(t).AutoScalingInstances
 	if len(details) != 1 || *details[0].HealthStatus != "HEALTHY" || *details[0].LifecycleState != "InService" {
 		t.Errorf("%+v", details)
 	}
@@ -165,7 +165,7 @@ func TestInstanceRefresh(t *testing.T) {
 			name := aws.String("web")
 			g := w.group("web", 4)
 			old := instanceIDs(g)
-			must(w.ec2.CreateLaunchTemplateVersion(ctx, &awsec2.CreateLaunchTemplateVersionInput{
+			testkit.Must(w.ec2.CreateLaunchTemplateVersion(ctx, &awsec2.CreateLaunchTemplateVersionInput{
 				LaunchTemplateName: g.LaunchTemplate.LaunchTemplateName, SourceVersion: aws.String("1"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{InstanceType: "t3.medium"},
 			}))(t)
 			w.clock.Step(time.Second)
@@ -176,10 +176,10 @@ func TestInstanceRefresh(t *testing.T) {
 				<-launching
 				return nil
 			})
-			started := must(w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name, Preferences: prefs}))(t)
+			started := testkit.Must(w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name, Preferences: prefs}))(t)
 			_, err := w.StartInstanceRefresh(ctx, &awsautoscaling.StartInstanceRefreshInput{AutoScalingGroupName: name})
 			close(launching)
-			wantError(t, err, "InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
+			testkit.WantError(t, err, "InstanceRefreshInProgress", "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.")
 			fewest := 4
 			testkit.Eventually(t, 20*time.Second, func() error {
 				g, _ := w.describe("web")
@@ -190,7 +190,7 @@ func TestInstanceRefresh(t *testing.T) {
 					}
 				}
 				fewest = min(fewest, n)
-				r := must(w.DescribeInstanceRefreshes(ctx, &awsautoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: name, InstanceRefreshIds: []string{*started.InstanceRefreshId}}))(t).InstanceRefreshes[0]
+				r := testkit.Must(w.DescribeInstanceRefreshes(ctx, &awsautoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: name, InstanceRefreshIds: []string{*started.InstanceRefreshId}}))(t).InstanceRefreshes[0]
 				if r.Status != "Successful" {
 					return fmt.Errorf("%s, %d%%", r.Status, *r.PercentageComplete)
 				}
@@ -206,7 +206,7 @@ func TestInstanceRefresh(t *testing.T) {
 				}
 			}
 			_, err = w.CancelInstanceRefresh(ctx, &awsautoscaling.CancelInstanceRefreshInput{AutoScalingGroupName: name})
-			wantError(t, err, "ActiveInstanceRefreshNotFound", "No in progress, baking, pending, or cancelling Instance Refresh found for Auto Scaling group web")
+			testkit.WantError(t, err, "ActiveInstanceRefreshNotFound", "No in progress, baking, pending, or cancelling Instance Refresh found for Auto Scaling group web")
 		})
 	}
 }
@@ -276,7 +276,7 @@ func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 					t.Fatalf("%d instances live, want %d", n, size)
 				}
 			}
-			must(w.DeleteAutoScalingGroup(t.Context(), &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
+			testkit.Must(w.DeleteAutoScalingGroup(t.Context(), &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("web"), ForceDelete: aws.Bool(true)}))(t)
 			w.restart()
 			w.later(50*time.Millisecond, func() error {
 				if _, there := w.describe("web"); there {

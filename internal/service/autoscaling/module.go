@@ -1,27 +1,18 @@
 package autoscaling
 
 import (
-	"context"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, RoleUsage: s.roleUsage}
-}
-
-// roleUsage returns the groups of an account: they need the service's role.
-func (s *Service) roleUsage(_ context.Context, account, principal string) (map[string][]string, error) {
-	if principal != serviceRole.Service {
-		return nil, nil
+	return module.Module{
+		Service: s.AWS(), Resolver: s.Authz(), Run: s.Run,
+		RoleUsage: module.InUse(serviceRole.Service, s.store, groups, func(r store.Item[groupRecord]) string {
+			return aws.ToString(r.Value.Group.AutoScalingGroupARN)
+		}),
 	}
-	items, err := groups.List(s.store, store.Scope{Account: account})
-	usage := map[string][]string{}
-	for _, i := range items {
-		usage[i.Key.Region] = append(usage[i.Key.Region], aws.ToString(i.Value.Group.AutoScalingGroupARN))
-	}
-	return usage, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -20,14 +21,14 @@ func TestTags(t *testing.T) {
 	ctx := t.Context()
 	w.group("one", 0)
 	w.group("two", 0)
-	must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{
+	testkit.Must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{
 		groupTag("one", "env", "dev"), groupTag("one", "team", "a"), groupTag("two", "env", "prod"),
 	}}))(t)
-	must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "test")}}))(t)
+	testkit.Must(w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "test")}}))(t)
 	find := func(filters ...autoscalingtypes.Filter) []string {
 		t.Helper()
 		var out []string
-		for _, tag := range must(w.DescribeTags(ctx, &awsautoscaling.DescribeTagsInput{Filters: filters, MaxRecords: aws.Int32(100)}))(t).Tags {
+		for _, tag := range testkit.Must(w.DescribeTags(ctx, &awsautoscaling.DescribeTagsInput{Filters: filters, MaxRecords: aws.Int32(100)}))(t).Tags {
 			out = append(out, *tag.ResourceId+" "+*tag.Key+"="+*tag.Value)
 		}
 		return out
@@ -51,24 +52,24 @@ func TestTags(t *testing.T) {
 			}
 		})
 	}
-	groups := must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{Filters: []autoscalingtypes.Filter{filter("tag:env", "prod")}}))(t).AutoScalingGroups
+	groups := testkit.Must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{Filters: []autoscalingtypes.Filter{filter("tag:env", "prod")}}))(t).AutoScalingGroups
 	if len(groups) != 1 || *groups[0].AutoScalingGroupName != "two" {
 		t.Errorf("%d groups", len(groups))
 	}
-	must(w.DeleteTags(ctx, &awsautoscaling.DeleteTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "")}}))(t)
+	testkit.Must(w.DeleteTags(ctx, &awsautoscaling.DeleteTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", "env", "")}}))(t)
 	if diff := cmp.Diff([]string{"one team=a", "two env=prod"}, find()); diff != "" {
 		t.Error(diff)
 	}
 	_, err := w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{{Key: aws.String("Lab"), PropagateAtLaunch: aws.Bool(true), ResourceId: aws.String("one")}}})
-	wantError(t, err, "ValidationError", "Incomplete tags information for these tags. Tag - 'Key:Lab,PropagateAtLaunch:true,ResourceId:one,ResourceType:null' , ")
+	testkit.WantError(t, err, "ValidationError", "Incomplete tags information for these tags. Tag - 'Key:Lab,PropagateAtLaunch:true,ResourceId:one,ResourceType:null' , ")
 	long := strings.Repeat("k", 129)
 	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("one", long, "")}})
-	wantError(t, err, "ValidationError", "1 validation error detected: Value '"+long+"' at 'tags.1.member.key' failed to satisfy constraint: Member must have length less than or equal to 128")
+	testkit.WantError(t, err, "ValidationError", "1 validation error detected: Value '"+long+"' at 'tags.1.member.key' failed to satisfy constraint: Member must have length less than or equal to 128")
 	_, err = w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: slices.Repeat([]string{"one"}, 51)})
-	wantError(t, err, "ValidationError", "The number of group names that may be passed in is limited to 50")
-	must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: slices.Repeat([]string{"one"}, 51), MaxRecords: aws.Int32(51)}))(t)
+	testkit.WantError(t, err, "ValidationError", "The number of group names that may be passed in is limited to 50")
+	testkit.Must(w.DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: slices.Repeat([]string{"one"}, 51), MaxRecords: aws.Int32(51)}))(t)
 	_, err = w.CreateOrUpdateTags(ctx, &awsautoscaling.CreateOrUpdateTagsInput{Tags: []autoscalingtypes.Tag{groupTag("nobody", "a", "b")}})
-	wantError(t, err, "ValidationError", "AutoScalingGroup not found - AutoScaling Group nobody not found")
+	testkit.WantError(t, err, "ValidationError", "AutoScalingGroup not found - AutoScaling Group nobody not found")
 }
 
 func TestPoliciesNotificationsAndMetrics(t *testing.T) {
@@ -80,7 +81,7 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 		t.Helper()
 		in := &awsautoscaling.PutScalingPolicyInput{AutoScalingGroupName: name, PolicyName: &policy}
 		edit(in)
-		return must(w.PutScalingPolicy(ctx, in))(t)
+		return testkit.Must(w.PutScalingPolicy(ctx, in))(t)
 	}
 	put("up", func(in *awsautoscaling.PutScalingPolicyInput) {
 		in.AdjustmentType, in.ScalingAdjustment = aws.String("ChangeInCapacity"), aws.Int32(1)
@@ -95,7 +96,7 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 		t.Helper()
 		in.AutoScalingGroupName, in.PolicyName = name, aws.String("refused")
 		_, err := w.PutScalingPolicy(ctx, in)
-		wantError(t, err, "ValidationError", message)
+		testkit.WantError(t, err, "ValidationError", message)
 	}
 	refused("Scaling increment must be specified for a SimpleScaling policy", &awsautoscaling.PutScalingPolicyInput{AdjustmentType: aws.String("ChangeInCapacity")})
 	refused("There must be a StepAdjustment with an unspecified upper bound (i.e., upper bound is null) when one StepAdjustment has a positive upper bound", &awsautoscaling.PutScalingPolicyInput{
@@ -107,44 +108,44 @@ func TestPoliciesNotificationsAndMetrics(t *testing.T) {
 			TargetValue: aws.Float64(70), PredefinedMetricSpecification: &autoscalingtypes.PredefinedMetricSpecification{PredefinedMetricType: "ASGAverageCPUUtilization"},
 		},
 	})
-	listed := must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: name, PolicyTypes: []string{"TargetTrackingScaling"}}))(t).ScalingPolicies
+	listed := testkit.Must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: name, PolicyTypes: []string{"TargetTrackingScaling"}}))(t).ScalingPolicies
 	if len(listed) != 1 || *listed[0].PolicyARN != *cpu.PolicyARN || *listed[0].TargetTrackingConfiguration.TargetValue != 50 {
 		t.Errorf("%+v", listed)
 	}
-	must(w.DeletePolicy(ctx, &awsautoscaling.DeletePolicyInput{PolicyName: cpu.PolicyARN}))(t)
-	if left := must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{}))(t).ScalingPolicies; len(left) != 1 || *left[0].PolicyName != "up" {
+	testkit.Must(w.DeletePolicy(ctx, &awsautoscaling.DeletePolicyInput{PolicyName: cpu.PolicyARN}))(t)
+	if left := testkit.Must(w.DescribePolicies(ctx, &awsautoscaling.DescribePoliciesInput{}))(t).ScalingPolicies; len(left) != 1 || *left[0].PolicyName != "up" {
 		t.Errorf("%+v", left)
 	}
 
 	topic := aws.String("arn:aws:sns:us-east-1:123456789012:t")
-	types := must(w.DescribeAutoScalingNotificationTypes(ctx, &awsautoscaling.DescribeAutoScalingNotificationTypesInput{}))(t).AutoScalingNotificationTypes
-	must(w.PutNotificationConfiguration(ctx, &awsautoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic, NotificationTypes: types[:2]}))(t)
-	if n := must(w.DescribeNotificationConfigurations(ctx, &awsautoscaling.DescribeNotificationConfigurationsInput{}))(t).NotificationConfigurations; len(n) != 2 {
+	types := testkit.Must(w.DescribeAutoScalingNotificationTypes(ctx, &awsautoscaling.DescribeAutoScalingNotificationTypesInput{}))(t).AutoScalingNotificationTypes
+	testkit.Must(w.PutNotificationConfiguration(ctx, &awsautoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic, NotificationTypes: types[:2]}))(t)
+	if n := testkit.Must(w.DescribeNotificationConfigurations(ctx, &awsautoscaling.DescribeNotificationConfigurationsInput{}))(t).NotificationConfigurations; len(n) != 2 {
 		t.Errorf("%+v", n)
 	}
-	must(w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic}))(t)
+	testkit.Must(w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic}))(t)
 	_, err := w.DeleteNotificationConfiguration(ctx, &awsautoscaling.DeleteNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic})
-	wantError(t, err, "ValidationError", "Notification Topic '"+*topic+"' doesn't exist for '"+w.account+"'")
+	testkit.WantError(t, err, "ValidationError", "Notification Topic '"+*topic+"' doesn't exist for '"+w.account+"'")
 	_, err = w.PutNotificationConfiguration(ctx, &awsautoscaling.PutNotificationConfigurationInput{AutoScalingGroupName: name, TopicARN: topic, NotificationTypes: []string{"news"}})
-	wantError(t, err, "ValidationError", `"news" is not a valid Notification Type.`)
+	testkit.WantError(t, err, "ValidationError", `"news" is not a valid Notification Type.`)
 
 	_, err = w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Hour")})
-	wantError(t, err, "ValidationError", "Valid metrics granularity type is: [1Minute].")
-	must(w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Minute"), Metrics: []string{"GroupMinSize", "GroupMaxSize"}}))(t)
-	must(w.DisableMetricsCollection(ctx, &awsautoscaling.DisableMetricsCollectionInput{AutoScalingGroupName: name, Metrics: []string{"GroupMaxSize"}}))(t)
-	must(w.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{"arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}}))(t)
+	testkit.WantError(t, err, "ValidationError", "Valid metrics granularity type is: [1Minute].")
+	testkit.Must(w.EnableMetricsCollection(ctx, &awsautoscaling.EnableMetricsCollectionInput{AutoScalingGroupName: name, Granularity: aws.String("1Minute"), Metrics: []string{"GroupMinSize", "GroupMaxSize"}}))(t)
+	testkit.Must(w.DisableMetricsCollection(ctx, &awsautoscaling.DisableMetricsCollectionInput{AutoScalingGroupName: name, Metrics: []string{"GroupMaxSize"}}))(t)
+	testkit.Must(w.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{"arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}}))(t)
 	g, _ := w.describe("web")
 	if len(g.EnabledMetrics) != 1 || *g.EnabledMetrics[0].Metric != "GroupMinSize" || len(g.TargetGroupARNs) != 1 || len(g.TrafficSources) != 1 {
 		t.Errorf("%+v %v %+v", g.EnabledMetrics, g.TargetGroupARNs, g.TrafficSources)
 	}
-	limits := must(w.DescribeAccountLimits(ctx, &awsautoscaling.DescribeAccountLimitsInput{}))(t)
+	limits := testkit.Must(w.DescribeAccountLimits(ctx, &awsautoscaling.DescribeAccountLimitsInput{}))(t)
 	if *limits.NumberOfAutoScalingGroups != 1 || *limits.MaxNumberOfAutoScalingGroups != 500 {
 		t.Errorf("%+v", limits)
 	}
-	if p := must(w.DescribeScalingProcessTypes(ctx, &awsautoscaling.DescribeScalingProcessTypesInput{}))(t).Processes; len(p) != 9 {
+	if p := testkit.Must(w.DescribeScalingProcessTypes(ctx, &awsautoscaling.DescribeScalingProcessTypesInput{}))(t).Processes; len(p) != 9 {
 		t.Errorf("%d processes", len(p))
 	}
-	if p := must(w.DescribeTerminationPolicyTypes(ctx, &awsautoscaling.DescribeTerminationPolicyTypesInput{}))(t).TerminationPolicyTypes; !slices.Contains(p, "OldestLaunchTemplate") {
+	if p := testkit.Must(w.DescribeTerminationPolicyTypes(ctx, &awsautoscaling.DescribeTerminationPolicyTypesInput{}))(t).TerminationPolicyTypes; !slices.Contains(p, "OldestLaunchTemplate") {
 		t.Errorf("%v", p)
 	}
 }

@@ -92,9 +92,9 @@ func TestTrafficSources(t *testing.T) {
 	in := w.input("web", 0, 5, 2)
 	in.LaunchTemplate, in.LoadBalancerNames = w.template("lt-web"), []string{"nobody"}
 	_, err := w.CreateAutoScalingGroup(ctx, in)
-	wantError(t, err, "ValidationError", "Provided Load Balancers may not be valid. Please ensure they exist and try again.")
+	testkit.WantError(t, err, "ValidationError", "Provided Load Balancers may not be valid. Please ensure they exist and try again.")
 	in.LoadBalancerNames = []string{"classic"}
-	must(w.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(w.CreateAutoScalingGroup(ctx, in))(t)
 	w.balancers.has(t, "classic", 2)
 
 	attach := func(sources ...autoscalingtypes.TrafficSourceIdentifier) error {
@@ -104,7 +104,7 @@ func TestTrafficSources(t *testing.T) {
 	source := func(id string) autoscalingtypes.TrafficSourceIdentifier {
 		return autoscalingtypes.TrafficSourceIdentifier{Identifier: &id}
 	}
-	wantError(t, attach(source(targetGroup+"nobody")), "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again.")
+	testkit.WantError(t, attach(source(targetGroup+"nobody")), "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again.")
 	if err := attach(source(targetGroup), source("second"), source("second")); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTrafficSources(t *testing.T) {
 	}
 	testkit.Eventually(t, 20*time.Second, func() error {
 		var got []string
-		for _, s := range must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name}))(t).TrafficSources {
+		for _, s := range testkit.Must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name}))(t).TrafficSources {
 			got = append(got, *s.Type+" "+*s.State)
 		}
 		if want := []string{"elbv2 Added", "elb Added", "elb Added"}; !slices.Equal(got, want) {
@@ -125,33 +125,33 @@ func TestTrafficSources(t *testing.T) {
 		}
 		return nil
 	})
-	only := must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name, TrafficSourceType: aws.String("elbv2")}))(t).TrafficSources
+	only := testkit.Must(w.DescribeTrafficSources(ctx, &awsautoscaling.DescribeTrafficSourcesInput{AutoScalingGroupName: name, TrafficSourceType: aws.String("elbv2")}))(t).TrafficSources
 	if len(only) != 1 || *only[0].Identifier != targetGroup {
 		t.Errorf("%+v", only)
 	}
 
 	_, err = w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"third"}})
-	wantError(t, err, "ValidationError", "Trying to remove Load Balancers that are not part of the group")
+	testkit.WantError(t, err, "ValidationError", "Trying to remove Load Balancers that are not part of the group")
 	_, err = w.DetachLoadBalancerTargetGroups(ctx, &awsautoscaling.DetachLoadBalancerTargetGroupsInput{AutoScalingGroupName: name, TargetGroupARNs: []string{targetGroup + "0"}})
-	wantError(t, err, "ValidationError", "Trying to remove Target Groups that are not part of the group")
-	must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"classic"}}))(t)
-	must(w.DetachTrafficSources(ctx, &awsautoscaling.DetachTrafficSourcesInput{AutoScalingGroupName: name, TrafficSources: []autoscalingtypes.TrafficSourceIdentifier{source(targetGroup)}}))(t)
+	testkit.WantError(t, err, "ValidationError", "Trying to remove Target Groups that are not part of the group")
+	testkit.Must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"classic"}}))(t)
+	testkit.Must(w.DetachTrafficSources(ctx, &awsautoscaling.DetachTrafficSourcesInput{AutoScalingGroupName: name, TrafficSources: []autoscalingtypes.TrafficSourceIdentifier{source(targetGroup)}}))(t)
 	w.balancers.has(t, "classic", 0)
 	w.balancers.has(t, targetGroup, 0)
-	if left := must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; len(left) != 1 || *left[0].LoadBalancerName != "second" {
+	if left := testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; len(left) != 1 || *left[0].LoadBalancerName != "second" {
 		t.Errorf("%+v", left)
 	}
 
 	// While instances are not to be added, they are not; those that go are taken away.
-	must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
-	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
+	testkit.Must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
+	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
 	w.await("web", serving(3))
 	w.balancers.has(t, "second", 2)
 	g, _ = w.describe("web")
 	late := slices.DeleteFunc(instanceIDs(g), func(i string) bool { return w.balancers.hasInstance("second", i) })
-	must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
+	testkit.Must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
 	// Those that came meanwhile are not added now, but those that come from now on are.
-	must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(4)}))(t)
+	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(4)}))(t)
 	w.await("web", serving(4))
 	w.balancers.has(t, "second", 3)
 	g, _ = w.describe("web")
@@ -160,15 +160,15 @@ func TestTrafficSources(t *testing.T) {
 			t.Errorf("%s is registered: %t; %v came while none was to be", i, added, late)
 		}
 	}
-	if s := must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
+	if s := testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
 		t.Errorf("the load balancer is %s", *s[0].State)
 	}
 	// Who attaches it again has all added.
-	must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
+	testkit.Must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
 	w.balancers.has(t, "second", 0)
-	must(w.AttachLoadBalancers(ctx, &awsautoscaling.AttachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
+	testkit.Must(w.AttachLoadBalancers(ctx, &awsautoscaling.AttachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
 	w.balancers.has(t, "second", 4)
-	must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
+	testkit.Must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
 	w.balancers.has(t, "second", 0)
 }
 
@@ -186,7 +186,7 @@ func TestLoadBalancersHealthChecks(t *testing.T) {
 	w.balancers.has(t, "lb-blind", 1)
 	w.balancers.has(t, "lb-seeing", 2)
 	state := func(group string) string {
-		return *must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: &group}))(t).LoadBalancers[0].State
+		return *testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: &group}))(t).LoadBalancers[0].State
 	}
 	testkit.Eventually(t, 20*time.Second, func() error {
 		if a, b := state("blind"), state("seeing"); a != "Added" || b != "InService" {

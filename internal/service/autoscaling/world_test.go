@@ -2,7 +2,6 @@ package autoscaling_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -62,14 +60,10 @@ func newWorld(t testing.TB) *world {
 		t.Fatal("no image")
 	}
 	w.image = img.ID
-	w.subnets = must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
+	w.subnets = testkit.Must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
 	slices.SortFunc(w.subnets, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
-	stopEC2 := run(t, w.faults.Run)
-	w.stop = run(t, svc.Run)
-	t.Cleanup(func() {
-		w.stop()
-		stopEC2()
-	})
+	testkit.Run(t, w.faults.Run)
+	w.stop = testkit.Run(t, svc.Run)
 	return w
 }
 
@@ -83,22 +77,10 @@ func (w *world) newService(st *store.Store) *autoscaling.Service {
 	})
 }
 
-func run(t testing.TB, fn func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- fn(ctx) }()
-	return sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
 // restart ends the reconciler and begins anew with what is stored, as after a kill.
 func (w *world) restart() {
 	w.stop()
-	w.stop = run(w, w.newService(w.server.Store).Run)
+	w.stop = testkit.Run(w, w.newService(w.server.Store).Run)
 }
 
 // faultyEC2 lets calls fail: before they have an effect, after, or with EC2's own
@@ -166,31 +148,10 @@ func capacity(what string) error {
 	return awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient "+what+" capacity.")
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func wantError(t testing.TB, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Fatalf("got %v, want %s: %s", err, code, message)
-	}
-	if api.ErrorCode() != code || api.ErrorMessage() != message {
-		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
-}
-
 // template makes a launch template.
 func (w *world) template(name string) *autoscalingtypes.LaunchTemplateSpecification {
 	w.Helper()
-	lt := must(w.ec2.CreateLaunchTemplate(w.Context(), &awsec2.CreateLaunchTemplateInput{
+	lt := testkit.Must(w.ec2.CreateLaunchTemplate(w.Context(), &awsec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: &name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: &w.image, InstanceType: "t3.small"},
 	}))(w).LaunchTemplate
 	return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: lt.LaunchTemplateId, Version: aws.String("$Latest")}
@@ -212,13 +173,13 @@ func (w *world) group(name string, desired int32, edit ...func(*awsautoscaling.C
 	for _, e := range edit {
 		e(in)
 	}
-	must(w.CreateAutoScalingGroup(w.Context(), in))(w)
+	testkit.Must(w.CreateAutoScalingGroup(w.Context(), in))(w)
 	return w.await(name, serving(int(desired)))
 }
 
 func (w *world) describe(name string) (autoscalingtypes.AutoScalingGroup, bool) {
 	w.Helper()
-	out := must(w.DescribeAutoScalingGroups(w.Context(), &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))(w)
+	out := testkit.Must(w.DescribeAutoScalingGroups(w.Context(), &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}}))(w)
 	if len(out.AutoScalingGroups) == 0 {
 		return autoscalingtypes.AutoScalingGroup{}, false
 	}
@@ -281,13 +242,13 @@ func instanceIDs(g autoscalingtypes.AutoScalingGroup) []string {
 
 func (w *world) activities(name string) []autoscalingtypes.Activity {
 	w.Helper()
-	return must(w.DescribeScalingActivities(w.Context(), &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name, IncludeDeletedGroups: aws.Bool(true)}))(w).Activities
+	return testkit.Must(w.DescribeScalingActivities(w.Context(), &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name, IncludeDeletedGroups: aws.Bool(true)}))(w).Activities
 }
 
 // alive are the instances of EC2 that carry a group's tag and live.
 func (w *world) alive(group string) []ec2types.Instance {
 	w.Helper()
-	out := must(w.ec2.DescribeInstances(w.Context(), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+	out := testkit.Must(w.ec2.DescribeInstances(w.Context(), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("tag:aws:autoscaling:groupName"), Values: []string{group}},
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
 	}}))(w)

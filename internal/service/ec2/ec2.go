@@ -23,7 +23,6 @@ import (
 	"slices"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
@@ -170,11 +169,10 @@ func New(cfg Config) *Service {
 // Run moves everything that has a life of its own until ctx ends: machines
 // above all.
 func (s *Service) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, cfg := range slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
-		s.instanceService.Reconcilers(), s.fleetService.Reconcilers()) {
-		cfg.Log, cfg.Clock = s.Log, s.Clock
-		g.Go(func() error { return reconcile.Run(ctx, cfg) })
+	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
+		s.instanceService.Reconcilers(), s.fleetService.Reconcilers())
+	for i := range all {
+		all[i].Log, all[i].Clock = s.Log, s.Clock
 	}
-	return g.Wait()
+	return reconcile.Run(ctx, all...)
 }

@@ -18,11 +18,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var outer errgroup.Group
 	outer.Go(func() error { s.sessions.Run(sessions, ready); return nil })
 	<-ready
-	g, gctx := errgroup.WithContext(ctx)
-	for _, r := range []reconcile.Config{s.clusters.Reconciler(), s.nodegroups.Reconciler(), s.profiles.Reconciler(), s.addons.Reconciler()} {
-		g.Go(func() error { return reconcile.Run(gctx, r) })
-	}
-	err := g.Wait()
+	err := reconcile.Run(ctx, s.clusters.Reconciler(), s.nodegroups.Reconciler(), s.profiles.Reconciler(), s.addons.Reconciler())
 	endSessions()
 	return errors.Join(err, outer.Wait())
 }

@@ -32,7 +32,7 @@ const desyncMode = "elb.http.desyncmitigationmode"
 
 // DescribeLoadBalancerAttributes lists the attributes of a load balancer.
 func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselb.DescribeLoadBalancerAttributesInput) (*awselb.DescribeLoadBalancerAttributesOutput, error) {
-	r, err := loadBalancer(s.store, scopeOf(ctx), in.LoadBalancerName)
+	r, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerName)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func newTags(in []elbtypes.Tag) (map[string]string, error) {
 // retag changes the tags of load balancers.
 func (s *Service) retag(ctx context.Context, names []string, fn func(map[string]string)) error {
 	sc := scopeOf(ctx)
-	return s.store.Update(ctx, func(tx *store.Tx) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		for _, name := range names {
 			if _, err := loadBalancer(tx, sc, &name); err != nil {
 				return err
@@ -143,7 +143,7 @@ func (s *Service) RemoveTags(ctx context.Context, in *awselb.RemoveTagsInput) (*
 func (s *Service) DescribeTags(ctx context.Context, in *awselb.DescribeTagsInput) (*awselb.DescribeTagsOutput, error) {
 	out := &awselb.DescribeTagsOutput{TagDescriptions: []elbtypes.TagDescription{}}
 	for _, name := range in.LoadBalancerNames {
-		r, err := loadBalancer(s.store, scopeOf(ctx), &name)
+		r, err := loadBalancer(s.Store, scopeOf(ctx), &name)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	if kind != loadBalancerType || strings.HasPrefix(id, "arn:") { // ARNs are the second generation's
 		return authz.Resource{}, false
 	}
-	lb, err := loadBalancers.Get(r.s.store, regional.At(account, region).Key(id[strings.LastIndexByte(id, '/')+1:]))
+	lb, err := loadBalancers.Get(r.s.Store, regional.At(account, region).Key(id[strings.LastIndexByte(id, '/')+1:]))
 	if err != nil {
 		return authz.Resource{}, false
 	}

@@ -16,7 +16,6 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -52,7 +51,7 @@ func newWorld(t testing.TB) *world {
 	var svc *elb.Service
 	server := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
-		svc = elb.New(elb.Config{
+		svc = elb.New(elbnet.Config{
 			Store: st, Log: testkit.Log(t), Network: elbnet.Network{
 				EC2: network,
 				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
@@ -79,44 +78,14 @@ func newWorld(t testing.TB) *world {
 	w.account = server.Account(t)
 	cfg := server.AWSConfig(w.account)
 	w.Client, w.ec2 = awselb.NewFromConfig(cfg), awsec2.NewFromConfig(cfg)
-	found := must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
+	found := testkit.Must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
 	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
 	for _, sn := range found {
 		w.vpc = *sn.VpcId
 		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, run := range []func(context.Context) error{network.Run, svc.Run} {
-		wg.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	testkit.Run(t, network.Run, svc.Run)
 	return w
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func refused(t *testing.T, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Fatalf("not refused: %v", err)
-	}
-	if api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), message) {
-		t.Errorf("%s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
 }
 
 func (w *world) find(f elbnet.Finding) {
@@ -131,12 +100,12 @@ func tcp(port, instancePort int32) elbtypes.Listener {
 
 func (w *world) describe(name string) elbtypes.LoadBalancerDescription {
 	w.Helper()
-	return must(w.DescribeLoadBalancers(context.Background(), &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{name}}))(w).LoadBalancerDescriptions[0]
+	return testkit.Must(w.DescribeLoadBalancers(context.Background(), &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{name}}))(w).LoadBalancerDescriptions[0]
 }
 
 func (w *world) interfaces() []ec2types.NetworkInterface {
 	w.Helper()
-	return must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
+	return testkit.Must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
 }
 
 func (w *world) instance(subnet string) string {
@@ -145,11 +114,11 @@ func (w *world) instance(subnet string) string {
 	if !ok {
 		w.Fatal("no image")
 	}
-	id := *must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
+	id := *testkit.Must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
 		ImageId: &img.ID, InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &subnet,
 	}))(w).Instances[0].InstanceId
 	testkit.Eventually(w, 10*time.Second, func() error {
-		i := must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
+		i := testkit.Must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
 		if i.State.Name != ec2types.InstanceStateNameRunning {
 			return errors.New("the instance is " + string(i.State.Name))
 		}
@@ -164,16 +133,16 @@ func TestLoadBalancerLife(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	name := aws.String("a0123456789abcdef")
-	group := must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String("k8s-elb-a"), Description: aws.String("lb"), VpcId: &w.vpc}))(t).GroupId
+	group := testkit.Must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String("k8s-elb-a"), Description: aws.String("lb"), VpcId: &w.vpc}))(t).GroupId
 	in := &awselb.CreateLoadBalancerInput{
 		LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(80, 30080)}, Subnets: w.subnets[:2], SecurityGroups: []string{*group},
 		Tags: []elbtypes.Tag{{Key: aws.String("kubernetes.io/service-name"), Value: aws.String("default/web")}},
 	}
-	dns := *must(w.CreateLoadBalancer(ctx, in))(t).DNSName
+	dns := *testkit.Must(w.CreateLoadBalancer(ctx, in))(t).DNSName
 	if !regexp.MustCompile(`^a0123456789abcdef-\d{9,10}\.us-east-1\.elb\.amazonaws\.com$`).MatchString(dns) {
 		t.Errorf("name %s", dns)
 	}
-	if again := *must(w.CreateLoadBalancer(ctx, in))(t).DNSName; again != dns {
+	if again := *testkit.Must(w.CreateLoadBalancer(ctx, in))(t).DNSName; again != dns {
 		t.Errorf("the same request made %s", again)
 	}
 	lb := w.describe(*name)
@@ -187,67 +156,67 @@ func TestLoadBalancerLife(t *testing.T) {
 		return nil
 	})
 	_, err := w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group})
-	refused(t, err, "DependencyViolation", "has a dependent object")
+	testkit.WantErrorWith(t, err, "DependencyViolation", "has a dependent object")
 
 	// The proxy protocol: the same policy again is no error.
 	for range 2 {
-		must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{
+		testkit.Must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{
 			LoadBalancerName: name, PolicyName: aws.String("k8s-proxyprotocol-enabled"), PolicyTypeName: aws.String("ProxyProtocolPolicyType"),
 			PolicyAttributes: []elbtypes.PolicyAttribute{{AttributeName: aws.String("ProxyProtocol"), AttributeValue: aws.String("true")}},
 		}))(t)
 	}
-	must(w.SetLoadBalancerPoliciesForBackendServer(ctx, &awselb.SetLoadBalancerPoliciesForBackendServerInput{LoadBalancerName: name, InstancePort: aws.Int32(30080), PolicyNames: []string{"k8s-proxyprotocol-enabled"}}))(t)
+	testkit.Must(w.SetLoadBalancerPoliciesForBackendServer(ctx, &awselb.SetLoadBalancerPoliciesForBackendServerInput{LoadBalancerName: name, InstancePort: aws.Int32(30080), PolicyNames: []string{"k8s-proxyprotocol-enabled"}}))(t)
 	if got := w.describe(*name).BackendServerDescriptions; len(got) != 1 || got[0].PolicyNames[0] != "k8s-proxyprotocol-enabled" {
 		t.Errorf("backends %+v", got)
 	}
 	_, err = w.SetLoadBalancerPoliciesOfListener(ctx, &awselb.SetLoadBalancerPoliciesOfListenerInput{LoadBalancerName: name, LoadBalancerPort: 80, PolicyNames: []string{"k8s-proxyprotocol-enabled"}})
-	refused(t, err, "InvalidConfigurationRequest", "k8s-proxyprotocol-enabled cannot be enabled")
+	testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", "k8s-proxyprotocol-enabled cannot be enabled")
 	_, err = w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{"nobody"}})
-	refused(t, err, "PolicyNotFound", "There is no policy with name nobody for load balancer "+*name)
+	testkit.WantErrorWith(t, err, "PolicyNotFound", "There is no policy with name nobody for load balancer "+*name)
 
-	must(w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30443)}}))(t)
+	testkit.Must(w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30443)}}))(t)
 	_, err = w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30444)}})
-	refused(t, err, "DuplicateListener", "A listener already exists for "+*name+" with LoadBalancerPort 443, but with a different InstancePort, Protocol, or SSLCertificateId")
-	must(w.DeleteLoadBalancerListeners(ctx, &awselb.DeleteLoadBalancerListenersInput{LoadBalancerName: name, LoadBalancerPorts: []int32{443}}))(t)
+	testkit.WantErrorWith(t, err, "DuplicateListener", "A listener already exists for "+*name+" with LoadBalancerPort 443, but with a different InstancePort, Protocol, or SSLCertificateId")
+	testkit.Must(w.DeleteLoadBalancerListeners(ctx, &awselb.DeleteLoadBalancerListenersInput{LoadBalancerName: name, LoadBalancerPorts: []int32{443}}))(t)
 
-	must(w.AttachLoadBalancerToSubnets(ctx, &awselb.AttachLoadBalancerToSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[2:3]}))(t)
-	left := must(w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[:1]}))(t).Subnets
+	testkit.Must(w.AttachLoadBalancerToSubnets(ctx, &awselb.AttachLoadBalancerToSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[2:3]}))(t)
+	left := testkit.Must(w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: w.subnets[:1]}))(t).Subnets
 	if len(left) != 2 || slices.Contains(left, w.subnets[0]) {
 		t.Errorf("subnets %v", left)
 	}
 	_, err = w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: left})
-	refused(t, err, "InvalidConfigurationRequest", "no subnets")
+	testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", "no subnets")
 
-	changed := must(w.ModifyLoadBalancerAttributes(ctx, &awselb.ModifyLoadBalancerAttributesInput{LoadBalancerName: name, LoadBalancerAttributes: &elbtypes.LoadBalancerAttributes{
+	changed := testkit.Must(w.ModifyLoadBalancerAttributes(ctx, &awselb.ModifyLoadBalancerAttributesInput{LoadBalancerName: name, LoadBalancerAttributes: &elbtypes.LoadBalancerAttributes{
 		ConnectionSettings: &elbtypes.ConnectionSettings{IdleTimeout: aws.Int32(120)}, CrossZoneLoadBalancing: &elbtypes.CrossZoneLoadBalancing{Enabled: true},
 	}}))(t).LoadBalancerAttributes
 	if *changed.ConnectionSettings.IdleTimeout != 120 || *changed.ConnectionDraining.Timeout != 300 || !changed.CrossZoneLoadBalancing.Enabled {
 		t.Errorf("attributes %+v", changed)
 	}
-	tags := must(w.DescribeTags(ctx, &awselb.DescribeTagsInput{LoadBalancerNames: []string{*name}}))(t).TagDescriptions[0].Tags
+	tags := testkit.Must(w.DescribeTags(ctx, &awselb.DescribeTagsInput{LoadBalancerNames: []string{*name}}))(t).TagDescriptions[0].Tags
 	if len(tags) != 1 || *tags[0].Value != "default/web" {
 		t.Errorf("tags %v", tags)
 	}
 
 	for range 2 { // one that is not there is no error
-		must(w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: name}))(t)
+		testkit.Must(w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: name}))(t)
 	}
 	// Its interfaces are gone with the answer: the controller deletes the group next.
-	must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
+	testkit.Must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
 	_, err = w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{*name}})
-	refused(t, err, "LoadBalancerNotFound", "There is no ACTIVE Load Balancer named '"+*name+"'")
+	testkit.WantErrorWith(t, err, "LoadBalancerNotFound", "There is no ACTIVE Load Balancer named '"+*name+"'")
 }
 
 func TestInstanceHealth(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	name := aws.String("web")
-	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(80, 30080)}, Subnets: w.subnets[:1]}))(t)
+	testkit.Must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(80, 30080)}, Subnets: w.subnets[:1]}))(t)
 	near, far := w.instance(w.subnets[0]), w.instance(w.subnets[1])
-	must(w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}, {InstanceId: &far}}}))(t)
+	testkit.Must(w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}, {InstanceId: &far}}}))(t)
 	state := func(id string) string {
 		t.Helper()
-		st := must(w.DescribeInstanceHealth(ctx, &awselb.DescribeInstanceHealthInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &id}}}))(t).InstanceStates[0]
+		st := testkit.Must(w.DescribeInstanceHealth(ctx, &awselb.DescribeInstanceHealthInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &id}}}))(t).InstanceStates[0]
 		return *st.State + " " + *st.ReasonCode + " " + *st.Description
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
@@ -262,7 +231,7 @@ func TestInstanceHealth(t *testing.T) {
 	if got := state(far); got != "OutOfService ELB Instance is in the EC2 Availability Zone for which LoadBalancer is not configured to route traffic to." {
 		t.Error(got)
 	}
-	must(w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &elbtypes.HealthCheck{
+	testkit.Must(w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: name, HealthCheck: &elbtypes.HealthCheck{
 		Target: aws.String("HTTP:31000/healthz"), Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
 	}}))(t)
 	w.find(elbnet.Refused)
@@ -290,29 +259,29 @@ func TestInstanceHealth(t *testing.T) {
 	if got := state(near); got != "Unknown ELB A transient error occurred. Please try again later." {
 		t.Error(got)
 	}
-	must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
+	testkit.Must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
 	if got := state(near); got != "OutOfService Instance Instance is in stopped state." {
 		t.Error(got)
 	}
-	rest := must(w.DeregisterInstancesFromLoadBalancer(ctx, &awselb.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}}}))(t).Instances
+	rest := testkit.Must(w.DeregisterInstancesFromLoadBalancer(ctx, &awselb.DeregisterInstancesFromLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}}}))(t).Instances
 	if len(rest) != 1 || *rest[0].InstanceId != far {
 		t.Errorf("left %v", rest)
 	}
 	_, err := w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: aws.String("i-0123456789abcdef0")}}})
-	refused(t, err, "InvalidInstance", "Could not find EC2 instance i-0123456789abcdef0.")
+	testkit.WantErrorWith(t, err, "InvalidInstance", "Could not find EC2 instance i-0123456789abcdef0.")
 	_, err = w.DescribeInstanceHealth(ctx, &awselb.DescribeInstanceHealthInput{LoadBalancerName: name, Instances: []elbtypes.Instance{{InstanceId: &near}}})
-	refused(t, err, "InvalidInstance", near)
+	testkit.WantErrorWith(t, err, "InvalidInstance", near)
 }
 
 func TestRefusals(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	good := []elbtypes.Listener{tcp(80, 30080)}
-	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1]}))(t)
-	closed := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
-	private := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.0.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
-	elsewhere := *must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &closed, GroupName: aws.String("elsewhere"), Description: aws.String("elsewhere")}))(t).GroupId
-	twin := *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.1.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
+	testkit.Must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: aws.String("taken"), Listeners: good, Subnets: w.subnets[:1]}))(t)
+	closed := *testkit.Must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	private := *testkit.Must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.0.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
+	elsewhere := *testkit.Must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &closed, GroupName: aws.String("elsewhere"), Description: aws.String("elsewhere")}))(t).GroupId
+	twin := *testkit.Must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &closed, CidrBlock: aws.String("10.9.1.0/24"), AvailabilityZone: &w.zones[0]}))(t).Subnet.SubnetId
 	for name, tt := range map[string]struct {
 		in            awselb.CreateLoadBalancerInput
 		code, message string
@@ -346,7 +315,7 @@ func TestRefusals(t *testing.T) {
 				tt.in.LoadBalancerName = aws.String("other")
 			}
 			_, err := w.CreateLoadBalancer(ctx, &tt.in)
-			refused(t, err, tt.code, tt.message)
+			testkit.WantErrorWith(t, err, tt.code, tt.message)
 		})
 	}
 	for _, tt := range []struct {
@@ -361,14 +330,14 @@ func TestRefusals(t *testing.T) {
 		_, err := w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: aws.String("taken"), HealthCheck: &elbtypes.HealthCheck{
 			Target: aws.String("TCP:80"), Interval: &tt.interval, Timeout: &tt.timeout, HealthyThreshold: aws.Int32(2), UnhealthyThreshold: &tt.unhealthy,
 		}})
-		refused(t, err, "ValidationError", tt.message)
+		testkit.WantErrorWith(t, err, "ValidationError", tt.message)
 	}
 	_, err := w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{"app/web/1234567890abcdef"}})
-	refused(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
+	testkit.WantErrorWith(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
 	_, err = w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: aws.String("a_b")})
-	refused(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
+	testkit.WantErrorWith(t, err, "ValidationError", "LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
 	_, err = w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{PageSize: aws.Int32(401)})
-	refused(t, err, "ValidationError", "1 validation error detected: Value '401' at 'pageSize' failed to satisfy constraint: Member must have value less than or equal to 400")
+	testkit.WantErrorWith(t, err, "ValidationError", "1 validation error detected: Value '401' at 'pageSize' failed to satisfy constraint: Member must have value less than or equal to 400")
 	for target, message := range map[string]string{
 		"":          "HealthCheck Target must be specified",
 		"UDP:1":     "HealthCheck Target must begin with one of HTTP, TCP, HTTPS, SSL",
@@ -378,8 +347,8 @@ func TestRefusals(t *testing.T) {
 		_, err := w.ConfigureHealthCheck(ctx, &awselb.ConfigureHealthCheckInput{LoadBalancerName: aws.String("taken"), HealthCheck: &elbtypes.HealthCheck{
 			Target: &target, Interval: aws.Int32(10), Timeout: aws.Int32(5), HealthyThreshold: aws.Int32(2), UnhealthyThreshold: aws.Int32(6),
 		}})
-		refused(t, err, "ValidationError", message)
+		testkit.WantErrorWith(t, err, "ValidationError", message)
 	}
 	_, err = w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{LoadBalancerName: aws.String("taken"), PolicyName: aws.String("p"), PolicyTypeName: aws.String("NoSuchType")})
-	refused(t, err, "PolicyTypeNotFound", "NoSuchType")
+	testkit.WantErrorWith(t, err, "PolicyTypeNotFound", "NoSuchType")
 }

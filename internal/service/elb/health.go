@@ -85,13 +85,13 @@ func sdkInstances(in []string) []elbtypes.Instance {
 // RegisterInstancesWithLoadBalancer adds instances. Stopped ones may be added.
 func (s *Service) RegisterInstancesWithLoadBalancer(ctx context.Context, in *awselb.RegisterInstancesWithLoadBalancerInput) (*awselb.RegisterInstancesWithLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
-	lb, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerName)
 	if err != nil {
 		return nil, err
 	}
 	fresh := idsOf(in.Instances)
 	for _, id := range fresh {
-		i, ok, err := s.net.Instance(s.asService(ctx, sc), id)
+		i, ok, err := s.Network.Instance(s.AsService(ctx, sc), id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -119,7 +119,7 @@ func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *a
 			if slices.Contains(r.Instances, id) {
 				continue
 			}
-			if _, ok, err := s.net.Instance(s.asService(ctx, scopeOf(ctx)), id); err != nil {
+			if _, ok, err := s.Network.Instance(s.AsService(ctx, scopeOf(ctx)), id); err != nil {
 				return err
 			} else if !ok {
 				return errNoInstance(id)
@@ -134,7 +134,7 @@ func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *a
 // DescribeInstanceHealth tells how instances are, as health checks find them now.
 func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.DescribeInstanceHealthInput) (*awselb.DescribeInstanceHealthOutput, error) {
 	sc := scopeOf(ctx)
-	r, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	r, err := loadBalancer(s.Store, sc, in.LoadBalancerName)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.Describ
 		chosen = idsOf(in.Instances)
 	}
 	out := &awselb.DescribeInstanceHealthOutput{InstanceStates: []elbtypes.InstanceState{}}
-	ask := s.net.Prober(ctx, sc.Account, sc.Region)
+	ask := s.Network.Prober(ctx, sc.Account, sc.Region)
 	for _, id := range chosen {
 		if !slices.Contains(r.Instances, id) {
 			return nil, errNotRegistered(id, r.Name)
@@ -173,7 +173,7 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
 		return elbtypes.InstanceState{InstanceId: aws.String(id), State: aws.String(state), ReasonCode: aws.String(reason), Description: aws.String(description)}, nil
 	}
-	i, ok, err := s.net.Instance(s.asService(ctx, sc), id)
+	i, ok, err := s.Network.Instance(s.AsService(ctx, sc), id)
 	if err != nil {
 		return elbtypes.InstanceState{}, err
 	}
@@ -206,20 +206,16 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 
 // SourceExists reports whether there is a load balancer, for Auto Scaling.
 func (s *Service) SourceExists(account, region, name string) bool {
-	_, err := loadBalancer(s.store, regional.At(account, region), &name)
+	_, err := loadBalancer(s.Store, regional.At(account, region), &name)
 	return err == nil
 }
 
-// RegisterInstances registers instances, for Auto Scaling. One that is refused keeps no
-// other out; the error is of the last.
+// RegisterInstances registers instances, for Auto Scaling.
 func (s *Service) RegisterInstances(ctx context.Context, name string, ids []string) error {
-	var last error
-	for _, id := range ids {
-		if _, err := s.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: sdkInstances([]string{id})}); err != nil {
-			last = err
-		}
-	}
-	return last
+	return elbnet.RegisterEach(ids, func(id string) error {
+		_, err := s.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: sdkInstances([]string{id})})
+		return err
+	})
 }
 
 // DeregisterInstances takes instances away, for Auto Scaling: those that are gone as well.
@@ -236,21 +232,16 @@ func (s *Service) DeregisterInstances(ctx context.Context, name string, ids []st
 // nothing is known but that it is there does neither.
 func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string) (passing, failing []string, after time.Duration, err error) {
 	sc := scopeOf(ctx)
-	r, err := loadBalancer(s.store, sc, &name)
+	r, err := loadBalancer(s.Store, sc, &name)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
-	noting := func(ctx context.Context, p elbnet.Probe) elbnet.Finding {
-		found := ask(ctx, p)
-		unclaimed[p.Instance] = found == elbnet.Unclaimed
-		return found
-	}
+	ask, unclaimed := s.Network.Prober(ctx, sc.Account, sc.Region).Unclaimed()
 	for _, id := range ids {
 		if !slices.Contains(r.Instances, id) {
 			continue
 		}
-		h, err := s.health(ctx, sc, &r, id, noting)
+		h, err := s.health(ctx, sc, &r, id, ask)
 		switch {
 		case err != nil:
 			return nil, nil, 0, err

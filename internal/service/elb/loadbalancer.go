@@ -14,6 +14,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -27,7 +28,7 @@ const maxLoadBalancers = 20
 func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadBalancerInput) (*awselb.CreateLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
 	r := loadBalancerRecord{
-		UID: ids.Hex(16), Name: text(in.LoadBalancerName), Created: s.now(),
+		UID: ids.Hex(16), Name: text(in.LoadBalancerName), Created: s.Now(),
 		HealthCheck: elbtypes.HealthCheck{HealthyThreshold: aws.Int32(10), UnhealthyThreshold: aws.Int32(2), Interval: aws.Int32(30), Timeout: aws.Int32(5)},
 		Attributes:  defaultAttributes(),
 	}
@@ -61,17 +62,11 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 	if r.Groups, err = s.securityGroups(ctx, sc, &r, in.SecurityGroups); err != nil {
 		return nil, err
 	}
-	prefix := ""
-	if r.Internal {
-		prefix = "internal-"
+	r.DNSName = elbnet.DNSName(sc.Region, r.Name, r.UID, r.Internal)
+	if err := s.EnsureRole(ctx, sc.Account); err != nil {
+		return nil, err
 	}
-	r.DNSName = prefix + r.Name + "-" + decimal(r.UID) + "." + sc.Region + ".elb.amazonaws.com"
-	if s.cfg.EnsureServiceRole != nil {
-		if err := s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
-			return nil, fmt.Errorf("making the service-linked role: %w", err)
-		}
-	}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		old, err := loadBalancers.Get(tx, sc.Key(r.Name))
 		if err == nil {
 			if !same(&old, &r) {
@@ -112,15 +107,6 @@ func checkName(name string) error {
 		return errNameHyphen()
 	}
 	return nil
-}
-
-// decimal makes a number of a hexadecimal ID, as names have.
-func decimal(id string) string {
-	var n uint64
-	for _, c := range id {
-		n = n*31 + uint64(c)
-	}
-	return fmt.Sprint(1_000_000_000 + n%1_000_000_000)
 }
 
 // same reports whether a request is the one that made old.
@@ -179,7 +165,7 @@ func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, e
 func (s *Service) change(ctx context.Context, name *string, fn func(*loadBalancerRecord) error) (loadBalancerRecord, error) {
 	sc := scopeOf(ctx)
 	var out loadBalancerRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := loadBalancer(tx, sc, name); err != nil {
 			return err
 		}
@@ -200,14 +186,14 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 	var found []loadBalancerRecord
 	if len(in.LoadBalancerNames) > 0 {
 		for _, n := range slices.Compact(slices.Sorted(slices.Values(in.LoadBalancerNames))) {
-			lb, err := loadBalancer(s.store, sc, &n)
+			lb, err := loadBalancer(s.Store, sc, &n)
 			if err != nil {
 				return nil, err
 			}
 			found = append(found, lb)
 		}
 	} else {
-		all, err := loadBalancers.List(s.store, sc.All())
+		all, err := loadBalancers.List(s.Store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -233,18 +219,18 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadB
 	if err := checkName(text(in.LoadBalancerName)); err != nil {
 		return nil, err
 	}
-	var grave store.Key
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	var deleted store.Key
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancers.Get(tx, sc.Key(cmp.Or(text(in.LoadBalancerName), "-")))
 		if err != nil {
 			return store.IgnoreNotFound(err)
 		}
 		loadBalancers.Delete(tx, sc.Key(lb.Name))
-		grave = sc.Key(lb.UID)
-		return graves.Put(tx, grave, graveRecord{s.now()})
+		deleted = sc.Key(lb.UID)
+		return deletions.Put(tx, deleted, deletionRecord{s.Now()})
 	})
-	if err == nil && grave.ID != "" {
-		s.bury(ctx, grave)
+	if err == nil && deleted.ID != "" {
+		s.CleanUp(ctx, deleted, s.reconcileDeleted)
 	}
 	return &awselb.DeleteLoadBalancerOutput{}, err
 }

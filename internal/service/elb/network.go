@@ -15,14 +15,14 @@ import (
 
 // place puts a load balancer into subnets, or into the default subnets of zones.
 func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, subnets, zones []string) error {
-	svc := s.asService(ctx, sc)
+	svc := s.AsService(ctx, sc)
 	switch {
 	case len(subnets) == 0 && len(zones) == 0:
 		return errNoPlace()
 	case len(subnets) > 0 && len(zones) > 0:
 		return errTwoPlaces()
 	case len(zones) > 0:
-		out, err := s.net.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
+		out, err := s.Network.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	old := r.Subnets
 	var found []ec2types.Subnet
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(subnets))) {
-		sn, ok, err := s.net.Subnet(svc, id)
+		sn, ok, err := s.Network.Subnet(svc, id)
 		switch {
 		case err != nil:
 			return err
@@ -62,7 +62,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 		r.Subnets, r.Zones = append(r.Subnets, *sn.SubnetId), append(r.Zones, *sn.AvailabilityZone)
 	}
 	if !r.Internal {
-		ok, err := s.net.HasInternetGateway(svc, r.VPC)
+		ok, err := s.Network.HasInternetGateway(svc, r.VPC)
 		if err != nil {
 			return err
 		}
@@ -75,9 +75,9 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 
 // securityGroups checks the groups of a request; none means the VPC's default one.
 func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
-	svc := s.asService(ctx, sc)
+	svc := s.AsService(ctx, sc)
 	if len(wanted) == 0 {
-		g, _, err := s.net.DefaultGroup(svc, r.VPC)
+		g, _, err := s.Network.DefaultGroup(svc, r.VPC)
 		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
@@ -85,7 +85,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 		return nil, errManyGroups()
 	}
 	for _, id := range wanted {
-		g, ok, err := s.net.SecurityGroup(svc, id)
+		g, ok, err := s.Network.SecurityGroup(svc, id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -104,14 +104,14 @@ func (s *Service) groupName(ctx context.Context, sc scope, r *loadBalancerRecord
 		return ""
 	}
 	// It cannot go while it is used, but a reset may come in between.
-	g, _, _ := s.net.SecurityGroup(s.asService(ctx, sc), r.Groups[0]) //nolint:errcheck // it has no name then
+	g, _, _ := s.Network.SecurityGroup(s.AsService(ctx, sc), r.Groups[0]) //nolint:errcheck // it has no name then
 	return text(g.GroupName)
 }
 
 // ApplySecurityGroupsToLoadBalancer replaces the security groups.
 func (s *Service) ApplySecurityGroupsToLoadBalancer(ctx context.Context, in *awselb.ApplySecurityGroupsToLoadBalancerInput) (*awselb.ApplySecurityGroupsToLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
-	lb, err := loadBalancer(s.store, sc, in.LoadBalancerName)
+	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerName)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *Service) ApplySecurityGroupsToLoadBalancer(ctx context.Context, in *aws
 // move puts a load balancer into other subnets.
 func (s *Service) move(ctx context.Context, name *string, to func([]string) []string) ([]string, []string, error) {
 	sc := scopeOf(ctx)
-	lb, err := loadBalancer(s.store, sc, name)
+	lb, err := loadBalancer(s.Store, sc, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -111,7 +111,7 @@ func (s *Service) DescribeLoadBalancerPolicies(ctx context.Context, in *awselb.D
 	if in.LoadBalancerName == nil {
 		return nil, awserr.NotImplemented("the sample policies of Classic Load Balancers")
 	}
-	r, err := loadBalancer(s.store, scopeOf(ctx), in.LoadBalancerName)
+	r, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerName)
 	if err != nil {
 		return nil, err
 	}

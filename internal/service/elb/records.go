@@ -11,7 +11,7 @@ import (
 
 var (
 	loadBalancers = store.NewCollection[loadBalancerRecord]("elb", "loadbalancer") // by name
-	graves        = store.NewCollection[graveRecord]("elb", "grave")               // deleted, with interfaces left; by UID
+	deletions     = store.NewCollection[deletionRecord]("elb", "grave")            // deleted, with interfaces left; by UID
 )
 
 type loadBalancerRecord struct {
@@ -62,7 +62,7 @@ type listenerRecord struct {
 	Policies []string `json:",omitempty"`
 }
 
-type graveRecord struct{ Died time.Time }
+type deletionRecord struct{ Died time.Time }
 
 // scheme is how a load balancer's reach is described.
 func (r *loadBalancerRecord) scheme() string {

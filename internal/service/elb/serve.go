@@ -7,22 +7,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// An Endpoint is where a load balancer is found.
-type Endpoint struct {
-	Name, DNSName string
-	Internal      bool
-	Interfaces    []string
-}
-
 // Endpoints returns where the load balancers of an account and region are found.
-func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
-	all, err := loadBalancers.List(s.store, regional.At(account, region).All())
-	out := make([]Endpoint, 0, len(all))
+func (s *Service) Endpoints(account, region string) ([]elbnet.Endpoint, error) {
+	all, err := loadBalancers.List(s.Store, regional.At(account, region).All())
+	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
 		r := &all[i].Value
-		e := Endpoint{Name: r.Name, DNSName: r.DNSName, Internal: r.Internal}
+		e := elbnet.Endpoint{Name: r.Name, DNSName: r.DNSName, Internal: r.Internal}
 		for _, z := range r.Zones {
 			if id := r.Interfaces[z]; id != "" {
 				e.Interfaces = append(e.Interfaces, id)
@@ -53,7 +47,7 @@ type WayTarget struct {
 // Serve tells what a load balancer does with connections to a port.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
 	sc := regional.At(account, region)
-	r, err := loadBalancer(s.store, sc, &name)
+	r, err := loadBalancer(s.Store, sc, &name)
 	if err != nil {
 		return Way{}, err
 	}
@@ -62,7 +56,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 		return Way{}, err
 	}
 	var w Way
-	ask := s.net.Prober(ctx, sc.Account, sc.Region)
+	ask := s.Network.Prober(ctx, sc.Account, sc.Region)
 	for _, l := range r.Listeners {
 		if l.Listener.LoadBalancerPort != int32(port) {
 			continue
@@ -74,7 +68,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 			if err != nil {
 				return Way{}, err
 			}
-			i, _, err := s.net.Instance(s.asService(ctx, sc), id)
+			i, _, err := s.Network.Instance(s.AsService(ctx, sc), id)
 			if err != nil {
 				return Way{}, err
 			}

@@ -18,12 +18,12 @@ func TestServe(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	name := "web"
-	must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: &name, Subnets: w.subnets[:1], Listeners: []elbtypes.Listener{tcp(80, 30080)}}))(t)
+	testkit.Must(w.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{LoadBalancerName: &name, Subnets: w.subnets[:1], Listeners: []elbtypes.Listener{tcp(80, 30080)}}))(t)
 	i := w.instance(w.subnets[0])
-	must(w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: []elbtypes.Instance{{InstanceId: &i}}}))(t)
-	var at elb.Endpoint
+	testkit.Must(w.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: &name, Instances: []elbtypes.Instance{{InstanceId: &i}}}))(t)
+	var at elbnet.Endpoint
 	testkit.Eventually(t, 10*time.Second, func() error {
-		found := must(w.svc.Endpoints(w.account, testkit.Region))(t)
+		found := testkit.Must(w.svc.Endpoints(w.account, testkit.Region))(t)
 		if len(found) != 1 || len(found[0].Interfaces) != 1 {
 			return errors.New("no interface")
 		}
@@ -33,16 +33,16 @@ func TestServe(t *testing.T) {
 	if at.Name != name || at.DNSName != *w.describe(name).DNSName || at.Internal {
 		t.Errorf("%+v", at)
 	}
-	if got := must(w.svc.Serve(ctx, w.account, testkit.Region, name, 81))(t); got.Listener != "" || len(got.Targets) > 0 {
+	if got := testkit.Must(w.svc.Serve(ctx, w.account, testkit.Region, name, 81))(t); got.Listener != "" || len(got.Targets) > 0 {
 		t.Errorf("no listener: %+v", got)
 	}
-	got := must(w.svc.Serve(ctx, w.account, testkit.Region, name, 80))(t)
+	got := testkit.Must(w.svc.Serve(ctx, w.account, testkit.Region, name, 80))(t)
 	want := elb.WayTarget{Instance: i, Interface: at.Interfaces[0], Port: 30080, CheckPort: 30080, Healthy: true, Why: "N/A"}
 	if got.Listener != "listener TCP:80, to instance port 30080" || len(got.Targets) != 1 || got.Targets[0] != want {
 		t.Errorf("%+v", got)
 	}
 	w.find(elbnet.Refused)
-	if to := must(w.svc.Serve(ctx, w.account, testkit.Region, name, 80))(t).Targets[0]; to.Healthy || to.Why != "Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
+	if to := testkit.Must(w.svc.Serve(ctx, w.account, testkit.Region, name, 80))(t).Targets[0]; to.Healthy || to.Why != "Instance has failed at least the UnhealthyThreshold number of health checks consecutively." {
 		t.Errorf("%+v", to)
 	}
 }

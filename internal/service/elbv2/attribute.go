@@ -184,7 +184,7 @@ func (r *loadBalancerRecord) sdkAttributes() []elbv2types.LoadBalancerAttribute 
 
 // DescribeLoadBalancerAttributes lists the attributes of a load balancer.
 func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselbv2.DescribeLoadBalancerAttributesInput) (*awselbv2.DescribeLoadBalancerAttributesOutput, error) {
-	r, err := loadBalancer(s.store, scopeOf(ctx), in.LoadBalancerArn)
+	r, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerArn)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (r *targetGroupRecord) sdkAttributes() []elbv2types.TargetGroupAttribute {
 
 // DescribeTargetGroupAttributes lists the attributes of a target group.
 func (s *Service) DescribeTargetGroupAttributes(ctx context.Context, in *awselbv2.DescribeTargetGroupAttributesInput) (*awselbv2.DescribeTargetGroupAttributesOutput, error) {
-	r, err := targetGroup(s.store, scopeOf(ctx), in.TargetGroupArn)
+	r, err := targetGroup(s.Store, scopeOf(ctx), in.TargetGroupArn)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (r *listenerRecord) sdkAttributes() []elbv2types.ListenerAttribute {
 
 // DescribeListenerAttributes lists the attributes of a listener.
 func (s *Service) DescribeListenerAttributes(ctx context.Context, in *awselbv2.DescribeListenerAttributesInput) (*awselbv2.DescribeListenerAttributesOutput, error) {
-	r, err := listener(s.store, scopeOf(ctx), in.ListenerArn)
+	r, err := listener(s.Store, scopeOf(ctx), in.ListenerArn)
 	if err != nil {
 		return nil, err
 	}

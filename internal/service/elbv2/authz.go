@@ -23,7 +23,7 @@ type resolver struct{ s *Service }
 // Resource implements authz.Resolver. Requests name everything by ARNs.
 func (r resolver) Resource(_ context.Context, account, region, _, id string) (authz.Resource, bool) {
 	var out tags
-	err := tagged(r.s.store, nil, regional.At(account, region), id, func(t tags) (tags, error) {
+	err := tagged(r.s.Store, nil, regional.At(account, region), id, func(t tags) (tags, error) {
 		out = t
 		return t, nil
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -22,7 +23,7 @@ func TestAuthorization(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	a := authz.New(authz.Config{Resolvers: map[string]authz.Resolver{"elasticloadbalancing": elbv2.New(elbv2.Config{Store: st}).Authz()}})
+	a := authz.New(authz.Config{Resolvers: map[string]authz.Resolver{"elasticloadbalancing": elbv2.New(elbnet.Config{Store: st}).Authz()}})
 	const prefix = "arn:aws:elasticloadbalancing:us-east-1:111122223333:"
 	tags := []elbv2types.Tag{{Key: aws.String("elbv2.k8s.aws/cluster"), Value: aws.String("dev")}}
 	for _, tt := range []struct {

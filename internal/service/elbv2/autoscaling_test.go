@@ -26,12 +26,12 @@ func TestAutoScalingTargets(t *testing.T) {
 	scaling := awsautoscaling.NewFromConfig(w.server.AWSConfig(w.account))
 	first, second := w.group("first", elbv2types.ProtocolEnumTcp, 80, ""), w.group("second", elbv2types.ProtocolEnumTcp, 81, "")
 	own := w.instance(w.subnets[0])
-	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &second, Targets: []elbv2types.TargetDescription{{Id: &own}}}))(t)
+	testkit.Must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &second, Targets: []elbv2types.TargetDescription{{Id: &own}}}))(t)
 	img, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
 	if !ok {
 		t.Fatal("no image")
 	}
-	must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("workers"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+	testkit.Must(w.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("workers"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 		ImageId: &img.ID, InstanceType: "m5.large",
 	}}))(t)
 	nobody := first + "0"
@@ -40,13 +40,13 @@ func TestAutoScalingTargets(t *testing.T) {
 		VPCZoneIdentifier: &w.subnets[0], TargetGroupARNs: []string{nobody}, LaunchTemplate: launchTemplate("workers"),
 	}
 	_, err := scaling.CreateAutoScalingGroup(ctx, in)
-	refused(t, err, "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again.")
+	testkit.WantErrorWith(t, err, "ValidationError", "Provided Target Groups may not be valid. Please ensure they exist and try again.")
 	in.TargetGroupARNs = []string{first}
-	must(scaling.CreateAutoScalingGroup(ctx, in))(t)
+	testkit.Must(scaling.CreateAutoScalingGroup(ctx, in))(t)
 	expect := func(group string, n int) {
 		t.Helper()
 		testkit.Eventually(t, 20*time.Second, func() error {
-			out := must(w.DescribeTargetHealth(context.Background(), &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}))(t)
+			out := testkit.Must(w.DescribeTargetHealth(context.Background(), &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}))(t)
 			if len(out.TargetHealthDescriptions) != n {
 				return fmt.Errorf("%d targets, want %d", len(out.TargetHealthDescriptions), n)
 			}
@@ -54,13 +54,13 @@ func TestAutoScalingTargets(t *testing.T) {
 		})
 	}
 	expect(first, 2)
-	must(scaling.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: in.AutoScalingGroupName, TargetGroupARNs: []string{second}}))(t)
+	testkit.Must(scaling.AttachLoadBalancerTargetGroups(ctx, &awsautoscaling.AttachLoadBalancerTargetGroupsInput{AutoScalingGroupName: in.AutoScalingGroupName, TargetGroupARNs: []string{second}}))(t)
 	expect(second, 3)
-	must(scaling.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: in.AutoScalingGroupName, DesiredCapacity: aws.Int32(1)}))(t)
+	testkit.Must(scaling.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: in.AutoScalingGroupName, DesiredCapacity: aws.Int32(1)}))(t)
 	expect(first, 1)
-	must(scaling.DetachLoadBalancerTargetGroups(ctx, &awsautoscaling.DetachLoadBalancerTargetGroupsInput{AutoScalingGroupName: in.AutoScalingGroupName, TargetGroupARNs: []string{second}}))(t)
+	testkit.Must(scaling.DetachLoadBalancerTargetGroups(ctx, &awsautoscaling.DetachLoadBalancerTargetGroupsInput{AutoScalingGroupName: in.AutoScalingGroupName, TargetGroupARNs: []string{second}}))(t)
 	expect(second, 1) // the one that the group does not have
-	must(scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: in.AutoScalingGroupName, ForceDelete: aws.Bool(true)}))(t)
+	testkit.Must(scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: in.AutoScalingGroupName, ForceDelete: aws.Bool(true)}))(t)
 	expect(first, 0)
 }
 

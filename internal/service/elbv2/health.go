@@ -19,25 +19,25 @@ import (
 // DescribeTargetHealth tells how targets are, as health checks find them now.
 func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
 	sc := scopeOf(ctx)
-	return s.targetHealth(ctx, sc, in, s.net.Prober(ctx, sc.Account, sc.Region))
+	return s.targetHealth(ctx, sc, in, s.Network.Prober(ctx, sc.Account, sc.Region))
 }
 
 func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.DescribeTargetHealthInput, ask elbnet.Prober) (*awselbv2.DescribeTargetHealthOutput, error) {
-	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
+	g, err := targetGroup(s.Store, sc, in.TargetGroupArn)
 	if err != nil {
 		return nil, err
 	}
-	set, err := targetSets.Get(s.store, sc.Key(g.name()))
+	set, err := targetSets.Get(s.Store, sc.Key(g.name()))
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.store, sc)
+	users, err := users(s.Store, sc)
 	if err != nil {
 		return nil, err
 	}
 	c := &check{s: s, sc: sc, group: &g, ask: ask}
 	for _, a := range users[g.arn()] {
-		if lb, err := loadBalancer(s.store, sc, &a); err == nil {
+		if lb, err := loadBalancer(s.Store, sc, &a); err == nil {
 			c.balancers = append(c.balancers, lb)
 		}
 	}
@@ -123,7 +123,7 @@ func (c *check) aim(ctx context.Context, t targetRecord) (p elbnet.Probe, zone s
 	p = elbnet.Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
 	switch c.group.Group.TargetType {
 	case elbv2types.TargetTypeEnumInstance:
-		i, ok, err := c.s.net.Instance(c.s.asService(ctx, c.sc), t.ID)
+		i, ok, err := c.s.Network.Instance(c.s.AsService(ctx, c.sc), t.ID)
 		switch {
 		case err != nil:
 			return p, "", nil, err
@@ -160,14 +160,14 @@ func (r *loadBalancerRecord) near(p *elbnet.Probe, zone string) string {
 // behind is the health of an Application Load Balancer as a target: it answers once
 // it is active and listens at the port.
 func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
-	lb, err := loadBalancer(c.s.store, c.sc, &t.ID)
+	lb, err := loadBalancer(c.s.Store, c.sc, &t.ID)
 	if _, gone := errors.AsType[*elbv2types.LoadBalancerNotFoundException](err); gone {
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState, "Target is in the deleted state"), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := listeners.List(c.s.store, c.sc.Below(lb.id()))
+	all, err := listeners.List(c.s.Store, c.sc.Below(lb.id()))
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/elbnet"
@@ -17,20 +16,9 @@ import (
 
 // Run makes load balancers live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
-			Reconcile: s.reconcileLoadBalancer,
-		})
-	})
-	group.Go(func() error {
-		return reconcile.Run(ctx, reconcile.Config{
-			Name: "elbv2/grave", Watcher: graves.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
-			Reconcile: s.reconcileGrave,
-		})
-	})
-	return group.Wait()
+	return reconcile.Run(ctx,
+		reconcile.Config{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer},
+		reconcile.Config{Name: "elbv2/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
 }
 
 // interfaces are those that a load balancer wants. Their descriptions are AWS's:
@@ -49,11 +37,11 @@ func (r *loadBalancerRecord) interfaces() elbnet.Interfaces {
 
 // reconcileLoadBalancer gives a load balancer its interfaces and then its state.
 func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
-	r, err := loadBalancers.Get(s.store, key)
+	r, err := loadBalancers.Get(s.Store, key)
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	made, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, r.interfaces(), func(tx store.Reader) bool {
+	made, err := s.Network.EnsureInterfaces(ctx, key.Account, key.Region, r.interfaces(), func(tx store.Reader) bool {
 		now, err := loadBalancers.Get(tx, key)
 		return err == nil && now.arn() == r.arn()
 	})
@@ -64,10 +52,10 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	provisioning := r.LB.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
 	wait := time.Duration(0)
 	if provisioning {
-		wait = s.cfg.Timing.LoadBalancerProvisioning - s.now().Sub(*r.LB.CreatedTime)
+		wait = s.Timing.LoadBalancerProvisioning - s.Now().Sub(*r.LB.CreatedTime)
 	}
 	if !maps.Equal(have, r.Interfaces) || provisioning && wait <= 0 {
-		err = loadBalancers.UpdateOne(ctx, s.store, key, func(now *loadBalancerRecord) error {
+		err = loadBalancers.UpdateOne(ctx, s.Store, key, func(now *loadBalancerRecord) error {
 			if now.arn() != r.arn() {
 				return nil // another of that name
 			}
@@ -81,24 +69,15 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	return max(wait, 0), store.IgnoreNotFound(err)
 }
 
-// bury removes what is left of a load balancer at once: whoever deletes one deletes
-// its security group next, which its interfaces hold. What fails the reconciler
-// does.
-func (s *Service) bury(ctx context.Context, key store.Key) {
-	if _, err := s.reconcileGrave(ctx, key); err != nil {
-		s.log.WarnContext(ctx, "elbv2: removing what is left of a load balancer", "loadbalancer", key.String(), "err", err)
-	}
-}
-
-// reconcileGrave removes what is left of a deleted load balancer.
-func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Duration, error) {
-	if _, err := graves.Get(s.store, key); err != nil {
+// reconcileDeleted removes what is left of a deleted load balancer.
+func (s *Service) reconcileDeleted(ctx context.Context, key store.Key) (time.Duration, error) {
+	if _, err := deletions.Get(s.Store, key); err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	if _, err := s.net.EnsureInterfaces(ctx, key.Account, key.Region, elbnet.Interfaces{Requester: elbnet.Requester, Owner: key.ID}, nil); err != nil {
-		return 0, fmt.Errorf("removing the interfaces of load balancer %s: %w", key.ID, err)
+	if err := s.RemoveInterfaces(ctx, key); err != nil {
+		return 0, err
 	}
-	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
 		left, err := rules.List(tx, regional.At(key.Account, key.Region).Below(key.ID))
 		if err != nil {
 			return err
@@ -108,9 +87,9 @@ func (s *Service) reconcileGrave(ctx context.Context, key store.Key) (time.Durat
 			rules.Delete(tx, r.Key)
 		}
 		if len(left) <= batch {
-			graves.Delete(tx, key)
+			deletions.Delete(tx, key)
 			return nil
 		}
-		return graves.Put(tx, key, graveRecord{s.now()}) // which calls this again
+		return deletions.Put(tx, key, deletionRecord{s.Now()}) // which calls this again
 	})
 }

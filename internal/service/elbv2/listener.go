@@ -35,7 +35,7 @@ func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListene
 		return nil, err
 	}
 	var out listenerRecord
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancer(tx, sc, in.LoadBalancerArn)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
 func (s *Service) changeListener(ctx context.Context, a *string, fn func(*store.Tx, *listenerRecord) error) (listenerRecord, error) {
 	sc := scopeOf(ctx)
 	var out listenerRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := listener(tx, sc, a); err != nil {
 			return err
 		}
@@ -250,11 +250,11 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 	var found []listenerRecord
 	switch {
 	case in.LoadBalancerArn != nil && len(in.ListenerArns) == 0:
-		lb, err := loadBalancer(s.store, sc, in.LoadBalancerArn)
+		lb, err := loadBalancer(s.Store, sc, in.LoadBalancerArn)
 		if err != nil {
 			return nil, err
 		}
-		all, err := listeners.List(s.store, sc.Below(lb.id()))
+		all, err := listeners.List(s.Store, sc.Below(lb.id()))
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +263,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 		}
 	case in.LoadBalancerArn == nil && len(in.ListenerArns) > 0:
 		for _, a := range in.ListenerArns {
-			l, err := listener(s.store, sc, &a)
+			l, err := listener(s.Store, sc, &a)
 			if _, no := err.(*elbv2types.ListenerNotFoundException); no { //nolint:errorlint // just made
 				return nil, errNoListeners()
 			}
@@ -290,7 +290,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 // DeleteListener deletes a listener with its rules.
 func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListenerInput) (*awselbv2.DeleteListenerOutput, error) {
 	sc := scopeOf(ctx)
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := listener(tx, sc, in.ListenerArn); err != nil {
 			return err
 		}
@@ -357,7 +357,7 @@ func (s *Service) RemoveListenerCertificates(ctx context.Context, in *awselbv2.R
 
 // DescribeListenerCertificates lists all certificates of a listener.
 func (s *Service) DescribeListenerCertificates(ctx context.Context, in *awselbv2.DescribeListenerCertificatesInput) (*awselbv2.DescribeListenerCertificatesOutput, error) {
-	r, err := listener(s.store, scopeOf(ctx), in.ListenerArn)
+	r, err := listener(s.Store, scopeOf(ctx), in.ListenerArn)
 	if err != nil {
 		return nil, err
 	}

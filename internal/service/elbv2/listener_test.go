@@ -74,13 +74,13 @@ func TestTargetHealth(t *testing.T) {
 	if got := w.health(group); !strings.Contains(got, "unused Target.NotInUse") || !strings.Contains(got, "healthy") {
 		t.Errorf("with a target in a zone without the load balancer: %s", got)
 	}
-	must(w.DeregisterTargets(ctx, &awselbv2.DeregisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t)
-	must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
+	testkit.Must(w.DeregisterTargets(ctx, &awselbv2.DeregisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t)
+	testkit.Must(w.ec2.StopInstances(ctx, &awsec2.StopInstancesInput{InstanceIds: []string{near}}))(t)
 	expect("unused Target.InvalidState")
 
-	refused(t, register("i-0123456789abcdef0"), "InvalidTarget", "Instance ID 'i-0123456789abcdef0' is not valid")
-	refused(t, register(near), "InvalidTarget", "The following targets are not in a running state and cannot be registered: '"+near+"'")
-	one := must(w.DescribeTargetHealth(ctx, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t).TargetHealthDescriptions[0]
+	testkit.WantErrorWith(t, register("i-0123456789abcdef0"), "InvalidTarget", "Instance ID 'i-0123456789abcdef0' is not valid")
+	testkit.WantErrorWith(t, register(near), "InvalidTarget", "The following targets are not in a running state and cannot be registered: '"+near+"'")
+	one := testkit.Must(w.DescribeTargetHealth(ctx, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &far}}}))(t).TargetHealthDescriptions[0]
 	if one.TargetHealth.Reason != elbv2types.TargetHealthReasonEnumNotRegistered {
 		t.Errorf("health of a stranger: %+v", one.TargetHealth)
 	}
@@ -92,15 +92,15 @@ func TestTargetHealth(t *testing.T) {
 		"10.1.2.3": {"ValidationError", "The Availability Zone is required for IP address '10.1.2.3' because it is not in the VPC"},
 	} {
 		_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address}}})
-		refused(t, err, want[0], want[1])
+		testkit.WantErrorWith(t, err, want[0], want[1])
 	}
-	address := *must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{far}}))(t).Reservations[0].Instances[0].PrivateIpAddress
+	address := *testkit.Must(w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{far}}))(t).Reservations[0].Instances[0].PrivateIpAddress
 	web := w.group("web", elbv2types.ProtocolEnumHttp, 8080, elbv2types.TargetTypeEnumIp)
 	_, err := w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &web, Targets: []elbv2types.TargetDescription{{Id: aws.String("10.1.2.3"), AvailabilityZone: &w.zones[0]}}})
-	refused(t, err, "ValidationError", "The Availability Zone for IP address '10.1.2.3' must be 'all' for Application Load Balancer target groups, when not within the VPC")
+	testkit.WantErrorWith(t, err, "ValidationError", "The Availability Zone for IP address '10.1.2.3' must be 'all' for Application Load Balancer target groups, when not within the VPC")
 	_, err = w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: &address, AvailabilityZone: aws.String("all")}}})
-	refused(t, err, "ValidationError", "The IP address '"+address+"' is within the VPC, and cannot have its Availability Zone overridden to 'all' from '"+w.zones[2]+"'")
-	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: aws.String("172.31.0.9")}}}))(t)
+	testkit.WantErrorWith(t, err, "ValidationError", "The IP address '"+address+"' is within the VPC, and cannot have its Availability Zone overridden to 'all' from '"+w.zones[2]+"'")
+	testkit.Must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &ips, Targets: []elbv2types.TargetDescription{{Id: aws.String("172.31.0.9")}}}))(t)
 	w.listen(*lb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 81, ips)
 	if got := w.health(ips); got != "healthy" {
 		t.Errorf("health of an address: %s", got)
@@ -115,11 +115,11 @@ func TestTargetGroups(t *testing.T) {
 		change(out)
 		return out
 	}
-	g := must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]
+	g := testkit.Must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]
 	if *g.HealthCheckPath != "/" || *g.HealthCheckTimeoutSeconds != 5 || *g.Matcher.HttpCode != "200" || *g.ProtocolVersion != "HTTP1" || *g.HealthCheckPort != "traffic-port" {
 		t.Errorf("defaults of HTTP: %+v", g)
 	}
-	if again := must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]; *again.TargetGroupArn != *g.TargetGroupArn {
+	if again := testkit.Must(w.CreateTargetGroup(ctx, in(func(*awselbv2.CreateTargetGroupInput) {})))(t).TargetGroups[0]; *again.TargetGroupArn != *g.TargetGroupArn {
 		t.Error("the same request made another group")
 	}
 	for name, tt := range map[string]struct {
@@ -150,12 +150,12 @@ func TestTargetGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.CreateTargetGroup(ctx, in(tt.change))
-			refused(t, err, tt.code, tt.message)
+			testkit.WantErrorWith(t, err, tt.code, tt.message)
 		})
 	}
 	_, err := w.DescribeTargetGroups(ctx, &awselbv2.DescribeTargetGroupsInput{Names: []string{"nobody"}})
-	refused(t, err, "TargetGroupNotFound", "One or more target groups not found")
-	changed := must(w.ModifyTargetGroup(ctx, &awselbv2.ModifyTargetGroupInput{TargetGroupArn: g.TargetGroupArn, HealthCheckPath: aws.String("/healthz")}))(t).TargetGroups[0]
+	testkit.WantErrorWith(t, err, "TargetGroupNotFound", "One or more target groups not found")
+	changed := testkit.Must(w.ModifyTargetGroup(ctx, &awselbv2.ModifyTargetGroupInput{TargetGroupArn: g.TargetGroupArn, HealthCheckPath: aws.String("/healthz")}))(t).TargetGroups[0]
 	if *changed.HealthCheckPath != "/healthz" || *changed.HealthCheckIntervalSeconds != 30 {
 		t.Errorf("changed: %+v", changed)
 	}
@@ -178,27 +178,27 @@ func TestListenersAndRules(t *testing.T) {
 		_, err := w.CreateListener(context.Background(), in)
 		return err
 	}
-	refused(t, create(app, elbv2types.ProtocolEnumHttp, 80, nil), "DuplicateListener", "A listener already exists on this port for this load balancer '"+*app.LoadBalancerArn+"'")
-	closed := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
-	elsewhere := *must(w.CreateTargetGroup(ctx, &awselbv2.CreateTargetGroupInput{
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 80, nil), "DuplicateListener", "A listener already exists on this port for this load balancer '"+*app.LoadBalancerArn+"'")
+	closed := *testkit.Must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	elsewhere := *testkit.Must(w.CreateTargetGroup(ctx, &awselbv2.CreateTargetGroupInput{
 		Name: aws.String("elsewhere"), Protocol: elbv2types.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &closed,
 	}))(t).TargetGroups[0].TargetGroupArn
-	refused(t, create(app, elbv2types.ProtocolEnumHttp, 81, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(elsewhere) }), "InvalidConfigurationRequest", "Target group '"+elsewhere+"' is in a different VPC than load balancer '"+*app.LoadBalancerArn+"'")
-	refused(t, create(app, elbv2types.ProtocolEnumTcp, 81, nil), "ValidationError", "Listener protocol 'TCP' must be one of 'HTTP, HTTPS'")
-	refused(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "The listener and the following target groups have incompatible protocols: "+api)
-	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, nil), "ValidationError", "A certificate must be specified for HTTPS listeners")
-	refused(t, create(other, elbv2types.ProtocolEnumHttp, 80, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(web) }), "TargetGroupAssociationLimit", "The following target groups cannot be associated with more than one load balancer: "+web)
-	refused(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(api + "0") }), "TargetGroupNotFound", "Target group '"+api+"0' not found")
-	refused(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.Port = nil }), "ValidationError", "A listener port must be specified")
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 81, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(elsewhere) }), "InvalidConfigurationRequest", "Target group '"+elsewhere+"' is in a different VPC than load balancer '"+*app.LoadBalancerArn+"'")
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumTcp, 81, nil), "ValidationError", "Listener protocol 'TCP' must be one of 'HTTP, HTTPS'")
+	testkit.WantErrorWith(t, create(net, elbv2types.ProtocolEnumTcp, 81, nil), "IncompatibleProtocols", "The listener and the following target groups have incompatible protocols: "+api)
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, nil), "ValidationError", "A certificate must be specified for HTTPS listeners")
+	testkit.WantErrorWith(t, create(other, elbv2types.ProtocolEnumHttp, 80, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(web) }), "TargetGroupAssociationLimit", "The following target groups cannot be associated with more than one load balancer: "+web)
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(api + "0") }), "TargetGroupNotFound", "Target group '"+api+"0' not found")
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.Port = nil }), "ValidationError", "A listener port must be specified")
 	certificate := "arn:aws:acm:us-east-1:" + w.account + ":certificate/1"
 	secure := func(policy string) func(*awselbv2.CreateListenerInput) {
 		return func(in *awselbv2.CreateListenerInput) {
 			in.Certificates, in.SslPolicy = []elbv2types.Certificate{{CertificateArn: &certificate}}, &policy
 		}
 	}
-	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-1999")), "SSLPolicyNotFound", "SSL policy 'ELBSecurityPolicy-1999' not found")
-	refused(t, create(app, elbv2types.ProtocolEnumHttp, 83, func(in *awselbv2.CreateListenerInput) { in.SslPolicy = aws.String("ELBSecurityPolicy-2016-08") }), "ValidationError", "An SSL policy cannot be specified for HTTP listeners")
-	refused(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-1999")), "SSLPolicyNotFound", "SSL policy 'ELBSecurityPolicy-1999' not found")
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 83, func(in *awselbv2.CreateListenerInput) { in.SslPolicy = aws.String("ELBSecurityPolicy-2016-08") }), "ValidationError", "An SSL policy cannot be specified for HTTP listeners")
+	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
 		in.Certificates = []elbv2types.Certificate{{CertificateArn: aws.String("mine")}}
 	}), "ValidationError", "Certificate ARN 'mine' is not valid")
 	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
@@ -208,17 +208,17 @@ func TestListenersAndRules(t *testing.T) {
 	path := func(p string) []elbv2types.RuleCondition {
 		return []elbv2types.RuleCondition{{Field: aws.String("path-pattern"), Values: []string{p}}}
 	}
-	rule := must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(10), Conditions: path("/api/*"), Actions: forward(api)}))(t).Rules[0]
+	rule := testkit.Must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(10), Conditions: path("/api/*"), Actions: forward(api)}))(t).Rules[0]
 	_, err := w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(10), Conditions: path("/x"), Actions: forward(api)})
-	refused(t, err, "PriorityInUse", "Priority '10' is currently in use")
+	testkit.WantErrorWith(t, err, "PriorityInUse", "Priority '10' is currently in use")
 	_, err = w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(11), Conditions: []elbv2types.RuleCondition{{Field: aws.String("moon")}}, Actions: forward(api)})
-	refused(t, err, "ValidationError", "Condition field 'moon' must be one of '[path-pattern,host-header,http-header,http-request-method,query-string,source-ip]'")
-	second := must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(5), Conditions: path("/y"), Actions: []elbv2types.Action{{
+	testkit.WantErrorWith(t, err, "ValidationError", "Condition field 'moon' must be one of '[path-pattern,host-header,http-header,http-request-method,query-string,source-ip]'")
+	second := testkit.Must(w.CreateRule(ctx, &awselbv2.CreateRuleInput{ListenerArn: &http, Priority: aws.Int32(5), Conditions: path("/y"), Actions: []elbv2types.Action{{
 		Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")},
 	}}}))(t).Rules[0]
 	order := func() string {
 		var out []string
-		for _, r := range must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules {
+		for _, r := range testkit.Must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules {
 			out = append(out, *r.Priority)
 		}
 		return strings.Join(out, " ")
@@ -227,28 +227,28 @@ func TestListenersAndRules(t *testing.T) {
 		t.Errorf("rules %s", got)
 	}
 	_, err = w.SetRulePriorities(ctx, &awselbv2.SetRulePrioritiesInput{RulePriorities: []elbv2types.RulePriorityPair{{RuleArn: second.RuleArn, Priority: aws.Int32(10)}}})
-	refused(t, err, "PriorityInUse", "'10'")
-	must(w.SetRulePriorities(ctx, &awselbv2.SetRulePrioritiesInput{RulePriorities: []elbv2types.RulePriorityPair{
+	testkit.WantErrorWith(t, err, "PriorityInUse", "'10'")
+	testkit.Must(w.SetRulePriorities(ctx, &awselbv2.SetRulePrioritiesInput{RulePriorities: []elbv2types.RulePriorityPair{
 		{RuleArn: second.RuleArn, Priority: aws.Int32(10)}, {RuleArn: rule.RuleArn, Priority: aws.Int32(5)},
 	}}))(t)
-	all := must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules
+	all := testkit.Must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http}))(t).Rules
 	if *all[0].RuleArn != *rule.RuleArn {
 		t.Errorf("the rules did not change places: %v", all)
 	}
 	_, err = w.DeleteRule(ctx, &awselbv2.DeleteRuleInput{RuleArn: all[2].RuleArn})
-	refused(t, err, "OperationNotPermitted", "Default rule '"+*all[2].RuleArn+"' cannot be deleted")
+	testkit.WantErrorWith(t, err, "OperationNotPermitted", "Default rule '"+*all[2].RuleArn+"' cannot be deleted")
 
 	_, err = w.DeleteTargetGroup(ctx, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: &api})
-	refused(t, err, "ResourceInUse", "Target group '"+api+"' is currently in use by a listener or a rule")
-	must(w.DeleteRule(ctx, &awselbv2.DeleteRuleInput{RuleArn: rule.RuleArn}))(t)
-	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: app.LoadBalancerArn}))(t)
+	testkit.WantErrorWith(t, err, "ResourceInUse", "Target group '"+api+"' is currently in use by a listener or a rule")
+	testkit.Must(w.DeleteRule(ctx, &awselbv2.DeleteRuleInput{RuleArn: rule.RuleArn}))(t)
+	testkit.Must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: app.LoadBalancerArn}))(t)
 	for _, g := range []string{web, api} {
-		must(w.DeleteTargetGroup(ctx, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: &g}))(t)
+		testkit.Must(w.DeleteTargetGroup(ctx, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: &g}))(t)
 	}
 	_, err = w.DescribeListeners(ctx, &awselbv2.DescribeListenersInput{ListenerArns: []string{http}})
-	refused(t, err, "ListenerNotFound", "One or more listeners not found")
+	testkit.WantErrorWith(t, err, "ListenerNotFound", "One or more listeners not found")
 	_, err = w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &http, RuleArns: []string{*second.RuleArn}})
-	refused(t, err, "ValidationError", "Listener rule ARNs and a listener ARN cannot be specified at the same time")
+	testkit.WantErrorWith(t, err, "ValidationError", "Listener rule ARNs and a listener ARN cannot be specified at the same time")
 	_, err = w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{RuleArns: []string{*second.RuleArn}})
-	refused(t, err, "RuleNotFound", "One or more rules not found")
+	testkit.WantErrorWith(t, err, "RuleNotFound", "One or more rules not found")
 }

@@ -3,7 +3,6 @@ package elbv2
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/catalog/elbzones"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -37,7 +37,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 	r := loadBalancerRecord{LB: elbv2types.LoadBalancer{
 		LoadBalancerName: &name, Type: cmp.Or(in.Type, elbv2types.LoadBalancerTypeEnumApplication),
 		Scheme:        cmp.Or(in.Scheme, elbv2types.LoadBalancerSchemeEnumInternetFacing),
-		IpAddressType: cmp.Or(in.IpAddressType, elbv2types.IpAddressTypeIpv4), CreatedTime: aws.Time(s.now()),
+		IpAddressType: cmp.Or(in.IpAddressType, elbv2types.IpAddressTypeIpv4), CreatedTime: aws.Time(s.Now()),
 		State: &elbv2types.LoadBalancerState{Code: elbv2types.LoadBalancerStateEnumProvisioning},
 	}}
 	if err := checkKinds(&r.LB); err != nil {
@@ -64,12 +64,10 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 	id := ids.Hex(idDigits)
 	r.LB.LoadBalancerArn = aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "loadbalancer/"+kind+"/"+name+"/"+id))
 	r.LB.DNSName, r.LB.CanonicalHostedZoneId = aws.String(dnsName(sc.Region, &r, id)), aws.String(elbzones.ID(sc.Region, r.network()))
-	if s.cfg.EnsureServiceRole != nil {
-		if err := s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
-			return nil, fmt.Errorf("making the service-linked role: %w", err)
-		}
+	if err := s.EnsureRole(ctx, sc.Account); err != nil {
+		return nil, err
 	}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		old, err := loadBalancers.Get(tx, sc.Key(name))
 		if err == nil {
 			if !sameSettings(&old, &r) {
@@ -143,27 +141,13 @@ func sameSettings(old, r *loadBalancerRecord) bool {
 		slices.Equal(sorted(old.subnets()), sorted(r.subnets())) && slices.Equal(sorted(old.LB.SecurityGroups), sorted(r.LB.SecurityGroups))
 }
 
-// dnsName is where clients find a load balancer. Both patterns are those of AWS:
+// dnsName is where clients find a load balancer. The pattern is AWS's:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html
 func dnsName(region string, r *loadBalancerRecord, id string) string {
 	if r.network() {
 		return r.name() + "-" + id + ".elb." + region + ".amazonaws.com"
 	}
-	prefix := ""
-	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal {
-		prefix = "internal-"
-	}
-	return prefix + r.name() + "-" + decimal(id) + "." + region + ".elb.amazonaws.com"
-}
-
-// decimal makes up to ten digits of a hexadecimal ID: names of Application Load
-// Balancers have decimal numbers.
-func decimal(id string) string {
-	var n uint64
-	for _, c := range id {
-		n = n*31 + uint64(c)
-	}
-	return fmt.Sprint(1_000_000_000 + n%1_000_000_000)
+	return elbnet.DNSName(region, r.name(), id, r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal)
 }
 
 // sdk is the load balancer as it is described.
@@ -201,7 +185,7 @@ func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, erro
 func (s *Service) changeLoadBalancer(ctx context.Context, a *string, fn func(*store.Tx, *loadBalancerRecord) error) (loadBalancerRecord, error) {
 	sc := scopeOf(ctx)
 	var out loadBalancerRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancer(tx, sc, a)
 		if err != nil {
 			return err
@@ -225,7 +209,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 		return nil, errValidation("Load balancer names and load balancer ARNs cannot be specified at the same time")
 	case len(in.LoadBalancerArns) > 0:
 		for _, a := range in.LoadBalancerArns {
-			lb, err := loadBalancer(s.store, sc, &a)
+			lb, err := loadBalancer(s.Store, sc, &a)
 			if _, no := err.(*elbv2types.LoadBalancerNotFoundException); no { //nolint:errorlint // just made
 				missing = append(missing, a)
 				continue
@@ -237,7 +221,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 		}
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
-			lb, err := loadBalancers.Get(s.store, sc.Key(cmp.Or(n, "-")))
+			lb, err := loadBalancers.Get(s.Store, sc.Key(cmp.Or(n, "-")))
 			if notFound(err) {
 				missing = append(missing, n)
 				continue
@@ -248,7 +232,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 			found = append(found, lb)
 		}
 	default:
-		all, err := loadBalancers.List(s.store, sc.All())
+		all, err := loadBalancers.List(s.Store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -284,8 +268,8 @@ func settledLoadBalancers(out *awselbv2.DescribeLoadBalancersOutput) bool {
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoadBalancerInput) (*awselbv2.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
-	var grave store.Key
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	var deleted store.Key
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		lb, err := loadBalancer(tx, sc, in.LoadBalancerArn)
 		if _, no := err.(*elbv2types.LoadBalancerNotFoundException); no { //nolint:errorlint // just made
 			return nil
@@ -301,17 +285,17 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 			return err
 		}
 		// Of listeners there are 50 and of rules 100 at most: together they would be
-		// more than a transaction takes. What is left hanging from a grave is no load
+		// more than a transaction takes. Rules left below a deleted one are no load
 		// balancer's, and the reconciler removes it.
 		for _, l := range owned {
 			listeners.Delete(tx, l.Key)
 		}
 		loadBalancers.Delete(tx, sc.Key(lb.name()))
-		grave = sc.Key(lb.id())
-		return graves.Put(tx, grave, graveRecord{s.now()})
+		deleted = sc.Key(lb.id())
+		return deletions.Put(tx, deleted, deletionRecord{s.Now()})
 	})
-	if err == nil && grave.ID != "" {
-		s.bury(ctx, grave)
+	if err == nil && deleted.ID != "" {
+		s.CleanUp(ctx, deleted, s.reconcileDeleted)
 	}
 	return &awselbv2.DeleteLoadBalancerOutput{}, err
 }

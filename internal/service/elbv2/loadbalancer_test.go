@@ -21,12 +21,12 @@ import (
 func TestLoadBalancerLife(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	group := must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String("lb"), Description: aws.String("lb"), VpcId: &w.vpc}))(t).GroupId
+	group := testkit.Must(w.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String("lb"), Description: aws.String("lb"), VpcId: &w.vpc}))(t).GroupId
 	in := &awselbv2.CreateLoadBalancerInput{
 		Name: aws.String("web"), Type: elbv2types.LoadBalancerTypeEnumNetwork, Subnets: w.subnets[:2], SecurityGroups: []string{*group},
 		Tags: []elbv2types.Tag{{Key: aws.String("team"), Value: aws.String("a")}},
 	}
-	made := must(w.CreateLoadBalancer(ctx, in))(t).LoadBalancers[0]
+	made := testkit.Must(w.CreateLoadBalancer(ctx, in))(t).LoadBalancers[0]
 	if made.State.Code != elbv2types.LoadBalancerStateEnumProvisioning {
 		t.Errorf("state %s when it is made", made.State.Code)
 	}
@@ -37,7 +37,7 @@ func TestLoadBalancerLife(t *testing.T) {
 	if got := []string{*lb.AvailabilityZones[0].ZoneName, *lb.AvailabilityZones[1].ZoneName}; !slices.Equal(got, w.zones[:2]) {
 		t.Errorf("zones %v", got)
 	}
-	again := must(w.CreateLoadBalancer(ctx, in))(t).LoadBalancers[0]
+	again := testkit.Must(w.CreateLoadBalancer(ctx, in))(t).LoadBalancers[0]
 	if *again.LoadBalancerArn != *lb.LoadBalancerArn {
 		t.Error("the same request made another load balancer")
 	}
@@ -53,14 +53,14 @@ func TestLoadBalancerLife(t *testing.T) {
 			t.Errorf("interface %+v", e)
 		}
 		_, err := w.ec2.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: e.NetworkInterfaceId})
-		refused(t, err, "InvalidParameterValue", "is currently in use.")
+		testkit.WantErrorWith(t, err, "InvalidParameterValue", "is currently in use.")
 	}
 	_, err := w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group})
-	refused(t, err, "DependencyViolation", "has a dependent object")
+	testkit.WantErrorWith(t, err, "DependencyViolation", "has a dependent object")
 	_, err = w.ec2.DeleteSubnet(ctx, &awsec2.DeleteSubnetInput{SubnetId: &w.subnets[0]})
-	refused(t, err, "DependencyViolation", "has dependencies and cannot be deleted")
+	testkit.WantErrorWith(t, err, "DependencyViolation", "has dependencies and cannot be deleted")
 
-	must(w.SetSubnets(ctx, &awselbv2.SetSubnetsInput{LoadBalancerArn: lb.LoadBalancerArn, Subnets: w.subnets[1:3]}))(t)
+	testkit.Must(w.SetSubnets(ctx, &awselbv2.SetSubnetsInput{LoadBalancerArn: lb.LoadBalancerArn, Subnets: w.subnets[1:3]}))(t)
 	testkit.Eventually(t, 10*time.Second, func() error {
 		var in []string
 		for _, e := range w.interfaces() {
@@ -73,46 +73,46 @@ func TestLoadBalancerLife(t *testing.T) {
 		return nil
 	})
 
-	must(w.ModifyLoadBalancerAttributes(ctx, &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: lb.LoadBalancerArn, Attributes: []elbv2types.LoadBalancerAttribute{
+	testkit.Must(w.ModifyLoadBalancerAttributes(ctx, &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: lb.LoadBalancerArn, Attributes: []elbv2types.LoadBalancerAttribute{
 		{Key: aws.String("deletion_protection.enabled"), Value: aws.String("true")},
 	}}))(t)
 	_, err = w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn})
-	refused(t, err, "OperationNotPermitted", "cannot be deleted because deletion protection is enabled")
-	must(w.ModifyLoadBalancerAttributes(ctx, &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: lb.LoadBalancerArn, Attributes: []elbv2types.LoadBalancerAttribute{
+	testkit.WantErrorWith(t, err, "OperationNotPermitted", "cannot be deleted because deletion protection is enabled")
+	testkit.Must(w.ModifyLoadBalancerAttributes(ctx, &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: lb.LoadBalancerArn, Attributes: []elbv2types.LoadBalancerAttribute{
 		{Key: aws.String("deletion_protection.enabled"), Value: aws.String("false")},
 	}}))(t)
-	tags := must(w.DescribeTags(ctx, &awselbv2.DescribeTagsInput{ResourceArns: []string{*lb.LoadBalancerArn}}))(t).TagDescriptions[0].Tags
+	tags := testkit.Must(w.DescribeTags(ctx, &awselbv2.DescribeTagsInput{ResourceArns: []string{*lb.LoadBalancerArn}}))(t).TagDescriptions[0].Tags
 	if len(tags) != 1 || *tags[0].Value != "a" {
 		t.Errorf("tags %v", tags)
 	}
 
-	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
-	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
+	testkit.Must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
+	testkit.Must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
 	_, err = w.DescribeLoadBalancers(ctx, &awselbv2.DescribeLoadBalancersInput{Names: []string{"web"}})
-	refused(t, err, "LoadBalancerNotFound", "Load balancers '[web]' not found")
+	testkit.WantErrorWith(t, err, "LoadBalancerNotFound", "Load balancers '[web]' not found")
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if n := len(w.interfaces()); n > 0 {
 			return fmt.Errorf("%d interfaces are left", n)
 		}
 		return nil
 	})
-	must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
+	testkit.Must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
 }
 
 func TestCreateLoadBalancerRefusals(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.network("taken")
-	private := *must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	private := *testkit.Must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
 	subnet := func(block, zone string) string {
-		return *must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &private, CidrBlock: &block, AvailabilityZone: &zone}))(t).Subnet.SubnetId
+		return *testkit.Must(w.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &private, CidrBlock: &block, AvailabilityZone: &zone}))(t).Subnet.SubnetId
 	}
 	closed, tiny := subnet("10.9.0.0/24", w.zones[0]), subnet("10.9.1.0/28", w.zones[1])
 	for i := range 5 { // 11 addresses are free
-		must(w.ec2.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &tiny, Description: aws.String(fmt.Sprint(i))}))(t)
+		testkit.Must(w.ec2.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &tiny, Description: aws.String(fmt.Sprint(i))}))(t)
 	}
 	twin := subnet("10.9.2.0/24", w.zones[0])
-	eip := *must(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{}))(t).AllocationId
+	eip := *testkit.Must(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{}))(t).AllocationId
 	network, internal := elbv2types.LoadBalancerTypeEnumNetwork, elbv2types.LoadBalancerSchemeEnumInternal
 	for name, tt := range map[string]struct {
 		in            awselbv2.CreateLoadBalancerInput
@@ -147,10 +147,10 @@ func TestCreateLoadBalancerRefusals(t *testing.T) {
 				tt.in.Name = aws.String("other")
 			}
 			_, err := w.CreateLoadBalancer(ctx, &tt.in)
-			refused(t, err, tt.code, tt.message)
+			testkit.WantErrorWith(t, err, tt.code, tt.message)
 		})
 	}
-	if n := len(must(w.DescribeLoadBalancers(ctx, &awselbv2.DescribeLoadBalancersInput{}))(t).LoadBalancers); n != 1 {
+	if n := len(testkit.Must(w.DescribeLoadBalancers(ctx, &awselbv2.DescribeLoadBalancersInput{}))(t).LoadBalancers); n != 1 {
 		t.Errorf("%d load balancers after refusals", n)
 	}
 }
@@ -159,8 +159,8 @@ func TestCreateLoadBalancerRefusals(t *testing.T) {
 func TestChosenAddresses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	eip := must(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{}))(t)
-	lb := must(w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{
+	eip := testkit.Must(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{}))(t)
+	lb := testkit.Must(w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{
 		Name: aws.String("fixed"), Type: elbv2types.LoadBalancerTypeEnumNetwork, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: eip.AllocationId}},
 	}))(t).LoadBalancers[0]
 	w.active(*lb.LoadBalancerArn)
@@ -173,8 +173,8 @@ func TestChosenAddresses(t *testing.T) {
 	_, err := w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{
 		Name: aws.String("second"), Type: elbv2types.LoadBalancerTypeEnumNetwork, SubnetMappings: []elbv2types.SubnetMapping{{SubnetId: &w.subnets[0], AllocationId: eip.AllocationId}},
 	})
-	refused(t, err, "ResourceInUse", "not available for use")
-	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
+	testkit.WantErrorWith(t, err, "ResourceInUse", "not available for use")
+	testkit.Must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: lb.LoadBalancerArn}))(t)
 	testkit.Eventually(t, 10*time.Second, func() error {
 		_, err := w.ec2.ReleaseAddress(ctx, &awsec2.ReleaseAddressInput{AllocationId: eip.AllocationId})
 		return err
@@ -194,17 +194,17 @@ func TestAttributes(t *testing.T) {
 		return err
 	}
 	_, err := w.SetSecurityGroups(ctx, &awselbv2.SetSecurityGroupsInput{LoadBalancerArn: net.LoadBalancerArn, SecurityGroups: app.SecurityGroups})
-	refused(t, err, "InvalidConfigurationRequest", "You cannot set security groups on a Network Load Balancer which was created without any security groups.")
-	refused(t, set(app, "no.such.key", "1"), "ValidationError", "Load balancer attribute key 'no.such.key' is not recognized")
-	refused(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "Load balancer attribute key 'idle_timeout.timeout_seconds' is not supported on load balancers with type 'network'")
-	refused(t, set(app, "idle_timeout.timeout_seconds", "4001"), "ValidationError", "'4001'")
-	refused(t, set(app, "routing.http2.enabled", "yes"), "ValidationError", "'yes'")
-	refused(t, set(app, "access_logs.s3.enabled", "true"), "ValidationError", "The value of 'access_logs.s3.bucket' cannot be empty")
+	testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", "You cannot set security groups on a Network Load Balancer which was created without any security groups.")
+	testkit.WantErrorWith(t, set(app, "no.such.key", "1"), "ValidationError", "Load balancer attribute key 'no.such.key' is not recognized")
+	testkit.WantErrorWith(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "Load balancer attribute key 'idle_timeout.timeout_seconds' is not supported on load balancers with type 'network'")
+	testkit.WantErrorWith(t, set(app, "idle_timeout.timeout_seconds", "4001"), "ValidationError", "'4001'")
+	testkit.WantErrorWith(t, set(app, "routing.http2.enabled", "yes"), "ValidationError", "'yes'")
+	testkit.WantErrorWith(t, set(app, "access_logs.s3.enabled", "true"), "ValidationError", "The value of 'access_logs.s3.bucket' cannot be empty")
 	if err := set(app, "idle_timeout.timeout_seconds", "120"); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, a := range must(w.DescribeLoadBalancerAttributes(ctx, &awselbv2.DescribeLoadBalancerAttributesInput{LoadBalancerArn: app.LoadBalancerArn}))(t).Attributes {
+	for _, a := range testkit.Must(w.DescribeLoadBalancerAttributes(ctx, &awselbv2.DescribeLoadBalancerAttributesInput{LoadBalancerArn: app.LoadBalancerArn}))(t).Attributes {
 		got[*a.Key] = *a.Value
 	}
 	for k, v := range map[string]string{"idle_timeout.timeout_seconds": "120", "load_balancing.cross_zone.enabled": "true", "routing.http2.enabled": "true"} {
@@ -213,7 +213,7 @@ func TestAttributes(t *testing.T) {
 		}
 	}
 	group := w.group("tcp", elbv2types.ProtocolEnumTcp, 80, elbv2types.TargetTypeEnumIp)
-	out := must(w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{
+	out := testkit.Must(w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{
 		{Key: aws.String("proxy_protocol_v2.enabled"), Value: aws.String("true")},
 	}}))(t)
 	got = map[string]string{}
@@ -224,7 +224,7 @@ func TestAttributes(t *testing.T) {
 		t.Error(diff)
 	}
 	_, err = w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{{Key: aws.String("slow"), Value: aws.String("1")}}})
-	refused(t, err, "ValidationError", "Target group attribute key 'slow' is not recognized")
+	testkit.WantErrorWith(t, err, "ValidationError", "Target group attribute key 'slow' is not recognized")
 }
 
 // A load balancer that is deleted while its interfaces cannot be removed is gone for
@@ -235,8 +235,8 @@ func TestInterfacesAreResumed(t *testing.T) {
 	ctx := t.Context()
 	old := w.network("web")
 	w.breakEC2(true)
-	must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: old.LoadBalancerArn}))(t)
-	next := must(w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{Name: aws.String("web"), Type: elbv2types.LoadBalancerTypeEnumNetwork, Subnets: w.subnets[1:3]}))(t).LoadBalancers[0]
+	testkit.Must(w.DeleteLoadBalancer(ctx, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: old.LoadBalancerArn}))(t)
+	next := testkit.Must(w.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{Name: aws.String("web"), Type: elbv2types.LoadBalancerTypeEnumNetwork, Subnets: w.subnets[1:3]}))(t).LoadBalancers[0]
 	if next.State.Code != elbv2types.LoadBalancerStateEnumProvisioning || *next.LoadBalancerArn == *old.LoadBalancerArn {
 		t.Errorf("the second one: %+v", next)
 	}

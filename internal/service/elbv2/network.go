@@ -39,11 +39,11 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		}
 		return errNoSubnets()
 	}
-	svc := s.asService(ctx, sc)
+	svc := s.AsService(ctx, sc)
 	old := r.subnets()
 	r.LB.AvailabilityZones, r.Addresses, r.Allocations = nil, nil, nil
 	for _, m := range wanted {
-		sn, ok, err := s.net.Subnet(svc, text(m.SubnetId))
+		sn, ok, err := s.Network.Subnet(svc, text(m.SubnetId))
 		switch {
 		case err != nil:
 			return err
@@ -71,7 +71,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 	}
 	slices.SortFunc(r.LB.AvailabilityZones, func(a, b elbv2types.AvailabilityZone) int { return strings.Compare(*a.ZoneName, *b.ZoneName) })
 	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing {
-		ok, err := s.net.HasInternetGateway(svc, *r.LB.VpcId)
+		ok, err := s.Network.HasInternetGateway(svc, *r.LB.VpcId)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2ty
 		if !public {
 			return errAllocationsInternal()
 		}
-		a, ok, err := s.net.Address(svc, id)
+		a, ok, err := s.Network.Address(svc, id)
 		switch {
 		case err != nil:
 			return err
@@ -132,17 +132,17 @@ func put(m map[string]string, k, v string) map[string]string {
 // securityGroups checks the groups of a request. An Application Load Balancer
 // without any gets its VPC's default group.
 func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
-	svc := s.asService(ctx, sc)
+	svc := s.AsService(ctx, sc)
 	if len(wanted) == 0 {
 		if r.network() {
 			return nil, nil
 		}
-		g, _, err := s.net.DefaultGroup(svc, *r.LB.VpcId)
+		g, _, err := s.Network.DefaultGroup(svc, *r.LB.VpcId)
 		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
 	for _, id := range wanted {
-		g, ok, err := s.net.SecurityGroup(svc, id)
+		g, ok, err := s.Network.SecurityGroup(svc, id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -158,7 +158,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 // SetSecurityGroups replaces the security groups of a load balancer.
 func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurityGroupsInput) (*awselbv2.SetSecurityGroupsOutput, error) {
 	sc := scopeOf(ctx)
-	lb, err := loadBalancer(s.store, sc, in.LoadBalancerArn)
+	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerArn)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurit
 // SetSubnets moves a load balancer into other subnets of its VPC.
 func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error) {
 	sc := scopeOf(ctx)
-	lb, err := loadBalancer(s.store, sc, in.LoadBalancerArn)
+	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerArn)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +223,6 @@ func (s *Service) SetIpAddressType(ctx context.Context, in *awselbv2.SetIpAddres
 	if err := checkAddressType(in.IpAddressType); err != nil {
 		return nil, err
 	}
-	lb, err := loadBalancer(s.store, scopeOf(ctx), in.LoadBalancerArn)
+	lb, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerArn)
 	return &awselbv2.SetIpAddressTypeOutput{IpAddressType: lb.LB.IpAddressType}, err
 }

@@ -13,14 +13,14 @@ import (
 // What is stored, by these IDs:
 //
 //	loadBalancers  NAME
-//	graves         net/NAME/ID        a deleted one whose interfaces are still there
+//	deletions         net/NAME/ID        a deleted one whose interfaces are still there
 //	targetGroups   NAME
 //	targetSets     NAME               the targets of a group
 //	listeners      net/NAME/ID/LISTENER
 //	rules          net/NAME/ID/LISTENER/RULE
 var (
 	loadBalancers = store.NewCollection[loadBalancerRecord]("elbv2", "loadbalancer")
-	graves        = store.NewCollection[graveRecord]("elbv2", "grave")
+	deletions     = store.NewCollection[deletionRecord]("elbv2", "grave")
 	targetGroups  = store.NewCollection[targetGroupRecord]("elbv2", "targetgroup")
 	targetSets    = store.NewCollection[targetSetRecord]("elbv2", "targets")
 	listeners     = store.NewCollection[listenerRecord]("elbv2", "listener")
@@ -59,7 +59,7 @@ func (r *loadBalancerRecord) subnets() []string {
 	return out
 }
 
-type graveRecord struct{ Died time.Time }
+type deletionRecord struct{ Died time.Time }
 
 type targetGroupRecord struct {
 	Group      elbv2types.TargetGroup

@@ -37,7 +37,7 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 		return nil, errValidation("A condition must be specified")
 	}
 	var r ruleRecord
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		l, err := listener(tx, sc, in.ListenerArn)
 		if err != nil {
 			return err
@@ -125,11 +125,11 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 	found := []elbv2types.Rule{}
 	switch {
 	case in.ListenerArn != nil && len(in.RuleArns) == 0:
-		l, err := listener(s.store, sc, in.ListenerArn)
+		l, err := listener(s.Store, sc, in.ListenerArn)
 		if err != nil {
 			return nil, err
 		}
-		all, err := rules.List(s.store, sc.Below(idOf("listener", *in.ListenerArn)))
+		all, err := rules.List(s.Store, sc.Below(idOf("listener", *in.ListenerArn)))
 		if err != nil {
 			return nil, err
 		}
@@ -139,11 +139,11 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 		found = append(found, l.defaultRule())
 	case in.ListenerArn == nil && len(in.RuleArns) > 0:
 		for _, a := range in.RuleArns {
-			if d, ok := isDefaultRule(s.store, sc, &a); ok {
+			if d, ok := isDefaultRule(s.Store, sc, &a); ok {
 				found = append(found, d)
 				continue
 			}
-			r, err := rule(s.store, sc, &a)
+			r, err := rule(s.Store, sc, &a)
 			if _, no := err.(*elbv2types.RuleNotFoundException); no { //nolint:errorlint // just made
 				return nil, errNoRules()
 			}
@@ -182,7 +182,7 @@ func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) 
 		return nil, err
 	}
 	var r ruleRecord
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		if _, ok := isDefaultRule(tx, sc, in.RuleArn); ok {
 			return errDefaultRuleChanged(*in.RuleArn)
 		}
@@ -217,7 +217,7 @@ func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) 
 // DeleteRule deletes a rule.
 func (s *Service) DeleteRule(ctx context.Context, in *awselbv2.DeleteRuleInput) (*awselbv2.DeleteRuleOutput, error) {
 	sc := scopeOf(ctx)
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		if _, ok := isDefaultRule(tx, sc, in.RuleArn); ok {
 			return errDefaultRule(*in.RuleArn)
 		}
@@ -235,7 +235,7 @@ func (s *Service) DeleteRule(ctx context.Context, in *awselbv2.DeleteRuleInput) 
 func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePrioritiesInput) (*awselbv2.SetRulePrioritiesOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awselbv2.SetRulePrioritiesOutput{Rules: []elbv2types.Rule{}}
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		out.Rules = []elbv2types.Rule{}
 		moved := map[string]bool{}
 		taken := map[string]bool{} // LISTENER PRIORITY

@@ -13,21 +13,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An Endpoint is where a load balancer is found.
-type Endpoint struct {
-	Name       string // its ARN
-	DNSName    string
-	Internal   bool
-	Interfaces []string
-}
-
 // Endpoints returns where the load balancers of an account and region are found.
-func (s *Service) Endpoints(account, region string) ([]Endpoint, error) {
-	all, err := loadBalancers.List(s.store, regional.At(account, region).All())
-	out := make([]Endpoint, 0, len(all))
+func (s *Service) Endpoints(account, region string) ([]elbnet.Endpoint, error) {
+	all, err := loadBalancers.List(s.Store, regional.At(account, region).All())
+	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
 		r := &all[i].Value
-		e := Endpoint{Name: r.arn(), DNSName: *r.LB.DNSName, Internal: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal}
+		e := elbnet.Endpoint{Name: r.arn(), DNSName: *r.LB.DNSName, Internal: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal}
 		for _, z := range r.LB.AvailabilityZones {
 			if id := r.Interfaces[*z.ZoneName]; id != "" {
 				e.Interfaces = append(e.Interfaces, id)
@@ -66,16 +58,16 @@ type WayTarget struct {
 // listener's default action says: the rules of listeners look at requests.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
 	sc := regional.At(account, region)
-	lb, err := loadBalancer(s.store, sc, &name)
+	lb, err := loadBalancer(s.Store, sc, &name)
 	if err != nil {
 		return Way{}, err
 	}
-	all, err := listeners.List(s.store, sc.Below(lb.id()))
+	all, err := listeners.List(s.Store, sc.Below(lb.id()))
 	if err != nil {
 		return Way{}, err
 	}
 	w := Way{Application: lb.application()}
-	ask := s.net.Prober(ctx, sc.Account, sc.Region)
+	ask := s.Network.Prober(ctx, sc.Account, sc.Region)
 	for i := range all {
 		l := &all[i].Value.Listener
 		if *l.Port != int32(port) || l.Protocol == elbv2types.ProtocolEnumUdp {
@@ -91,7 +83,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 
 // follow follows the default action of a listener.
 func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask elbnet.Prober) error {
-	if below, err := rules.List(s.store, sc.Below(key.ID)); err != nil {
+	if below, err := rules.List(s.Store, sc.Below(key.ID)); err != nil {
 		return err
 	} else if len(below) > 0 {
 		w.Listener += fmt.Sprintf(" (its default action: %d rules may send requests elsewhere)", len(below))
@@ -104,13 +96,13 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 	}
 	var names []string
 	for _, a := range forwardedTo(l.DefaultActions) {
-		g, err := targetGroup(s.store, sc, &a)
+		g, err := targetGroup(s.Store, sc, &a)
 		if err != nil {
 			return err
 		}
 		names = append(names, g.name())
 		w.Group = cmp.Or(w.Group, a)
-		set, err := targetSets.Get(s.store, sc.Key(g.name()))
+		set, err := targetSets.Get(s.Store, sc.Key(g.name()))
 		if err != nil {
 			return err
 		}

@@ -22,9 +22,9 @@ func TestServe(t *testing.T) {
 	nlb, alb := w.network("nlb"), w.application("alb")
 	group := w.group("g", elbv2types.ProtocolEnumTcp, 80, "")
 	i := w.instance(w.subnets[0])
-	must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &i, Port: aws.Int32(30080)}}}))(t)
+	testkit.Must(w.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &i, Port: aws.Int32(30080)}}}))(t)
 	w.listen(*nlb.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 80, group)
-	must(w.CreateListener(ctx, &awselbv2.CreateListenerInput{
+	testkit.Must(w.CreateListener(ctx, &awselbv2.CreateListenerInput{
 		LoadBalancerArn: alb.LoadBalancerArn, Protocol: elbv2types.ProtocolEnumHttp, Port: aws.Int32(8080),
 		DefaultActions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")}}},
 	}))(t)
@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 
 	serve := func(lb elbv2types.LoadBalancer, port uint16) elbv2.Way {
 		t.Helper()
-		return must(w.svc.Serve(ctx, w.account, testkit.Region, *lb.LoadBalancerArn, port))(t)
+		return testkit.Must(w.svc.Serve(ctx, w.account, testkit.Region, *lb.LoadBalancerArn, port))(t)
 	}
 	if got := serve(nlb, 81); got.Listener != "" || len(got.Targets) > 0 {
 		t.Errorf("no listener: %+v", got)
@@ -54,7 +54,7 @@ func TestServe(t *testing.T) {
 	if to.ID != i || to.Probe.Instance != i || to.Probe.Interface == "" || to.Port != 30080 || to.Probe.Port != 30080 || !to.Healthy || !to.KeepsAddress {
 		t.Errorf("%+v", to)
 	}
-	must(w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{
+	testkit.Must(w.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: []elbv2types.TargetGroupAttribute{
 		{Key: aws.String("preserve_client_ip.enabled"), Value: aws.String("false")},
 	}}))(t)
 	w.find(elbnet.TimedOut)

@@ -121,7 +121,7 @@ func (s *Service) retag(ctx context.Context, arns []string, fn func(tags) (tags,
 		return errTooManyResources()
 	}
 	sc := scopeOf(ctx)
-	return s.store.Update(ctx, func(tx *store.Tx) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		for _, a := range arns {
 			if err := tagged(tx, tx, sc, a, fn); err != nil {
 				return err
@@ -138,7 +138,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awselbv2.DescribeTagsInp
 	}
 	out := &awselbv2.DescribeTagsOutput{TagDescriptions: []elbv2types.TagDescription{}}
 	for _, a := range in.ResourceArns {
-		err := tagged(s.store, nil, scopeOf(ctx), a, func(t tags) (tags, error) {
+		err := tagged(s.Store, nil, scopeOf(ctx), a, func(t tags) (tags, error) {
 			out.TagDescriptions = append(out.TagDescriptions, elbv2types.TagDescription{ResourceArn: &a, Tags: t.sdk()})
 			return t, nil
 		})

@@ -31,7 +31,7 @@ func isPort(s string) bool {
 // RegisterTargets adds targets to a group. Those that are there stay.
 func (s *Service) RegisterTargets(ctx context.Context, in *awselbv2.RegisterTargetsInput) (*awselbv2.RegisterTargetsOutput, error) {
 	sc := scopeOf(ctx)
-	g, err := targetGroup(s.store, sc, in.TargetGroupArn)
+	g, err := targetGroup(s.Store, sc, in.TargetGroupArn)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (t targetRecord) same(o targetRecord) bool { return t.ID == o.ID && t.Port 
 // changeTargets changes the targets of the group with an ARN.
 func (s *Service) changeTargets(ctx context.Context, a *string, fn func(*targetSetRecord) error) error {
 	sc := scopeOf(ctx)
-	return s.store.Update(ctx, func(tx *store.Tx) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		g, err := targetGroup(tx, sc, a)
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupReco
 		return out, s.checkInstances(ctx, sc, g, out)
 	case elbv2types.TargetTypeEnumAlb:
 		for _, r := range out {
-			lb, err := loadBalancer(s.store, sc, &r.ID)
+			lb, err := loadBalancer(s.Store, sc, &r.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +104,7 @@ func (s *Service) checkTargets(ctx context.Context, sc scope, g *targetGroupReco
 func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
 	var stopped, strangers []string
 	for _, t := range in {
-		i, ok, err := s.net.Instance(s.asService(ctx, sc), t.ID)
+		i, ok, err := s.Network.Instance(s.AsService(ctx, sc), t.ID)
 		switch {
 		case err != nil:
 			return err
@@ -129,7 +129,7 @@ func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRe
 // ones elsewhere.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html
 func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
-	subnets, err := s.net.SubnetsOf(s.asService(ctx, sc), *g.Group.VpcId)
+	subnets, err := s.Network.SubnetsOf(s.AsService(ctx, sc), *g.Group.VpcId)
 	if err != nil {
 		return err
 	}
@@ -174,20 +174,17 @@ func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.Deregister
 
 // SourceExists reports whether there is a target group, for Auto Scaling.
 func (s *Service) SourceExists(account, region, a string) bool {
-	_, err := targetGroup(s.store, regional.At(account, region), &a)
+	_, err := targetGroup(s.Store, regional.At(account, region), &a)
 	return err == nil
 }
 
 // RegisterInstances registers instances with a target group at its port, for Auto
-// Scaling. One that is refused keeps no other out; the error is of the last.
+// Scaling.
 func (s *Service) RegisterInstances(ctx context.Context, group string, ids []string) error {
-	var last error
-	for _, id := range ids {
-		if _, err := s.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: aws.String(id)}}}); err != nil {
-			last = err
-		}
-	}
-	return last
+	return elbnet.RegisterEach(ids, func(id string) error {
+		_, err := s.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &id}}})
+		return err
+	})
 }
 
 // DeregisterInstances takes instances from a target group, for Auto Scaling.
@@ -205,16 +202,12 @@ func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []s
 // An instance of which nothing is known but that it is there does neither.
 func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string) (passing, failing []string, after time.Duration, err error) {
 	sc := scopeOf(ctx)
-	g, err := targetGroup(s.store, sc, &group)
+	g, err := targetGroup(s.Store, sc, &group)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	ask, unclaimed := s.net.Prober(ctx, sc.Account, sc.Region), map[string]bool{}
-	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, func(ctx context.Context, p elbnet.Probe) elbnet.Finding {
-		found := ask(ctx, p)
-		unclaimed[p.Instance] = unclaimed[p.Instance] || found == elbnet.Unclaimed
-		return found
-	})
+	ask, unclaimed := s.Network.Prober(ctx, sc.Account, sc.Region).Unclaimed()
+	out, err := s.targetHealth(ctx, sc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}, ask)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -47,13 +47,13 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	if r.Tags, err = newTags(in.Tags); err != nil {
 		return nil, err
 	}
-	if _, ok, err := s.net.VPC(s.asService(ctx, sc), *in.VpcId); err != nil {
+	if _, ok, err := s.Network.VPC(s.AsService(ctx, sc), *in.VpcId); err != nil {
 		return nil, err
 	} else if !ok {
 		return nil, errNoVPC(*in.VpcId)
 	}
 	r.Group.TargetGroupArn = aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "targetgroup/"+name+"/"+ids.Hex(idDigits)))
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		old, err := targetGroups.Get(tx, sc.Key(name))
 		if err == nil {
 			if !sameGroup(old.Group, r.Group) {
@@ -80,7 +80,7 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.store, sc)
+	users, err := users(s.Store, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func targetGroup(r store.Reader, sc scope, a *string) (targetGroupRecord, error)
 func (s *Service) changeTargetGroup(ctx context.Context, a *string, fn func(*targetGroupRecord) error) (targetGroupRecord, error) {
 	sc := scopeOf(ctx)
 	var out targetGroupRecord
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		g, err := targetGroup(tx, sc, a)
 		if err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *Service) ModifyTargetGroup(ctx context.Context, in *awselbv2.ModifyTarg
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.store, scopeOf(ctx))
+	users, err := users(s.Store, scopeOf(ctx))
 	return &awselbv2.ModifyTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, err
 }
 
@@ -270,7 +270,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	if given > 1 {
 		return nil, errValidation("Target group names, target group ARNs, and a load balancer ARN cannot be specified at the same time") // [seen] moto
 	}
-	users, err := users(s.store, sc)
+	users, err := users(s.Store, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	switch {
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
-			g, err := targetGroups.Get(s.store, sc.Key(cmp.Or(n, "-")))
+			g, err := targetGroups.Get(s.Store, sc.Key(cmp.Or(n, "-")))
 			if notFound(err) {
 				return nil, errNoTargetGroups()
 			}
@@ -289,7 +289,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 		}
 	case len(in.TargetGroupArns) > 0:
 		for _, a := range in.TargetGroupArns {
-			g, err := targetGroup(s.store, sc, &a)
+			g, err := targetGroup(s.Store, sc, &a)
 			if _, no := err.(*elbv2types.TargetGroupNotFoundException); no { //nolint:errorlint // just made
 				return nil, errNoTargetGroups()
 			}
@@ -300,11 +300,11 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 		}
 	default:
 		if in.LoadBalancerArn != nil {
-			if _, err := loadBalancer(s.store, sc, in.LoadBalancerArn); err != nil {
+			if _, err := loadBalancer(s.Store, sc, in.LoadBalancerArn); err != nil {
 				return nil, err
 			}
 		}
-		all, err := targetGroups.List(s.store, sc.All())
+		all, err := targetGroups.List(s.Store, sc.All())
 		if err != nil {
 			return nil, err
 		}
@@ -331,7 +331,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteTargetGroup.html
 func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error) {
 	sc := scopeOf(ctx)
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		g, err := targetGroup(tx, sc, in.TargetGroupArn)
 		if _, no := err.(*elbv2types.TargetGroupNotFoundException); no { //nolint:errorlint // just made
 			return nil

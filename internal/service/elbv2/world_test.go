@@ -14,7 +14,6 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -54,7 +53,7 @@ func newWorld(t testing.TB) *world {
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
-		svc = elbv2.New(elbv2.Config{
+		svc = elbv2.New(elbnet.Config{
 			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Network: elbnet.Network{
 				EC2: network,
 				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
@@ -93,33 +92,14 @@ func newWorld(t testing.TB) *world {
 	w.account = w.server.Account(t)
 	w.Client = awselbv2.NewFromConfig(w.server.AWSConfig(w.account))
 	w.ec2 = awsec2.NewFromConfig(w.server.AWSConfig(w.account))
-	found := must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
+	found := testkit.Must(w.ec2.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t).Subnets
 	slices.SortFunc(found, func(a, b ec2types.Subnet) int { return strings.Compare(*a.AvailabilityZone, *b.AvailabilityZone) })
 	for _, sn := range found {
 		w.vpc = *sn.VpcId
 		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, run := range []func(context.Context) error{network.Run, svc.Run, scaling.Run} {
-		wg.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	testkit.Run(t, network.Run, svc.Run, scaling.Run)
 	return w
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }
 
 func (w *world) breakEC2(yes bool) {
@@ -137,7 +117,7 @@ func (w *world) find(f elbnet.Finding) {
 // network makes an active Network Load Balancer in the first two zones.
 func (w *world) network(name string) elbv2types.LoadBalancer {
 	w.Helper()
-	lb := must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{
+	lb := testkit.Must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{
 		Name: &name, Type: elbv2types.LoadBalancerTypeEnumNetwork, Subnets: w.subnets[:2],
 	}))(w).LoadBalancers[0]
 	return w.active(*lb.LoadBalancerArn)
@@ -146,7 +126,7 @@ func (w *world) network(name string) elbv2types.LoadBalancer {
 // application makes an active Application Load Balancer in the first two zones.
 func (w *world) application(name string) elbv2types.LoadBalancer {
 	w.Helper()
-	lb := must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{Name: &name, Subnets: w.subnets[:2]}))(w).LoadBalancers[0]
+	lb := testkit.Must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{Name: &name, Subnets: w.subnets[:2]}))(w).LoadBalancers[0]
 	return w.active(*lb.LoadBalancerArn)
 }
 
@@ -154,7 +134,7 @@ func (w *world) active(arn string) elbv2types.LoadBalancer {
 	w.Helper()
 	var lb elbv2types.LoadBalancer
 	testkit.Eventually(w, 10*time.Second, func() error {
-		lb = must(w.DescribeLoadBalancers(context.Background(), &awselbv2.DescribeLoadBalancersInput{LoadBalancerArns: []string{arn}}))(w).LoadBalancers[0]
+		lb = testkit.Must(w.DescribeLoadBalancers(context.Background(), &awselbv2.DescribeLoadBalancersInput{LoadBalancerArns: []string{arn}}))(w).LoadBalancers[0]
 		if lb.State.Code != elbv2types.LoadBalancerStateEnumActive {
 			return errors.New("the load balancer is " + string(lb.State.Code))
 		}
@@ -165,7 +145,7 @@ func (w *world) active(arn string) elbv2types.LoadBalancer {
 
 func (w *world) group(name string, protocol elbv2types.ProtocolEnum, port int32, kind elbv2types.TargetTypeEnum) string {
 	w.Helper()
-	return *must(w.CreateTargetGroup(context.Background(), &awselbv2.CreateTargetGroupInput{
+	return *testkit.Must(w.CreateTargetGroup(context.Background(), &awselbv2.CreateTargetGroupInput{
 		Name: &name, Protocol: protocol, Port: &port, VpcId: &w.vpc, TargetType: kind,
 	}))(w).TargetGroups[0].TargetGroupArn
 }
@@ -183,7 +163,7 @@ func forward(groups ...string) []elbv2types.Action {
 
 func (w *world) listen(lb string, protocol elbv2types.ProtocolEnum, port int32, groups ...string) string {
 	w.Helper()
-	return *must(w.CreateListener(context.Background(), &awselbv2.CreateListenerInput{LoadBalancerArn: &lb, Protocol: protocol, Port: &port, DefaultActions: forward(groups...)}))(w).Listeners[0].ListenerArn
+	return *testkit.Must(w.CreateListener(context.Background(), &awselbv2.CreateListenerInput{LoadBalancerArn: &lb, Protocol: protocol, Port: &port, DefaultActions: forward(groups...)}))(w).Listeners[0].ListenerArn
 }
 
 // instance runs an instance in a subnet.
@@ -193,11 +173,11 @@ func (w *world) instance(subnet string) string {
 	if !ok {
 		w.Fatal("no image")
 	}
-	id := *must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
+	id := *testkit.Must(w.ec2.RunInstances(context.Background(), &awsec2.RunInstancesInput{
 		ImageId: &img.ID, InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &subnet,
 	}))(w).Instances[0].InstanceId
 	testkit.Eventually(w, 10*time.Second, func() error {
-		i := must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
+		i := testkit.Must(w.ec2.DescribeInstances(context.Background(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}}))(w).Reservations[0].Instances[0]
 		if i.State.Name != ec2types.InstanceStateNameRunning {
 			return errors.New("the instance is " + string(i.State.Name))
 		}
@@ -209,26 +189,14 @@ func (w *world) instance(subnet string) string {
 // interfaces are those of load balancers.
 func (w *world) interfaces() []ec2types.NetworkInterface {
 	w.Helper()
-	return must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
+	return testkit.Must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces
 }
 
 func (w *world) health(group string) string {
 	w.Helper()
 	var out []string
-	for _, d := range must(w.DescribeTargetHealth(context.Background(), &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}))(w).TargetHealthDescriptions {
+	for _, d := range testkit.Must(w.DescribeTargetHealth(context.Background(), &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &group}))(w).TargetHealthDescriptions {
 		out = append(out, strings.TrimSpace(string(d.TargetHealth.State)+" "+string(d.TargetHealth.Reason)))
 	}
 	return strings.Join(out, ", ")
-}
-
-// refused fails the test unless err has AWS's code and contains its text.
-func refused(t *testing.T, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Fatalf("not refused: %v", err)
-	}
-	if api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), message) {
-		t.Errorf("%s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // The default user's key still works after a reset, because shells have it in their
@@ -29,7 +30,7 @@ func TestAccessKeyOutlivesAReset(t *testing.T) {
 		check(t, w.iam.RestoreAccessKey(ctx, id, secret))
 		check(t, w.iam.RestoreAccessKey(ctx, id, secret))
 	}
-	users := must[*awsiam.ListUsersOutput](t)(admin.ListUsers(ctx, &awsiam.ListUsersInput{}))
+	users := testkit.Must(admin.ListUsers(ctx, &awsiam.ListUsersInput{}))(t)
 	if len(users.Users) != 1 || aws.ToString(users.Users[0].UserName) != iam.DefaultUser {
 		t.Errorf("users: %v", users.Users)
 	}

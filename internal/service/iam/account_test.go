@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,18 +23,18 @@ func TestAccountAlias(t *testing.T) {
 		return err
 	}
 	for _, bad := range []string{"ab", "-acme", "acme-", "ac--me", "Acme", strings.Repeat("a", 64)} {
-		wantError(t, create(one, &bad), "ValidationError", "")
+		testkit.WantError(t, create(one, &bad), "ValidationError", "")
 	}
 	check(t, create(one, alias))
-	wantError(t, create(two, alias), "EntityAlreadyExists", "The account alias "+*alias+" already exists.")
+	testkit.WantError(t, create(two, alias), "EntityAlreadyExists", "The account alias "+*alias+" already exists.")
 	check(t, create(one, aws.String(*alias+"-2"))) // replaces the first
-	got := must[*awsiam.ListAccountAliasesOutput](t)(one.ListAccountAliases(ctx, &awsiam.ListAccountAliasesInput{}))
+	got := testkit.Must(one.ListAccountAliases(ctx, &awsiam.ListAccountAliasesInput{}))(t)
 	if diff := cmp.Diff([]string{*alias + "-2"}, got.AccountAliases); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	check(t, create(two, alias))
 	_, err := one.DeleteAccountAlias(ctx, &awsiam.DeleteAccountAliasInput{AccountAlias: alias})
-	wantError(t, err, "NoSuchEntity", "")
+	testkit.WantError(t, err, "NoSuchEntity", "")
 }
 
 func TestPasswords(t *testing.T) {
@@ -44,36 +45,36 @@ func TestPasswords(t *testing.T) {
 	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: ann})
 	check(t, err)
 	_, err = c.GetAccountPasswordPolicy(ctx, &awsiam.GetAccountPasswordPolicyInput{})
-	wantError(t, err, "NoSuchEntity", "The Password Policy with domain name "+account+" cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The Password Policy with domain name "+account+" cannot be found.")
 	_, err = c.GetLoginProfile(ctx, &awsiam.GetLoginProfileInput{UserName: ann})
-	wantError(t, err, "NoSuchEntity", "Login Profile for User ann cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "Login Profile for User ann cannot be found.")
 	create := func(password string) error {
 		_, err := c.CreateLoginProfile(ctx, &awsiam.CreateLoginProfileInput{UserName: ann, Password: &password, PasswordResetRequired: true})
 		return err
 	}
-	wantError(t, create("aB1"), "PasswordPolicyViolation", "Password should have a minimum length of 8")
-	wantError(t, create("abcdefgh1"), "PasswordPolicyViolation", "Password should meet 1 more of the following requirements: Password should have at least one uppercase letter, Password should have at least one symbol")
+	testkit.WantError(t, create("aB1"), "PasswordPolicyViolation", "Password should have a minimum length of 8")
+	testkit.WantError(t, create("abcdefgh1"), "PasswordPolicyViolation", "Password should meet 1 more of the following requirements: Password should have at least one uppercase letter, Password should have at least one symbol")
 	_, err = c.UpdateAccountPasswordPolicy(ctx, &awsiam.UpdateAccountPasswordPolicyInput{MinimumPasswordLength: aws.Int32(10), RequireSymbols: true, MaxPasswordAge: aws.Int32(90)})
 	check(t, err)
-	wantError(t, create("abcdefgH1"), "PasswordPolicyViolation", "Password should have a minimum length of 10")
-	wantError(t, create("abcdefgH12"), "PasswordPolicyViolation", "Password should have at least one symbol")
+	testkit.WantError(t, create("abcdefgH1"), "PasswordPolicyViolation", "Password should have a minimum length of 10")
+	testkit.WantError(t, create("abcdefgH12"), "PasswordPolicyViolation", "Password should have at least one symbol")
 	err = create("secret\x00\x01")
-	wantError(t, err, "ValidationError", "")
+	testkit.WantError(t, err, "ValidationError", "")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the answer repeats the password: %v", err)
 	}
 	check(t, create("abcdefgH1!"))
-	wantError(t, create("abcdefgH1!"), "EntityAlreadyExists", "Login Profile for user ann already exists.")
-	p := must[*awsiam.GetLoginProfileOutput](t)(c.GetLoginProfile(ctx, &awsiam.GetLoginProfileInput{UserName: ann})).LoginProfile
+	testkit.WantError(t, create("abcdefgH1!"), "EntityAlreadyExists", "Login Profile for user ann already exists.")
+	p := testkit.Must(c.GetLoginProfile(ctx, &awsiam.GetLoginProfileInput{UserName: ann}))(t).LoginProfile
 	if *p.UserName != "ann" || !p.PasswordResetRequired {
 		t.Errorf("%+v", p)
 	}
-	policy := must[*awsiam.GetAccountPasswordPolicyOutput](t)(c.GetAccountPasswordPolicy(ctx, &awsiam.GetAccountPasswordPolicyInput{})).PasswordPolicy
+	policy := testkit.Must(c.GetAccountPasswordPolicy(ctx, &awsiam.GetAccountPasswordPolicyInput{}))(t).PasswordPolicy
 	if *policy.MinimumPasswordLength != 10 || !policy.ExpirePasswords || !policy.RequireSymbols || policy.RequireNumbers {
 		t.Errorf("%+v", policy)
 	}
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: ann})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must delete login profile first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must delete login profile first.")
 	_, err = c.DeleteLoginProfile(ctx, &awsiam.DeleteLoginProfileInput{UserName: ann})
 	check(t, err)
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: ann})
@@ -87,10 +88,10 @@ func TestLastUsed(t *testing.T) {
 	ann := aws.String("ann")
 	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: ann})
 	check(t, err)
-	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: ann})).AccessKey
+	key := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: ann}))(t).AccessKey
 	last := func() *iamtypes.AccessKeyLastUsed {
 		t.Helper()
-		out := must[*awsiam.GetAccessKeyLastUsedOutput](t)(c.GetAccessKeyLastUsed(ctx, &awsiam.GetAccessKeyLastUsedInput{AccessKeyId: key.AccessKeyId}))
+		out := testkit.Must(c.GetAccessKeyLastUsed(ctx, &awsiam.GetAccessKeyLastUsedInput{AccessKeyId: key.AccessKeyId}))(t)
 		if *out.UserName != "ann" {
 			t.Errorf("the key is %s's", *out.UserName)
 		}
@@ -100,7 +101,7 @@ func TestLastUsed(t *testing.T) {
 		t.Errorf("never used: %+v", got)
 	}
 	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})
-	wantError(t, err, "AccessDenied", "") // a refused use is one
+	testkit.WantError(t, err, "AccessDenied", "") // a refused use is one
 	used := last()
 	if used.LastUsedDate == nil || *used.ServiceName != "iam" || *used.Region != "us-east-1" {
 		t.Fatalf("used: %+v", used)
@@ -116,14 +117,14 @@ func TestLastUsed(t *testing.T) {
 	_, err = c.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: ann, AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeInactive})
 	check(t, err)
 	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})
-	wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+	testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 }
 
 func TestAuthorizationDetails(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
 	c, account := w.root(t)
-	local := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("local"), PolicyDocument: aws.String(readerDoc)})).Policy.Arn
+	local := testkit.Must(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("local"), PolicyDocument: aws.String(readerDoc)}))(t).Policy.Arn
 	read := aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")
 	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann"), PermissionsBoundary: read})
 	check(t, err)
@@ -145,7 +146,7 @@ func TestAuthorizationDetails(t *testing.T) {
 	var got []string
 	pages := awsiam.NewGetAccountAuthorizationDetailsPaginator(c, &awsiam.GetAccountAuthorizationDetailsInput{MaxItems: aws.Int32(2)})
 	for pages.HasMorePages() {
-		out := must[*awsiam.GetAccountAuthorizationDetailsOutput](t)(pages.NextPage(ctx))
+		out := testkit.Must(pages.NextPage(ctx))(t)
 		for _, u := range out.UserDetailList {
 			got = append(got, "user "+*u.UserName+" in "+u.GroupList[0]+" bounded by "+*u.PermissionsBoundary.PermissionsBoundaryArn)
 		}
@@ -166,7 +167,7 @@ func TestAuthorizationDetails(t *testing.T) {
 	if diff := cmp.Diff(want, got[:4]); diff != "" || len(got) != 5 || !strings.HasPrefix(got[4], "policy "+*read) {
 		t.Errorf("(-want +got)\n%s\n%v", diff, got)
 	}
-	out := must[*awsiam.GetAccountAuthorizationDetailsOutput](t)(c.GetAccountAuthorizationDetails(ctx, &awsiam.GetAccountAuthorizationDetailsInput{Filter: []iamtypes.EntityType{iamtypes.EntityTypeRole}}))
+	out := testkit.Must(c.GetAccountAuthorizationDetails(ctx, &awsiam.GetAccountAuthorizationDetailsInput{Filter: []iamtypes.EntityType{iamtypes.EntityTypeRole}}))(t)
 	if len(out.RoleDetailList) != 1 || len(out.UserDetailList)+len(out.GroupDetailList)+len(out.Policies) != 0 {
 		t.Errorf("filtered: %+v", out)
 	}
@@ -185,10 +186,10 @@ func TestGroupsAreRenamedWithTheirUsers(t *testing.T) {
 	_, err = c.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("devs"), UserName: aws.String("ann")})
 	check(t, err)
 	_, err = c.UpdateGroup(ctx, &awsiam.UpdateGroupInput{GroupName: aws.String("devs"), NewGroupName: aws.String("ops")})
-	wantError(t, err, "EntityAlreadyExists", "Group with name ops already exists.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "Group with name ops already exists.")
 	_, err = c.UpdateGroup(ctx, &awsiam.UpdateGroupInput{GroupName: aws.String("devs"), NewGroupName: aws.String("makers"), NewPath: aws.String("/x/")})
 	check(t, err)
-	got := must[*awsiam.ListGroupsForUserOutput](t)(c.ListGroupsForUser(ctx, &awsiam.ListGroupsForUserInput{UserName: aws.String("ann")})).Groups
+	got := testkit.Must(c.ListGroupsForUser(ctx, &awsiam.ListGroupsForUserInput{UserName: aws.String("ann")}))(t).Groups
 	if len(got) != 1 || *got[0].Arn != "arn:aws:iam::"+account+":group/x/makers" {
 		t.Errorf("%+v", got)
 	}
@@ -213,9 +214,11 @@ func TestUsersHaveNoOtherCredentials(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) { wantError(t, list(), "NoSuchEntity", "The user with name nobody cannot be found.") })
+		t.Run(name, func(t *testing.T) {
+			testkit.WantError(t, list(), "NoSuchEntity", "The user with name nobody cannot be found.")
+		})
 	}
-	if out := must[*awsiam.ListMFADevicesOutput](t)(c.ListMFADevices(ctx, &awsiam.ListMFADevicesInput{})); len(out.MFADevices) != 0 {
+	if out := testkit.Must(c.ListMFADevices(ctx, &awsiam.ListMFADevicesInput{}))(t); len(out.MFADevices) != 0 {
 		t.Errorf("%+v", out)
 	}
 }
@@ -234,9 +237,9 @@ func TestPoliciesGrantingServiceAccess(t *testing.T) {
 	check(t, err)
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: aws.String("ann"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")})
 	check(t, err)
-	out := must[*awsiam.ListPoliciesGrantingServiceAccessOutput](t)(c.ListPoliciesGrantingServiceAccess(ctx, &awsiam.ListPoliciesGrantingServiceAccessInput{
+	out := testkit.Must(c.ListPoliciesGrantingServiceAccess(ctx, &awsiam.ListPoliciesGrantingServiceAccessInput{
 		Arn: aws.String("arn:aws:iam::" + account + ":user/a/ann"), ServiceNamespaces: []string{"iam", "ec2", "sqs"},
-	}))
+	}))(t)
 	var got []string
 	for _, e := range out.PoliciesGrantingServiceAccess {
 		for _, p := range e.Policies {

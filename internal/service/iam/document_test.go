@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // Documents that AWS refuses, through every door that takes one.
@@ -17,7 +18,7 @@ func TestBadDocumentsAreRefused(t *testing.T) {
 	c, _ := w.root(t)
 	_, err := c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann")})
 	check(t, err)
-	good := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("good"), PolicyDocument: aws.String(readerDoc)})).Policy.Arn
+	good := testkit.Must(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("good"), PolicyDocument: aws.String(readerDoc)}))(t).Policy.Arn
 	statement := func(s string) string { return `{"Version":"2012-10-17","Statement":[` + s + `]}` }
 	allow := `{"Effect":"Allow","Action":"iam:GetUser","Resource":"*"}`
 	for _, tt := range []struct{ name, doc, message string }{
@@ -35,22 +36,22 @@ func TestBadDocumentsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("bad"), PolicyDocument: &tt.doc})
-			wantError(t, err, "MalformedPolicyDocument", tt.message)
+			testkit.WantError(t, err, "MalformedPolicyDocument", tt.message)
 			_, err = c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: good, PolicyDocument: &tt.doc})
-			wantError(t, err, "MalformedPolicyDocument", tt.message)
+			testkit.WantError(t, err, "MalformedPolicyDocument", tt.message)
 			_, err = c.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("bad"), PolicyDocument: &tt.doc})
-			wantError(t, err, "MalformedPolicyDocument", tt.message)
+			testkit.WantError(t, err, "MalformedPolicyDocument", tt.message)
 		})
 	}
 	big := func(bytes int) *string {
 		return aws.String(statement(`{"Effect":"Allow","Action":["iam:` + strings.Repeat("x", bytes) + `"],"Resource":"*"}`))
 	}
 	_, err = c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("big"), PolicyDocument: big(6144)})
-	wantError(t, err, "LimitExceeded", "Cannot exceed quota for PolicySize: 6144")
+	testkit.WantError(t, err, "LimitExceeded", "Cannot exceed quota for PolicySize: 6144")
 	_, err = c.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("big"), PolicyDocument: big(2048)})
-	wantError(t, err, "LimitExceeded", "Maximum policy size of 2048 bytes exceeded for user ann")
+	testkit.WantError(t, err, "LimitExceeded", "Maximum policy size of 2048 bytes exceeded for user ann")
 	_, err = c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("big"), PolicyDocument: big(131072)})
-	wantError(t, err, "ValidationError", "")
+	testkit.WantError(t, err, "ValidationError", "")
 	// White space does not count.
 	roomy := strings.Replace(readerDoc, ",", ","+strings.Repeat(" \n", 4000), 1)
 	_, err = c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("roomy"), PolicyDocument: &roomy})
@@ -69,5 +70,5 @@ func TestQuotasOfAnAccount(t *testing.T) {
 	for i := range 100 {
 		check(t, create(i))
 	}
-	wantError(t, create(100), "LimitExceeded", "Cannot exceed quota for OpenIdConnectProvidersPerAccount: 100")
+	testkit.WantError(t, create(100), "LimitExceeded", "Cannot exceed quota for OpenIdConnectProvidersPerAccount: 100")
 }

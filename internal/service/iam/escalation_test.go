@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // A user who may read everything, and put roles into instance profiles, gains
@@ -26,14 +27,14 @@ func TestNobodyRaisesOneself(t *testing.T) {
 	check(t, err)
 	_, err = c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("node")})
 	check(t, err)
-	own := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("own"), PolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["iam:Get*","iam:List*","iam:AddRoleToInstanceProfile"],"Resource":"*"}]}`)})).Policy.Arn
+	own := testkit.Must(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("own"), PolicyDocument: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["iam:Get*","iam:List*","iam:AddRoleToInstanceProfile"],"Resource":"*"}]}`)}))(t).Policy.Arn
 	all := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
 	_, err = c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: own, PolicyDocument: &all})
 	check(t, err)
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: ann, PolicyArn: own})
 	check(t, err)
-	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: ann})).AccessKey
+	key := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: ann}))(t).AccessKey
 	a := w.as(*key.AccessKeyId, *key.SecretAccessKey)
 	_, err = a.GetUser(ctx, &awsiam.GetUserInput{})
 	check(t, err)
@@ -95,7 +96,7 @@ func TestNobodyRaisesOneself(t *testing.T) {
 			if resource == "" {
 				resource = tt.resource
 			}
-			wantError(t, tt.call(), "AccessDenied", denied(tt.action, resource))
+			testkit.WantError(t, tt.call(), "AccessDenied", denied(tt.action, resource))
 		})
 	}
 }

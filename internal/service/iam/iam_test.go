@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -72,19 +71,6 @@ const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Princi
 
 const readerDoc = `{"Version":"2012-10-17","Statement":[{"Sid":"Read","Effect":"Allow","Action":["iam:Get*","iam:List*"],"Resource":"*"}]}`
 
-// wantError checks AWS's code, and the message unless it is empty.
-func wantError(t *testing.T, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Errorf("got %v, want %s: %s", err, code, message)
-		return
-	}
-	if api.ErrorCode() != code || message != "" && api.ErrorMessage() != message {
-		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
-}
-
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -92,40 +78,30 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func TestDefaultCredentialsAreAnAdministrator(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
 	c := w.as("test", "test")
-	out := must[*awsiam.GetUserOutput](t)(c.GetUser(ctx, &awsiam.GetUserInput{}))
+	out := testkit.Must(c.GetUser(ctx, &awsiam.GetUserInput{}))(t)
 	if got, want := aws.ToString(out.User.Arn), "arn:aws:iam::000000000000:user/admin"; got != want {
 		t.Errorf("the caller is %s, want %s", got, want)
 	}
 	_, err := w.as("test", "wrong").GetUser(ctx, &awsiam.GetUserInput{})
-	wantError(t, err, "SignatureDoesNotMatch", "")
+	testkit.WantError(t, err, "SignatureDoesNotMatch", "")
 	_, err = w.as("AKIAIOSFODNN7EXAMPLE", "x").GetUser(ctx, &awsiam.GetUserInput{})
-	wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+	testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 
 	// What a user deletes of it stays deleted.
 	_, err = c.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{AccessKeyId: aws.String("test")})
 	check(t, err)
 	_, err = c.GetUser(ctx, &awsiam.GetUserInput{})
-	wantError(t, err, "InvalidClientTokenId", "")
+	testkit.WantError(t, err, "InvalidClientTokenId", "")
 }
 
 func TestRootDescribesItself(t *testing.T) {
 	w := newWorld(t)
 	c, account := w.root(t)
-	out := must[*awsiam.GetUserOutput](t)(c.GetUser(context.Background(), &awsiam.GetUserInput{}))
+	out := testkit.Must(c.GetUser(context.Background(), &awsiam.GetUserInput{}))(t)
 	if got, want := aws.ToString(out.User.Arn), "arn:aws:iam::"+account+":root"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -137,7 +113,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	root, account := w.root(t)
 	_, err := root.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann"), Path: aws.String("/ops/")})
 	check(t, err)
-	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")})).AccessKey
+	key := testkit.Must(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")}))(t).AccessKey
 	if got, ok := w.iam.AccessKeyAccount(*key.AccessKeyId); !ok || got != account {
 		t.Errorf("%s names account %s, want %s", *key.AccessKeyId, got, account)
 	}
@@ -145,7 +121,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	who := "User: arn:aws:iam::" + account + ":user/ops/ann is not authorized to perform: "
 	list := func() error { _, err := ann.ListRoles(ctx, &awsiam.ListRolesInput{}); return err }
 
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no identity-based policy allows the iam:ListRoles action")
+	testkit.WantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no identity-based policy allows the iam:ListRoles action")
 
 	// An inline policy, in force at once.
 	_, err = root.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("reader"), PolicyDocument: aws.String(readerDoc)})
@@ -155,7 +131,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	// A boundary narrows it.
 	_, err = root.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("ann"), PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")})
 	check(t, err)
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no permissions boundary allows the iam:ListRoles action")
+	testkit.WantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no permissions boundary allows the iam:ListRoles action")
 	_, err = root.DeleteUserPermissionsBoundary(ctx, &awsiam.DeleteUserPermissionsBoundaryInput{UserName: aws.String("ann")})
 	check(t, err)
 
@@ -166,7 +142,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	check(t, err)
 	_, err = root.AddUserToGroup(ctx, &awsiam.AddUserToGroupInput{GroupName: aws.String("blocked"), UserName: aws.String("ann")})
 	check(t, err)
-	wantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ with an explicit deny in an identity-based policy")
+	testkit.WantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ with an explicit deny in an identity-based policy")
 	_, err = root.RemoveUserFromGroup(ctx, &awsiam.RemoveUserFromGroupInput{GroupName: aws.String("blocked"), UserName: aws.String("ann")})
 	check(t, err)
 	check(t, list())
@@ -174,7 +150,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	// A key that is switched off or deleted is unknown from the next request on.
 	_, err = root.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: aws.String("ann"), AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeInactive})
 	check(t, err)
-	wantError(t, list(), "InvalidClientTokenId", "")
+	testkit.WantError(t, list(), "InvalidClientTokenId", "")
 	_, err = root.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: aws.String("ann"), AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeActive})
 	check(t, err)
 	check(t, list())
@@ -191,48 +167,48 @@ func TestUserLifecycleErrors(t *testing.T) {
 	c, _ := w.root(t)
 	name := aws.String("bob")
 	_, err := c.GetUser(ctx, &awsiam.GetUserInput{UserName: name})
-	wantError(t, err, "NoSuchEntity", "The user with name bob cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The user with name bob cannot be found.")
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/Nope")})
-	wantError(t, err, "NoSuchEntity", "Scope ARN: arn:aws:iam::aws:policy/Nope does not exist or is not attachable.")
+	testkit.WantError(t, err, "NoSuchEntity", "Scope ARN: arn:aws:iam::aws:policy/Nope does not exist or is not attachable.")
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("1")}, {Key: aws.String("A"), Value: aws.String("2")}}})
-	wantError(t, err, "InvalidInput", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+	testkit.WantError(t, err, "InvalidInput", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("1")}}})
 	check(t, err)
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("BOB")})
-	wantError(t, err, "EntityAlreadyExists", "User with name BOB already exists.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "User with name BOB already exists.")
 
 	var keys []string
 	for range 2 {
-		k := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name}))
+		k := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name}))(t)
 		keys = append(keys, *k.AccessKey.AccessKeyId)
 	}
 	_, err = c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name})
-	wantError(t, err, "LimitExceeded", "Cannot exceed quota for AccessKeysPerUser: 2")
-	listed := must[*awsiam.ListAccessKeysOutput](t)(c.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: name}))
+	testkit.WantError(t, err, "LimitExceeded", "Cannot exceed quota for AccessKeysPerUser: 2")
+	listed := testkit.Must(c.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: name}))(t)
 	if len(listed.AccessKeyMetadata) != 2 {
 		t.Errorf("%d keys listed, want 2", len(listed.AccessKeyMetadata))
 	}
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: name})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must delete access keys first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must delete access keys first.")
 	for _, k := range keys {
 		_, err = c.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{UserName: name, AccessKeyId: &k})
 		check(t, err)
 	}
 	_, err = c.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{UserName: name, AccessKeyId: &keys[0]})
-	wantError(t, err, "NoSuchEntity", "The Access Key with id "+keys[0]+" cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The Access Key with id "+keys[0]+" cannot be found.")
 
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/Nope")})
-	wantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::aws:policy/Nope does not exist or is not attachable.")
+	testkit.WantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::aws:policy/Nope does not exist or is not attachable.")
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("AmazonEKSClusterPolicyReadOnly")})
-	wantError(t, err, "ValidationError", "Invalid ARN:  Could not be parsed!")
+	testkit.WantError(t, err, "ValidationError", "Invalid ARN:  Could not be parsed!")
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/ReadOnlyAccess")})
 	check(t, err)
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: name})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must detach all policies first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must detach all policies first.")
 	_, err = c.DetachUserPolicy(ctx, &awsiam.DetachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/ReadOnlyAccess")})
 	check(t, err)
 	_, err = c.DetachUserPolicy(ctx, &awsiam.DetachUserPolicyInput{UserName: name, PolicyArn: aws.String("arn:aws:iam::aws:policy/ReadOnlyAccess")})
-	wantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::aws:policy/ReadOnlyAccess was not found.")
+	testkit.WantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::aws:policy/ReadOnlyAccess was not found.")
 	_, err = c.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: name})
 	check(t, err)
 	check(t, awsiam.NewUserExistsWaiter(c).Wait(ctx, &awsiam.GetUserInput{}, 1e9)) // root itself

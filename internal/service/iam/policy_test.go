@@ -16,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestCustomerManagedPolicies(t *testing.T) {
@@ -24,31 +25,31 @@ func TestCustomerManagedPolicies(t *testing.T) {
 	c, account := w.root(t)
 	arn := aws.String("arn:aws:iam::" + account + ":policy/team/reader")
 	_, err := c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("reader"), PolicyDocument: aws.String(strings.Replace(readerDoc, "2012-10-17", "2008-10-17", 1))})
-	wantError(t, err, "MalformedPolicyDocument", "Policy document must be version 2012-10-17 or greater.")
-	made := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("reader"), Path: aws.String("/team/"), PolicyDocument: aws.String(readerDoc)})).Policy
+	testkit.WantError(t, err, "MalformedPolicyDocument", "Policy document must be version 2012-10-17 or greater.")
+	made := testkit.Must(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("reader"), Path: aws.String("/team/"), PolicyDocument: aws.String(readerDoc)}))(t).Policy
 	if *made.Arn != *arn || *made.DefaultVersionId != "v1" {
 		t.Errorf("made %s %s", *made.Arn, *made.DefaultVersionId)
 	}
 	_, err = c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("Reader"), PolicyDocument: aws.String(readerDoc)})
-	wantError(t, err, "EntityAlreadyExists", "A policy called Reader already exists. Duplicate names are not allowed.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "A policy called Reader already exists. Duplicate names are not allowed.")
 	_, err = c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: aws.String("arn:aws:iam::" + account + ":policy/reader")})
-	wantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::"+account+":policy/reader was not found.")
+	testkit.WantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::"+account+":policy/reader was not found.")
 
 	// A user follows the version in force.
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("u")})
 	check(t, err)
-	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("u")})).AccessKey
+	key := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("u")}))(t).AccessKey
 	u := w.as(*key.AccessKeyId, *key.SecretAccessKey)
 	_, err = c.AttachUserPolicy(ctx, &awsiam.AttachUserPolicyInput{UserName: aws.String("u"), PolicyArn: arn})
 	check(t, err)
 	_, err = u.ListUsers(ctx, &awsiam.ListUsersInput{})
 	check(t, err)
-	v2 := must[*awsiam.CreatePolicyVersionOutput](t)(c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: arn, PolicyDocument: aws.String(strings.ReplaceAll(readerDoc, "iam:", "eks:")), SetAsDefault: true}))
+	v2 := testkit.Must(c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: arn, PolicyDocument: aws.String(strings.ReplaceAll(readerDoc, "iam:", "eks:")), SetAsDefault: true}))(t)
 	if *v2.PolicyVersion.VersionId != "v2" {
 		t.Errorf("second version is %s", *v2.PolicyVersion.VersionId)
 	}
 	_, err = u.ListUsers(ctx, &awsiam.ListUsersInput{})
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	_, err = c.SetDefaultPolicyVersion(ctx, &awsiam.SetDefaultPolicyVersionInput{PolicyArn: arn, VersionId: aws.String("v1")})
 	check(t, err)
 	_, err = u.ListUsers(ctx, &awsiam.ListUsersInput{})
@@ -60,9 +61,9 @@ func TestCustomerManagedPolicies(t *testing.T) {
 		check(t, err)
 	}
 	_, err = c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: arn, PolicyDocument: aws.String(readerDoc)})
-	wantError(t, err, "LimitExceeded", "A managed policy can have up to 5 versions. Before you create a new version, you must delete an existing version.")
+	testkit.WantError(t, err, "LimitExceeded", "A managed policy can have up to 5 versions. Before you create a new version, you must delete an existing version.")
 	_, err = c.DeletePolicyVersion(ctx, &awsiam.DeletePolicyVersionInput{PolicyArn: arn, VersionId: aws.String("v1")})
-	wantError(t, err, "DeleteConflict", "Cannot delete the default version of a policy.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete the default version of a policy.")
 	for _, v := range []string{"v3", "v4", "v5"} {
 		_, err = c.DeletePolicyVersion(ctx, &awsiam.DeletePolicyVersionInput{PolicyArn: arn, VersionId: &v})
 		check(t, err)
@@ -70,25 +71,25 @@ func TestCustomerManagedPolicies(t *testing.T) {
 	_, err = c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: arn, PolicyDocument: aws.String(readerDoc)})
 	check(t, err)
 	var got []string
-	for _, v := range must[*awsiam.ListPolicyVersionsOutput](t)(c.ListPolicyVersions(ctx, &awsiam.ListPolicyVersionsInput{PolicyArn: arn})).Versions {
+	for _, v := range testkit.Must(c.ListPolicyVersions(ctx, &awsiam.ListPolicyVersionsInput{PolicyArn: arn}))(t).Versions {
 		got = append(got, *v.VersionId)
 	}
 	if diff := cmp.Diff([]string{"v6", "v2", "v1"}, got); diff != "" {
 		t.Errorf("versions (-want +got)\n%s", diff)
 	}
 
-	users := must[*awsiam.ListEntitiesForPolicyOutput](t)(c.ListEntitiesForPolicy(ctx, &awsiam.ListEntitiesForPolicyInput{PolicyArn: arn}))
+	users := testkit.Must(c.ListEntitiesForPolicy(ctx, &awsiam.ListEntitiesForPolicyInput{PolicyArn: arn}))(t)
 	if len(users.PolicyUsers) != 1 || len(users.PolicyRoles)+len(users.PolicyGroups) != 0 {
 		t.Errorf("entities: %+v", users)
 	}
 
 	// Deletion.
 	_, err = c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
-	wantError(t, err, "DeleteConflict", "Cannot delete a policy attached to entities.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete a policy attached to entities.")
 	_, err = c.DetachUserPolicy(ctx, &awsiam.DetachUserPolicyInput{UserName: aws.String("u"), PolicyArn: arn})
 	check(t, err)
 	_, err = c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
-	wantError(t, err, "DeleteConflict", "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
+	testkit.WantError(t, err, "DeleteConflict", "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
 	for _, v := range []string{"v2", "v6"} {
 		_, err = c.DeletePolicyVersion(ctx, &awsiam.DeletePolicyVersionInput{PolicyArn: arn, VersionId: &v})
 		check(t, err)
@@ -102,17 +103,17 @@ func TestAWSManagedPolicies(t *testing.T) {
 	ctx := context.Background()
 	c, account := w.root(t)
 	arn := aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
-	p := must[*awsiam.GetPolicyOutput](t)(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: arn})).Policy
-	v := must[*awsiam.GetPolicyVersionOutput](t)(c.GetPolicyVersion(ctx, &awsiam.GetPolicyVersionInput{PolicyArn: arn, VersionId: p.DefaultVersionId})).PolicyVersion
+	p := testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: arn}))(t).Policy
+	v := testkit.Must(c.GetPolicyVersion(ctx, &awsiam.GetPolicyVersionInput{PolicyArn: arn, VersionId: p.DefaultVersionId}))(t).PolicyVersion
 	if doc, _ := url.PathUnescape(*v.Document); !strings.Contains(doc, "ec2:DescribeInstances") {
 		t.Errorf("document: %s", doc)
 	}
 	_, err := c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
-	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":root is not authorized to perform: iam:DeletePolicy on resource: policy "+*arn)
+	testkit.WantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":root is not authorized to perform: iam:DeletePolicy on resource: policy "+*arn)
 	n := 0
 	pages := awsiam.NewListPoliciesPaginator(c, &awsiam.ListPoliciesInput{Scope: iamtypes.PolicyScopeTypeAws, MaxItems: aws.Int32(500)})
 	for pages.HasMorePages() {
-		n += len(must[*awsiam.ListPoliciesOutput](t)(pages.NextPage(ctx)).Policies)
+		n += len(testkit.Must(pages.NextPage(ctx))(t).Policies)
 	}
 	if n < 1485 {
 		t.Errorf("%d AWS-managed policies listed", n)
@@ -127,9 +128,9 @@ func TestInlinePolicyQuota(t *testing.T) {
 	check(t, err)
 	long := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["eks:` + strings.Repeat("x", 2000) + `"],"Resource":"*"}]}`
 	_, err = c.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("u"), PolicyName: aws.String("p"), PolicyDocument: &long})
-	wantError(t, err, "LimitExceeded", "Maximum policy size of 2048 bytes exceeded for user u")
+	testkit.WantError(t, err, "LimitExceeded", "Maximum policy size of 2048 bytes exceeded for user u")
 	_, err = c.GetUserPolicy(ctx, &awsiam.GetUserPolicyInput{UserName: aws.String("u"), PolicyName: aws.String("p")})
-	wantError(t, err, "NoSuchEntity", "The user policy with name p cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The user policy with name p cannot be found.")
 }
 
 // The budget of one decision is 50 µs; reads come from the store's view only.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestRoleLifecycle(t *testing.T) {
@@ -22,16 +23,16 @@ func TestRoleLifecycle(t *testing.T) {
 	c, account := w.root(t)
 	name := aws.String("node-role")
 
-	made := must[*awsiam.CreateRoleOutput](t)(c.CreateRole(ctx, &awsiam.CreateRoleInput{
+	made := testkit.Must(c.CreateRole(ctx, &awsiam.CreateRoleInput{
 		RoleName: name, Path: aws.String("/eks/nodes/"), AssumeRolePolicyDocument: aws.String(ec2Trust), Description: aws.String("nodes"),
 		MaxSessionDuration: aws.Int32(7200), Tags: []iamtypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}},
 		PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/AdministratorAccess"),
-	})).Role
+	}))(t).Role
 	arn := "arn:aws:iam::" + account + ":role/eks/nodes/node-role"
 	if *made.Arn != arn || !strings.HasPrefix(*made.RoleId, "AROA") || len(*made.RoleId) != 21 {
 		t.Errorf("made %s %s", *made.Arn, *made.RoleId)
 	}
-	got := must[*awsiam.GetRoleOutput](t)(c.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("Node-Role")})).Role
+	got := testkit.Must(c.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("Node-Role")}))(t).Role
 	doc, err := url.PathUnescape(*got.AssumeRolePolicyDocument)
 	check(t, err)
 	if strings.ContainsAny(*got.AssumeRolePolicyDocument, `{" +:`) || doc != ec2Trust {
@@ -41,9 +42,9 @@ func TestRoleLifecycle(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	_, err = c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: name, AssumeRolePolicyDocument: aws.String(ec2Trust)})
-	wantError(t, err, "EntityAlreadyExists", "Role with name node-role already exists.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "Role with name node-role already exists.")
 	_, err = c.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("other")})
-	wantError(t, err, "NoSuchEntity", "The role with name other cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The role with name other cannot be found.")
 
 	// The internal door.
 	role, err := w.iam.RoleByARN(ctx, arn)
@@ -67,33 +68,33 @@ func TestRoleLifecycle(t *testing.T) {
 	eks := aws.String("arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 	_, err = c.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: name, PolicyArn: eks})
 	check(t, err)
-	attached := must[*awsiam.ListAttachedRolePoliciesOutput](t)(c.ListAttachedRolePolicies(ctx, &awsiam.ListAttachedRolePoliciesInput{RoleName: name}))
+	attached := testkit.Must(c.ListAttachedRolePolicies(ctx, &awsiam.ListAttachedRolePoliciesInput{RoleName: name}))(t)
 	if len(attached.AttachedPolicies) != 1 || *attached.AttachedPolicies[0].PolicyName != "AmazonEKSWorkerNodePolicy" {
 		t.Errorf("attached: %+v", attached.AttachedPolicies)
 	}
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: name})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must detach all policies first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must detach all policies first.")
 	_, err = c.DetachRolePolicy(ctx, &awsiam.DetachRolePolicyInput{RoleName: name, PolicyArn: eks})
 	check(t, err)
 	_, err = c.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: name, PolicyName: aws.String("p"), PolicyDocument: aws.String(readerDoc)})
 	check(t, err)
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: name})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must delete policies first.")
-	inline := must[*awsiam.GetRolePolicyOutput](t)(c.GetRolePolicy(ctx, &awsiam.GetRolePolicyInput{RoleName: name, PolicyName: aws.String("p")}))
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must delete policies first.")
+	inline := testkit.Must(c.GetRolePolicy(ctx, &awsiam.GetRolePolicyInput{RoleName: name, PolicyName: aws.String("p")}))(t)
 	if doc, _ := url.PathUnescape(*inline.PolicyDocument); doc != readerDoc {
 		t.Errorf("inline document: %s", doc)
 	}
 	_, err = c.DeleteRolePolicy(ctx, &awsiam.DeleteRolePolicyInput{RoleName: name, PolicyName: aws.String("p")})
 	check(t, err)
 	_, err = c.GetRolePolicy(ctx, &awsiam.GetRolePolicyInput{RoleName: name, PolicyName: aws.String("p")})
-	wantError(t, err, "NoSuchEntity", "The role policy with name p cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The role policy with name p cannot be found.")
 
 	_, err = c.UntagRole(ctx, &awsiam.UntagRoleInput{RoleName: name, TagKeys: []string{"team"}})
 	check(t, err)
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: name})
 	check(t, err)
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: name})
-	wantError(t, err, "NoSuchEntity", "The role with name node-role cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The role with name node-role cannot be found.")
 }
 
 func TestCreateRoleRefuses(t *testing.T) {
@@ -128,7 +129,7 @@ func TestCreateRoleRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			// The account's record exists: a missing principal is known to be missing.
-			must[*awsiam.GetUserOutput](t)(c.GetUser(ctx, &awsiam.GetUserInput{}))
+			testkit.Must(c.GetUser(ctx, &awsiam.GetUserInput{}))(t)
 			if tt.in.RoleName == nil {
 				tt.in.RoleName = aws.String("r")
 			}
@@ -136,7 +137,7 @@ func TestCreateRoleRefuses(t *testing.T) {
 				tt.in.AssumeRolePolicyDocument = aws.String(ec2Trust)
 			}
 			_, err := c.CreateRole(ctx, &tt.in)
-			wantError(t, err, tt.code, tt.message)
+			testkit.WantError(t, err, tt.code, tt.message)
 		})
 	}
 }
@@ -159,7 +160,7 @@ func TestListsArePaged(t *testing.T) {
 	var got []string
 	pages := awsiam.NewListRolesPaginator(c, &awsiam.ListRolesInput{PathPrefix: aws.String("/in/"), MaxItems: aws.Int32(2)})
 	for pages.HasMorePages() {
-		p := must[*awsiam.ListRolesOutput](t)(pages.NextPage(ctx))
+		p := testkit.Must(pages.NextPage(ctx))(t)
 		if len(p.Roles) > 2 {
 			t.Errorf("a page of %d", len(p.Roles))
 		}
@@ -176,9 +177,9 @@ func TestListsArePaged(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	_, err := c.ListRoles(ctx, &awsiam.ListRolesInput{MaxItems: aws.Int32(1001)})
-	wantError(t, err, "ValidationError", "1 validation error detected: Value '1001' at 'maxItems' failed to satisfy constraint: Member must have value less than or equal to 1000")
+	testkit.WantError(t, err, "ValidationError", "1 validation error detected: Value '1001' at 'maxItems' failed to satisfy constraint: Member must have value less than or equal to 1000")
 	_, err = c.ListRoles(ctx, &awsiam.ListRolesInput{Marker: aws.String("%%%")})
-	wantError(t, err, "ValidationError", "Invalid Marker.")
+	testkit.WantError(t, err, "ValidationError", "Invalid Marker.")
 }
 
 // Every list checks its page's size, whichever parameters it checks itself.
@@ -188,12 +189,12 @@ func TestPageSizes(t *testing.T) {
 	c, _ := w.root(t)
 	name := aws.String("x")
 	tags := []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("1")}, {Key: aws.String("b"), Value: aws.String("2")}}
-	must[*awsiam.CreateUserOutput](t)(c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, Tags: tags}))
-	must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name}))
-	must[*awsiam.CreateRoleOutput](t)(c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: name, AssumeRolePolicyDocument: aws.String(ec2Trust), Tags: tags}))
-	must[*awsiam.CreateInstanceProfileOutput](t)(c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: name, Tags: tags}))
-	pol := must[*awsiam.CreatePolicyOutput](t)(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: name, PolicyDocument: aws.String(readerDoc), Tags: tags})).Policy
-	provider := must[*awsiam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://example.com/id"), Tags: tags}))
+	testkit.Must(c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: name, Tags: tags}))(t)
+	testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: name}))(t)
+	testkit.Must(c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: name, AssumeRolePolicyDocument: aws.String(ec2Trust), Tags: tags}))(t)
+	testkit.Must(c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: name, Tags: tags}))(t)
+	pol := testkit.Must(c.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: name, PolicyDocument: aws.String(readerDoc), Tags: tags}))(t).Policy
+	provider := testkit.Must(c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://example.com/id"), Tags: tags}))(t)
 	for list, call := range map[string]func(n *int32) error{
 		"ListAccessKeys": func(n *int32) error {
 			_, err := c.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: name, MaxItems: n})
@@ -222,9 +223,9 @@ func TestPageSizes(t *testing.T) {
 	} {
 		t.Run(list, func(t *testing.T) {
 			const failed = "1 validation error detected: Value '%d' at 'maxItems' failed to satisfy constraint: Member must have value "
-			wantError(t, call(aws.Int32(-1)), "ValidationError", fmt.Sprintf(failed, -1)+"greater than or equal to 1")
-			wantError(t, call(aws.Int32(0)), "ValidationError", fmt.Sprintf(failed, 0)+"greater than or equal to 1")
-			wantError(t, call(aws.Int32(1001)), "ValidationError", fmt.Sprintf(failed, 1001)+"less than or equal to 1000")
+			testkit.WantError(t, call(aws.Int32(-1)), "ValidationError", fmt.Sprintf(failed, -1)+"greater than or equal to 1")
+			testkit.WantError(t, call(aws.Int32(0)), "ValidationError", fmt.Sprintf(failed, 0)+"greater than or equal to 1")
+			testkit.WantError(t, call(aws.Int32(1001)), "ValidationError", fmt.Sprintf(failed, 1001)+"less than or equal to 1000")
 			check(t, call(aws.Int32(1)))
 		})
 	}
@@ -236,16 +237,16 @@ func TestInstanceProfiles(t *testing.T) {
 	c, account := w.root(t)
 	prof, role := aws.String("prof"), aws.String("r")
 	_, err := c.GetInstanceProfile(ctx, &awsiam.GetInstanceProfileInput{InstanceProfileName: prof})
-	wantError(t, err, "NoSuchEntity", "Instance Profile prof cannot be found.")
-	made := must[*awsiam.CreateInstanceProfileOutput](t)(c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: prof, Path: aws.String("/karpenter/")})).InstanceProfile
+	testkit.WantError(t, err, "NoSuchEntity", "Instance Profile prof cannot be found.")
+	made := testkit.Must(c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: prof, Path: aws.String("/karpenter/")}))(t).InstanceProfile
 	arn := "arn:aws:iam::" + account + ":instance-profile/karpenter/prof"
 	if *made.Arn != arn || !strings.HasPrefix(*made.InstanceProfileId, "AIPA") {
 		t.Errorf("made %s %s", *made.Arn, *made.InstanceProfileId)
 	}
 	_, err = c.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: prof})
-	wantError(t, err, "EntityAlreadyExists", "Instance Profile prof already exists.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "Instance Profile prof already exists.")
 	_, err = c.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: prof, RoleName: role})
-	wantError(t, err, "NoSuchEntity", "The role with name r cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The role with name r cannot be found.")
 	_, err = c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: role, AssumeRolePolicyDocument: aws.String(ec2Trust)})
 	check(t, err)
 	if _, _, err := w.iam.InstanceProfileRole(ctx, account, "prof"); !errors.Is(err, iam.ErrNoSuchRole) {
@@ -254,7 +255,7 @@ func TestInstanceProfiles(t *testing.T) {
 	_, err = c.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: prof, RoleName: role})
 	check(t, err)
 	_, err = c.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: prof, RoleName: role})
-	wantError(t, err, "LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
+	testkit.WantError(t, err, "LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
 	for _, name := range []string{"prof", arn} {
 		p, r, err := w.iam.InstanceProfileRole(ctx, account, name)
 		if err != nil || p.ARN != arn || r.Name != "r" {
@@ -264,14 +265,14 @@ func TestInstanceProfiles(t *testing.T) {
 	if _, _, err := w.iam.InstanceProfileRole(ctx, "999999999999", arn); !errors.Is(err, iam.ErrNoSuchInstanceProfile) {
 		t.Errorf("another account's: %v", err)
 	}
-	list := must[*awsiam.ListInstanceProfilesForRoleOutput](t)(c.ListInstanceProfilesForRole(ctx, &awsiam.ListInstanceProfilesForRoleInput{RoleName: role}))
+	list := testkit.Must(c.ListInstanceProfilesForRole(ctx, &awsiam.ListInstanceProfilesForRoleInput{RoleName: role}))(t)
 	if len(list.InstanceProfiles) != 1 || len(list.InstanceProfiles[0].Roles) != 1 {
 		t.Errorf("profiles of the role: %+v", list.InstanceProfiles)
 	}
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: role})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 	_, err = c.DeleteInstanceProfile(ctx, &awsiam.DeleteInstanceProfileInput{InstanceProfileName: prof})
-	wantError(t, err, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
+	testkit.WantError(t, err, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 	_, err = c.RemoveRoleFromInstanceProfile(ctx, &awsiam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: prof, RoleName: role})
 	check(t, err)
 	_, err = c.DeleteInstanceProfile(ctx, &awsiam.DeleteInstanceProfileInput{InstanceProfileName: prof})
@@ -285,7 +286,7 @@ func TestServiceLinkedRoles(t *testing.T) {
 	ctx := context.Background()
 	c, account := w.root(t)
 	service := aws.String("eks-nodegroup.amazonaws.com")
-	made := must[*awsiam.CreateServiceLinkedRoleOutput](t)(c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})).Role
+	made := testkit.Must(c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service}))(t).Role
 	if made.Description != nil {
 		t.Errorf("the role has the description %q, and the request none", *made.Description)
 	}
@@ -293,26 +294,26 @@ func TestServiceLinkedRoles(t *testing.T) {
 		t.Errorf("got %s, want %s", *made.Arn, want)
 	}
 	_, err := c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service, CustomSuffix: aws.String("two")})
-	wantError(t, err, "InvalidInput", "Custom suffix is not allowed for eks-nodegroup.amazonaws.com")
+	testkit.WantError(t, err, "InvalidInput", "Custom suffix is not allowed for eks-nodegroup.amazonaws.com")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})
-	wantError(t, err, "InvalidInput", "Service role name AWSServiceRoleForAmazonEKSNodegroup has been taken in this account, please try a different suffix.")
+	testkit.WantError(t, err, "InvalidInput", "Service role name AWSServiceRoleForAmazonEKSNodegroup has been taken in this account, please try a different suffix.")
 	if r, err := w.iam.EnsureServiceLinkedRole(ctx, account, *service); err != nil || r.ID != *made.RoleId {
 		t.Errorf("ensured %+v, %v", r, err)
 	}
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: made.RoleName})
-	wantError(t, err, "UnmodifiableEntity", "Cannot perform the operation on the protected role 'AWSServiceRoleForAmazonEKSNodegroup' - this role is only modifiable by AWS")
+	testkit.WantError(t, err, "UnmodifiableEntity", "Cannot perform the operation on the protected role 'AWSServiceRoleForAmazonEKSNodegroup' - this role is only modifiable by AWS")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("lex.amazonaws.com")})
-	wantError(t, err, "NotImplemented", "")
+	testkit.WantError(t, err, "NotImplemented", "")
 	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com"} {
 		r, err := w.iam.EnsureServiceLinkedRole(ctx, account, s)
 		check(t, err)
-		must[*awsiam.GetPolicyOutput](t)(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: &r.AttachedPolicies[0]}))
+		testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: &r.AttachedPolicies[0]}))(t)
 	}
 	// While the service needs it, it stays, and the status says for what.
 	cluster := "arn:aws:eks:us-east-1:" + account + ":cluster/dev"
 	w.usage = map[string][]string{"us-east-1": {cluster}}
-	kept := must[*awsiam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName})).DeletionTaskId
-	failed := must[*awsiam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: kept}))
+	kept := testkit.Must(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName}))(t).DeletionTaskId
+	failed := testkit.Must(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: kept}))(t)
 	if failed.Status != iamtypes.DeletionTaskStatusTypeFailed || failed.Reason.RoleUsageList[0].Resources[0] != cluster {
 		t.Errorf("%+v", failed)
 	}
@@ -320,8 +321,8 @@ func TestServiceLinkedRoles(t *testing.T) {
 	check(t, err)
 	w.usage = nil
 
-	task := must[*awsiam.DeleteServiceLinkedRoleOutput](t)(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName})).DeletionTaskId
-	status := must[*awsiam.GetServiceLinkedRoleDeletionStatusOutput](t)(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: task}))
+	task := testkit.Must(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName}))(t).DeletionTaskId
+	status := testkit.Must(c.GetServiceLinkedRoleDeletionStatus(ctx, &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: task}))(t)
 	if status.Status != iamtypes.DeletionTaskStatusTypeSucceeded {
 		t.Errorf("deletion is %s", status.Status)
 	}
@@ -333,23 +334,23 @@ func TestOpenIDConnectProviders(t *testing.T) {
 	c, account := w.root(t)
 	issuer := "oidc.eks.us-east-1.amazonaws.com/id/ABC"
 	_, err := c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("http://" + issuer)})
-	wantError(t, err, "ValidationError", "Invalid Open ID Connect Provider URL")
-	made := must[*awsiam.CreateOpenIDConnectProviderOutput](t)(c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{
+	testkit.WantError(t, err, "ValidationError", "Invalid Open ID Connect Provider URL")
+	made := testkit.Must(c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{
 		Url: aws.String("https://" + issuer), ClientIDList: []string{"sts.amazonaws.com"}, ThumbprintList: []string{strings.Repeat("a", 40)},
-	}))
+	}))(t)
 	if want := "arn:aws:iam::" + account + ":oidc-provider/" + issuer; *made.OpenIDConnectProviderArn != want {
 		t.Errorf("got %s, want %s", *made.OpenIDConnectProviderArn, want)
 	}
 	_, err = c.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://" + issuer)})
-	wantError(t, err, "EntityAlreadyExists", "Provider with url https://"+issuer+" already exists.")
+	testkit.WantError(t, err, "EntityAlreadyExists", "Provider with url https://"+issuer+" already exists.")
 	_, err = c.AddClientIDToOpenIDConnectProvider(ctx, &awsiam.AddClientIDToOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn, ClientID: aws.String("other")})
 	check(t, err)
-	got := must[*awsiam.GetOpenIDConnectProviderOutput](t)(c.GetOpenIDConnectProvider(ctx, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn}))
+	got := testkit.Must(c.GetOpenIDConnectProvider(ctx, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn}))(t)
 	if diff := cmp.Diff([]string{"sts.amazonaws.com", "other"}, got.ClientIDList); diff != "" || *got.Url != issuer {
 		t.Errorf("%s\n%s", *got.Url, diff)
 	}
 	_, err = c.DeleteOpenIDConnectProvider(ctx, &awsiam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn})
 	check(t, err)
 	_, err = c.GetOpenIDConnectProvider(ctx, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn})
-	wantError(t, err, "NoSuchEntity", "OpenIDConnect Provider not found for arn "+*made.OpenIDConnectProviderArn)
+	testkit.WantError(t, err, "NoSuchEntity", "OpenIDConnect Provider not found for arn "+*made.OpenIDConnectProviderArn)
 }

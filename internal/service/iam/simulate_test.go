@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -107,9 +108,9 @@ func TestSimulationsPage(t *testing.T) {
 		ActionNames: []string{"iam:GetUser", "iam:GetRole"}, ResourceArns: []string{"arn:aws:iam::1:user/a", "arn:aws:iam::1:user/b", "arn:aws:iam::1:user/c"},
 		PolicyInputList: []string{allowGet}, MaxItems: aws.Int32(4),
 	}
-	first := must[*awsiam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, in))
+	first := testkit.Must(c.SimulateCustomPolicy(ctx, in))(t)
 	in.Marker = first.Marker
-	second := must[*awsiam.SimulateCustomPolicyOutput](t)(c.SimulateCustomPolicy(ctx, in))
+	second := testkit.Must(c.SimulateCustomPolicy(ctx, in))(t)
 	var got []string
 	for _, r := range append(first.EvaluationResults, second.EvaluationResults...) {
 		got = append(got, *r.EvalActionName+" "+(*r.EvalResourceName)[len("arn:aws:iam::1:user/"):])
@@ -120,7 +121,7 @@ func TestSimulationsPage(t *testing.T) {
 	}
 	in.Marker = aws.String("Nonsense")
 	_, err := c.SimulateCustomPolicy(ctx, in)
-	wantError(t, err, "ValidationError", "Invalid Marker.")
+	testkit.WantError(t, err, "ValidationError", "Invalid Marker.")
 }
 
 // What the simulator says of a principal is what happens to it.
@@ -148,7 +149,7 @@ func TestSimulationAgreesWithReality(t *testing.T) {
 		{"Effect":"Deny","Action":"iam:GetUser","Resource":"arn:aws:iam::*:user/b/*"}]}`)
 	_, err = c.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("ann"), PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})
 	check(t, err)
-	key := must[*awsiam.CreateAccessKeyOutput](t)(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")})).AccessKey
+	key := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")}))(t).AccessKey
 	ann := w.as(*key.AccessKeyId, *key.SecretAccessKey)
 	user := "arn:aws:iam::" + account + ":user/"
 	for _, tt := range []struct {
@@ -174,9 +175,9 @@ func TestSimulationAgreesWithReality(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.action+" "+tt.resource, func(t *testing.T) {
-			out := must[*awsiam.SimulatePrincipalPolicyOutput](t)(c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{
+			out := testkit.Must(c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{
 				PolicySourceArn: aws.String(user + "ann"), ActionNames: []string{tt.action}, ResourceArns: []string{tt.resource},
-			}))
+			}))(t)
 			said := out.EvaluationResults[0].EvalDecision
 			err := tt.call()
 			if (said == "allowed") != (err == nil) || (said == "explicitDeny") != (err != nil && strings.Contains(err.Error(), "explicit deny")) {
@@ -184,7 +185,7 @@ func TestSimulationAgreesWithReality(t *testing.T) {
 			}
 		})
 	}
-	keys := must[*awsiam.GetContextKeysForPrincipalPolicyOutput](t)(c.GetContextKeysForPrincipalPolicy(ctx, &awsiam.GetContextKeysForPrincipalPolicyInput{PolicySourceArn: aws.String(user + "ann")}))
+	keys := testkit.Must(c.GetContextKeysForPrincipalPolicy(ctx, &awsiam.GetContextKeysForPrincipalPolicyInput{PolicySourceArn: aws.String(user + "ann")}))(t)
 	if diff := cmp.Diff([]string{"aws:PrincipalTag/team", "aws:username"}, keys.ContextKeyNames); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -196,25 +197,25 @@ func TestSimulationRefusesNonsense(t *testing.T) {
 	c, account := w.root(t)
 	root := "arn:aws:iam::" + account + ":root"
 	_, err := c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: &root, ActionNames: []string{"iam:GetUser"}})
-	wantError(t, err, "InvalidInput", "Invalid Entity Arn: "+root+" does not clearly define entity type and name.")
+	testkit.WantError(t, err, "InvalidInput", "Invalid Entity Arn: "+root+" does not clearly define entity type and name.")
 	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::999900009999:role/other"), ActionNames: []string{"iam:GetUser"}})
-	wantError(t, err, "InvalidInput", "Invalid Policy Source Arn: caller's account "+account+" does not have access to policies in account 999900009999")
+	testkit.WantError(t, err, "InvalidInput", "Invalid Policy Source Arn: caller's account "+account+" does not have access to policies in account 999900009999")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, CallerArn: aws.String("arn:aws:iam::" + account + ":role/r")})
-	wantError(t, err, "InvalidInput", "Invalid caller - Caller must be an IAM user in this context.")
+	testkit.WantError(t, err, "InvalidInput", "Invalid caller - Caller must be an IAM user in this context.")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceOwner: &account})
-	wantError(t, err, "InvalidInput", "'"+account+"' is not a valid as a Resource Owner.")
+	testkit.WantError(t, err, "InvalidInput", "'"+account+"' is not a valid as a Resource Owner.")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ResourceArns: []string{"*", "ann"}})
-	wantError(t, err, "InvalidInput", "ResourceNames are not in a valid ARN format: ann.")
+	testkit.WantError(t, err, "InvalidInput", "ResourceNames are not in a valid ARN format: ann.")
 	_, err = c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: aws.String("arn:aws:iam::" + account + ":user/nobody"), ActionNames: []string{"iam:GetUser"}})
-	wantError(t, err, "NoSuchEntity", "The user with name nobody cannot be found.")
+	testkit.WantError(t, err, "NoSuchEntity", "The user with name nobody cannot be found.")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:*"}, PolicyInputList: []string{allowGet}})
-	wantError(t, err, "InvalidInput", "")
+	testkit.WantError(t, err, "InvalidInput", "")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{"{"}})
-	wantError(t, err, "InvalidInput", "")
+	testkit.WantError(t, err, "InvalidInput", "")
 	_, err = c.SimulateCustomPolicy(ctx, &awsiam.SimulateCustomPolicyInput{
 		ActionNames: []string{"iam:GetUser"}, PolicyInputList: []string{allowGet}, ContextEntries: []iamtypes.ContextEntry{entry("aws:username", "string", "a", "b")},
 	})
-	wantError(t, err, "InvalidInput", "")
+	testkit.WantError(t, err, "InvalidInput", "")
 }
 
 // However many statements match, a page of results stays small: it ends early, and

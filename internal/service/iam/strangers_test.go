@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // Anybody can write a signature for any account number. Only a request that names an
@@ -54,5 +55,5 @@ func TestInvalidRequestsMakeNoAccounts(t *testing.T) {
 	}
 	_, err := awsiam.NewFromConfig(w.AWSConfig(stranger)).ListUsers(t.Context(), &awsiam.ListUsersInput{})
 	check(t, err)
-	wantError(t, known("valid"), "MalformedPolicyDocument", "")
+	testkit.WantError(t, known("valid"), "MalformedPolicyDocument", "")
 }

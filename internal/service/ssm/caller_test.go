@@ -102,7 +102,7 @@ func TestSecretsOfTheManagedKey(t *testing.T) {
 		}
 	}
 	for action, err := range map[string]error{"kms:Decrypt": get(denied, true), "kms:Encrypt": put(denied)} {
-		wantCode(t, err, "AccessDeniedException")
+		testkit.WantError(t, err, "AccessDeniedException", "")
 		if want := "user/denied is not authorized to perform: " + action; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "(Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException; Request ID: ") {
 			t.Errorf("%v, want %s…", err, want)
 		}

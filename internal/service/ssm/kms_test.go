@@ -94,13 +94,13 @@ func TestSecretsOfCustomerManagedKeys(t *testing.T) {
 		}
 	}
 	// What KMS refuses.
-	wantCode(t, put("/none", "alias/none", "x", nil), "InvalidKeyId")
-	wantCode(t, put("/plain", *key, "x", func(in *awsssm.PutParameterInput) { in.Type = "String" }), "ValidationException")
+	testkit.WantError(t, put("/none", "alias/none", "x", nil), "InvalidKeyId", "")
+	testkit.WantError(t, put("/plain", *key, "x", func(in *awsssm.PutParameterInput) { in.Type = "String" }), "ValidationException", "")
 	if _, err := keys.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: key}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = get("/standard", true)
-	wantCode(t, err, "InvalidKeyId")
+	testkit.WantError(t, err, "InvalidKeyId", "")
 	if err == nil || !strings.Contains(err.Error(), *key+" is disabled. (Service: AWSKMS; Status Code: 400; Error Code: DisabledException; Request ID: ") {
 		t.Errorf("%v", err)
 	}

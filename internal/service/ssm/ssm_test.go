@@ -8,7 +8,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -23,14 +22,6 @@ func client(t *testing.T) *awsssm.Client {
 		return []awsapi.Service{ssm.New(ssm.Config{Store: st}).AWS()}
 	}})
 	return awsssm.NewFromConfig(srv.AWSConfig(srv.Account(t)))
-}
-
-func wantCode(t *testing.T, err error, code string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) || api.ErrorCode() != code {
-		t.Errorf("got %v, want %s", err, code)
-	}
 }
 
 func TestPublicParameters(t *testing.T) {
@@ -57,7 +48,7 @@ func TestPublicParameters(t *testing.T) {
 	}
 	for _, version := range []string{fmt.Sprint(current.Version + 1), fmt.Sprint(current.Version - 1), "label", ""} {
 		_, err = c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String(*current.Name + ":" + version)})
-		wantCode(t, err, "ParameterVersionNotFound")
+		testkit.WantError(t, err, "ParameterVersionNotFound", "")
 	}
 	below, err := c.GetParametersByPath(ctx, &awsssm.GetParametersByPathInput{Path: aws.String(base)})
 	if err != nil || len(below.Parameters) != 3 {
@@ -123,7 +114,7 @@ func TestOwnParameters(t *testing.T) {
 		}
 	}
 	_, err := put("/app/one", "v2", nil)
-	wantCode(t, err, "ParameterAlreadyExists")
+	testkit.WantError(t, err, "ParameterAlreadyExists", "")
 	out, err := put("/app/one", "v2", func(in *awsssm.PutParameterInput) { in.Overwrite = aws.Bool(true) })
 	if err != nil || out.Version != 2 {
 		t.Fatalf("%+v %v", out, err)
@@ -135,7 +126,7 @@ func TestOwnParameters(t *testing.T) {
 		}
 	}
 	_, err = c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/app/one:9")})
-	wantCode(t, err, "ParameterVersionNotFound")
+	testkit.WantError(t, err, "ParameterVersionNotFound", "")
 	flat, err := c.GetParametersByPath(ctx, &awsssm.GetParametersByPathInput{Path: aws.String("/app")})
 	if err != nil || len(flat.Parameters) != 2 {
 		t.Errorf("flat: %+v %v", flat, err)
@@ -156,12 +147,12 @@ func TestOwnParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/app/one")})
-	wantCode(t, err, "ParameterNotFound")
+	testkit.WantError(t, err, "ParameterNotFound", "")
 
 	_, err = put("/aws/service/x", "x", nil)
-	wantCode(t, err, "AccessDeniedException")
+	testkit.WantError(t, err, "AccessDeniedException", "")
 	_, err = put("awsome", "x", nil)
-	wantCode(t, err, "ValidationException")
+	testkit.WantError(t, err, "ValidationException", "")
 	_, err = put("/number", "x", func(in *awsssm.PutParameterInput) { in.AllowedPattern = aws.String("[0-9]+") })
-	wantCode(t, err, "ParameterPatternMismatchException")
+	testkit.WantError(t, err, "ParameterPatternMismatchException", "")
 }

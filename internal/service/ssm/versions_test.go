@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 func TestSecureString(t *testing.T) {
@@ -49,9 +50,9 @@ func TestSecureString(t *testing.T) {
 		t.Errorf("%+v %v", listed, err)
 	}
 	_, err = c.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/other"), Value: aws.String("x"), Type: "SecureString", KeyId: aws.String("alias/mine")})
-	wantCode(t, err, "NotImplemented")
+	testkit.WantError(t, err, "NotImplemented", "")
 	_, err = c.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/other"), Value: aws.String("x"), Type: "String", KeyId: aws.String("alias/aws/ssm")})
-	wantCode(t, err, "ValidationException")
+	testkit.WantError(t, err, "ValidationException", "")
 }
 
 func TestLabels(t *testing.T) {
@@ -100,18 +101,18 @@ func TestLabels(t *testing.T) {
 		many = append(many, fmt.Sprintf("label-%d", i))
 	}
 	_, err = label(2, many...)
-	wantCode(t, err, "ParameterVersionLabelLimitExceeded")
+	testkit.WantError(t, err, "ParameterVersionLabelLimitExceeded", "")
 	_, err = label(9, "prod")
-	wantCode(t, err, "ParameterVersionNotFound")
+	testkit.WantError(t, err, "ParameterVersionNotFound", "")
 	_, err = label(1, strings.Repeat("x", 101))
-	wantCode(t, err, "ValidationException")
+	testkit.WantError(t, err, "ValidationException", "")
 	_, err = c.LabelParameterVersion(ctx, &awsssm.LabelParameterVersionInput{Name: aws.String("/none"), Labels: []string{"a"}})
-	wantCode(t, err, "ParameterNotFound")
+	testkit.WantError(t, err, "ParameterNotFound", "")
 	gone, err := c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/app/x:staging")})
 	if gone != nil {
 		t.Errorf("%+v", gone)
 	}
-	wantCode(t, err, "ParameterVersionNotFound")
+	testkit.WantError(t, err, "ParameterVersionNotFound", "")
 
 	// The oldest version stays while it has a label.
 	if _, err := label(1, "keep"); err != nil {
@@ -122,7 +123,7 @@ func TestLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, put("one too many"), "ParameterMaxVersionLimitExceeded")
+	testkit.WantError(t, put("one too many"), "ParameterMaxVersionLimitExceeded", "")
 	un, err := c.UnlabelParameterVersion(ctx, &awsssm.UnlabelParameterVersionInput{Name: name, ParameterVersion: aws.Int64(1), Labels: []string{"keep", "other"}})
 	if err != nil || !slices.Equal(un.RemovedLabels, []string{"keep"}) || !slices.Equal(un.InvalidLabels, []string{"other"}) {
 		t.Fatalf("%+v %v", un, err)
@@ -131,7 +132,7 @@ func TestLabels(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = c.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("/app/x:1")})
-	wantCode(t, err, "ParameterVersionNotFound")
+	testkit.WantError(t, err, "ParameterVersionNotFound", "")
 	n, labels := 0, 0
 	for p := awsssm.NewGetParameterHistoryPaginator(c, &awsssm.GetParameterHistoryInput{Name: name, MaxResults: aws.Int32(7)}); p.HasMorePages(); {
 		page, err := p.NextPage(ctx)
@@ -248,7 +249,7 @@ func TestBadParameters(t *testing.T) {
 		{"name by path", "InvalidFilterKey", byPath("/x", filter("Name", "Equals", "x"))},
 		{"label begins with", "InvalidFilterOption", byPath("/x", filter("Label", "BeginsWith", "x"))},
 	} {
-		t.Run(tc.name, func(t *testing.T) { wantCode(t, tc.err, tc.code) })
+		t.Run(tc.name, func(t *testing.T) { testkit.WantError(t, tc.err, tc.code, "") })
 	}
 	left, err := c.DescribeParameters(ctx, &awsssm.DescribeParametersInput{})
 	if err != nil || len(left.Parameters) != 1 {

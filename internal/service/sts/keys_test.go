@@ -9,6 +9,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // TestKeysOfAssumeRole asks a role's trust policy and the caller's own for the
@@ -80,7 +81,7 @@ func TestKeysOfAssumeRole(t *testing.T) {
 					change = func(*awssts.AssumeRoleInput) {}
 				}
 				if _, err := ann.assume(roleARN(account, role), change); c.refused {
-					wantError(t, err, "AccessDenied", "")
+					testkit.WantError(t, err, "AccessDenied", "")
 				} else if err != nil {
 					t.Errorf("%s: %v", role, err)
 				}

@@ -9,6 +9,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // trusting makes a role with a trust policy of these statements' bodies.
@@ -50,23 +51,23 @@ func TestSessionTags(t *testing.T) {
 	must(t, err)
 	first := w.with(out.Credentials)
 	_, err = ann.assume(roleARN(account, "first"), tagged("team", "b"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	_, err = ann.assume(roleARN(account, "first"), transitive("cost"))
-	wantError(t, err, "InvalidParameterValue", "The specified transitive tag key must be included in the requested tags.")
+	testkit.WantError(t, err, "InvalidParameterValue", "The specified transitive tag key must be included in the requested tags.")
 	_, err = ann.assume(roleARN(account, "first"), tagged("team", "a", "Team", "a"))
-	wantError(t, err, "InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+	testkit.WantError(t, err, "InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 
 	// The transitive tag goes on, which the next role must permit; nobody sets it anew.
 	must(t, second(first.assume(roleARN(account, "second"))))
 	_, err = first.assume(roleARN(account, "untagged"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	_, err = first.assume(roleARN(account, "second"), tagged("Cost", "2"))
-	wantError(t, err, "InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
+	testkit.WantError(t, err, "InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
 
 	// Tags of the user count as they are now.
 	must(t, second(root.iam.UntagUser(ctx, &awsiam.UntagUserInput{UserName: aws.String("ann"), TagKeys: []string{"floor"}})))
 	_, err = ann.assume(roleARN(account, "first"), tagged("team", "a"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 }
 
 func TestSourceIdentity(t *testing.T) {
@@ -80,11 +81,11 @@ func TestSourceIdentity(t *testing.T) {
 	w.trusting(t, root, "second", `{"Effect":"Allow",`+byFirst+`,"Action":["sts:AssumeRole","sts:SetSourceIdentity"],"Condition":{"StringEquals":{"aws:SourceIdentity":"ann"}}}`)
 
 	_, err := ann.assume(roleARN(account, "first"), from("bob"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	plain, err := ann.assume(roleARN(account, "first"))
 	must(t, err)
 	_, err = w.with(plain.Credentials).assume(roleARN(account, "second"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 
 	out, err := ann.assume(roleARN(account, "first"), from("ann"))
 	must(t, err)
@@ -98,7 +99,7 @@ func TestSourceIdentity(t *testing.T) {
 		t.Errorf("the next session is from %v", next.SourceIdentity)
 	}
 	_, err = first.assume(roleARN(account, "second"), from("bob"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 }
 
 // A federated user's tags need a permission of their own, and policies see them.
@@ -114,7 +115,7 @@ func TestTagsOfFederatedUsers(t *testing.T) {
 		return err
 	}
 	w.allow(t, root, "ann", "sts:GetFederationToken", "*")
-	wantError(t, ask(), "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: arn:aws:sts::"+account+":federated-user/guest")
+	testkit.WantError(t, ask(), "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: arn:aws:sts::"+account+":federated-user/guest")
 	w.allow(t, root, "ann", "sts:*", "*")
 	must(t, ask())
 }

@@ -17,7 +17,6 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
-	"github.com/aws/smithy-go"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/authz"
@@ -148,18 +147,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func wantError(t *testing.T, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Errorf("got %v, want %s: %s", err, code, message)
-		return
-	}
-	if api.ErrorCode() != code || message != "" && api.ErrorMessage() != message {
-		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
-}
-
 func wantCaller(t *testing.T, c caller, arn string) {
 	t.Helper()
 	out, err := c.sts.GetCallerIdentity(context.Background(), &awssts.GetCallerIdentityInput{})
@@ -221,9 +208,9 @@ func TestAssumeRoleWithinAnAccount(t *testing.T) {
 	denied := "User: arn:aws:iam::" + account + ":user/ann is not authorized to perform: sts:AssumeRole on resource: "
 
 	_, err := root.assume(roleARN(account, "any"))
-	wantError(t, err, "AccessDenied", "Roles may not be assumed by root accounts.")
+	testkit.WantError(t, err, "AccessDenied", "Roles may not be assumed by root accounts.")
 	_, err = ann.assume(roleARN(account, "missing"))
-	wantError(t, err, "AccessDenied", denied+*roleARN(account, "missing"))
+	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "missing"))
 
 	// A trust policy that names the user needs no more.
 	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
@@ -236,34 +223,34 @@ func TestAssumeRoleWithinAnAccount(t *testing.T) {
 	wantCaller(t, session, *out.AssumedRoleUser.Arn)
 	must(t, second(session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
 	_, err = session.iam.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: aws.String("ann")})
-	wantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/named/work is not authorized to perform: iam:DeleteUser on resource: arn:aws:iam::"+account+":user/ann because no identity-based policy allows the iam:DeleteUser action")
+	testkit.WantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/named/work is not authorized to perform: iam:DeleteUser on resource: arn:aws:iam::"+account+":user/ann because no identity-based policy allows the iam:DeleteUser action")
 	_, err = ann.assume(aws.String("arn:aws:iam::" + account + ":role/named")) // without its path
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 
 	// One that names the account leaves it to the account's policies.
 	w.role(t, root, "account", `{"AWS":"`+account+`"}`, "")
 	_, err = ann.assume(roleARN(account, "account"))
-	wantError(t, err, "AccessDenied", denied+*roleARN(account, "account"))
+	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "account"))
 	w.allow(t, root, "ann", "sts:AssumeRole", *roleARN(account, "*"))
 	must(t, second(ann.assume(roleARN(account, "account"))))
 
 	// One that names a service is for nobody else.
 	w.role(t, root, "service", `{"Service":"ec2.amazonaws.com"}`, "")
 	_, err = ann.assume(roleARN(account, "service"))
-	wantError(t, err, "AccessDenied", denied+*roleARN(account, "service"))
+	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "service"))
 
 	// An explicit deny is told.
 	deny := `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"sts:*","Resource":"*"}]}`
 	must(t, second(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("deny"), PolicyDocument: &deny})))
 	_, err = ann.assume(roleARN(account, "named"))
-	wantError(t, err, "AccessDenied", denied+*roleARN(account, "named")+" with an explicit deny in an identity-based policy")
+	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "named")+" with an explicit deny in an identity-based policy")
 
 	// A role that is made again is another role: its sessions are not valid.
 	must(t, second(root.iam.DetachRolePolicy(ctx, &awsiam.DetachRolePolicyInput{RoleName: aws.String("named"), PolicyArn: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})))
 	must(t, second(root.iam.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: aws.String("named")})))
 	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
 	_, err = session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})
-	wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+	testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 }
 
 func TestAssumeRoleAcrossAccounts(t *testing.T) {
@@ -276,12 +263,12 @@ func TestAssumeRoleAcrossAccounts(t *testing.T) {
 		return func(in *awssts.AssumeRoleInput) { in.ExternalId = &id }
 	}
 	_, err := bob.assume(roleARN(account, "guest"), external("s3cret"))
-	wantError(t, err, "AccessDenied", "") // bob's own account must agree
+	testkit.WantError(t, err, "AccessDenied", "") // bob's own account must agree
 	w.allow(t, other, "bob", "sts:AssumeRole", "*")
 	_, err = bob.assume(roleARN(account, "guest"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	_, err = bob.assume(roleARN(account, "guest"), external("guess"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	out, err := bob.assume(roleARN(account, "guest"), external("s3cret"))
 	must(t, err)
 	wantCaller(t, w.with(out.Credentials), "arn:aws:sts::"+account+":assumed-role/guest/work")
@@ -304,16 +291,16 @@ func TestSessionPoliciesNarrow(t *testing.T) {
 	session := w.with(out.Credentials)
 	must(t, second(session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
 	_, err = session.iam.ListRoles(ctx, &awsiam.ListRolesInput{})
-	wantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/r/work is not authorized to perform: iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no session policy allows the iam:ListRoles action")
+	testkit.WantError(t, err, "AccessDenied", "User: arn:aws:sts::"+account+":assumed-role/r/work is not authorized to perform: iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no session policy allows the iam:ListRoles action")
 
 	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) { in.Policy = aws.String("{}") })
-	wantError(t, err, "MalformedPolicyDocument", "Syntax errors in policy.")
+	testkit.WantError(t, err, "MalformedPolicyDocument", "Syntax errors in policy.")
 	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) { in.Policy = aws.String(strings.Repeat(" ", 4096)) })
-	wantError(t, err, "PackedPolicyTooLarge", "Packed policy consumes 200% of allotted space, please use smaller policy.")
+	testkit.WantError(t, err, "PackedPolicyTooLarge", "Packed policy consumes 200% of allotted space, please use smaller policy.")
 	_, err = ann.assume(roleARN(account, "r"), func(in *awssts.AssumeRoleInput) {
 		in.Tags = []ststypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
 	})
-	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: "+*roleARN(account, "r"))
+	testkit.WantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:TagSession on resource: "+*roleARN(account, "r"))
 }
 
 func TestSessionsEnd(t *testing.T) {
@@ -326,20 +313,20 @@ func TestSessionsEnd(t *testing.T) {
 		return func(in *awssts.AssumeRoleInput) { in.DurationSeconds = &seconds }
 	}
 	_, err := ann.assume(roleARN(account, "first"), lasting(60))
-	wantError(t, err, "ValidationError", "1 validation error detected: Value '60' at 'durationSeconds' failed to satisfy constraint: Member must have value greater than or equal to 900")
+	testkit.WantError(t, err, "ValidationError", "1 validation error detected: Value '60' at 'durationSeconds' failed to satisfy constraint: Member must have value greater than or equal to 900")
 	_, err = ann.assume(roleARN(account, "first"), lasting(7200))
-	wantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
+	testkit.WantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	_, err = ann.assume(roleARN(account, "first"), func(in *awssts.AssumeRoleInput) { in.RoleSessionName = aws.String("a b") })
-	wantError(t, err, "ValidationError", `1 validation error detected: Value 'a b' at 'roleSessionName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\w+=,.@-]*`)
+	testkit.WantError(t, err, "ValidationError", `1 validation error detected: Value 'a b' at 'roleSessionName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\w+=,.@-]*`)
 	_, err = ann.assume(aws.String("a-role-without-any-arn"))
-	wantError(t, err, "ValidationError", "a-role-without-any-arn is invalid")
+	testkit.WantError(t, err, "ValidationError", "a-role-without-any-arn is invalid")
 
 	out, err := ann.assume(roleARN(account, "first"), lasting(900))
 	must(t, err)
 	first := w.with(out.Credentials)
 	must(t, second(root.iam.UpdateRole(context.Background(), &awsiam.UpdateRoleInput{RoleName: aws.String("second"), MaxSessionDuration: aws.Int32(7200)})))
 	_, err = first.assume(roleARN(account, "second"), lasting(7200))
-	wantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining.")
+	testkit.WantError(t, err, "ValidationError", "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining.")
 	chained, err := first.assume(roleARN(account, "second"))
 	must(t, err)
 	wantCaller(t, w.with(chained.Credentials), "arn:aws:sts::"+account+":assumed-role/second/work")
@@ -348,7 +335,7 @@ func TestSessionsEnd(t *testing.T) {
 	wantCaller(t, first, "arn:aws:sts::"+account+":assumed-role/first/work")
 	w.clock.Step(time.Second)
 	_, err = first.sts.GetCallerIdentity(context.Background(), &awssts.GetCallerIdentityInput{})
-	wantError(t, err, "ExpiredToken", "The security token included in the request is expired")
+	testkit.WantError(t, err, "ExpiredToken", "The security token included in the request is expired")
 }
 
 func TestTokensAreBoundToTheirKey(t *testing.T) {
@@ -377,11 +364,11 @@ func TestTokensAreBoundToTheirKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
-			wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+			testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 		})
 	}
 	_, err = w.as(*a.AccessKeyId, *b.SecretAccessKey, *a.SessionToken).sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
-	wantError(t, err, "SignatureDoesNotMatch", "")
+	testkit.WantError(t, err, "SignatureDoesNotMatch", "")
 }
 
 func TestSessionToken(t *testing.T) {
@@ -397,11 +384,11 @@ func TestSessionToken(t *testing.T) {
 	session := w.with(out.Credentials)
 	wantCaller(t, session, "arn:aws:iam::"+account+":user/ann")
 	_, err = session.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{})
-	wantError(t, err, "AccessDenied", "Cannot call GetSessionToken with session credentials")
+	testkit.WantError(t, err, "AccessDenied", "Cannot call GetSessionToken with session credentials")
 	w.allow(t, root, "ann", "*", "*")
 	must(t, second(ann.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
 	_, err = session.iam.ListUsers(ctx, &awsiam.ListUsersInput{})
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 
 	rooted, err := root.sts.GetSessionToken(ctx, &awssts.GetSessionTokenInput{DurationSeconds: aws.Int32(43200)})
 	must(t, err)
@@ -416,7 +403,7 @@ func TestFederationToken(t *testing.T) {
 	root, account := w.root(t)
 	ann := w.user(t, root, "ann")
 	_, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
-	wantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:GetFederationToken on resource: arn:aws:sts::"+account+":federated-user/guest because no identity-based policy allows the sts:GetFederationToken action")
+	testkit.WantError(t, err, "AccessDenied", "User: arn:aws:iam::"+account+":user/ann is not authorized to perform: sts:GetFederationToken on resource: arn:aws:sts::"+account+":federated-user/guest because no identity-based policy allows the sts:GetFederationToken action")
 	w.allow(t, root, "ann", "*", "*")
 	out, err := ann.sts.GetFederationToken(ctx, &awssts.GetFederationTokenInput{Name: aws.String("guest")})
 	must(t, err)
@@ -458,7 +445,7 @@ func TestTrustEndsWithItsUser(t *testing.T) {
 	must(t, second(root.iam.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: user})))
 	ann = w.user(t, root, "ann")
 	_, err = ann.assume(roleARN(account, "r"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 	role, err := root.iam.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("r")})
 	must(t, err)
 	if doc := *role.Role.AssumeRolePolicyDocument; !strings.Contains(doc, *was.User.UserId) || strings.Contains(doc, "user%2Fann") {
@@ -480,7 +467,7 @@ func TestTrustFollowsARenamedUser(t *testing.T) {
 	must(t, second(root.iam.UpdateUser(ctx, &awsiam.UpdateUserInput{UserName: aws.String("ann"), NewUserName: aws.String("bea")})))
 	must(t, second(ann.assume(roleARN(account, "r"))))
 	_, err := w.user(t, root, "ann").assume(roleARN(account, "r"))
-	wantError(t, err, "AccessDenied", "")
+	testkit.WantError(t, err, "AccessDenied", "")
 }
 
 // Managed session policies must be there.
@@ -497,7 +484,7 @@ func TestSessionPoliciesExist(t *testing.T) {
 	must(t, second(ann.assume(roleARN(account, "r"), with("arn:aws:iam::aws:policy/IAMReadOnlyAccess"))))
 	for _, arn := range []string{"arn:aws:iam::aws:policy/NoSuchAccess", "arn:aws:iam::" + account + ":policy/none", "arn:aws:iam::999999999999:policy/theirs"} {
 		_, err := ann.assume(roleARN(account, "r"), with(arn))
-		wantError(t, err, "MalformedPolicyDocument", "")
+		testkit.WantError(t, err, "MalformedPolicyDocument", "")
 	}
 }
 
@@ -523,7 +510,7 @@ func TestSessionsEndWithTheirUser(t *testing.T) {
 		for name, c := range sessions {
 			t.Run(name+" "+when, func(t *testing.T) {
 				_, err := c.sts.GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
-				wantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
+				testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 			})
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/golang-jwt/jwt/v5"
 )
 
@@ -103,7 +104,7 @@ func TestEndpointPoliciesBindWebIdentities(t *testing.T) {
 	const statement = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":%s,"Action":"%s","Resource":"*"}]}`
 	must(t, assume())
 	w.endpoint = fmt.Sprintf(statement, `"*"`, "sts:GetCallerIdentity")
-	wantError(t, assume(), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
+	testkit.WantError(t, assume(), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
 	// As in AWS's own examples of data perimeters:
 	// https://github.com/aws-samples/data-perimeter-policy-examples/blob/main/vpc_endpoint_policies/sts_endpoint_policy.json
 	w.endpoint = fmt.Sprintf(statement, `{"Federated":"*"}`, "sts:AssumeRoleWithWebIdentity")
@@ -162,7 +163,7 @@ func TestWebIdentity(t *testing.T) {
 				RoleArn: roleARN(account, tt.role), RoleSessionName: aws.String("cart"), WebIdentityToken: &tt.token,
 			})
 			if tt.code != "" {
-				wantError(t, err, tt.code, tt.message)
+				testkit.WantError(t, err, tt.code, tt.message)
 				return
 			}
 			must(t, err)
@@ -179,7 +180,7 @@ func TestWebIdentity(t *testing.T) {
 		_, err := w.anonymous().AssumeRoleWithWebIdentity(ctx, &awssts.AssumeRoleWithWebIdentityInput{
 			RoleArn: roleARN(account, "pod"), RoleSessionName: aws.String("cart"), WebIdentityToken: &token,
 		})
-		wantError(t, err, "InvalidIdentityToken", "")
+		testkit.WantError(t, err, "InvalidIdentityToken", "")
 	})
 	t.Run("a removed provider", func(t *testing.T) {
 		w.issuers[issuer] = keySet
@@ -188,7 +189,7 @@ func TestWebIdentity(t *testing.T) {
 		_, err := w.anonymous().AssumeRoleWithWebIdentity(ctx, &awssts.AssumeRoleWithWebIdentityInput{
 			RoleArn: roleARN(account, "pod"), RoleSessionName: aws.String("cart"), WebIdentityToken: &token,
 		})
-		wantError(t, err, "InvalidIdentityToken", "No OpenIDConnect provider found in your account for "+issuer)
+		testkit.WantError(t, err, "InvalidIdentityToken", "No OpenIDConnect provider found in your account for "+issuer)
 	})
 }
 
@@ -213,7 +214,7 @@ func TestIssuersKeysMustBeStrong(t *testing.T) {
 			_, err := w.anonymous().AssumeRoleWithWebIdentity(context.Background(), &awssts.AssumeRoleWithWebIdentityInput{
 				RoleArn: roleARN(account, "pod"), RoleSessionName: aws.String("cart"), WebIdentityToken: &token,
 			})
-			wantError(t, err, "InvalidIdentityToken", "")
+			testkit.WantError(t, err, "InvalidIdentityToken", "")
 		})
 	}
 }

@@ -1,0 +1,112 @@
+package elbnet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Config is what a service of load balancers needs.
+type Config struct {
+	Store *store.Store
+	// Network is where load balancers are.
+	Network Network
+	// EnsureServiceRole makes the account's AWSServiceRoleForElasticLoadBalancing
+	// unless it exists. Nil: no role is made.
+	EnsureServiceRole func(ctx context.Context, account string) error
+	Timing            timing.Timing
+	Clock             clock.WithTicker // nil: the real one
+	Log               *slog.Logger     // nil: slog.Default
+}
+
+// Base is what the services of both generations are built on.
+type Base struct{ Config }
+
+// NewBase returns a base with the defaults of cfg filled in.
+func NewBase(cfg Config) Base {
+	cfg.Clock = cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{})
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	return Base{cfg}
+}
+
+// Now is the time as records keep it.
+func (b *Base) Now() time.Time { return b.Clock.Now().UTC().Truncate(time.Millisecond) }
+
+// serviceRole is the service-linked role of both load balancing services.
+var serviceRole = awsapi.ServiceRole{Service: ServiceName, Name: "AWSServiceRoleForElasticLoadBalancing", Session: "ElasticLoadBalancing"}
+
+// AsService returns a context in which Elastic Load Balancing itself calls EC2.
+func (b *Base) AsService(ctx context.Context, sc regional.Scope) context.Context {
+	return awsapi.AsService(ctx, sc.Account, sc.Region, serviceRole, b.Clock.Now())
+}
+
+// EnsureRole makes an account's service-linked role unless it exists.
+func (b *Base) EnsureRole(ctx context.Context, account string) error {
+	if b.EnsureServiceRole == nil {
+		return nil
+	}
+	if err := b.EnsureServiceRole(ctx, account); err != nil {
+		return fmt.Errorf("making the service-linked role: %w", err)
+	}
+	return nil
+}
+
+// RemoveInterfaces removes the interfaces of a deleted load balancer; the ID of its key
+// is their owner.
+func (b *Base) RemoveInterfaces(ctx context.Context, deleted store.Key) error {
+	if _, err := b.Network.EnsureInterfaces(ctx, deleted.Account, deleted.Region, Interfaces{Requester: Requester, Owner: deleted.ID}, nil); err != nil {
+		return fmt.Errorf("removing the interfaces of load balancer %s: %w", deleted.ID, err)
+	}
+	return nil
+}
+
+// CleanUp reconciles a deleted load balancer at once: whoever deletes one deletes its
+// security group next, which its interfaces hold. The reconciler retries what fails here.
+func (b *Base) CleanUp(ctx context.Context, deleted store.Key, reconcile func(context.Context, store.Key) (time.Duration, error)) {
+	if _, err := reconcile(ctx, deleted); err != nil {
+		b.Log.WarnContext(ctx, "cleaning up after a load balancer", "key", deleted.String(), "err", err)
+	}
+}
+
+// An Endpoint is where a load balancer is found.
+type Endpoint struct {
+	Name       string // an ARN, of the second generation
+	DNSName    string
+	Internal   bool
+	Interfaces []string
+}
+
+// DNSName is the name under which clients find a Classic or an Application Load Balancer.
+// Names have a decimal number of up to ten digits, here made from a hexadecimal ID.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html
+func DNSName(region, name, id string, internal bool) string {
+	var n uint64
+	for _, c := range id {
+		n = n*31 + uint64(c)
+	}
+	prefix := ""
+	if internal {
+		prefix = "internal-"
+	}
+	return fmt.Sprintf("%s%s-%d.%s.elb.amazonaws.com", prefix, name, 1_000_000_000+n%1_000_000_000, region)
+}
+
+// RegisterEach registers instances one by one, for Auto Scaling: one that is refused does
+// not keep others out. The error is the last one.
+func RegisterEach(ids []string, register func(id string) error) (last error) {
+	for _, id := range ids {
+		if err := register(id); err != nil {
+			last = err
+		}
+	}
+	return last
+}
