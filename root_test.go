@@ -62,8 +62,8 @@ var bans = []ban{
 		why: "the codec and the signature check know formats, not state"},
 	{from: `^internal/(policy|reach)(/|$)`, to: `^(net/http|os|os/exec|go\.etcd\.io/.*|k8s\.io/.*)$`,
 		why: "pure packages: value in, verdict with reasons out"},
-	{from: `.*`, to: `^go\.etcd\.io/`, except: `^internal/store(/|$)`,
-		why: "the store alone talks to etcd"},
+	{from: `.*`, to: `^go\.etcd\.io/`, except: `^internal/(store(/.*)?|bytestore)$`,
+		why: "the store alone talks to etcd, and bytestore has the file format of etcd, bbolt"},
 }
 
 // selfImport lets a package's own subpackages be imported.
