@@ -35,7 +35,7 @@ type Operation struct {
 	// Name is AWS's name and the handler's method.
 	Name string
 	// Members lists the request members the handler honours (ParseHonours); a
-	// request that carries any other is refused with 501 NotImplemented, and
+	// request in which any other says something is refused with 501 NotImplemented, and
 	// docs/compatibility.md is generated from this list.
 	Members string
 	// Except says in words which values of honoured members the handler refuses

@@ -73,7 +73,7 @@ func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
 			i.log(ctx, "call failed inside", err)
 		}
 	}()
-	if refused := i.handler.refused(i.call.Members); len(refused) > 0 {
+	if refused := i.handler.refused(i.call.Members, i.in); len(refused) > 0 {
 		return nil, notHonoured(i.handler.action(), refused)
 	}
 	return i.perform(ctx)

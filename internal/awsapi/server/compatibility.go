@@ -118,7 +118,7 @@ func WriteCompatibility(w io.Writer, services []ServiceCompatibility) error {
 
 Generated from the operation tables that the front door itself goes by. Do not edit.
 
-*Partly* handled operations refuse the members, and the values of other members, listed with them; what is not handled at all is refused as a whole. Either way
+*Partly* handled operations refuse the members, and the values of other members, listed with them, but not a member that is false, 0 or empty; what is not handled at all is refused as a whole. Either way
 the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. Nothing is accepted and ignored.
 
 Services with a query protocol (EC2, IAM, STS, Auto Scaling, CloudFormation, ELB) take POST only. AWS takes GET as well; here it gets HTTP 405 with code

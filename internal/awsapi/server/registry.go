@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
 // A registry holds the operations that have handlers.
@@ -192,18 +193,24 @@ func structure(sh *model.Shape) *model.Shape {
 	return nil
 }
 
-// refused lists the members of a request that the operation does not honour.
-func (o *operation) refused(members awsapi.Members) []string {
-	refused := o.honours.Refused(members)
-	if refused == nil && o.all { // everything, but nothing that is not in the model
+// refused lists the members of a request that the operation does not honour. A default is
+// never refused: what says nothing (false, 0, "", an empty list) may be there.
+func (o *operation) refused(members awsapi.Members, in any) []string {
+	var refused []string
+	if o.all { // everything, but nothing that is not in the model
 		for m := range members {
 			if !hasMember(o.model.Input, m) {
 				refused = append(refused, m)
 			}
 		}
 		slices.Sort(refused)
+		return refused
 	}
-	return refused
+	if refused = o.honours.Refused(members); refused == nil {
+		return nil
+	}
+	filled := wire.Filled(o.model, in)
+	return slices.DeleteFunc(refused, func(m string) bool { return hasMember(o.model.Input, m) && !filled.Has(m) })
 }
 
 func (o *operation) newInput() any { return reflect.New(o.input).Interface() }

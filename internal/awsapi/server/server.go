@@ -299,7 +299,7 @@ func (x *exchange) decode() error {
 }
 
 func (x *exchange) refuse() error {
-	refused := x.handler.refused(x.call.Members)
+	refused := x.handler.refused(x.call.Members, x.in)
 	if len(refused) == 0 {
 		return nil
 	}

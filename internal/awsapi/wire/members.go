@@ -10,15 +10,47 @@ import (
 // MembersOf returns the members that in, the SDK's input struct of op, carries. It is
 // what Decode returns for a request that a client makes of in, without the wire.
 func MembersOf(op *model.Operation, in any) awsapi.Members {
+	return membersOf(op, in, reflect.Value.IsZero)
+}
+
+// Filled returns the members of in that say something: without false, 0, "", and lists and
+// structures of nothing else.
+func Filled(op *model.Operation, in any) awsapi.Members { return membersOf(op, in, empty) }
+
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || empty(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !empty(v.Field(i)) {
+				return false
+			}
+		}
+		return v.NumField() > 0 && v.Type().Field(0).IsExported() || v.IsZero() // not of time.Time
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !empty(v.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+func membersOf(op *model.Operation, in any, absent func(reflect.Value) bool) awsapi.Members {
 	members := awsapi.Members{}
 	v := reflect.ValueOf(in)
 	if op.Input != nil && v.Kind() == reflect.Pointer && !v.IsNil() {
-		addMembers(members, "", planFor(op.Input, v.Type()), v.Elem(), 0)
+		addMembers(members, absent, "", planFor(op.Input, v.Type()), v.Elem(), 0)
 	}
 	return members
 }
 
-func addMembers(members awsapi.Members, path string, p *plan, v reflect.Value, depth int) {
+func addMembers(members awsapi.Members, absent func(reflect.Value) bool, path string, p *plan, v reflect.Value, depth int) {
 	if p == nil || depth > maxDepth {
 		return
 	}
@@ -28,26 +60,26 @@ func addMembers(members awsapi.Members, path string, p *plan, v reflect.Value, d
 	switch p.kind {
 	case kindStruct:
 		for _, f := range p.fields {
-			if f.plan == nil || f.index < 0 || v.Field(f.index).IsZero() {
+			if f.plan == nil || f.index < 0 || absent(v.Field(f.index)) {
 				continue
 			}
 			name := join(path, f.m.Name)
 			members.Add(name)
-			addMembers(members, name, f.plan, v.Field(f.index), depth+1)
+			addMembers(members, absent, name, f.plan, v.Field(f.index), depth+1)
 		}
 	case kindUnion:
 		if f := p.variants[reflect.Indirect(v.Elem()).Type()]; f != nil {
 			name := join(path, f.m.Name)
 			members.Add(name)
-			addMembers(members, name, f.plan, reflect.Indirect(v.Elem()).Field(0), depth+1)
+			addMembers(members, absent, name, f.plan, reflect.Indirect(v.Elem()).Field(0), depth+1)
 		}
 	case kindList:
 		for i := range v.Len() {
-			addMembers(members, path, p.elem, v.Index(i), depth+1)
+			addMembers(members, absent, path, p.elem, v.Index(i), depth+1)
 		}
 	case kindMap:
 		for it := v.MapRange(); it.Next(); {
-			addMembers(members, path, p.elem, it.Value(), depth+1)
+			addMembers(members, absent, path, p.elem, it.Value(), depth+1)
 		}
 	}
 }

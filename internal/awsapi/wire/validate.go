@@ -112,7 +112,9 @@ func (c *checker) present(p *plan, v reflect.Value) (reflect.Value, bool) {
 	case kindStruct:
 		return v, true
 	case kindString:
-		if slices.ContainsFunc(c.at, func(s step) bool { return s.index >= 0 }) {
+		// The query protocols take an enumeration's empty value for none: Terraform sends
+		// CreateTargetGroup with an empty ProtocolVersion.
+		if p.shape.Enum != nil && (c.op.Service.Protocol == model.ProtocolQuery || c.op.Service.Protocol == model.ProtocolEC2) || slices.ContainsFunc(c.at, func(s step) bool { return s.index >= 0 }) {
 			return v, false
 		}
 		fallthrough

@@ -10,6 +10,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
@@ -56,6 +57,7 @@ func TestValidate(t *testing.T) {
 		{"a zero that was not sent", "autoscaling.DescribeScalingActivities", &awsautoscaling.DescribeScalingActivitiesInput{}, "", ""},
 		{"an empty enumeration", "ssm.PutParameter", &awsssm.PutParameterInput{Name: name, Value: name}, "Type",
 			"ValidationException: 1 validation error detected: Value '' at 'type" + failed + "Member must satisfy enum value set: [String, StringList, SecureString]"},
+		{"of a query protocol it is none", "elbv2.CreateTargetGroup", &awselbv2.CreateTargetGroupInput{Name: name}, "ProtocolVersion", ""},
 		{"none", "ssm.PutParameter", &awsssm.PutParameterInput{Name: name, Value: name}, "", ""},
 		{"EC2 names the first", "ec2.CreateTags", &awsec2.CreateTagsInput{Tags: []ec2types.Tag{}}, "", "MissingParameter: The request must contain the parameter ResourceId"},
 		{"EKS judges itself", "eks.ListClusters", &awseks.ListClustersInput{MaxResults: aws.Int32(1000)}, "", ""},

@@ -427,3 +427,26 @@ func TestInstantFleetChangedDuringItsLaunch(t *testing.T) {
 	}
 	w.await(t, "terminated", out.Instances[0].InstanceIds...)
 }
+
+// TestFleetDefaults: what Terraform sends when nothing was said is taken, and strategies are
+// answered as EC2 spells them.
+func TestFleetDefaults(t *testing.T) {
+	w := newWorld(t)
+	made := must(w.CreateFleet(t.Context(), &awsec2.CreateFleetInput{
+		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: w.template(t), Version: aws.String("$Latest")},
+			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{w.override(t, "m5.large@a")},
+		}},
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(0), DefaultTargetCapacityType: "spot"},
+		OnDemandOptions: &ec2types.OnDemandOptionsRequest{
+			AllocationStrategy: "lowestPrice", MinTargetCapacity: aws.Int32(0), SingleInstanceType: aws.Bool(false), SingleAvailabilityZone: aws.Bool(false), MaxTotalPrice: aws.String(""),
+		},
+		SpotOptions: &ec2types.SpotOptionsRequest{
+			AllocationStrategy: "lowestPrice", InstancePoolsToUseCount: aws.Int32(1), MinTargetCapacity: aws.Int32(0), SingleInstanceType: aws.Bool(false), SingleAvailabilityZone: aws.Bool(false),
+		},
+	}))(t)
+	f := must(w.DescribeFleets(t.Context(), &awsec2.DescribeFleetsInput{FleetIds: []string{*made.FleetId}}))(t).Fleets[0]
+	if f.OnDemandOptions.AllocationStrategy != "lowestPrice" || f.SpotOptions.AllocationStrategy != "lowestPrice" || *f.SpotOptions.InstancePoolsToUseCount != 1 {
+		t.Errorf("strategies %+v, %+v", f.OnDemandOptions, f.SpotOptions)
+	}
+}

@@ -268,16 +268,16 @@ func granting(call *awsapi.Call, in *awskms.CreateGrantInput) values {
 	for _, op := range in.Operations {
 		own["kms:grantoperations"] = append(own["kms:grantoperations"], string(op))
 	}
-	c := in.Constraints
-	switch {
-	case c == nil:
+	if in.Constraints == nil {
 		return inContext(own, nil)
-	case c.EncryptionContextEquals != nil:
+	}
+	equals, subset := constraintsOf(in.Constraints)
+	if equals != nil {
 		own["kms:grantconstrainttype"] = one(constraintEquals)
-		return inContext(own, c.EncryptionContextEquals)
+		return inContext(own, equals)
 	}
 	own["kms:grantconstrainttype"] = one(constraintSubset)
-	return inContext(own, c.EncryptionContextSubset)
+	return inContext(own, subset)
 }
 
 // retirement is the check of RetireGrant, on the key of its grant.

@@ -87,6 +87,19 @@ func grantable(k *keyRecord) []kmstypes.GrantOperation {
 	return append(out, kmstypes.GrantOperationGenerateMac, kmstypes.GrantOperationVerifyMac)
 }
 
+// constraintsOf are the pairs of a grant's constraints. Terraform sends both members, one of
+// them empty: that one is none.
+func constraintsOf(c *kmstypes.GrantConstraints) (equals, subset map[string]string) {
+	equals, subset = c.EncryptionContextEquals, c.EncryptionContextSubset
+	switch {
+	case len(subset) == 0:
+		subset = nil
+	case len(equals) == 0:
+		equals = nil
+	}
+	return equals, subset
+}
+
 // checkGrant judges what does not depend on the key.
 func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) error {
 	if err := checkTokens(in.GrantTokens); err != nil {
@@ -101,12 +114,12 @@ func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) e
 		}
 	}
 	if c := in.Constraints; c != nil {
-		if c.EncryptionContextEquals != nil && c.EncryptionContextSubset != nil {
+		pairs, subset := constraintsOf(c)
+		if len(pairs) > 0 && len(subset) > 0 {
 			return errConstraints("You cannot specify both EncryptionContextEquals and EncryptionContextSubset.")
 		}
-		pairs := c.EncryptionContextEquals
 		if pairs == nil {
-			pairs = c.EncryptionContextSubset
+			pairs = subset
 		}
 		n := 0
 		for k, v := range pairs {
@@ -139,7 +152,7 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 			Grantee: *in.GranteePrincipal, Retiring: aws.ToString(in.RetiringPrincipal), Operations: in.Operations,
 		}
 		if c := in.Constraints; c != nil {
-			g.Equals, g.Subset = c.EncryptionContextEquals, c.EncryptionContextSubset
+			g.Equals, g.Subset = constraintsOf(c)
 		}
 		for _, op := range g.Operations {
 			if !slices.Contains(grantable(&rec), op) {

@@ -247,7 +247,10 @@ func TestGrantsAreChecked(t *testing.T) {
 		_, err := owner.CreateGrant(ctx, in)
 		wantError(t, err, want)
 	}
-	_, err := owner.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: &id})
+	_, err := owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"},
+		Constraints: &kmstypes.GrantConstraints{EncryptionContextEquals: map[string]string{"a": "1"}, EncryptionContextSubset: map[string]string{}}})
+	check(t, err) // Terraform sends both
+	_, err = owner.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: &id})
 	check(t, err)
 	_, err = owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"}})
 	wantError(t, err, "DisabledException: "+arn+" is disabled.")

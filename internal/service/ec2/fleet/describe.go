@@ -50,6 +50,15 @@ func (f Fleet) activity(c fleetCount) ec2types.FleetActivityStatus {
 	return ec2types.FleetActivityStatusPendingFulfillment
 }
 
+// answered is an allocation strategy as DescribeFleets spells it. [seen] the output in
+// https://docs.aws.amazon.com/cli/latest/reference/ec2/describe-fleets.html#examples
+func answered(strategy string) string {
+	if strategy == "lowest-price" {
+		return "lowestPrice"
+	}
+	return strategy
+}
+
 func (s *Service) sdkFleet(sc resource.Scope, f Fleet) (ec2types.FleetData, error) {
 	c, err := s.countFleet(s.Store, sc, f.ID)
 	if err != nil {
@@ -69,9 +78,9 @@ func (s *Service) sdkFleet(sc resource.Scope, f Fleet) (ec2types.FleetData, erro
 			TotalTargetCapacity: aws.Int32(f.Target.Total), OnDemandTargetCapacity: aws.Int32(f.Target.OnDemand), SpotTargetCapacity: aws.Int32(f.Target.Spot),
 			DefaultTargetCapacityType: ec2types.DefaultTargetCapacityType(f.Target.Default),
 		},
-		OnDemandOptions: &ec2types.OnDemandOptions{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategy(f.OnDemandStrategy)},
+		OnDemandOptions: &ec2types.OnDemandOptions{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategy(answered(f.OnDemandStrategy))},
 		SpotOptions: &ec2types.SpotOptions{
-			AllocationStrategy: ec2types.SpotAllocationStrategy(f.SpotStrategy), InstanceInterruptionBehavior: ec2types.SpotInstanceInterruptionBehaviorTerminate,
+			AllocationStrategy: ec2types.SpotAllocationStrategy(answered(f.SpotStrategy)), InstanceInterruptionBehavior: ec2types.SpotInstanceInterruptionBehaviorTerminate,
 		},
 		Tags: f.Tags.SDK(),
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -281,10 +283,11 @@ func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.Cr
 		return f, ec2err.InvalidValue(in.ExcessCapacityTerminationPolicy, "ExcessCapacityTerminationPolicy", "")
 	}
 	if o := in.OnDemandOptions; o != nil && o.AllocationStrategy != "" {
-		if !slices.Contains(o.AllocationStrategy.Values(), o.AllocationStrategy) {
+		strategy := hyphenated(o.AllocationStrategy)
+		if !slices.Contains(strategy.Values(), strategy) {
 			return f, ec2err.InvalidValue(o.AllocationStrategy, "OnDemandOptions.AllocationStrategy", "")
 		}
-		f.OnDemandStrategy = string(o.AllocationStrategy)
+		f.OnDemandStrategy = string(strategy)
 	}
 	if err := f.takeSpotOptions(in.SpotOptions); err != nil {
 		return f, err
@@ -315,15 +318,30 @@ func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.Cr
 	return f, nil
 }
 
+// hyphenated is an allocation strategy as the API model spells it. EC2 also takes Spot
+// Fleet's spelling, lowestPrice, which Terraform sends and DescribeFleets answers.
+func hyphenated[S ~string](strategy S) S {
+	var b strings.Builder
+	for _, r := range string(strategy) {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return S(b.String())
+}
+
 func (f *Fleet) takeSpotOptions(o *ec2types.SpotOptionsRequest) error {
 	if o == nil {
 		return nil
 	}
 	if o.AllocationStrategy != "" {
-		if !slices.Contains(o.AllocationStrategy.Values(), o.AllocationStrategy) {
+		strategy := hyphenated(o.AllocationStrategy)
+		if !slices.Contains(strategy.Values(), strategy) {
 			return ec2err.InvalidValue(o.AllocationStrategy, "SpotOptions.AllocationStrategy", "")
 		}
-		f.SpotStrategy = string(o.AllocationStrategy)
+		f.SpotStrategy = string(strategy)
 	}
 	if b := o.InstanceInterruptionBehavior; b != "" && b != ec2types.SpotInstanceInterruptionBehaviorTerminate {
 		return ec2err.NotHonoured("SpotOptions.InstanceInterruptionBehavior=" + string(b))
