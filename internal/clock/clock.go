@@ -5,7 +5,14 @@
 // k8s.io/utils/clock, which tests replace.
 package clock
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Stamp is the time of a clock as records keep it: in UTC, whole milliseconds.
+func Stamp(c clock.PassiveClock) time.Time { return c.Now().UTC().Truncate(time.Millisecond) }
 
 // Timing is how long states last. Zero means: as quickly as they are true.
 type Timing struct {

@@ -26,16 +26,8 @@ type egress struct {
 }
 
 func serveEgress(ctx context.Context, path string, dial func(ctx context.Context, address string) (net.Conn, error)) (*egress, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "unix", path)
+	l, err := listenUnix(ctx, path)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

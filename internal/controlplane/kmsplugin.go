@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 
 	"google.golang.org/grpc"
@@ -52,16 +51,8 @@ type kmsPlugin struct {
 }
 
 func serveKMSPlugin(ctx context.Context, path, planeID, keyARN string, kms KMS, heard func(error)) (*kmsPlugin, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "unix", path)
+	l, err := listenUnix(ctx, path)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
 		return nil, err
 	}
 	k := &kmsPlugin{path: path, planeID: planeID, keyARN: keyARN, kms: kms, server: grpc.NewServer(grpc.WaitForHandlers(true)), done: make(chan struct{}), heard: heard}

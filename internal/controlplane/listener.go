@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -44,6 +45,24 @@ func listen(ctx context.Context, address, id string, port int) (net.Listener, er
 		}
 	}
 	return nil, fmt.Errorf("no free port between %d and %d on %s", firstPort, lastPort, address)
+}
+
+// listenUnix listens on a unix socket that only the daemon's user can reach, instead of one
+// that an earlier daemon left at path.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // An endpoint passes connections through to wherever dial leads, if allowed.

@@ -39,7 +39,7 @@ func NewBase(cfg Config) Base {
 }
 
 // Now is the time as records keep it.
-func (b *Base) Now() time.Time { return b.Clock.Now().UTC().Truncate(time.Millisecond) }
+func (b *Base) Now() time.Time { return timing.Stamp(b.Clock) }
 
 // serviceRole is the service-linked role of both load balancing services.
 var serviceRole = awsapi.ServiceRole{Service: ServiceName, Name: "AWSServiceRoleForElasticLoadBalancing", Session: "ElasticLoadBalancing"}

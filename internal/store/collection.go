@@ -13,6 +13,9 @@ import (
 // ErrNotFound is returned by reads of a key that is not there.
 var ErrNotFound = errors.New("not found")
 
+// IsNotFound reports whether err says that there is no such record.
+func IsNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
 // IgnoreNotFound is err, or nil if what was looked for is not there.
 func IgnoreNotFound(err error) error {
 	return NotFoundAs(err, nil)

@@ -93,7 +93,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 	deleted := aws.ToBool(in.IncludeDeletedGroups)
 	if name := aws.ToString(in.AutoScalingGroupName); name != "" {
 		where = allBelow(sc.group(name))
-		if _, err := groups.Get(s.store, sc.group(name)); notFound(err) && !deleted {
+		if _, err := groups.Get(s.store, sc.group(name)); store.IsNotFound(err) && !deleted {
 			return nil, errNoGroup(name)
 		} else if store.IgnoreNotFound(err) != nil {
 			return nil, err

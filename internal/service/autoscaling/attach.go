@@ -114,7 +114,7 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 		key := sc.group(g.name())
 		for _, id := range in.InstanceIds {
 			m, err := members.Get(tx, below(key, cmp.Or(id, "-")))
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				return errNotInGroup(id, g.name())
 			}
 			if err != nil {

@@ -15,8 +15,8 @@
 package autoscaling
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -78,17 +78,10 @@ type Service struct {
 
 // New returns the service. Call Run to make groups live.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	return s
+	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }
 
-func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return timing.Stamp(s.clock) }
 
 // asService returns a context in which Auto Scaling itself calls.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
@@ -125,5 +118,3 @@ func groupOf(k store.Key) store.Key {
 	k.ID, _, _ = strings.Cut(k.ID, "/")
 	return k
 }
-
-func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }

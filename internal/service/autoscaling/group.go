@@ -117,7 +117,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 func taken(r store.Reader, sc scope, name string) error {
 	old, err := groups.Get(r, sc.group(name))
 	switch {
-	case notFound(err):
+	case store.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
@@ -135,7 +135,7 @@ func stillThere(tx *store.Tx, sc scope, g *groupRecord) error {
 		return nil
 	}
 	_, err := configs.Get(tx, sc.group(*name))
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		return errNoConfig(*name)
 	}
 	return err
@@ -375,7 +375,7 @@ func (s *Service) group(r store.Reader, sc scope, name *string) (groupRecord, er
 	}
 	g, err := groups.Get(r, sc.group(*name))
 	switch {
-	case notFound(err):
+	case store.IsNotFound(err):
 		return g, errNoGroup(*name)
 	case err == nil && g.Deleting:
 		return g, errGroupPendingDelete

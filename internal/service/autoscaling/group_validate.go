@@ -14,6 +14,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 func checkSizes(g *autoscalingtypes.AutoScalingGroup) error {
@@ -143,7 +144,7 @@ func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src s
 	svc := s.asService(ctx, sc.Account, sc.Region)
 	switch {
 	case src.config != nil:
-		if _, err := configs.Get(s.store, sc.group(*src.config)); notFound(err) {
+		if _, err := configs.Get(s.store, sc.group(*src.config)); store.IsNotFound(err) {
 			return errNoConfig(*src.config)
 		} else if err != nil {
 			return err

@@ -239,7 +239,7 @@ func (s *Service) changeWaiting(ctx context.Context, group, hook, instance, toke
 	sc := scopeOf(ctx)
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, sc.group(aws.ToString(group))) // one being deleted has hooks too
-		if notFound(err) {
+		if store.IsNotFound(err) {
 			return errNoGroup(aws.ToString(group))
 		}
 		if err != nil {
@@ -267,7 +267,7 @@ func (s *Service) changeWaiting(ctx context.Context, group, hook, instance, toke
 			}
 			return nil
 		})
-		if notFound(err) {
+		if store.IsNotFound(err) {
 			return refused
 		}
 		return err

@@ -80,7 +80,7 @@ func upper(health string) string {
 // member finds an instance's group and itself.
 func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, memberRecord, error) {
 	o, err := owners.Get(r, sc.Key(cmp.Or(aws.ToString(id), "-")))
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		return store.Key{}, memberRecord{}, errNoInstance(aws.ToString(id))
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, membe
 	}
 	group := sc.group(o.Group)
 	m, err := members.Get(r, below(group, *id))
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		err = errNoInstance(*id)
 	}
 	return group, m, err
@@ -220,7 +220,7 @@ func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs 
 	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
 		for _, id := range instanceIDs {
 			err := members.Update(tx, below(sc.group(g.name()), cmp.Or(id, "-")), func(m *memberRecord) error { return fn(tx, g, m) })
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				return errNotInGroup(id, g.name())
 			}
 			if err != nil {

@@ -76,7 +76,7 @@ func (s *Service) DeleteLaunchConfiguration(ctx context.Context, in *awsautoscal
 	sc := scopeOf(ctx)
 	name := strings.TrimSpace(aws.ToString(in.LaunchConfigurationName))
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := configs.Get(tx, sc.group(name)); notFound(err) {
+		if _, err := configs.Get(tx, sc.group(name)); store.IsNotFound(err) {
 			return errNoConfigToDelete(name)
 		} else if err != nil {
 			return err

@@ -174,7 +174,7 @@ func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) err
 		for _, old := range some {
 			k := below(w.key, old.ID)
 			m, err := members.Get(tx, k)
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				continue
 			}
 			if err != nil {

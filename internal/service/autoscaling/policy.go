@@ -44,7 +44,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		key := below(sc.group(*in.AutoScalingGroupName), name)
 		old, err := policies.Get(tx, key)
 		switch {
-		case notFound(err):
+		case store.IsNotFound(err):
 			p.PolicyARN = aws.String(arn.New("autoscaling", sc.Region, sc.Account, "scalingPolicy:"+ids.UUID()+":autoScalingGroupName/"+*in.AutoScalingGroupName+":policyName/"+name))
 		case err != nil:
 			return err
@@ -138,7 +138,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePol
 			return err
 		}
 		key := below(sc.group(group), name)
-		if _, err := policies.Get(tx, key); notFound(err) {
+		if _, err := policies.Get(tx, key); store.IsNotFound(err) {
 			return errNoPolicy()
 		} else if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 const groupTag = "aws:autoscaling:groupName"
@@ -37,7 +38,7 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 	if spec == nil {
 		name := aws.ToString(g.Group.LaunchConfigurationName)
 		lc, err := configs.Get(s.store, sc.group(name))
-		if notFound(err) {
+		if store.IsNotFound(err) {
 			return src, errNoConfig(name)
 		}
 		src.config = &lc

@@ -119,7 +119,7 @@ func (s *Service) changeTags(ctx context.Context, tags []autoscalingtypes.Tag, f
 				g.Group.Tags = changed
 				return err
 			})
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				return errValidation("AutoScalingGroup not found - AutoScaling Group %s not found", name)
 			}
 			if err != nil {

@@ -7,6 +7,7 @@
 package cloudtrail
 
 import (
+	"cmp"
 	"context"
 
 	awscloudtrail "github.com/aws/aws-sdk-go-v2/service/cloudtrail"
@@ -31,11 +32,7 @@ type Service struct {
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{journal: cfg.Journal, clock: cfg.Clock}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	return s
+	return &Service{journal: cfg.Journal, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{})}
 }
 
 // AWS declares the operations the service answers.

@@ -8,6 +8,7 @@
 package eksauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -87,9 +88,7 @@ type Service struct{ cfg Config }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.RealClock{}
-	}
+	cfg.Clock = cmp.Or[clock.PassiveClock](cfg.Clock, clock.RealClock{})
 	return &Service{cfg}
 }
 

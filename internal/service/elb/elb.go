@@ -12,13 +12,11 @@ package elb
 
 import (
 	"context"
-	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/elbnet"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Service is the load balancing service of the first generation.
@@ -31,7 +29,5 @@ func New(cfg elbnet.Config) *Service { return &Service{elbnet.NewBase(cfg)} }
 type scope = regional.Scope
 
 func scopeOf(ctx context.Context) scope { return regional.Of(ctx) }
-
-func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
 func text(p *string) string { return aws.ToString(p) }

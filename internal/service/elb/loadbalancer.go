@@ -78,7 +78,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 			r = old
 			return nil
 		}
-		if !notFound(err) {
+		if !store.IsNotFound(err) {
 			return err
 		}
 		all, err := loadBalancers.List(tx, sc.All())
@@ -155,7 +155,7 @@ func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, e
 		return loadBalancerRecord{}, err
 	}
 	lb, err := loadBalancers.Get(r, sc.Key(cmp.Or(text(name), "-")))
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		return lb, errNone(text(name))
 	}
 	return lb, err

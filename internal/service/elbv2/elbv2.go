@@ -14,13 +14,11 @@ package elbv2
 
 import (
 	"context"
-	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/elbnet"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Service is the load balancing service, version 2.
@@ -33,8 +31,6 @@ func New(cfg elbnet.Config) *Service { return &Service{elbnet.NewBase(cfg)} }
 type scope = regional.Scope
 
 func scopeOf(ctx context.Context) scope { return regional.Of(ctx) }
-
-func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
 func deref(s []string) []string {
 	if s == nil {

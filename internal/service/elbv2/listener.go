@@ -166,7 +166,7 @@ func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
 		return listenerRecord{}, errARN(*a, "listener")
 	}
 	l, err := listeners.Get(r, sc.Key(id))
-	if notFound(err) || err == nil && l.arn() != *a {
+	if store.IsNotFound(err) || err == nil && l.arn() != *a {
 		return listenerRecord{}, errNoListeners()
 	}
 	return l, err

@@ -76,7 +76,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 			r = old
 			return nil
 		}
-		if !notFound(err) {
+		if !store.IsNotFound(err) {
 			return err
 		}
 		all, err := loadBalancers.List(tx, sc.All())
@@ -175,7 +175,7 @@ func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, erro
 		return loadBalancerRecord{}, errARN(*a, "load balancer")
 	}
 	lb, err := loadBalancers.Get(r, sc.Key(part(id, 1)))
-	if notFound(err) || err == nil && lb.arn() != *a {
+	if store.IsNotFound(err) || err == nil && lb.arn() != *a {
 		return loadBalancerRecord{}, errNoLoadBalancer(*a)
 	}
 	return lb, err
@@ -222,7 +222,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
 			lb, err := loadBalancers.Get(s.Store, sc.Key(cmp.Or(n, "-")))
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				missing = append(missing, n)
 				continue
 			}

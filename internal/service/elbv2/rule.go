@@ -98,7 +98,7 @@ func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
 		return ruleRecord{}, errARN(*a, "listener rule")
 	}
 	v, err := rules.Get(r, sc.Key(id))
-	if notFound(err) || err == nil && v.arn() != *a {
+	if store.IsNotFound(err) || err == nil && v.arn() != *a {
 		return ruleRecord{}, errNoRules()
 	}
 	return v, err

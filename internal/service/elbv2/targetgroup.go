@@ -62,7 +62,7 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 			r = old
 			return nil
 		}
-		if !notFound(err) {
+		if !store.IsNotFound(err) {
 			return err
 		}
 		all, err := targetGroups.List(tx, sc.All())
@@ -225,7 +225,7 @@ func targetGroup(r store.Reader, sc scope, a *string) (targetGroupRecord, error)
 		return targetGroupRecord{}, errARN(*a, "target group")
 	}
 	g, err := targetGroups.Get(r, sc.Key(part(id, 0)))
-	if notFound(err) || err == nil && g.arn() != *a {
+	if store.IsNotFound(err) || err == nil && g.arn() != *a {
 		return targetGroupRecord{}, errNoTargetGroup(*a)
 	}
 	return g, err
@@ -279,7 +279,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	case len(in.Names) > 0:
 		for _, n := range in.Names {
 			g, err := targetGroups.Get(s.Store, sc.Key(cmp.Or(n, "-")))
-			if notFound(err) {
+			if store.IsNotFound(err) {
 				return nil, errNoTargetGroups()
 			}
 			if err != nil {

@@ -9,6 +9,7 @@
 package iam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -49,12 +50,8 @@ type Service struct {
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, clock: cfg.Clock, roleUsage: cfg.RoleUsage, parsed: documentCache{log: cfg.Log}}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
+	return &Service{
+		store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), roleUsage: cfg.RoleUsage,
+		parsed: documentCache{log: cmp.Or(cfg.Log, slog.Default())},
 	}
-	if s.parsed.log == nil {
-		s.parsed.log = slog.Default()
-	}
-	return s
 }

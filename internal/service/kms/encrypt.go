@@ -163,7 +163,7 @@ func (s *Service) keyOf(ctx context.Context, b *blob) (keyRecord, error) {
 		return keyRecord{}, errForeignCiphertext()
 	}
 	rec, err := keys.Get(s.store, b.Key(b.keyID))
-	if notFound(err) || err == nil && rec.gone(s.now()) {
+	if store.IsNotFound(err) || err == nil && rec.gone(s.now()) {
 		return keyRecord{}, errForeignCiphertext()
 	}
 	return rec, err

@@ -63,7 +63,7 @@ func parseRef(sc scope, name string) (ref, error) {
 func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 	if k.alias != "" {
 		a, err := aliases.Get(r, k.Key(k.alias))
-		if notFound(err) {
+		if store.IsNotFound(err) {
 			return keyRecord{}, k.scope, errNoAlias(k.arn(k.alias))
 		}
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 		k.id = a.KeyID
 	}
 	rec, err := keys.Get(r, k.Key(k.id))
-	if notFound(err) || err == nil && rec.gone(s.now()) {
+	if store.IsNotFound(err) || err == nil && rec.gone(s.now()) {
 		return keyRecord{}, k.scope, errNoKey(k.keyARN(k.id))
 	}
 	return rec, k.scope, err

@@ -274,7 +274,7 @@ func (s *Service) endGrant(tx *store.Tx, sc scope, keyID, grantID string, dryRun
 		return &kmstypes.InvalidGrantIdException{Message: aws.String("")} // from memory
 	}
 	g, err := grants.Get(tx, sc.grantKey(keyID, grantID))
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		return errGrantID(grantID)
 	}
 	if err != nil {

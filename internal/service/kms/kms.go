@@ -21,8 +21,8 @@
 package kms
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -31,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -59,17 +60,10 @@ type Service struct {
 
 // New returns the service. Call Run to make keys end and rotate.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	return s
+	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }
 
-func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return timing.Stamp(s.clock) }
 
 // scope is an account and region.
 type scope struct{ regional.Scope }
@@ -79,5 +73,3 @@ func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 func (sc scope) arn(resource string) string { return arn.New("kms", sc.Region, sc.Account, resource) }
 
 func (sc scope) keyARN(id string) string { return sc.arn("key/" + id) }
-
-func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }

@@ -22,7 +22,7 @@ func (s *Service) Run(ctx context.Context) error {
 // when the next thing is due.
 func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := keys.Get(s.store, key)
-	if notFound(err) {
+	if store.IsNotFound(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 		left := 0
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			rec, err := keys.Get(tx, key)
-			if notFound(err) || err == nil && !rec.gone(s.now()) {
+			if store.IsNotFound(err) || err == nil && !rec.gone(s.now()) {
 				return nil // somebody was quicker
 			}
 			if err != nil {

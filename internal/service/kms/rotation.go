@@ -116,7 +116,7 @@ func (s *Service) rotateAutomatically(ctx context.Context, key store.Key) error 
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, err := keys.Get(tx, key)
 		now := s.now()
-		if notFound(err) || err == nil && (rec.Rotation == nil || rec.State != kmstypes.KeyStateEnabled || now.Before(rec.Rotation.Next)) {
+		if store.IsNotFound(err) || err == nil && (rec.Rotation == nil || rec.State != kmstypes.KeyStateEnabled || now.Before(rec.Rotation.Next)) {
 			return nil
 		}
 		if err != nil {

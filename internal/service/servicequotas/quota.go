@@ -42,14 +42,20 @@ func ofAccounts(level servicequotastypes.AppliedLevelEnum) bool {
 	return level != servicequotastypes.AppliedLevelEnumResource
 }
 
+// page returns a page of quotas, each with its value of an account or AWS's default.
+func (sc scope) page(all []quotas.Quota, value func(quotas.Quota) float64, size *int32, token *string) ([]servicequotastypes.ServiceQuota, *string, error) {
+	found, next, err := paging.CutInOrder(pages, all, func(q quotas.Quota) string { return q.Code }, size, token)
+	out := []servicequotastypes.ServiceQuota{}
+	for _, q := range found {
+		out = append(out, sc.sdk(q, value(q)))
+	}
+	return out, next, err
+}
+
 // ListServiceQuotas lists a service's quotas with the account's values.
 func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.ListServiceQuotasInput) (*awsservicequotas.ListServiceQuotasOutput, error) {
 	sc := scopeOf(ctx)
-	p, err := s.provider(aws.ToString(in.ServiceCode))
-	if err != nil {
-		return nil, err
-	}
-	all, err := p.Quotas(ctx, sc.Account, sc.Region)
+	_, all, err := s.quotas(ctx, sc, in.ServiceCode)
 	if err != nil {
 		return nil, err
 	}
@@ -62,21 +68,17 @@ func (s *Service) ListServiceQuotas(ctx context.Context, in *awsservicequotas.Li
 	if in.QuotaCode != nil && ofAccounts(in.QuotaAppliedAtLevel) && matching == nil {
 		return nil, errNoQuota()
 	}
-	found, next, err := paging.CutInOrder(pages, matching, codeOf, in.MaxResults, in.NextToken)
+	found, next, err := sc.page(matching, func(q quotas.Quota) float64 { return q.Value }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	out := &awsservicequotas.ListServiceQuotasOutput{NextToken: next, Quotas: []servicequotastypes.ServiceQuota{}}
-	for _, q := range found {
-		out.Quotas = append(out.Quotas, sc.sdk(q, q.Value))
-	}
-	return out, nil
+	return &awsservicequotas.ListServiceQuotasOutput{NextToken: next, Quotas: found}, nil
 }
 
 // GetServiceQuota returns one quota with the account's value.
 func (s *Service) GetServiceQuota(ctx context.Context, in *awsservicequotas.GetServiceQuotaInput) (*awsservicequotas.GetServiceQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	_, q, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	_, q, err := s.quota(ctx, sc, in.ServiceCode, aws.ToString(in.QuotaCode))
 	if err != nil {
 		return nil, err
 	}
@@ -90,29 +92,21 @@ func (sc scope) byDefault() scope { return scope{regional.At("", sc.Region)} }
 // ListAWSDefaultServiceQuotas lists a service's quotas with AWS's values.
 func (s *Service) ListAWSDefaultServiceQuotas(ctx context.Context, in *awsservicequotas.ListAWSDefaultServiceQuotasInput) (*awsservicequotas.ListAWSDefaultServiceQuotasOutput, error) {
 	sc := scopeOf(ctx)
-	p, err := s.provider(aws.ToString(in.ServiceCode))
+	_, all, err := s.quotas(ctx, sc, in.ServiceCode)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Quotas(ctx, sc.Account, sc.Region)
+	found, next, err := sc.byDefault().page(all, func(q quotas.Quota) float64 { return q.Default }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := paging.CutInOrder(pages, all, codeOf, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsservicequotas.ListAWSDefaultServiceQuotasOutput{NextToken: next, Quotas: []servicequotastypes.ServiceQuota{}}
-	for _, q := range found {
-		out.Quotas = append(out.Quotas, sc.byDefault().sdk(q, q.Default))
-	}
-	return out, nil
+	return &awsservicequotas.ListAWSDefaultServiceQuotasOutput{NextToken: next, Quotas: found}, nil
 }
 
 // GetAWSDefaultServiceQuota returns one quota with AWS's value.
 func (s *Service) GetAWSDefaultServiceQuota(ctx context.Context, in *awsservicequotas.GetAWSDefaultServiceQuotaInput) (*awsservicequotas.GetAWSDefaultServiceQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	_, q, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode))
+	_, q, err := s.quota(ctx, sc, in.ServiceCode, aws.ToString(in.QuotaCode))
 	if err != nil {
 		return nil, err
 	}
@@ -121,5 +115,3 @@ func (s *Service) GetAWSDefaultServiceQuota(ctx context.Context, in *awsserviceq
 }
 
 var pages = paging.Rules{Usual: 100, BadToken: func(string) error { return errNextToken() }}
-
-func codeOf(q quotas.Quota) string { return q.Code }

@@ -59,7 +59,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 		ID: strings.ReplaceAll(uuid.NewString(), "-", ""), Service: aws.ToString(in.ServiceCode), Code: aws.ToString(in.QuotaCode), Desired: desired,
 		Created: s.now(), Requester: `{"accountId":"` + sc.Account + `","callerArn":"` + awsapi.CallFrom(ctx).Principal.ARN + `"}`,
 	}
-	p, q, err := s.quota(ctx, sc, rec.Service, rec.Code)
+	p, q, err := s.quota(ctx, sc, &rec.Service, rec.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 
 // grant gives what a request asks for, unless more was given meanwhile.
 func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRecord) error {
-	_, q, err := s.quota(ctx, sc, rec.Service, rec.Code)
+	_, q, err := s.quota(ctx, sc, &rec.Service, rec.Code)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *Service) Resume(ctx context.Context) error {
 func (s *Service) GetRequestedServiceQuotaChange(ctx context.Context, in *awsservicequotas.GetRequestedServiceQuotaChangeInput) (*awsservicequotas.GetRequestedServiceQuotaChangeOutput, error) {
 	sc := scopeOf(ctx)
 	rec, err := requests.Get(s.store, sc.Key(aws.ToString(in.RequestId)))
-	if errors.Is(err, store.ErrNotFound) {
+	if store.IsNotFound(err) {
 		return nil, errNoRequest()
 	}
 	if err != nil {
@@ -138,37 +138,32 @@ func (s *Service) GetRequestedServiceQuotaChange(ctx context.Context, in *awsser
 	return &awsservicequotas.GetRequestedServiceQuotaChangeOutput{RequestedQuota: &out}, nil
 }
 
-// history lists requests, newest first.
-func (s *Service) history(sc scope, service, code string, status servicequotastypes.RequestStatus, level servicequotastypes.AppliedLevelEnum) ([]servicequotastypes.RequestedServiceQuotaChange, error) {
-	if service != "" {
-		if _, err := s.provider(service); err != nil {
-			return nil, err
-		}
-	}
-	items, err := requests.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
+// history returns a page of requests, newest first.
+func (s *Service) history(sc scope, service, code string, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput) ([]servicequotastypes.RequestedServiceQuotaChange, *string, error) {
+	items, err := requests.List(s.store, sc.All())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.SortStableFunc(items, func(a, b store.Item[requestRecord]) int { return b.Value.Created.Compare(a.Value.Created) })
 	out := []servicequotastypes.RequestedServiceQuotaChange{}
 	for _, it := range items {
 		r := it.Value.sdk(sc)
-		if ofAccounts(level) && (service == "" || service == it.Value.Service) && (code == "" || code == it.Value.Code) && (status == "" || status == r.Status) {
+		if ofAccounts(in.QuotaRequestedAtLevel) && (service == "" || service == it.Value.Service) && (code == "" || code == it.Value.Code) && (in.Status == "" || in.Status == r.Status) {
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	return paging.CutInOrder(pages, out, func(r servicequotastypes.RequestedServiceQuotaChange) string { return *r.Id }, in.MaxResults, in.NextToken)
 }
-
-func idOf(r servicequotastypes.RequestedServiceQuotaChange) string { return *r.Id }
 
 // ListRequestedServiceQuotaChangeHistory lists the requests of an account.
 func (s *Service) ListRequestedServiceQuotaChangeHistory(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryOutput, error) {
-	all, err := s.history(scopeOf(ctx), aws.ToString(in.ServiceCode), "", in.Status, in.QuotaRequestedAtLevel)
-	if err != nil {
-		return nil, err
+	service := aws.ToString(in.ServiceCode)
+	if service != "" {
+		if _, err := s.provider(service); err != nil {
+			return nil, err
+		}
 	}
-	found, next, err := paging.CutInOrder(pages, all, idOf, in.MaxResults, in.NextToken)
+	found, next, err := s.history(scopeOf(ctx), service, "", in)
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +173,12 @@ func (s *Service) ListRequestedServiceQuotaChangeHistory(ctx context.Context, in
 // ListRequestedServiceQuotaChangeHistoryByQuota lists the requests for one quota.
 func (s *Service) ListRequestedServiceQuotaChangeHistoryByQuota(ctx context.Context, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaInput) (*awsservicequotas.ListRequestedServiceQuotaChangeHistoryByQuotaOutput, error) {
 	sc := scopeOf(ctx)
-	if _, _, err := s.quota(ctx, sc, aws.ToString(in.ServiceCode), aws.ToString(in.QuotaCode)); err != nil {
+	if _, _, err := s.quota(ctx, sc, in.ServiceCode, aws.ToString(in.QuotaCode)); err != nil {
 		return nil, err
 	}
-	all, err := s.history(sc, *in.ServiceCode, *in.QuotaCode, in.Status, in.QuotaRequestedAtLevel)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := paging.CutInOrder(pages, all, idOf, in.MaxResults, in.NextToken)
+	found, next, err := s.history(sc, *in.ServiceCode, *in.QuotaCode, &awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput{
+		MaxResults: in.MaxResults, NextToken: in.NextToken, QuotaRequestedAtLevel: in.QuotaRequestedAtLevel, Status: in.Status,
+	})
 	if err != nil {
 		return nil, err
 	}

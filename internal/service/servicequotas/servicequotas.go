@@ -7,6 +7,7 @@
 package servicequotas
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -14,10 +15,12 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -49,11 +52,8 @@ type Service struct {
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, providers: slices.Clone(cfg.Providers), clock: cfg.Clock}
+	s := &Service{store: cfg.Store, providers: slices.Clone(cfg.Providers), clock: cmp.Or[clock.PassiveClock](cfg.Clock, clock.RealClock{})}
 	slices.SortFunc(s.providers, func(a, b Provider) int { return strings.Compare(a.ServiceCode(), b.ServiceCode()) })
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
 	return s
 }
 
@@ -85,7 +85,7 @@ func (sc scope) arn(q quotas.Quota) string {
 	return arn.New("servicequotas", sc.Region, sc.Account, q.Service+"/"+q.Code)
 }
 
-func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return timing.Stamp(s.clock) }
 
 // provider returns the provider of a service.
 func (s *Service) provider(code string) (Provider, error) {
@@ -97,20 +97,24 @@ func (s *Service) provider(code string) (Provider, error) {
 	return nil, errNoService()
 }
 
-// quota returns one quota with the account's value.
-func (s *Service) quota(ctx context.Context, sc scope, service, code string) (Provider, quotas.Quota, error) {
-	p, err := s.provider(service)
+// quotas returns a service's quotas with the account's values.
+func (s *Service) quotas(ctx context.Context, sc scope, service *string) (Provider, []quotas.Quota, error) {
+	p, err := s.provider(aws.ToString(service))
 	if err != nil {
-		return nil, quotas.Quota{}, err
+		return nil, nil, err
 	}
 	all, err := p.Quotas(ctx, sc.Account, sc.Region)
+	return p, all, err
+}
+
+// quota returns one quota with the account's value.
+func (s *Service) quota(ctx context.Context, sc scope, service *string, code string) (Provider, quotas.Quota, error) {
+	p, all, err := s.quotas(ctx, sc, service)
 	if err != nil {
 		return nil, quotas.Quota{}, err
 	}
-	for _, q := range all {
-		if q.Code == code {
-			return p, q, nil
-		}
+	if i := slices.IndexFunc(all, func(q quotas.Quota) bool { return q.Code == code }); i >= 0 {
+		return p, all[i], nil
 	}
 	return nil, quotas.Quota{}, errNoQuota()
 }

@@ -6,6 +6,7 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -43,15 +45,12 @@ type Service struct {
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cfg.Clock}
+	s := &Service{store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{})}
 	if s.image == nil {
 		s.image = func(_ context.Context, _, region, id string) (bool, error) {
 			_, ok := images.ByID(region, id)
 			return ok, nil
 		}
-	}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
 	}
 	return s
 }
@@ -95,4 +94,4 @@ func (sc scope) arn(name string) string {
 	return arn.New("ssm", sc.Region, account, "parameter/"+strings.TrimPrefix(name, "/"))
 }
 
-func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+func (s *Service) now() time.Time { return timing.Stamp(s.clock) }

@@ -7,6 +7,7 @@
 package sts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -75,17 +76,12 @@ type Service struct {
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, dir: cfg.Directory, authorize: cfg.Authorize, issuerKeys: cfg.IssuerKeys, clock: cfg.Clock, log: cfg.Log}
+	s := &Service{store: cfg.Store, dir: cfg.Directory, authorize: cfg.Authorize, issuerKeys: cfg.IssuerKeys,
+		clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 	if s.authorize == nil {
 		s.authorize = func(context.Context, *awsapi.Call, any, ...authz.Target) error {
 			return errors.New("sts: nobody decides who may assume roles")
 		}
-	}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
 	}
 	return s
 }
