@@ -11,6 +11,7 @@ import (
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
 // layer is the layer of a protocol: 7 for HTTP, 4 for TCP; 0 for neither.
@@ -25,8 +26,7 @@ func layer(protocol string) int {
 }
 
 // checkListener checks the listener at an index of a request, and completes it.
-// Certificates are records: there is no certificate manager to ask for them.
-func checkListener(index int, l *elbtypes.Listener) error {
+func checkListener(sc scope, index int, l *elbtypes.Listener) error {
 	l.Protocol = aws.String(strings.ToUpper(text(l.Protocol)))
 	if l.InstanceProtocol == nil || *l.InstanceProtocol == "" {
 		back := "TCP"
@@ -47,14 +47,13 @@ func checkListener(index int, l *elbtypes.Listener) error {
 		return errPort(l.LoadBalancerPort)
 	}
 	if secure(*l.Protocol) {
-		return checkCertificate(text(l.SSLCertificateId))
+		return checkCertificate(sc, text(l.SSLCertificateId))
 	}
 	return nil
 }
 
-func checkCertificate(id string) error {
-	p, err := arn.Parse(id)
-	if err != nil || p.Service != "acm" && p.Service != "iam" {
+func checkCertificate(sc scope, id string) error {
+	if a, err := arn.Parse(id); err != nil || !elbnet.CertificateMayExist(a, sc) {
 		return errCertificate(id)
 	}
 	return nil
@@ -66,9 +65,9 @@ func sameListener(a, b *elbtypes.Listener) bool {
 }
 
 // addListeners adds listeners; one that is there already stays.
-func (r *loadBalancerRecord) addListeners(in []elbtypes.Listener) error {
+func (r *loadBalancerRecord) addListeners(sc scope, in []elbtypes.Listener) error {
 	for n, l := range in {
-		if err := checkListener(n, &l); err != nil {
+		if err := checkListener(sc, n, &l); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(r.Listeners, func(o listenerRecord) bool { return o.Listener.LoadBalancerPort == l.LoadBalancerPort })
@@ -91,7 +90,7 @@ func (s *Service) CreateLoadBalancerListeners(ctx context.Context, in *awselb.Cr
 	if len(in.Listeners) == 0 {
 		return nil, errNoListeners()
 	}
-	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error { return r.addListeners(in.Listeners) })
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error { return r.addListeners(scopeOf(ctx), in.Listeners) })
 	return &awselb.CreateLoadBalancerListenersOutput{}, err
 }
 
@@ -125,7 +124,7 @@ func (s *Service) SetLoadBalancerListenerSSLCertificate(ctx context.Context, in 
 			return errProtocol(*l.Listener.Protocol)
 		}
 		l.Listener.SSLCertificateId = in.SSLCertificateId
-		return checkCertificate(text(in.SSLCertificateId))
+		return checkCertificate(scopeOf(ctx), text(in.SSLCertificateId))
 	})
 	return &awselb.SetLoadBalancerListenerSSLCertificateOutput{}, err
 }

@@ -272,6 +272,11 @@ func errCertificateCount(p any) error {
 	return errValidation("A certificate must be specified for %v listeners", p)
 }
 
+// [seen] in reports about the AWS Load Balancer Controller and Terraform
+func errCertificate(a string) error {
+	return &elbv2types.CertificateNotFoundException{Message: new(fmt.Sprintf("Certificate '%s' not found", a))}
+}
+
 func errNoCertificates(p any) error { // from memory, in the form of SSL policies
 	return errValidation("Certificates cannot be specified for %v listeners", p)
 }

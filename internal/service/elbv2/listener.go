@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -101,7 +102,7 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	if !slices.Contains(protocols, string(l.Protocol)) {
 		return errListenerProtocol(l.Protocol, protocols...)
 	}
-	if err := checkSecure(l); err != nil {
+	if err := checkSecure(sc, l); err != nil {
 		return err
 	}
 	var err error
@@ -109,9 +110,8 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	return err
 }
 
-// checkSecure checks what listeners for TLS have and others have not. Certificates
-// are records: there is no certificate manager to ask for them.
-func checkSecure(l *elbv2types.Listener) error {
+// checkSecure checks what listeners for TLS have and others have not.
+func checkSecure(sc scope, l *elbv2types.Listener) error {
 	secure := l.Protocol == elbv2types.ProtocolEnumHttps || l.Protocol == elbv2types.ProtocolEnumTls
 	if !secure {
 		switch {
@@ -127,7 +127,7 @@ func checkSecure(l *elbv2types.Listener) error {
 	if len(l.Certificates) != 1 {
 		return errCertificateCount(l.Protocol)
 	}
-	if err := checkCertificate(text(l.Certificates[0].CertificateArn)); err != nil {
+	if err := checkCertificate(sc, text(l.Certificates[0].CertificateArn)); err != nil {
 		return err
 	}
 	policy := or(l.SslPolicy, defaultSSLPolicy)
@@ -146,10 +146,13 @@ func checkSecure(l *elbv2types.Listener) error {
 	return nil
 }
 
-func checkCertificate(a string) error {
+func checkCertificate(sc scope, a string) error {
 	p, err := arn.Parse(a)
 	if err != nil || p.Service != "acm" && p.Service != "iam" {
 		return errValidation("Certificate ARN '%s' is not valid", a)
+	}
+	if !elbnet.CertificateMayExist(p, sc) {
+		return errCertificate(a)
 	}
 	return nil
 }
@@ -313,13 +316,14 @@ const maxCertificates = 25
 
 // AddListenerCertificates adds certificates that clients choose by name.
 func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error) {
+	sc := scopeOf(ctx)
 	r, err := s.changeListener(ctx, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
 		if len(r.Listener.Certificates) == 0 {
 			return errNoCertificates(r.Listener.Protocol)
 		}
 		for _, c := range in.Certificates {
 			a := text(c.CertificateArn)
-			if err := checkCertificate(a); err != nil {
+			if err := checkCertificate(sc, a); err != nil {
 				return err
 			}
 			if !slices.Contains(r.Certificates, a) {

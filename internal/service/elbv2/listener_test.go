@@ -190,7 +190,7 @@ func TestListenersAndRules(t *testing.T) {
 	testkit.WantErrorWith(t, create(other, elbv2types.ProtocolEnumHttp, 80, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(web) }), "TargetGroupAssociationLimit", "The following target groups cannot be associated with more than one load balancer: "+web)
 	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.DefaultActions = forward(api + "0") }), "TargetGroupNotFound", "Target group '"+api+"0' not found")
 	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttp, 82, func(in *awselbv2.CreateListenerInput) { in.Port = nil }), "ValidationError", "A listener port must be specified")
-	certificate := "arn:aws:acm:us-east-1:" + w.account + ":certificate/1"
+	certificate := "arn:aws:acm:us-east-1:" + w.account + ":certificate/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77"
 	secure := func(policy string) func(*awselbv2.CreateListenerInput) {
 		return func(in *awselbv2.CreateListenerInput) {
 			in.Certificates, in.SslPolicy = []elbv2types.Certificate{{CertificateArn: &certificate}}, &policy
@@ -201,6 +201,16 @@ func TestListenersAndRules(t *testing.T) {
 	testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
 		in.Certificates = []elbv2types.Certificate{{CertificateArn: aws.String("mine")}}
 	}), "ValidationError", "Certificate ARN 'mine' is not valid")
+	for _, none := range []string{
+		"arn:aws:acm:us-east-1:" + w.account + ":certificate/placeholder",
+		"arn:aws:acm:eu-west-1:" + w.account + ":certificate/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77",
+		"arn:aws:acm:us-east-1:999999999999:certificate/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77",
+		"arn:aws:iam::" + w.account + ":server-certificate/web",
+	} {
+		testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
+			in.Certificates = []elbv2types.Certificate{{CertificateArn: &none}}
+		}), "CertificateNotFound", "Certificate '"+none+"' not found")
+	}
 	if err := create(app, elbv2types.ProtocolEnumHttps, 443, secure("ELBSecurityPolicy-TLS13-1-2-2021-06")); err != nil {
 		t.Fatal(err)
 	}
