@@ -1,5 +1,7 @@
 package awsapi
 
+import "context"
+
 // A Service is one AWS service as the front door sees it: the API model's name,
 // a handler with one method per operation, and the table of those operations.
 //
@@ -15,6 +17,8 @@ type Service struct {
 	Name       string
 	Handler    any
 	Operations []Operation
+	// Before, if it is not nil, runs before each handler. Its error is the call's.
+	Before func(context.Context) error
 	// HandlesDryRun says that the handlers answer EC2's DryRun themselves, after
 	// their checks. Otherwise the pipeline answers it before the handler.
 	HandlesDryRun bool

@@ -35,7 +35,8 @@ type operation struct {
 	readOnly bool
 	input    reflect.Type // the SDK's input struct
 	method   reflect.Value
-	dryRun   []int // index of the input's DryRun field; nil if there is none
+	dryRun   []int                       // index of the input's DryRun field; nil if there is none
+	before   func(context.Context) error // the service's; nil if it has none
 	// handlesDryRun: the handler answers a dry run itself.
 	handlesDryRun bool
 }
@@ -71,7 +72,7 @@ func (r *registry) add(services []awsapi.Service) error {
 			case svc.operations[decl.Name] != nil:
 				errs = append(errs, fmt.Errorf("%s %s: declared twice", m.Name, decl.Name))
 			}
-			op.handlesDryRun = s.HandlesDryRun
+			op.before, op.handlesDryRun = s.Before, s.HandlesDryRun
 			svc.operations[decl.Name] = op
 			r.inputs[reflect.PointerTo(op.input)] = op
 			if decl.Unsigned {
@@ -232,6 +233,11 @@ func (o *operation) isDryRun(in any) bool {
 }
 
 func (o *operation) invoke(ctx context.Context, in any) (any, error) {
+	if o.before != nil {
+		if err := o.before(ctx); err != nil {
+			return nil, err
+		}
+	}
 	res := o.method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(in)})
 	if err, ok := res[1].Interface().(error); ok && err != nil {
 		return nil, err

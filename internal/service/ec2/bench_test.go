@@ -13,6 +13,9 @@ import (
 // call is a context in which the handlers can be called directly.
 func (w *world) call(b *testing.B) *awsapi.Call {
 	b.Helper()
+	if err := w.service.Prepare(b.Context(), w.account, testkit.Region); err != nil {
+		b.Fatal(err)
+	}
 	return &awsapi.Call{Account: w.account, Region: testkit.Region}
 }
 

@@ -76,6 +76,9 @@ func newCrashWorld(t testing.TB) *crashWorld {
 	w.ctx = awsapi.WithCall(t.Context(), &awsapi.Call{Service: "ec2", Account: "111122223333", Region: testkit.Region})
 	w.start()
 	t.Cleanup(func() { w.stop() })
+	if err := w.Prepare(w.ctx, "111122223333", testkit.Region); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 

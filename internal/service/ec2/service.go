@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"context"
 	"slices"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -14,6 +15,7 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "ec2",
 		Handler:       s,
+		Before:        s.before,
 		HandlesDryRun: true,
 		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
 		Refused: []awsapi.Refusal{
@@ -29,4 +31,10 @@ func (s *Service) AWS() awsapi.Service {
 				Why: "there is no network on the premises to connect"},
 		},
 	}
+}
+
+// before makes what an account finds in a region when it calls there for the first time.
+func (s *Service) before(ctx context.Context) error {
+	call := awsapi.CallFrom(ctx)
+	return s.Prepare(ctx, call.Account, call.Region)
 }

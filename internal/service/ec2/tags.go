@@ -67,10 +67,7 @@ func findTaggable(id string) (resource.Taggable, error) {
 
 // editTags changes the tags of resources, some dozens per transaction.
 func (s *Service) editTags(ctx context.Context, dryRun *bool, ids []string, fn func(tag.Set) (tag.Set, error)) error {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return err
-	}
+	sc := resource.ScopeOf(ctx)
 	switch {
 	case len(ids) == 0:
 		return ec2err.Missing("resourceIdSet")
@@ -139,10 +136,7 @@ func (s *Service) DeleteTags(ctx context.Context, in *awsec2.DeleteTagsInput) (*
 
 // DescribeTags lists tags, not resources.
 func (s *Service) DescribeTags(ctx context.Context, in *awsec2.DescribeTagsInput) (*awsec2.DescribeTagsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type tagged = ec2types.TagDescription
 	match, err := filter.Compile(in.Filters, filter.Fields[tagged]{
 		"key":           filter.One(func(t tagged) string { return *t.Key }),

@@ -49,10 +49,7 @@ func checkPolicy(document string) error {
 
 // CreateVpcEndpoint makes an endpoint: of a gateway at once, of interfaces shortly.
 func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEndpointInput) (*awsec2.CreateVpcEndpointOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.ServiceName == nil {
 		return nil, ec2err.Missing("serviceName")
 	}
@@ -271,16 +268,13 @@ func removeTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, gone [
 
 // ModifyVpcEndpoint changes an endpoint.
 func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEndpointInput) (*awsec2.ModifyVpcEndpointOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.PolicyDocument != nil {
 		if err := checkPolicy(*in.PolicyDocument); err != nil {
 			return nil, err
 		}
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.VPCEndpoints, sc, resource.VPCEndpointID, aws.ToString(in.VpcEndpointId))
 		if err != nil {
 			return err
@@ -376,10 +370,7 @@ func (s *Service) modifyInterfaces(tx *store.Tx, sc resource.Scope, e *record.VP
 
 // DeleteVpcEndpoints deletes endpoints, each by itself: what fails is listed.
 func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *awsec2.DeleteVpcEndpointsInput) (*awsec2.DeleteVpcEndpointsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.VpcEndpointIds) == 0 {
 		return nil, ec2err.Missing("vpcEndpointIds")
 	}

@@ -32,10 +32,7 @@ const maxConnectEndpoints = 5
 
 // CreateInstanceConnectEndpoint makes an endpoint in a subnet.
 func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.CreateInstanceConnectEndpointInput) (*awsec2.CreateInstanceConnectEndpointOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
 		return nil, ec2err.Missing("subnetId")
 	}
@@ -96,12 +93,9 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 
 // DeleteInstanceConnectEndpoint deletes an endpoint.
 func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.DeleteInstanceConnectEndpointInput) (*awsec2.DeleteInstanceConnectEndpointOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var e record.ConnectEndpoint
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if e, err = resource.Get(tx, record.ConnectEndpoints, sc, resource.ConnectEndpointID, aws.ToString(in.InstanceConnectEndpointId)); err != nil {
 			return err
 		}
@@ -119,10 +113,7 @@ func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 
 // DescribeInstanceConnectEndpoints lists endpoints.
 func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = record.ConnectEndpoint
 	found, next, err := resource.Describe(s.Store, sc, record.ConnectEndpointKind(), resource.Query{
 		IDs: in.InstanceConnectEndpointIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 50},

@@ -157,10 +157,7 @@ func (s endpointService) SDK(resource.Scope) ec2types.ServiceDetail {
 
 // DescribeVpcEndpointServices lists the services that endpoints reach.
 func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *awsec2.DescribeVpcEndpointServicesInput) (*awsec2.DescribeVpcEndpointServicesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = endpointService
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{
 		"owner":                      filter.One(func(v) string { return "amazon" }),

@@ -22,10 +22,7 @@ import (
 
 // AllocateAddress takes an address for the account until it is released.
 func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddressInput) (*awsec2.AllocateAddressOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.Domain != "" && in.Domain != ec2types.DomainTypeVpc {
 		return nil, ec2err.InvalidValue(in.Domain, "domain", "")
 	}
@@ -85,14 +82,11 @@ func findAddress(r store.Reader, sc resource.Scope, id, ip *string) (record.Addr
 
 // ReleaseAddress gives an address back that nothing uses.
 func (s *Service) ReleaseAddress(ctx context.Context, in *awsec2.ReleaseAddressInput) (*awsec2.ReleaseAddressOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckBorderGroup(sc, in.NetworkBorderGroup); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		a, err := findAddress(tx, sc, in.AllocationId, in.PublicIp)
 		if err != nil {
 			return err
@@ -229,13 +223,10 @@ func associationTarget(tx *store.Tx, sc resource.Scope, in *awsec2.AssociateAddr
 // AssociateAddress points an address to a private one of an interface, taking it
 // off another unless that is forbidden.
 func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddressInput) (*awsec2.AssociateAddressOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	move := in.AllowReassociation == nil || *in.AllowReassociation
 	var id string
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		a, err := findAddress(tx, sc, in.AllocationId, in.PublicIp)
 		if err != nil {
 			return err
@@ -332,14 +323,11 @@ func (s *Service) disassociate(tx *store.Tx, sc resource.Scope, a record.Address
 
 // DisassociateAddress takes an address off its interface.
 func (s *Service) DisassociateAddress(ctx context.Context, in *awsec2.DisassociateAddressInput) (*awsec2.DisassociateAddressOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if (in.AssociationId == nil) == (in.PublicIp == nil) {
 		return nil, ec2err.Combination("You must specify exactly one of associationId and publicIp") // from memory
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		found, err := resource.List(tx, record.Addresses, sc, func(a record.Address) bool {
 			return in.AssociationId != nil && a.AssociationID == *in.AssociationId && a.AssociationID != "" || in.PublicIp != nil && a.PublicIP == *in.PublicIp
 		})
@@ -361,10 +349,7 @@ func (s *Service) DisassociateAddress(ctx context.Context, in *awsec2.Disassocia
 
 // DescribeAddresses lists elastic addresses; it has no pages.
 func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	wanted := slices.Clone(in.AllocationIds)
 	for _, ip := range in.PublicIps {
 		a, err := findAddress(s.Store, sc, nil, &ip)
@@ -399,10 +384,7 @@ func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddr
 // DescribeAddressesAttribute tells the reverse DNS names of addresses, which are
 // AWS's own. Terraform reads it after every allocation.
 func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *awsec2.DescribeAddressesAttributeInput) (*awsec2.DescribeAddressesAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.Attribute != "" && in.Attribute != ec2types.AddressAttributeNameDomainName {
 		return nil, ec2err.InvalidValue(in.Attribute, "attribute", "")
 	}

@@ -18,15 +18,12 @@ import (
 
 // AttachNetworkInterface attaches an interface to an instance of its zone.
 func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachNetworkInterfaceInput) (*awsec2.AttachNetworkInterfaceOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.DeviceIndex == nil {
 		return nil, ec2err.Missing("deviceIndex")
 	}
 	var at record.InterfaceAttachment
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
@@ -85,12 +82,9 @@ func deviceIndexes(r store.Reader, sc resource.Scope, i record.Instance) (map[in
 
 // DetachNetworkInterface detaches any interface but an instance's primary one.
 func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachNetworkInterfaceInput) (*awsec2.DetachNetworkInterfaceOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AttachmentId)
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		found, err := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id && id != "" })
 		if err != nil {
 			return err

@@ -16,10 +16,7 @@ import (
 
 // ModifyNetworkInterfaceAttribute changes one attribute.
 func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec2.ModifyNetworkInterfaceAttributeInput) (*awsec2.ModifyNetworkInterfaceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var given []string
 	for _, a := range []struct {
 		name    string
@@ -32,7 +29,7 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 	if err := resource.CheckAttributes(given); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
@@ -64,14 +61,11 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 
 // ResetNetworkInterfaceAttribute turns source and destination checking on again.
 func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2.ResetNetworkInterfaceAttributeInput) (*awsec2.ResetNetworkInterfaceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SourceDestCheck == nil {
 		return nil, ec2err.Missing("sourceDestCheck")
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
@@ -84,10 +78,7 @@ func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2
 
 // DescribeNetworkInterfaceAttribute returns one attribute.
 func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context, in *awsec2.DescribeNetworkInterfaceAttributeInput) (*awsec2.DescribeNetworkInterfaceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	e, err := resource.Get(s.Store, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 	if err != nil {
 		return nil, err

@@ -277,10 +277,7 @@ func releasePublic(tx *store.Tx, sc resource.Scope, address string) error {
 // CreateNetworkInterface creates an interface. AWS's services make
 // requester-managed ones, which count as attached: to something of theirs.
 func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
 		return nil, ec2err.Missing("subnetId")
 	}
@@ -367,12 +364,9 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 // DeleteNetworkInterface deletes a detached interface. Requester-managed ones are
 // deleted by the service that made them.
 func (s *Service) DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	service := awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
@@ -471,10 +465,7 @@ func (s *Service) InterfaceFields(sc resource.Scope) filter.Fields[record.Networ
 
 // DescribeNetworkInterfaces lists interfaces.
 func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.NetworkInterfaceKind(), resource.Query{
 		IDs: in.NetworkInterfaceIds, Exclusive: "networkInterfaceIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, s.InterfaceFields(sc))

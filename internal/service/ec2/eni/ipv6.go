@@ -18,10 +18,7 @@ import (
 
 // AssignIpv6Addresses adds IPv6 addresses to an interface.
 func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6AddressesInput) (*awsec2.AssignIpv6AddressesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	n, err := AddressCount(in.Ipv6AddressCount, "ipv6AddressCount")
 	if err != nil {
 		return nil, err
@@ -62,15 +59,12 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 
 // UnassignIpv6Addresses gives IPv6 addresses back.
 func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *awsec2.UnassignIpv6AddressesInput) (*awsec2.UnassignIpv6AddressesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.Ipv6Addresses) == 0 {
 		return nil, ec2err.Missing("ipv6Addresses")
 	}
 	out := &awsec2.UnassignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err

@@ -20,10 +20,7 @@ import (
 // AssignPrivateIpAddresses adds secondary addresses to an interface, within the
 // limit of the instance it is attached to.
 func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.AssignPrivateIpAddressesInput) (*awsec2.AssignPrivateIpAddressesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	n, err := SecondaryCount(in.SecondaryPrivateIpAddressCount)
 	if err != nil {
 		return nil, err
@@ -205,11 +202,8 @@ func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface
 
 // UnassignPrivateIpAddresses gives secondary addresses back.
 func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err

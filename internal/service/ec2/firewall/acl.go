@@ -114,10 +114,7 @@ func networkACLFields(sc resource.Scope) filter.Fields[record.NetworkACL] {
 
 // DescribeNetworkAcls lists network ACLs.
 func (s *Service) DescribeNetworkAcls(ctx context.Context, in *awsec2.DescribeNetworkAclsInput) (*awsec2.DescribeNetworkAclsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.NetworkACLKind(), resource.Query{
 		IDs: in.NetworkAclIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, networkACLFields(sc))

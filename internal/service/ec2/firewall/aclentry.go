@@ -44,10 +44,7 @@ func sortACLEntries(e []record.NetworkACLEntry) {
 
 // CreateNetworkAcl creates an ACL that denies everything.
 func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetworkAclInput) (*awsec2.CreateNetworkAclOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.VpcId == nil {
 		return nil, ec2err.Missing("vpcId")
 	}
@@ -82,11 +79,8 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 
 // DeleteNetworkAcl deletes an ACL that no subnet uses; the default one stays.
 func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetworkAclInput) (*awsec2.DeleteNetworkAclOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		a, err := resource.Get(tx, record.NetworkACLs, sc, resource.NetworkACLID, aws.ToString(in.NetworkAclId))
 		if err != nil {
 			return err
@@ -166,10 +160,7 @@ func (q entryRequest) parse() (record.NetworkACLEntry, error) {
 
 // editACL changes the entries of an ACL.
 func (s *Service) editACL(ctx context.Context, dryRun *bool, id *string, edit func(*store.Tx, resource.Scope, *record.NetworkACL) error) error {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return err
-	}
+	sc := resource.ScopeOf(ctx)
 	return s.Update(ctx, dryRun, func(tx *store.Tx) error {
 		a, err := resource.Get(tx, record.NetworkACLs, sc, resource.NetworkACLID, aws.ToString(id))
 		if err != nil {
@@ -255,14 +246,11 @@ func (s *Service) DeleteNetworkAclEntry(ctx context.Context, in *awsec2.DeleteNe
 
 // ReplaceNetworkAclAssociation gives a subnet another ACL.
 func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.ReplaceNetworkAclAssociationInput) (*awsec2.ReplaceNetworkAclAssociationOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)
 	is := func(as record.NetworkACLAssociation) bool { return as.ID == id }
 	next := ids.Resource("aclassoc")
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		holders, err := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return slices.ContainsFunc(a.Associations, is) })
 		if err != nil {
 			return err

@@ -73,10 +73,7 @@ func joinVPC(g *record.SecurityGroup, v record.VPC) {
 
 // CreateSecurityGroup creates a group that allows all egress.
 func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	name, description := aws.ToString(in.GroupName), aws.ToString(in.Description)
 	switch {
 	case name == "":
@@ -163,12 +160,9 @@ func FindGroup(r store.Reader, sc resource.Scope, id, name *string) (record.Secu
 
 // DeleteSecurityGroup deletes a group that no interface and no rule refers to.
 func (s *Service) DeleteSecurityGroup(ctx context.Context, in *awsec2.DeleteSecurityGroupInput) (*awsec2.DeleteSecurityGroupOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var id string
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := FindGroup(tx, sc, in.GroupId, in.GroupName)
 		if err != nil {
 			return err
@@ -240,10 +234,7 @@ func securityGroupFields(sc resource.Scope) filter.Fields[record.SecurityGroup] 
 
 // DescribeSecurityGroups lists groups.
 func (s *Service) DescribeSecurityGroups(ctx context.Context, in *awsec2.DescribeSecurityGroupsInput) (*awsec2.DescribeSecurityGroupsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, securityGroupFields(sc), func(g record.SecurityGroup) tag.Set { return g.Tags })
 	if err != nil {
 		return nil, err

@@ -103,10 +103,7 @@ func prefixListTags(p record.PrefixList) tag.Set { return p.Tags }
 
 // DescribeManagedPrefixLists lists the account's prefix lists and AWS's.
 func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *awsec2.DescribeManagedPrefixListsInput) (*awsec2.DescribeManagedPrefixListsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[record.PrefixList]{
 		"owner-id":         filter.One(func(p record.PrefixList) string { return p.Owner(sc) }),
 		"prefix-list-id":   filter.One(func(p record.PrefixList) string { return p.ID }),
@@ -128,10 +125,7 @@ func (s *Service) DescribeManagedPrefixLists(ctx context.Context, in *awsec2.Des
 
 // DescribePrefixLists lists AWS's prefix lists with their ranges.
 func (s *Service) DescribePrefixLists(ctx context.Context, in *awsec2.DescribePrefixListsInput) (*awsec2.DescribePrefixListsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[record.PrefixList]{
 		"prefix-list-id":   filter.One(func(p record.PrefixList) string { return p.ID }),
 		"prefix-list-name": filter.One(func(p record.PrefixList) string { return p.Name }),
@@ -156,10 +150,7 @@ func (s *Service) DescribePrefixLists(ctx context.Context, in *awsec2.DescribePr
 
 // GetManagedPrefixListEntries lists the entries of a version.
 func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *awsec2.GetManagedPrefixListEntriesInput) (*awsec2.GetManagedPrefixListEntriesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	p, err := FindPrefixList(s.Store, sc, aws.ToString(in.PrefixListId))
 	if err != nil {
 		return nil, err
@@ -230,10 +221,7 @@ func checkPrefixListSize(entries []record.PrefixListEntry, most int32) error {
 
 // CreateManagedPrefixList creates a customer-managed list.
 func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.CreateManagedPrefixListInput) (*awsec2.CreateManagedPrefixListOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	name, family := aws.ToString(in.PrefixListName), aws.ToString(in.AddressFamily)
 	switch {
 	case name == "":
@@ -289,10 +277,7 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 
 // ModifyManagedPrefixList renames or resizes a list, or makes a new version of it.
 func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.ModifyManagedPrefixListInput) (*awsec2.ModifyManagedPrefixListOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	changes := len(in.AddEntries)+len(in.RemoveEntries) > 0
 	if changes && in.MaxEntries != nil {
 		return nil, ec2err.Combination("You cannot modify the entries of a prefix list and modify the size of a prefix list at the same time.")
@@ -301,8 +286,8 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 		return nil, err
 	}
 	var p record.PrefixList
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		p, err = FindPrefixList(tx, sc, aws.ToString(in.PrefixListId))
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		p, err := FindPrefixList(tx, sc, aws.ToString(in.PrefixListId))
 		if err != nil {
 			return err
 		}
@@ -358,13 +343,10 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 
 // DeleteManagedPrefixList deletes a list that no route and no rule refers to.
 func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.DeleteManagedPrefixListInput) (*awsec2.DeleteManagedPrefixListOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var p record.PrefixList
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		p, err = resource.Get(tx, record.PrefixLists, sc, resource.PrefixListID, aws.ToString(in.PrefixListId))
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		p, err := resource.Get(tx, record.PrefixLists, sc, resource.PrefixListID, aws.ToString(in.PrefixListId))
 		if err != nil {
 			return err
 		}

@@ -17,10 +17,7 @@ import (
 
 // DescribeSecurityGroupReferences tells which peered VPCs' groups refer to groups.
 func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec2.DescribeSecurityGroupReferencesInput) (*awsec2.DescribeSecurityGroupReferencesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.GroupId) == 0 {
 		return nil, ec2err.Missing("groupId")
 	}
@@ -58,10 +55,7 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 // DescribeStaleSecurityGroups lists the groups of a VPC with rules for groups that
 // are gone, or behind a peering connection that is.
 func (s *Service) DescribeStaleSecurityGroups(ctx context.Context, in *awsec2.DescribeStaleSecurityGroupsInput) (*awsec2.DescribeStaleSecurityGroupsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	v, err := resource.Get(s.Store, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
 	if err != nil {
 		return nil, err
@@ -115,10 +109,7 @@ func stalePermissions(rules []record.SecurityGroupRule, egress bool) []ec2types.
 // GetSecurityGroupsForVpc lists the groups that interfaces of a VPC may have. The
 // AWS Load Balancer Controller calls it.
 func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSecurityGroupsForVpcInput) (*awsec2.GetSecurityGroupsForVpcOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = record.SecurityGroup
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{
 		"description":    filter.One(func(g v) string { return g.Description }),

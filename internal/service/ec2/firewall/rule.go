@@ -163,15 +163,12 @@ type ruleRequest struct {
 }
 
 func (s *Service) authorize(ctx context.Context, req ruleRequest) ([]ec2types.SecurityGroupRule, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(req.perms) == 0 {
 		return nil, ec2err.Missing("ipPermissions")
 	}
 	var out []ec2types.SecurityGroupRule
-	err = s.Update(ctx, req.dryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, req.dryRun, func(tx *store.Tx) error {
 		g, err := FindGroup(tx, sc, req.id, req.name)
 		if err != nil {
 			return err
@@ -200,10 +197,7 @@ func (s *Service) authorize(ctx context.Context, req ruleRequest) ([]ec2types.Se
 }
 
 func (s *Service) revoke(ctx context.Context, req ruleRequest) ([]ec2types.RevokedSecurityGroupRule, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(req.perms) == 0 && len(req.ruleIDs) == 0 {
 		return nil, ec2err.Missing("ipPermissions")
 	}
@@ -211,7 +205,7 @@ func (s *Service) revoke(ctx context.Context, req ruleRequest) ([]ec2types.Revok
 		return nil, ec2err.Combination("Specify either IP permissions or security group rule IDs, not both.")
 	}
 	var out []ec2types.RevokedSecurityGroupRule
-	err = s.Update(ctx, req.dryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, req.dryRun, func(tx *store.Tx) error {
 		g, err := FindGroup(tx, sc, req.id, req.name)
 		if err != nil {
 			return err

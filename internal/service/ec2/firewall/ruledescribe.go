@@ -23,10 +23,7 @@ type groupedRule struct {
 
 // DescribeSecurityGroupRules lists rules.
 func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.DescribeSecurityGroupRulesInput) (*awsec2.DescribeSecurityGroupRulesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[groupedRule]{
 		"group-id":               filter.One(func(r groupedRule) string { return r.group }),
 		"security-group-rule-id": filter.One(func(r groupedRule) string { return r.ID }),

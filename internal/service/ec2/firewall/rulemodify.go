@@ -119,14 +119,11 @@ func ruleUpdate(u *ec2types.SecurityGroupRuleRequest) (ec2types.IpPermission, er
 
 // ModifySecurityGroupRules replaces rules in place; they keep their IDs, direction and tags.
 func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.ModifySecurityGroupRulesInput) (*awsec2.ModifySecurityGroupRulesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.SecurityGroupRules) == 0 {
 		return nil, ec2err.Missing("securityGroupRules")
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := resource.Get(tx, record.SecurityGroups, sc, resource.SecurityGroupID, aws.ToString(in.GroupId))
 		if err != nil {
 			return err
@@ -174,10 +171,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 
 // describeRules changes the descriptions of rules, named by permissions or by IDs.
 func (s *Service) describeRules(ctx context.Context, req ruleRequest, byID []ec2types.SecurityGroupRuleDescription) error {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(req.perms) == 0 && len(byID) == 0 {
 		return ec2err.Missing("ipPermissions")
 	}

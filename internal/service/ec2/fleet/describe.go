@@ -145,10 +145,7 @@ func echoConfig(c ec2types.FleetLaunchTemplateConfigRequest) ec2types.FleetLaunc
 
 // DescribeFleets lists fleets; instant ones only when they are named.
 func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsInput) (*awsec2.DescribeFleetsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = Fleet
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{
 		"activity-status": filter.One(func(f v) string {
@@ -200,10 +197,7 @@ func Settled(out *awsec2.DescribeFleetsOutput) bool {
 
 // DescribeFleetInstances lists the running instances of a fleet.
 func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.DescribeFleetInstancesInput) (*awsec2.DescribeFleetInstancesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[record.Instance]{"instance-type": filter.One(func(i record.Instance) string { return i.Type })}, nil)
 	if err != nil {
 		return nil, err
@@ -239,11 +233,8 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 // ModifyFleet changes the target and the launch templates of a maintain fleet.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/modify-ec2-fleet.html
 func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) (*awsec2.ModifyFleetOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		f, err := resource.Get(tx, Fleets, sc, resource.FleetID, aws.ToString(in.FleetId))
 		if err != nil {
 			return err
@@ -281,10 +272,7 @@ func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) 
 // DeleteFleets deletes fleets, with or without their instances. Instances that
 // stay keep their fleet in the state deleted_running.
 func (s *Service) DeleteFleets(ctx context.Context, in *awsec2.DeleteFleetsInput) (*awsec2.DeleteFleetsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	switch {
 	case len(in.FleetIds) == 0:
 		return nil, ec2err.Missing("FleetId")

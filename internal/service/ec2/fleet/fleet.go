@@ -168,10 +168,7 @@ type fleetsUnderWay struct{ m sync.Map }
 // CreateFleet launches instances of several types, zones and purchase options. An
 // instant fleet is launched before the answer, others by their reconciler.
 func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if done, err := s.Recall(s.Store, sc, "CreateFleet", in.ClientToken, in); err != nil {
 		return nil, err
 	} else if done != nil {

@@ -205,10 +205,7 @@ const unusedImageFields = `image-watermark.source-image-creation-time image-wate
 // DescribeImages lists the catalogue's images and aliases. They are public and
 // belong to AWS, so that owner "self" has none.
 func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(images.Image) tag.Set { return nil })
 	if err != nil {
 		return nil, err

@@ -125,10 +125,7 @@ func checkARNs(arns []string, param string) error {
 
 // StartNetworkInsightsAnalysis analyzes a path. It is done at once.
 func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.StartNetworkInsightsAnalysisInput) (*awsec2.StartNetworkInsightsAnalysisOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.NetworkInsightsPathId == nil {
 		return nil, ec2err.Missing("networkInsightsPathId")
 	}
@@ -177,15 +174,12 @@ func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.S
 
 // DeleteNetworkInsightsAnalysis deletes an analysis.
 func (s *Service) DeleteNetworkInsightsAnalysis(ctx context.Context, in *awsec2.DeleteNetworkInsightsAnalysisInput) (*awsec2.DeleteNetworkInsightsAnalysisOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.NetworkInsightsAnalysisId == nil {
 		return nil, ec2err.Missing("networkInsightsAnalysisId")
 	}
 	id := *in.NetworkInsightsAnalysisId
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if _, err := resource.Get(tx, Analyses, sc, AnalysisID, id); err != nil {
 			return err
 		}
@@ -200,10 +194,7 @@ func (s *Service) DeleteNetworkInsightsAnalysis(ctx context.Context, in *awsec2.
 
 // DescribeNetworkInsightsAnalyses lists analyses.
 func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec2.DescribeNetworkInsightsAnalysesInput) (*awsec2.DescribeNetworkInsightsAnalysesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = Analysis
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{
 		"path-found": filter.Flag(func(a v) bool { return a.Verdict.Reachable }),

@@ -183,10 +183,7 @@ func newPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
 
 // CreateNetworkInsightsPath notes a question.
 func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.CreateNetworkInsightsPathInput) (*awsec2.CreateNetworkInsightsPathOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	p, err := newPath(in)
 	if err != nil {
 		return nil, err
@@ -232,15 +229,12 @@ func errComponentNotFound(id string) error {
 
 // DeleteNetworkInsightsPath deletes a path that has no analyses.
 func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.DeleteNetworkInsightsPathInput) (*awsec2.DeleteNetworkInsightsPathOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.NetworkInsightsPathId == nil {
 		return nil, ec2err.Missing("networkInsightsPathId")
 	}
 	id := *in.NetworkInsightsPathId
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if _, err := resource.Get(tx, Paths, sc, PathID, id); err != nil {
 			return err
 		}
@@ -295,10 +289,7 @@ func pathFields() filter.Fields[Path] {
 
 // DescribeNetworkInsightsPaths lists paths.
 func (s *Service) DescribeNetworkInsightsPaths(ctx context.Context, in *awsec2.DescribeNetworkInsightsPathsInput) (*awsec2.DescribeNetworkInsightsPathsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, PathKind(), resource.Query{
 		IDs: in.NetworkInsightsPathIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 100},
 	}, pathFields())

@@ -187,10 +187,7 @@ func keepDevices(i *record.Instance, tx *store.Tx, sc resource.Scope, mappings [
 
 // ModifyInstanceAttribute changes one attribute of an instance.
 func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.ModifyInstanceAttributeInput) (*awsec2.ModifyInstanceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	edits, err := s.attributeEdits(in)
 	if err != nil {
 		return nil, err
@@ -224,10 +221,7 @@ func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.Modify
 // ResetInstanceAttribute sets an attribute back; only the source/destination check
 // is left that can be.
 func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetInstanceAttributeInput) (*awsec2.ResetInstanceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	switch in.Attribute {
 	case "":
 		return nil, ec2err.Missing("attribute")
@@ -235,7 +229,7 @@ func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetIn
 	default:
 		return nil, ec2err.InvalidValue(in.Attribute, "attribute", "")
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
@@ -247,10 +241,7 @@ func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetIn
 
 // DescribeInstanceAttribute tells one attribute of an instance.
 func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *awsec2.DescribeInstanceAttributeInput) (*awsec2.DescribeInstanceAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.Attribute == "" {
 		return nil, ec2err.Missing("attribute")
 	}

@@ -21,10 +21,7 @@ import (
 // time above their baseline. What is wrong with one instance is told with it and
 // leaves the others' change.
 func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *awsec2.ModifyInstanceCreditSpecificationInput) (*awsec2.ModifyInstanceCreditSpecificationOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.InstanceCreditSpecifications) == 0 {
 		return nil, ec2err.Missing("InstanceCreditSpecification")
 	}

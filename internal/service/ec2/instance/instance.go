@@ -158,10 +158,7 @@ func (s *Service) reservations(sc resource.Scope, found []record.Instance) []ec2
 
 // DescribeInstances lists instances.
 func (s *Service) DescribeInstances(ctx context.Context, in *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, s.instanceFields(sc), func(i record.Instance) tag.Set { return i.Tags })
 	if err != nil {
 		return nil, err
@@ -201,10 +198,7 @@ func Settled(out *awsec2.DescribeInstancesOutput) bool {
 // DescribeInstanceStatus lists the status checks of running instances. A running
 // instance passes them.
 func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.DescribeInstanceStatusInput) (*awsec2.DescribeInstanceStatusOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = record.Instance
 	status := func(i v) string {
 		if i.State == record.Running {

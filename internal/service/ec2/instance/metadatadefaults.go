@@ -42,10 +42,7 @@ func (d metadataDefaultsRecord) apply(i *record.Instance) {
 
 // ModifyInstanceMetadataDefaults changes the account's preferences in a region.
 func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2.ModifyInstanceMetadataDefaultsInput) (*awsec2.ModifyInstanceMetadataDefaultsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	const none = "no-preference"
 	preference := func(s string) string {
 		if s == none {
@@ -61,7 +58,7 @@ func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2
 	if err := checkMetadata(preference(tokens), preference(endpoint), "", preference(tags), hops); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		d, err := getMetadataDefaults(tx, sc)
 		if err != nil {
 			return err
@@ -80,10 +77,7 @@ func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2
 
 // GetInstanceMetadataDefaults tells the account's preferences in a region.
 func (s *Service) GetInstanceMetadataDefaults(ctx context.Context, in *awsec2.GetInstanceMetadataDefaultsInput) (*awsec2.GetInstanceMetadataDefaultsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}

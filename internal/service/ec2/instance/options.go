@@ -19,15 +19,12 @@ import (
 
 // ModifyInstanceMetadataOptions changes how an instance's metadata are served.
 func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.ModifyInstanceMetadataOptionsInput) (*awsec2.ModifyInstanceMetadataOptionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if err := checkMetadata(string(in.HttpTokens), string(in.HttpEndpoint), string(in.HttpProtocolIpv6), string(in.InstanceMetadataTags), in.HttpPutResponseHopLimit); err != nil {
 		return nil, err
 	}
 	var i record.Instance
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if i, err = resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId)); err != nil {
 			return err
 		}
@@ -53,10 +50,7 @@ func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.
 
 // monitor switches detailed monitoring.
 func (s *Service) monitor(ctx context.Context, dryRun *bool, want []string, on bool, answer ec2types.MonitoringState) ([]ec2types.InstanceMonitoring, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(want) == 0 {
 		return nil, ec2err.Missing("InstanceId")
 	}
@@ -108,10 +102,7 @@ func (s *Service) UnmonitorInstances(ctx context.Context, in *awsec2.UnmonitorIn
 
 // DescribeInstanceCreditSpecifications lists the CPU credit options of burstable instances.
 func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *awsec2.DescribeInstanceCreditSpecificationsInput) (*awsec2.DescribeInstanceCreditSpecificationsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[record.Instance]{"instance-id": filter.One(func(i record.Instance) string { return i.ID })}, nil)
 	if err != nil {
 		return nil, err
@@ -150,10 +141,7 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 // GetConsoleOutput returns what an instance has written to its console; nothing
 // when what runs it keeps no console.
 func (s *Service) GetConsoleOutput(ctx context.Context, in *awsec2.GetConsoleOutputInput) (*awsec2.GetConsoleOutputOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	i, err := resource.Get(s.Store, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
 	if err != nil {
 		return nil, err

@@ -46,10 +46,7 @@ func (s *Service) newAssociation(ctx context.Context, sc resource.Scope, spec *e
 
 // AssociateIamInstanceProfile gives an instance without a profile one.
 func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.AssociateIamInstanceProfileInput) (*awsec2.AssociateIamInstanceProfileOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
 	if err != nil {
 		return nil, err
@@ -76,10 +73,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 
 // ReplaceIamInstanceProfileAssociation changes an instance's profile.
 func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *awsec2.ReplaceIamInstanceProfileAssociationInput) (*awsec2.ReplaceIamInstanceProfileAssociationOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
 	if err != nil {
 		return nil, err
@@ -100,12 +94,9 @@ func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *
 
 // DisassociateIamInstanceProfile takes an instance's profile away.
 func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *awsec2.DisassociateIamInstanceProfileInput) (*awsec2.DisassociateIamInstanceProfileOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var gone *ec2types.IamInstanceProfileAssociation
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		i, err := associated(tx, sc, aws.ToString(in.AssociationId))
 		if err != nil {
 			return err
@@ -122,10 +113,7 @@ func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *awsec2
 
 // DescribeIamInstanceProfileAssociations lists the associations of instances.
 func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in *awsec2.DescribeIamInstanceProfileAssociationsInput) (*awsec2.DescribeIamInstanceProfileAssociationsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[record.Instance]{
 		"instance-id": filter.One(func(i record.Instance) string { return i.ID }),
 		"state":       func(record.Instance) []string { return []string{"associated"} },

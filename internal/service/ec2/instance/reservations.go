@@ -28,9 +28,6 @@ func noFields(names ...string) filter.Fields[nothing] {
 
 // DescribeCapacityReservations lists Capacity Reservations, of which there are none.
 func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.DescribeCapacityReservationsInput) (*awsec2.DescribeCapacityReservationsOutput, error) {
-	if _, err := s.Scope(ctx); err != nil {
-		return nil, err
-	}
 	known := noFields("availability-zone", "availability-zone-id", "capacity-reservation-fleet-id", "commitment-info.commitment-end-date", "commitment-info.committed-instance-count",
 		"delivery-preference", "end-date", "end-date-type", "instance-match-criteria", "instance-platform", "instance-type", "interruptible", "outpost-arn", "owner-id", "placement-group-arn", "start-date", "state", "tenancy")
 	if _, err := filter.Compile(in.Filters, known, func(nothing) tag.Set { return nil }); err != nil {
@@ -44,9 +41,6 @@ func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.D
 
 // DescribePlacementGroups lists placement groups, of which there are none.
 func (s *Service) DescribePlacementGroups(ctx context.Context, in *awsec2.DescribePlacementGroupsInput) (*awsec2.DescribePlacementGroupsOutput, error) {
-	if _, err := s.Scope(ctx); err != nil {
-		return nil, err
-	}
 	if _, err := filter.Compile(in.Filters, noFields("group-name", "group-arn", "spread-level", "state", "strategy"), func(nothing) tag.Set { return nil }); err != nil {
 		return nil, err
 	}

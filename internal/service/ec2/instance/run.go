@@ -340,10 +340,7 @@ func (s *Service) findProfile(ctx context.Context, sc resource.Scope, spec *ec2t
 // each of which is complete in itself; when a later one fails and fewer than
 // MinCount were launched, those launched are taken back.
 func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	ids, err := s.Launch(ctx, sc, in, LaunchOptions{})
 	if err != nil {
 		return nil, err

@@ -248,10 +248,7 @@ func (s *Service) setSpot(ctx context.Context, k store.Key, from, to, code, stat
 
 // DescribeSpotInstanceRequests lists Spot Instance requests.
 func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.DescribeSpotInstanceRequestsInput) (*awsec2.DescribeSpotInstanceRequestsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = SpotRequest
 	known := filter.Fields[v]{
 		"availability-zone-group": filter.Never[v],
@@ -312,10 +309,7 @@ func SpotSettled(out *awsec2.DescribeSpotInstanceRequestsOutput) bool {
 
 // CancelSpotInstanceRequests cancels requests; their instances run on.
 func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.CancelSpotInstanceRequestsInput) (*awsec2.CancelSpotInstanceRequestsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.SpotInstanceRequestIds) == 0 {
 		return nil, ec2err.Missing("spotInstanceRequestId")
 	}

@@ -18,10 +18,7 @@ import (
 // changeStates changes the state of instances. check refuses the whole request
 // before anything is written; change edits one instance.
 func (s *Service) changeStates(ctx context.Context, dryRun *bool, want []string, check func(record.Instance) error, change func(*store.Tx, resource.Scope, *record.Instance) error) ([]ec2types.InstanceStateChange, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(want) == 0 {
 		return nil, ec2err.Missing("InstanceId")
 	}
@@ -129,9 +126,9 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			if i.State == record.Terminated || i.State == record.ShuttingDown || i.State == record.Stopping {
 				return ec2err.InstanceState(i.ID, "started")
 			}
-			if sc, err := s.Scope(ctx); err == nil && i.State == record.Stopped {
+			if i.State == record.Stopped {
 				// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html#troubleshooting-launch-capacity
-				return s.checkCapacity(sc, i.Type, i.Zone, i.SpotRequestID != "")
+				return s.checkCapacity(resource.ScopeOf(ctx), i.Type, i.Zone, i.SpotRequestID != "")
 			}
 			return nil
 		},

@@ -211,9 +211,6 @@ func typeFields() filter.Fields[typeInfo] {
 // DescribeInstanceTypes lists instance types. Karpenter checks its permission
 // with a dry run.
 func (s *Service) DescribeInstanceTypes(ctx context.Context, in *awsec2.DescribeInstanceTypesInput) (*awsec2.DescribeInstanceTypesOutput, error) {
-	if _, err := s.Scope(ctx); err != nil {
-		return nil, err
-	}
 	match, err := filter.Compile(in.Filters, typeFields(), nil)
 	if err != nil {
 		return nil, err
@@ -266,10 +263,7 @@ func cap100(maxResults *int32, named int) *int32 {
 
 // DescribeInstanceTypeOfferings lists where types are offered.
 func (s *Service) DescribeInstanceTypeOfferings(ctx context.Context, in *awsec2.DescribeInstanceTypeOfferingsInput) (*awsec2.DescribeInstanceTypeOfferingsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type offering struct{ name, location string }
 	match, err := filter.Compile(in.Filters, filter.Fields[offering]{
 		"instance-type": filter.One(func(o offering) string { return o.name }),

@@ -56,10 +56,7 @@ func SpotPrice(region, zone string, t instancetypes.Type) float64 {
 // AWS deviation: prices do not move (see prices.Spot), so that the history of a
 // pool is the one price, in force since the beginning of the day.
 func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *awsec2.DescribeSpotPriceHistoryInput) (*awsec2.DescribeSpotPriceHistoryOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type price struct{ name, zone, zoneID, usd string }
 	since := s.Now().Truncate(24 * time.Hour)
 	match, err := filter.Compile(in.Filters, filter.Fields[price]{

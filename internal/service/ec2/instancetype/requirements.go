@@ -299,10 +299,7 @@ func wanted(rule, otherwise string, has bool) bool {
 // GetInstanceTypesFromInstanceRequirements lists the types that have the
 // attributes. Prices are protected as for On-Demand Instances.
 func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *awsec2.GetInstanceTypesFromInstanceRequirementsInput) (*awsec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	switch {
 	case len(in.ArchitectureTypes) == 0:
 		return nil, ec2err.Missing("ArchitectureType")

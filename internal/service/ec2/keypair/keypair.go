@@ -48,10 +48,7 @@ func Key(sc resource.Scope, name string) store.Key { return sc.Key(keyNamePrefix
 
 // CreateKeyPair makes a key; the private half is in the answer and nowhere else.
 func (s *Service) CreateKeyPair(ctx context.Context, in *awsec2.CreateKeyPairInput) (*awsec2.CreateKeyPairOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	name, err := checkKeyName(in.KeyName)
 	if err != nil {
 		return nil, err
@@ -174,10 +171,7 @@ func colonHex(b []byte) string {
 
 // ImportKeyPair registers a public key.
 func (s *Service) ImportKeyPair(ctx context.Context, in *awsec2.ImportKeyPairInput) (*awsec2.ImportKeyPairOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	name, err := checkKeyName(in.KeyName)
 	if err != nil {
 		return nil, err
@@ -285,10 +279,7 @@ func withoutHeaders(body string) string {
 
 // DescribeKeyPairs lists key pairs.
 func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[KeyPair]{
 		"fingerprint": filter.One(func(k KeyPair) string { return k.Fingerprint }),
 		"key-name":    filter.One(func(k KeyPair) string { return k.Name }),
@@ -333,15 +324,12 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPa
 
 // DeleteKeyPair deletes a key pair; deleting one that is not there succeeds.
 func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInput) (*awsec2.DeleteKeyPairOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.KeyName == nil && in.KeyPairId == nil {
 		return nil, ec2err.Missing("KeyName")
 	}
 	out := &awsec2.DeleteKeyPairOutput{Return: aws.Bool(true)}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		out.KeyPairId = nil
 		found, err := resource.List(tx, KeyPairs, sc, func(k KeyPair) bool {
 			if in.KeyPairId != nil {

@@ -48,10 +48,7 @@ func nameKey(sc resource.Scope, name string) store.Key { return sc.Key(name) }
 
 // CreateLaunchTemplate creates a template with its first version.
 func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	name := aws.ToString(in.LaunchTemplateName)
 	if name == "" {
 		return nil, ec2err.Missing("LaunchTemplateName")
@@ -139,15 +136,12 @@ func (t Template) Version(selector string) (int64, error) {
 
 // ModifyLaunchTemplate sets the default version.
 func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *awsec2.ModifyLaunchTemplateInput) (*awsec2.ModifyLaunchTemplateOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.DefaultVersion == nil {
 		return nil, ec2err.Missing("DefaultVersion")
 	}
 	var t Template
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if t, err = Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
 			return err
 		}
@@ -170,12 +164,9 @@ func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *awsec2.ModifyLau
 
 // DeleteLaunchTemplate deletes a template with all its versions.
 func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var t Template
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if t, err = Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName); err != nil {
 			return err
 		}
@@ -210,10 +201,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 
 // DescribeLaunchTemplates lists templates.
 func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.DescribeLaunchTemplatesInput) (*awsec2.DescribeLaunchTemplatesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, filter.Fields[Template]{
 		"create-time":          filter.One(func(t Template) string { return resource.TimeText(t.Created) }),
 		"launch-template-name": filter.One(func(t Template) string { return t.Name }),

@@ -139,10 +139,7 @@ func listVersions(r store.Reader, sc resource.Scope, template string) ([]Version
 
 // CreateLaunchTemplateVersion adds a version, on top of SourceVersion if given.
 func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.LaunchTemplateData == nil {
 		return nil, ec2err.Missing("LaunchTemplateData")
 	}
@@ -253,10 +250,7 @@ func versionFields() filter.Fields[versionView] {
 // DescribeLaunchTemplateVersions lists versions of a template, newest first, or
 // $Latest and $Default ones of all templates.
 func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, versionFields(), nil)
 	if err != nil {
 		return nil, err
@@ -366,15 +360,12 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 
 // DeleteLaunchTemplateVersions deletes versions other than the default one.
 func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *awsec2.DeleteLaunchTemplateVersionsInput) (*awsec2.DeleteLaunchTemplateVersionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.Versions) == 0 {
 		return nil, ec2err.Missing("Versions")
 	}
 	out := &awsec2.DeleteLaunchTemplateVersionsOutput{}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		*out = awsec2.DeleteLaunchTemplateVersionsOutput{}
 		t, err := Find(tx, sc, in.LaunchTemplateId, in.LaunchTemplateName)
 		if err != nil {

@@ -5,7 +5,6 @@
 package resource
 
 import (
-	"context"
 	"log/slog"
 
 	"k8s.io/utils/clock"
@@ -20,7 +19,4 @@ type Core struct {
 	Clock  clock.WithTicker
 	Timing timing.Timing
 	Log    *slog.Logger
-	// EnsureDefaults makes what a new account finds in a region, unless that has
-	// been done. The vpc package sets it.
-	EnsureDefaults func(context.Context, Scope) error
 }

@@ -33,14 +33,10 @@ func (sc Scope) ARN(kind, id string) string {
 // KeyScope returns the scope that a key is in.
 func KeyScope(k store.Key) Scope { return Scope{k.Account, k.Region} }
 
-// Scope returns the scope of ctx's call, with its default VPC made.
-func (s *Core) Scope(ctx context.Context) (Scope, error) {
+// ScopeOf returns the scope of ctx's call.
+func ScopeOf(ctx context.Context) Scope {
 	call := awsapi.CallFrom(ctx)
-	sc := Scope{call.Account, call.Region}
-	if _, ok := regions.Lookup(sc.Region); !ok {
-		return sc, ec2err.UnknownRegion(sc.Region)
-	}
-	return sc, s.EnsureDefaults(ctx, sc)
+	return Scope{call.Account, call.Region}
 }
 
 // Update is a transaction that a dry run leaves without effect after everything

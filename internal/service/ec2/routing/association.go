@@ -17,15 +17,12 @@ import (
 
 // AssociateRouteTable associates a subnet with a route table.
 func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateRouteTableInput) (*awsec2.AssociateRouteTableOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
 		return nil, ec2err.Missing("subnetId")
 	}
 	var id string
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
@@ -65,12 +62,9 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 
 // DisassociateRouteTable gives a subnet back to the main route table.
 func (s *Service) DisassociateRouteTable(ctx context.Context, in *awsec2.DisassociateRouteTableInput) (*awsec2.DisassociateRouteTableOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		t, i, err := findAssociation(tx, sc, id)
 		if err != nil {
 			return err
@@ -100,12 +94,9 @@ func findAssociation(r store.Reader, sc resource.Scope, id string) (record.Route
 // ReplaceRouteTableAssociation moves a subnet, or the role of main table, to
 // another table of the VPC.
 func (s *Service) ReplaceRouteTableAssociation(ctx context.Context, in *awsec2.ReplaceRouteTableAssociationInput) (*awsec2.ReplaceRouteTableAssociationOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var id string
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		old, i, err := findAssociation(tx, sc, aws.ToString(in.AssociationId))
 		if err != nil {
 			return err

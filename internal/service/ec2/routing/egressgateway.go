@@ -18,10 +18,7 @@ import (
 
 // CreateEgressOnlyInternetGateway creates a gateway that is attached to its VPC.
 func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec2.CreateEgressOnlyInternetGatewayInput) (*awsec2.CreateEgressOnlyInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeEgressOnlyInternetGateway)
 	if err != nil {
 		return nil, err
@@ -53,11 +50,8 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 
 // DeleteEgressOnlyInternetGateway deletes a gateway; routes to it become black holes.
 func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec2.DeleteEgressOnlyInternetGatewayInput) (*awsec2.DeleteEgressOnlyInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := resource.Get(tx, record.EgressGateways, sc, resource.EgressGatewayID, aws.ToString(in.EgressOnlyInternetGatewayId))
 		if err != nil {
 			return err
@@ -73,10 +67,7 @@ func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec
 
 // DescribeEgressOnlyInternetGateways lists gateways. It documents tag filters only.
 func (s *Service) DescribeEgressOnlyInternetGateways(ctx context.Context, in *awsec2.DescribeEgressOnlyInternetGatewaysInput) (*awsec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.EgressGatewayKind(), resource.Query{
 		IDs: in.EgressOnlyInternetGatewayIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 255},
 	}, nil)

@@ -19,10 +19,7 @@ import (
 
 // CreateInternetGateway creates a detached gateway.
 func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateInternetGatewayInput) (*awsec2.CreateInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeInternetGateway)
 	if err != nil {
 		return nil, err
@@ -43,11 +40,8 @@ func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateIn
 
 // AttachInternetGateway attaches a gateway to a VPC that has none.
 func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachInternetGatewayInput) (*awsec2.AttachInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
@@ -75,11 +69,8 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 // DetachInternetGateway detaches a gateway from its VPC, unless public addresses
 // of the VPC are in use.
 func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachInternetGatewayInput) (*awsec2.DetachInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
@@ -108,11 +99,8 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 
 // DeleteInternetGateway deletes a detached gateway.
 func (s *Service) DeleteInternetGateway(ctx context.Context, in *awsec2.DeleteInternetGatewayInput) (*awsec2.DeleteInternetGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
@@ -128,10 +116,7 @@ func (s *Service) DeleteInternetGateway(ctx context.Context, in *awsec2.DeleteIn
 
 // DescribeInternetGateways lists gateways.
 func (s *Service) DescribeInternetGateways(ctx context.Context, in *awsec2.DescribeInternetGatewaysInput) (*awsec2.DescribeInternetGatewaysOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	known := filter.Fields[record.InternetGateway]{
 		"attachment.state": func(g record.InternetGateway) []string {
 			if g.VPCID == "" {

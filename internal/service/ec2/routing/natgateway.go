@@ -30,10 +30,7 @@ import (
 // What it says of missing and malformed parameters is quoted by the end-to-end tests
 // of aws-controllers-k8s/ec2-controller.
 func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGatewayInput) (*awsec2.CreateNatGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
 		return nil, ec2err.Missing("subnetId")
 	}
@@ -151,11 +148,8 @@ const ServiceRequester = "amazon-aws"
 // DeleteNatGateway deletes a NAT gateway; routes to it become black holes and
 // its elastic address is free again.
 func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGatewayInput) (*awsec2.DeleteNatGatewayOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		n, err := resource.Get(tx, record.NATGateways, sc, resource.NATGatewayID, aws.ToString(in.NatGatewayId))
 		if err != nil {
 			return err
@@ -174,10 +168,7 @@ func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGate
 
 // DescribeNatGateways lists NAT gateways, deleted ones too for an hour.
 func (s *Service) DescribeNatGateways(ctx context.Context, in *awsec2.DescribeNatGatewaysInput) (*awsec2.DescribeNatGatewaysOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = record.NATGateway
 	found, next, err := resource.Describe(s.Store, sc, record.NATGatewayKind(), resource.Query{
 		IDs: in.NatGatewayIds, Filters: in.Filter, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},

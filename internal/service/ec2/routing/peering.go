@@ -97,10 +97,7 @@ func (s *Service) enterPeering(p *record.Peering, state ec2types.VpcPeeringConne
 // https://github.com/hashicorp/terraform-provider-aws/issues/27750
 // https://github.com/ansible-collections/community.aws/issues/580
 func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.CreateVpcPeeringConnectionInput) (*awsec2.CreateVpcPeeringConnectionOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.PeerVpcId == nil {
 		return nil, ec2err.Missing("peerVpcId")
 	}
@@ -192,11 +189,8 @@ func overlap(a, b record.VPC) bool {
 // changePeering edits a connection from the state it must be in.
 func (s *Service) changePeering(ctx context.Context, dryRun *bool, id *string, edit func(*store.Tx, resource.Scope, *record.Peering) error) (record.Peering, error) {
 	var p record.Peering
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return p, err
-	}
-	err = s.Update(ctx, dryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, dryRun, func(tx *store.Tx) (err error) {
 		if p, err = resource.Get(tx, record.Peerings, sc, resource.PeeringID, aws.ToString(id)); err != nil {
 			return err
 		}
@@ -341,10 +335,7 @@ func peeringFields() filter.Fields[record.Peering] {
 
 // DescribeVpcPeeringConnections lists connections of either side.
 func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.DescribeVpcPeeringConnectionsInput) (*awsec2.DescribeVpcPeeringConnectionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.PeeringKind(), resource.Query{
 		IDs: in.VpcPeeringConnectionIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, peeringFields())

@@ -228,10 +228,7 @@ func routeSize(r store.Reader, sc resource.Scope, routes []record.Route) (int, e
 
 // CreateRoute adds a route.
 func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) (*awsec2.CreateRouteOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId)
 	if err != nil {
 		return nil, err
@@ -276,10 +273,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 
 // ReplaceRoute gives a route another target.
 func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput) (*awsec2.ReplaceRouteOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId)
 	if err != nil {
 		return nil, err
@@ -325,10 +319,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 
 // DeleteRoute removes a route.
 func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) (*awsec2.DeleteRouteOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId)
 	if err != nil {
 		return nil, err

@@ -141,10 +141,7 @@ func routeAlive(r record.Route, rd store.Reader, sc resource.Scope, vpc string) 
 
 // CreateRouteTable creates a route table with the local route.
 func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTableInput) (*awsec2.CreateRouteTableOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.VpcId == nil {
 		return nil, ec2err.Missing("vpcId")
 	}
@@ -182,11 +179,8 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 
 // DeleteRouteTable deletes a route table that no subnet uses.
 func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTableInput) (*awsec2.DeleteRouteTableOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
@@ -289,10 +283,7 @@ func boolsOf[T any](in []T, get func(T) bool) []string {
 
 // DescribeRouteTables lists route tables.
 func (s *Service) DescribeRouteTables(ctx context.Context, in *awsec2.DescribeRouteTablesInput) (*awsec2.DescribeRouteTablesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, routeTableFields(sc), func(t routeTableView) tag.Set { return t.Tags })
 	if err != nil {
 		return nil, err

@@ -36,10 +36,7 @@ func volumeLimit(instanceType string) int {
 
 // AttachVolume attaches a volume to an instance of the same zone.
 func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput) (*awsec2.AttachVolumeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	device := aws.ToString(in.Device)
 	switch {
 	case device == "":
@@ -48,7 +45,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 		return nil, ec2err.InvalidValue(device, "device", device+" is not a valid EBS device name.")
 	}
 	var v Volume
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if v, err = resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId)); err != nil {
 			return err
 		}
@@ -88,12 +85,9 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 // DetachVolume detaches a volume. The root volume stays while its instance is not
 // stopped.
 func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput) (*awsec2.DetachVolumeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var at attachment
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
 		if err != nil {
 			return err

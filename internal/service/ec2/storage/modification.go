@@ -37,15 +37,12 @@ func (v Volume) sdkModification() ec2types.VolumeModification {
 
 // ModifyVolume changes a volume's size, type and performance; it never shrinks.
 func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if aws.ToBool(in.MultiAttachEnabled) {
 		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 ModifyVolume")
 	}
 	var v Volume
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
 		if v, err = resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId)); err != nil {
 			return err
 		}
@@ -81,10 +78,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 
 // DescribeVolumesModifications lists the latest change of each volume that was changed.
 func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.DescribeVolumesModificationsInput) (*awsec2.DescribeVolumesModificationsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = Volume
 	spec := func(get func(modification) int32) func(v) []string {
 		return func(x v) []string { return []string{strconv.Itoa(int(get(x.Modification)))} }

@@ -77,10 +77,7 @@ func positive(n int32) *int32 {
 
 // CreateVolume creates an empty volume.
 func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.SnapshotId != nil && *in.SnapshotId != "" {
 		return nil, awserr.NotImplemented("volumes of snapshots in EC2 CreateVolume")
 	}
@@ -131,11 +128,8 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 
 // DeleteVolume deletes a volume that is not attached.
 func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
 		if err != nil {
 			return err
@@ -184,10 +178,7 @@ func volumeFields() filter.Fields[Volume] {
 
 // DescribeVolumes lists volumes.
 func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolumesInput) (*awsec2.DescribeVolumesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, volumeFields(), func(v Volume) tag.Set { return v.Tags })
 	if err != nil {
 		return nil, err
@@ -213,10 +204,7 @@ func (s *Service) pageOfVolumes(sc resource.Scope, dryRun *bool, ids []string, m
 
 // DescribeVolumeStatus lists the checks of volumes, which they pass.
 func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeVolumeStatusInput) (*awsec2.DescribeVolumeStatusOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = Volume
 	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
 	match, err := filter.Compile(in.Filters, filter.Fields[v]{

@@ -126,10 +126,7 @@ func setLocalRoute(tx *store.Tx, sc resource.Scope, vpc, cidr string, present bo
 
 // AssociateVpcCidrBlock adds an IPv4 block, or an IPv6 block of Amazon's, to a VPC.
 func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.AssociateVpcCidrBlockInput) (*awsec2.AssociateVpcCidrBlockOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	six := aws.ToBool(in.AmazonProvidedIpv6CidrBlock)
 	if six == (in.CidrBlock != nil) {
 		return nil, ec2err.Combination("Exactly one of cidrBlock and amazonProvidedIpv6CidrBlock must be specified") // from memory
@@ -148,7 +145,7 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.Associat
 		}
 	}
 	out := &awsec2.AssociateVpcCidrBlockOutput{VpcId: in.VpcId}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
@@ -177,14 +174,11 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.Associat
 
 // DisassociateVpcCidrBlock takes a block that no subnet uses off its VPC.
 func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *awsec2.DisassociateVpcCidrBlockInput) (*awsec2.DisassociateVpcCidrBlockOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)
 	is := func(b record.CIDRAssociation) bool { return b.ID == id }
 	out := &awsec2.DisassociateVpcCidrBlockOutput{}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		found, err := resource.List(tx, record.VPCs, sc, func(v record.VPC) bool {
 			return slices.ContainsFunc(v.Blocks(), is) || slices.ContainsFunc(v.IPv6, is)
 		})

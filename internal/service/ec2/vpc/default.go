@@ -18,12 +18,9 @@ import (
 
 // CreateDefaultVpc makes a default VPC where the user has deleted it.
 func (s *Service) CreateDefaultVpc(ctx context.Context, in *awsec2.CreateDefaultVpcInput) (*awsec2.CreateDefaultVpcOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var v record.VPC
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if _, ok, err := record.DefaultVPC(tx, sc); err != nil {
 			return err
 		} else if ok {
@@ -52,10 +49,7 @@ const defaultSubnetBits = 20
 
 // CreateDefaultSubnet makes the default subnet of a zone that has none.
 func (s *Service) CreateDefaultSubnet(ctx context.Context, in *awsec2.CreateDefaultSubnetInput) (*awsec2.CreateDefaultSubnetOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.AvailabilityZone == nil && in.AvailabilityZoneId == nil {
 		return nil, ec2err.Missing("availabilityZone")
 	}
@@ -127,14 +121,11 @@ next:
 
 // ModifyVpcTenancy lets instances of a dedicated VPC be launched on shared hardware.
 func (s *Service) ModifyVpcTenancy(ctx context.Context, in *awsec2.ModifyVpcTenancyInput) (*awsec2.ModifyVpcTenancyOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.InstanceTenancy != ec2types.VpcTenancyDefault {
 		return nil, ec2err.New("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
 		if err != nil {
 			return err

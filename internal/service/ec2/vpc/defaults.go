@@ -14,16 +14,24 @@ import (
 
 const defaultVPCCIDR = "172.31.0.0/16"
 
-// ensureDefaults makes what a new account finds in a region: a VPC with a subnet
-// in each of the first three zones, an internet gateway and a route to it.
+// Prepare makes what a new account finds in a region, unless that has been done: a VPC
+// with a subnet in each of the first three zones, an internet gateway and a route to it.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-vpc.html
-func (s *Service) ensureDefaults(ctx context.Context, sc resource.Scope) error {
-	if _, err := record.Defaults.Get(s.Store, sc.Key(record.DefaultsID)); err == nil {
+func (s *Service) Prepare(ctx context.Context, account, region string) error {
+	if _, ok := regions.Lookup(region); !ok {
+		return ec2err.UnknownRegion(region)
+	}
+	sc := resource.Scope{Account: account, Region: region}
+	made := func(r store.Reader) bool {
+		_, err := record.Defaults.Get(r, sc.Key(record.DefaultsID))
+		return err == nil
+	}
+	if made(s.Store) {
 		return nil
 	}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := record.Defaults.Get(tx, sc.Key(record.DefaultsID)); err == nil {
-			return nil // made meanwhile
+		if made(tx) {
+			return nil
 		}
 		dopt := record.DHCPOptions{ID: ids.Resource("dopt")}
 		if err := record.DHCPOptionSets.Create(tx, sc.Key(dopt.ID), dopt); err != nil {
@@ -35,14 +43,6 @@ func (s *Service) ensureDefaults(ctx context.Context, sc resource.Scope) error {
 		_, err := s.makeDefaultVPC(tx, sc, dopt.ID)
 		return err
 	})
-}
-
-// Prepare makes the default VPC of an account and region, if it is not there.
-func (s *Service) Prepare(ctx context.Context, account, region string) error {
-	if _, ok := regions.Lookup(region); !ok {
-		return ec2err.UnknownRegion(region)
-	}
-	return s.ensureDefaults(ctx, resource.Scope{Account: account, Region: region})
 }
 
 func (s *Service) makeDefaultVPC(tx *store.Tx, sc resource.Scope, dhcpOptionsID string) (record.VPC, error) {

@@ -72,10 +72,7 @@ func parseDHCP(in []ec2types.NewDhcpConfiguration) (map[string][]string, error) 
 
 // CreateDhcpOptions creates a set, which VPCs are associated with later.
 func (s *Service) CreateDhcpOptions(ctx context.Context, in *awsec2.CreateDhcpOptionsInput) (*awsec2.CreateDhcpOptionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	options, err := parseDHCP(in.DhcpConfigurations)
 	if err != nil {
 		return nil, err
@@ -95,12 +92,9 @@ func (s *Service) CreateDhcpOptions(ctx context.Context, in *awsec2.CreateDhcpOp
 
 // AssociateDhcpOptions gives a VPC a set of options, or none: "default".
 func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.AssociateDhcpOptionsInput) (*awsec2.AssociateDhcpOptionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.DhcpOptionsId)
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if id != noDHCPOptions {
 			if _, err := resource.Get(tx, record.DHCPOptionSets, sc, resource.DHCPOptionsID, id); err != nil {
 				return err
@@ -118,11 +112,8 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 
 // DeleteDhcpOptions deletes a set that no VPC uses.
 func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOptionsInput) (*awsec2.DeleteDhcpOptionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	sc := resource.ScopeOf(ctx)
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		d, err := resource.Get(tx, record.DHCPOptionSets, sc, resource.DHCPOptionsID, aws.ToString(in.DhcpOptionsId))
 		if err != nil {
 			return err
@@ -142,10 +133,7 @@ func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOp
 
 // DescribeDhcpOptions lists DHCP option sets.
 func (s *Service) DescribeDhcpOptions(ctx context.Context, in *awsec2.DescribeDhcpOptionsInput) (*awsec2.DescribeDhcpOptionsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.DHCPOptionsKind(), resource.Query{
 		IDs: in.DhcpOptionsIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, filter.Fields[record.DHCPOptions]{

@@ -79,10 +79,7 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 
 // CreateFlowLogs makes a flow log for each resource.
 func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsInput) (*awsec2.CreateFlowLogsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.ResourceIds) == 0 {
 		return nil, ec2err.Missing("resourceIds")
 	}
@@ -157,15 +154,12 @@ func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog,
 
 // DeleteFlowLogs deletes flow logs, each by itself: what fails is listed.
 func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsInput) (*awsec2.DeleteFlowLogsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if len(in.FlowLogIds) == 0 {
 		return nil, ec2err.Missing("flowLogIds")
 	}
 	var out *awsec2.DeleteFlowLogsOutput
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		out = &awsec2.DeleteFlowLogsOutput{Unsuccessful: []ec2types.UnsuccessfulItem{}}
 		for _, id := range in.FlowLogIds {
 			_, err := resource.Get(tx, record.FlowLogs, sc, resource.FlowLogID, id)
@@ -187,10 +181,7 @@ func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsI
 
 // DescribeFlowLogs lists flow logs.
 func (s *Service) DescribeFlowLogs(ctx context.Context, in *awsec2.DescribeFlowLogsInput) (*awsec2.DescribeFlowLogsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type v = record.FlowLog
 	found, next, err := resource.Describe(s.Store, sc, record.FlowLogKind(), resource.Query{
 		IDs: in.FlowLogIds, Filters: in.Filter, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},

@@ -56,10 +56,7 @@ func (s *Service) DescribeRegions(_ context.Context, in *awsec2.DescribeRegionsI
 
 // DescribeAvailabilityZones lists the zones of the call's region.
 func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *awsec2.DescribeAvailabilityZonesInput) (*awsec2.DescribeAvailabilityZonesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	type zone = regions.Zone
 	constant := func(s string) func(zone) []string { return func(zone) []string { return []string{s} } }
 	match, err := filter.Compile(in.Filters, filter.Fields[zone]{
@@ -105,10 +102,7 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *awsec2.Desc
 // DescribeAccountAttributes tells what an account may do. Terraform and eksctl
 // look at supported-platforms and default-vpc.
 func (s *Service) DescribeAccountAttributes(ctx context.Context, in *awsec2.DescribeAccountAttributesInput) (*awsec2.DescribeAccountAttributesOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}

@@ -10,9 +10,5 @@ type Service struct {
 	*resource.Core
 }
 
-// New returns the service on top of core, which makes default VPCs from now on.
-func New(core *resource.Core) *Service {
-	s := &Service{Core: core}
-	core.EnsureDefaults = s.ensureDefaults
-	return s
-}
+// New returns the service on top of core.
+func New(core *resource.Core) *Service { return &Service{Core: core} }

@@ -88,10 +88,7 @@ func (s *Service) makeSubnet(tx *store.Tx, sc resource.Scope, sn record.Subnet) 
 
 // CreateSubnet creates a subnet.
 func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput) (*awsec2.CreateSubnetOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.VpcId == nil {
 		return nil, ec2err.Missing("vpcId")
 	}
@@ -102,6 +99,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 	if !ok {
 		return nil, ec2err.CIDR(*in.CidrBlock, "cidrBlock")
 	}
+	var err error
 	var p6 netip.Prefix
 	if in.Ipv6CidrBlock != nil {
 		if p6, err = parseSubnetBlock6(*in.Ipv6CidrBlock); err != nil {
@@ -200,10 +198,7 @@ func subnetFields(sc resource.Scope) filter.Fields[subnetView] {
 
 // DescribeSubnets lists subnets.
 func (s *Service) DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, subnetFields(sc), func(v subnetView) tag.Set { return v.Tags })
 	if err != nil {
 		return nil, err
@@ -234,15 +229,12 @@ func (s *Service) DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnet
 
 // DeleteSubnet deletes a subnet without network interfaces.
 func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput) (*awsec2.DeleteSubnetOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.SubnetId)
 	if id == "" {
 		return nil, ec2err.Missing("subnetId")
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
 		if err != nil {
 			return err
@@ -300,10 +292,7 @@ func dropSubnetAssociations(tx *store.Tx, sc resource.Scope, sn record.Subnet) e
 
 // ModifySubnetAttribute changes one attribute.
 func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySubnetAttributeInput) (*awsec2.ModifySubnetAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var given []string
 	var edits []func(*record.Subnet)
 	set := func(name string, v *ec2types.AttributeBooleanValue, field func(*record.Subnet) *bool) {
@@ -329,7 +318,7 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		return nil, err
 	}
 	id := aws.ToString(in.SubnetId)
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
 		if err != nil {
 			return err

@@ -58,10 +58,7 @@ func checkSubnetBlock6(v record.VPC, others []record.Subnet, p netip.Prefix) err
 
 // AssociateSubnetCidrBlock gives a subnet its IPv6 block.
 func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.AssociateSubnetCidrBlockInput) (*awsec2.AssociateSubnetCidrBlockOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.Ipv6CidrBlock == nil {
 		return nil, ec2err.Missing("ipv6CidrBlock")
 	}
@@ -101,13 +98,10 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 
 // DisassociateSubnetCidrBlock takes the IPv6 block off a subnet without IPv6 addresses in use.
 func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.DisassociateSubnetCidrBlockInput) (*awsec2.DisassociateSubnetCidrBlockOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)
 	out := &awsec2.DisassociateSubnetCidrBlockOutput{}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		found, err := resource.List(tx, record.Subnets, sc, func(sn record.Subnet) bool {
 			return slices.ContainsFunc(sn.IPv6, func(b record.CIDRAssociation) bool { return b.ID == id })
 		})

@@ -46,10 +46,7 @@ func (s *Service) makeVPC(tx *store.Tx, sc resource.Scope, v record.VPC) (record
 
 // CreateVpc creates a VPC.
 func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*awsec2.CreateVpcOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	if in.CidrBlock == nil {
 		// https://github.com/hashicorp/terraform-provider-aws/issues/42414
 		return nil, ec2err.New("MissingParameter", "Either 'cidrBlock' or 'ipv4IpamPoolId' should be provided.")
@@ -139,10 +136,7 @@ func vpcFields(sc resource.Scope) filter.Fields[record.VPC] {
 
 // DescribeVpcs lists VPCs.
 func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.VPCKind(), resource.Query{
 		IDs: in.VpcIds, Exclusive: "vpcIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, vpcFields(sc))
@@ -152,15 +146,12 @@ func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput
 // DeleteVpc deletes a VPC that nothing lives in; its default security group,
 // route table and network ACL go with it.
 func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*awsec2.DeleteVpcOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.VpcId)
 	if id == "" {
 		return nil, ec2err.Missing("vpcId")
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, id)
 		if err != nil {
 			return err
@@ -209,10 +200,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 
 // readVPC begins an operation that reads about one VPC.
 func (s *Service) readVPC(ctx context.Context, id *string, dryRun *bool) (resource.Scope, record.VPC, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return sc, record.VPC{}, err
-	}
+	sc := resource.ScopeOf(ctx)
 	v, err := resource.Get(s.Store, record.VPCs, sc, resource.VPCID, aws.ToString(id))
 	if err != nil {
 		return sc, v, err
@@ -245,10 +233,7 @@ func (s *Service) DescribeVpcAttribute(ctx context.Context, in *awsec2.DescribeV
 
 // ModifyVpcAttribute changes one attribute.
 func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAttributeInput) (*awsec2.ModifyVpcAttributeOutput, error) {
-	sc, err := s.Scope(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sc := resource.ScopeOf(ctx)
 	var given []string
 	for _, a := range []struct {
 		name  string
@@ -262,7 +247,7 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAt
 		return nil, err
 	}
 	id := aws.ToString(in.VpcId)
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, id)
 		if err != nil {
 			return err
