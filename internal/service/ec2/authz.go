@@ -18,8 +18,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
-	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Authz tells package authz what is stored of EC2's resources, and what launches
@@ -47,7 +45,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	if !ok {
 		return authz.Resource{}, false
 	}
-	return find(r.s, sc, r.s.associated(sc, kind, id))
+	return find(r.s, sc, kind, r.s.associated(sc, kind, id))
 }
 
 // EndpointPolicy implements authz.EndpointPolicies.
@@ -62,70 +60,77 @@ func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) 
 	return e.Policy, err == nil
 }
 
-type authzKind func(s *Service, sc resource.Scope, id string) (authz.Resource, bool)
+type authzKind func(s *Service, sc resource.Scope, kind, id string) (authz.Resource, bool)
 
-// stored finds the records of a collection by their IDs.
-func stored[T any](kind string, c store.Collection[T], of func(resource.Scope, *T) (tag.Set, map[string][]string)) authzKind {
-	return func(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
-		v, err := c.Get(s.Store, sc.Key(id))
+// stored finds the resources of a kind, which have these condition keys.
+func stored[T any](k resource.Kind[T], keys func(resource.Scope, *T) map[string][]string) authzKind {
+	return func(s *Service, sc resource.Scope, kind, id string) (authz.Resource, bool) {
+		v, err := k.Get(s.Store, sc.Key(id))
 		if err != nil {
 			return authz.Resource{}, false
 		}
-		tags, keys := of(sc, &v)
-		return authz.Resource{ARN: sc.ARN(kind, id), Tags: tags, Keys: keys}, true
+		_, tags := k.Of(&v)
+		return authz.Resource{ARN: sc.ARN(kind, id), Tags: *tags, Keys: keys(sc, &v)}, true
 	}
 }
 
+// noKeys is for kinds without condition keys of their own.
+func noKeys[T any](resource.Scope, *T) map[string][]string { return nil }
+
 // authzKinds finds resources by their type in the authorization reference.
 var authzKinds = map[string]authzKind{
-	"vpc": stored("vpc", record.VPCs, func(_ resource.Scope, v *record.VPC) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:vpcid", v.ID, "ec2:tenancy", v.Tenancy)
+	"vpc": stored(record.VPCs, func(_ resource.Scope, v *record.VPC) map[string][]string {
+		return keyed("ec2:vpcid", v.ID, "ec2:tenancy", v.Tenancy)
 	}),
-	"subnet": stored("subnet", record.Subnets, func(sc resource.Scope, v *record.Subnet) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:subnetid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID),
-			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID)
+	"subnet": stored(record.Subnets, func(sc resource.Scope, v *record.Subnet) map[string][]string {
+		return keyed("ec2:subnetid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID), "ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID)
 	}),
 	"security-group":      authzGroup,
 	"security-group-rule": authzRule,
-	"network-interface":   authzInterface,
-	"instance": stored("instance", record.Instances, func(sc resource.Scope, v *record.Instance) (tag.Set, map[string][]string) {
+	"network-interface": stored(record.NetworkInterfaces, func(sc resource.Scope, e *record.NetworkInterface) map[string][]string {
+		return keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.ARN("subnet", e.SubnetID), "ec2:vpc", sc.ARN("vpc", e.VPCID),
+			"ec2:availabilityzone", e.Zone, "ec2:managedresourceoperator", e.RequesterID, "ec2:authorizedservice", "", "ec2:authorizeduser", "", "ec2:permission", "")
+	}),
+	"instance": stored(record.Instances, func(sc resource.Scope, v *record.Instance) map[string][]string {
 		profile := ""
 		if v.Profile != nil {
 			profile = v.Profile.ARN
 		}
-		return v.Tags, keyed("ec2:instanceid", v.ID, "ec2:instancetype", v.Type, "ec2:instanceprofile", profile,
+		return keyed("ec2:instanceid", v.ID, "ec2:instancetype", v.Type, "ec2:instanceprofile", profile,
 			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID, "ec2:rootdevicetype", "ebs",
 			"ec2:metadatahttptokens", v.Tokens, "ec2:managedresourceoperator", "")
 	}),
 	"key-pair":        authzKeyPair,
 	"launch-template": authzTemplate,
-	"route-table":     authzRouteTable,
-	"internet-gateway": stored("internet-gateway", record.InternetGateways, func(_ resource.Scope, v *record.InternetGateway) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:internetgatewayid", v.ID)
+	"route-table": stored(record.RouteTables, func(sc resource.Scope, t *record.RouteTable) map[string][]string {
+		return keyed("ec2:routetableid", t.ID, "ec2:vpc", sc.ARN("vpc", t.VPCID))
 	}),
-	"network-acl": stored("network-acl", record.NetworkACLs, func(sc resource.Scope, v *record.NetworkACL) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:networkaclid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID))
+	"internet-gateway": stored(record.InternetGateways, func(_ resource.Scope, v *record.InternetGateway) map[string][]string {
+		return keyed("ec2:internetgatewayid", v.ID)
 	}),
-	"dhcp-options": stored("dhcp-options", record.DHCPOptionSets, func(_ resource.Scope, v *record.DHCPOptions) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:dhcpoptionsid", v.ID)
+	"network-acl": stored(record.NetworkACLs, func(sc resource.Scope, v *record.NetworkACL) map[string][]string {
+		return keyed("ec2:networkaclid", v.ID, "ec2:vpc", sc.ARN("vpc", v.VPCID))
 	}),
-	"elastic-ip": stored("elastic-ip", record.Addresses, func(_ resource.Scope, v *record.Address) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc")
+	"dhcp-options": stored(record.DHCPOptionSets, func(_ resource.Scope, v *record.DHCPOptions) map[string][]string {
+		return keyed("ec2:dhcpoptionsid", v.ID)
 	}),
-	"natgateway":                   stored("natgateway", record.NATGateways, func(_ resource.Scope, v *record.NATGateway) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"egress-only-internet-gateway": stored("egress-only-internet-gateway", record.EgressGateways, func(_ resource.Scope, v *record.EgressGateway) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"vpc-peering-connection": stored("vpc-peering-connection", record.Peerings, func(_ resource.Scope, v *record.Peering) (tag.Set, map[string][]string) {
-		return v.Tags, keyed("ec2:vpcpeeringconnectionid", v.ID)
+	"elastic-ip": stored(record.Addresses, func(_ resource.Scope, v *record.Address) map[string][]string {
+		return keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc")
 	}),
-	"vpc-endpoint":              stored("vpc-endpoint", record.VPCEndpoints, func(_ resource.Scope, v *record.VPCEndpoint) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"instance-connect-endpoint": stored("instance-connect-endpoint", record.ConnectEndpoints, func(_ resource.Scope, v *record.ConnectEndpoint) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"prefix-list":               stored("prefix-list", record.PrefixLists, func(_ resource.Scope, v *record.PrefixList) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"vpc-flow-log":              stored("vpc-flow-log", record.FlowLogs, func(_ resource.Scope, v *record.FlowLog) (tag.Set, map[string][]string) { return v.Tags, nil }),
-	"image":                     authzImage,
-	"volume":                    authzVolume,
+	"vpc-peering-connection": stored(record.Peerings, func(_ resource.Scope, v *record.Peering) map[string][]string {
+		return keyed("ec2:vpcpeeringconnectionid", v.ID)
+	}),
+	"volume":                       stored(storage.Volumes, func(_ resource.Scope, v *storage.Volume) map[string][]string { return keyed("ec2:volumeid", v.ID) }),
+	"natgateway":                   stored(record.NATGateways, noKeys),
+	"egress-only-internet-gateway": stored(record.EgressGateways, noKeys),
+	"vpc-endpoint":                 stored(record.VPCEndpoints, noKeys),
+	"instance-connect-endpoint":    stored(record.ConnectEndpoints, noKeys),
+	"prefix-list":                  stored(record.PrefixLists, noKeys),
+	"vpc-flow-log":                 stored(record.FlowLogs, noKeys),
+	"image":                        authzImage,
 }
 
-func authzGroup(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+func authzGroup(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	ref, name := aws.String(id), (*string)(nil)
 	if !strings.HasPrefix(id, "sg-") {
 		ref, name = nil, ref
@@ -140,7 +145,7 @@ func authzGroup(s *Service, sc resource.Scope, id string) (authz.Resource, bool)
 	}, true
 }
 
-func authzRule(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+func authzRule(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	found, err := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
 		return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
 	})
@@ -151,28 +156,7 @@ func authzRule(s *Service, sc resource.Scope, id string) (authz.Resource, bool) 
 	return authz.Resource{ARN: sc.ARN("security-group-rule", id), Tags: found[0].Rules[i].Tags}, true
 }
 
-// authzInterface finds an interface by its own ID or its attachment's.
-func authzInterface(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
-	e, err := record.NetworkInterfaces.Get(s.Store, sc.Key(id))
-	if resource.NotFound(err) && strings.HasPrefix(id, "eni-attach-") {
-		var found []record.NetworkInterface
-		found, err = resource.List(s.Store, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id })
-		if err != nil || len(found) == 0 {
-			return authz.Resource{}, false
-		}
-		e = found[0]
-	}
-	if err != nil {
-		return authz.Resource{}, false
-	}
-	return authz.Resource{
-		ARN: sc.ARN("network-interface", e.ID), Tags: e.Tags,
-		Keys: keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.ARN("subnet", e.SubnetID), "ec2:vpc", sc.ARN("vpc", e.VPCID),
-			"ec2:availabilityzone", e.Zone, "ec2:managedresourceoperator", e.RequesterID, "ec2:authorizedservice", "", "ec2:authorizeduser", "", "ec2:permission", ""),
-	}, true
-}
-
-func authzKeyPair(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+func authzKeyPair(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	k, err := keypair.KeyPairs.Get(s.Store, keypair.Key(sc, id))
 	if resource.NotFound(err) && strings.HasPrefix(id, "key-") {
 		var found []keypair.KeyPair
@@ -190,7 +174,7 @@ func authzKeyPair(s *Service, sc resource.Scope, id string) (authz.Resource, boo
 }
 
 // authzTemplate finds a launch template by its ID or name.
-func authzTemplate(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+func authzTemplate(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	ref, name := aws.String(id), (*string)(nil)
 	if !strings.HasPrefix(id, "lt-") {
 		ref, name = nil, ref
@@ -202,28 +186,8 @@ func authzTemplate(s *Service, sc resource.Scope, id string) (authz.Resource, bo
 	return authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
 }
 
-// authzRouteTable finds a table by its own ID or one of its associations.
-func authzRouteTable(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
-	t, err := record.RouteTables.Get(s.Store, sc.Key(id))
-	if resource.NotFound(err) && strings.HasPrefix(id, "rtbassoc-") {
-		var found []record.RouteTable
-		found, err = resource.List(s.Store, record.RouteTables, sc, func(t record.RouteTable) bool {
-			return slices.ContainsFunc(t.Associations, func(a record.RouteTableAssociation) bool { return a.ID == id })
-		})
-		if len(found) > 0 {
-			t = found[0]
-		}
-	}
-	if err != nil || t.ID == "" {
-		return authz.Resource{}, false
-	}
-	return authz.Resource{
-		ARN: sc.ARN("route-table", t.ID), Tags: t.Tags, Keys: keyed("ec2:routetableid", t.ID, "ec2:vpc", sc.ARN("vpc", t.VPCID)),
-	}, true
-}
-
 // authzImage: images are AWS's, so their ARNs have no account.
-func authzImage(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
+func authzImage(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	img, ok := s.LookupImage(sc, id)
 	if !ok {
 		return authz.Resource{}, false
@@ -236,14 +200,6 @@ func authzImage(s *Service, sc resource.Scope, id string) (authz.Resource, bool)
 		ARN:  "arn:" + awsapi.Partition + ":ec2:" + sc.Region + "::image/" + img.ID,
 		Keys: keyed("ec2:imageid", img.ID, "ec2:imagetype", "machine", "ec2:owner", owner, "ec2:public", "true", "ec2:rootdevicetype", "ebs"),
 	}, true
-}
-
-func authzVolume(s *Service, sc resource.Scope, id string) (authz.Resource, bool) {
-	v, err := storage.Volumes.Get(s.Store, sc.Key(id))
-	if err != nil {
-		return authz.Resource{}, false
-	}
-	return authz.Resource{ARN: sc.ARN("volume", id), Tags: v.Tags, Keys: keyed("ec2:volumeid", id)}, true
 }
 
 // Targets implements authz.Targeter for launches, key pairs and tags.

@@ -47,6 +47,12 @@ func (s *Service) associated(sc resource.Scope, kind, id string) string {
 		return holder(s.Store, record.NetworkInterfaces, sc, id, func(e record.NetworkInterface) (string, bool) {
 			return e.Attachment.InstanceID, e.Attachment.ID == id
 		})
+	case "network-interface eni-attach-":
+		return holder(s.Store, record.NetworkInterfaces, sc, id, func(e record.NetworkInterface) (string, bool) { return e.ID, e.Attachment.ID == id })
+	case "route-table rtbassoc-":
+		return holder(s.Store, record.RouteTables, sc, id, func(t record.RouteTable) (string, bool) {
+			return t.ID, slices.ContainsFunc(t.Associations, func(a record.RouteTableAssociation) bool { return a.ID == id })
+		})
 	}
 	if kind != "elastic-ip" && kind != "network-interface" {
 		return id
@@ -68,7 +74,7 @@ func named(id string, blocks []record.CIDRAssociation) bool {
 }
 
 // holder is what of says of the record that it is true of; id if there is none.
-func holder[T any](r store.Reader, c store.Collection[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
+func holder[T any](r store.Reader, c resource.Records[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
 	found := id
 	_, _ = resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there
 		if own, ok := of(v); ok {

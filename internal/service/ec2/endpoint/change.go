@@ -84,13 +84,13 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 	}
 	var e record.VPCEndpoint
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVpcEndpoint", in.ClientToken, in, record.VPCEndpoints, resource.VPCEndpointID, &e); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVpcEndpoint", in.ClientToken, in, record.VPCEndpoints, &e); done || err != nil {
 			return err
 		}
 		if id := aws.ToString(in.VpcId); !strings.HasPrefix(id, "vpc-") { // the end-to-end tests of aws-controllers-k8s/ec2-controller quote it
 			return ec2err.New("InvalidVpcId.Malformed", "Invalid Id: '%s'", id)
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func checkPrivateDNS(tx *store.Tx, sc resource.Scope, e record.VPCEndpoint, v re
 func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, wanted []string) error {
 	zones := map[string]bool{}
 	for _, id := range e.SubnetIDs {
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
+		sn, err := resource.Get(tx, record.Subnets, sc, id)
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpo
 		if slices.Contains(e.SubnetIDs, id) {
 			continue
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
+		sn, err := resource.Get(tx, record.Subnets, sc, id)
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func addTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, wanted []
 		if slices.Contains(e.RouteTableIDs, id) {
 			continue
 		}
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, id)
+		t, err := resource.Get(tx, record.RouteTables, sc, id)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func addTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, wanted []
 // removeTables takes the endpoint's route out of route tables.
 func removeTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, gone []string) error {
 	for _, id := range resource.SortedUnique(gone) {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, id)
+		t, err := resource.Get(tx, record.RouteTables, sc, id)
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 		}
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.VPCEndpoints, sc, resource.VPCEndpointID, aws.ToString(in.VpcEndpointId))
+		e, err := resource.Get(tx, record.VPCEndpoints, sc, aws.ToString(in.VpcEndpointId))
 		if err != nil {
 			return err
 		}
@@ -315,16 +315,13 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 		}
 		return record.VPCEndpoints.Put(tx, sc.Key(e.ID), e)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.ModifyVpcEndpointOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.ModifyVpcEndpointOutput{Return: aws.Bool(true)}, err
 }
 
 func (s *Service) modifyInterfaces(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, in *awsec2.ModifyVpcEndpointInput) error {
 	if in.PrivateDnsEnabled != nil {
 		if e.PrivateDNS = *in.PrivateDnsEnabled; e.PrivateDNS {
-			v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, e.VPCID)
+			v, err := resource.Get(tx, record.VPCs, sc, e.VPCID)
 			if err != nil {
 				return err
 			}
@@ -377,7 +374,7 @@ func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *awsec2.DeleteVpcEn
 	out := &awsec2.DeleteVpcEndpointsOutput{Unsuccessful: []ec2types.UnsuccessfulItem{}}
 	for _, id := range in.VpcEndpointIds {
 		err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-			e, err := resource.Get(tx, record.VPCEndpoints, sc, resource.VPCEndpointID, id)
+			e, err := resource.Get(tx, record.VPCEndpoints, sc, id)
 			if err != nil {
 				return err
 			}

@@ -42,14 +42,14 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 	}
 	var e record.ConnectEndpoint
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, record.ConnectEndpoints, resource.ConnectEndpointID, &e); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, record.ConnectEndpoints, &e); done || err != nil {
 			return err
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, *in.SubnetId)
+		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
 		}
-		all, err := resource.List(tx, record.ConnectEndpoints, sc, func(record.ConnectEndpoint) bool { return true })
+		all, err := resource.List(tx, record.ConnectEndpoints, sc, resource.All)
 		if err != nil {
 			return err
 		}
@@ -84,11 +84,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 		}
 		return s.Remember(tx, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, false, e.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := e.SDK(sc)
-	return &awsec2.CreateInstanceConnectEndpointOutput{InstanceConnectEndpoint: &out, ClientToken: in.ClientToken}, nil
+	return &awsec2.CreateInstanceConnectEndpointOutput{InstanceConnectEndpoint: new(e.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // DeleteInstanceConnectEndpoint deletes an endpoint.
@@ -96,7 +92,7 @@ func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 	sc := resource.ScopeOf(ctx)
 	var e record.ConnectEndpoint
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if e, err = resource.Get(tx, record.ConnectEndpoints, sc, resource.ConnectEndpointID, aws.ToString(in.InstanceConnectEndpointId)); err != nil {
+		if e, err = resource.Get(tx, record.ConnectEndpoints, sc, aws.ToString(in.InstanceConnectEndpointId)); err != nil {
 			return err
 		}
 		if e.State != connectDeleting {
@@ -104,18 +100,14 @@ func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 		}
 		return record.ConnectEndpoints.Put(tx, sc.Key(e.ID), e)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := e.SDK(sc)
-	return &awsec2.DeleteInstanceConnectEndpointOutput{InstanceConnectEndpoint: &out}, nil
+	return &awsec2.DeleteInstanceConnectEndpointOutput{InstanceConnectEndpoint: new(e.SDK(sc))}, err
 }
 
 // DescribeInstanceConnectEndpoints lists endpoints.
 func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.ConnectEndpoint
-	found, next, err := resource.Describe(s.Store, sc, record.ConnectEndpointKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.ConnectEndpoints, resource.Query{
 		IDs: in.InstanceConnectEndpointIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 50},
 	}, filter.Fields[v]{
 		"instance-connect-endpoint-id": filter.One(func(e v) string { return e.ID }),
@@ -124,10 +116,7 @@ func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awse
 		"tag-value":                    func(e v) []string { return e.Tags.Values() },
 		"vpc-id":                       filter.One(func(e v) string { return e.VPCID }),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeInstanceConnectEndpointsOutput{InstanceConnectEndpoints: resource.SDKAll(sc, found), NextToken: next}, nil
+	return &awsec2.DescribeInstanceConnectEndpointsOutput{InstanceConnectEndpoints: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
 // reconcileConnectEndpoint brings an endpoint to its next state when it is due.

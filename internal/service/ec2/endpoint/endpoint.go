@@ -88,7 +88,7 @@ func (s *Service) sdkEndpoint(sc resource.Scope, e record.VPCEndpoint) ec2types.
 func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *awsec2.DescribeVpcEndpointsInput) (*awsec2.DescribeVpcEndpointsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.VPCEndpoint
-	found, next, err := resource.Describe(s.Store, sc, record.VPCEndpointKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.VPCEndpoints, resource.Query{
 		IDs: in.VpcEndpointIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},
 	}, filter.Fields[v]{
 		"ip-address-type": filter.One(func(e v) string {

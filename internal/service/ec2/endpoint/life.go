@@ -23,7 +23,7 @@ type endpointLife struct {
 type endpointStates struct{ pending, available, deleting string }
 
 // advance brings an endpoint to its next state when that is due.
-func advance[T any](ctx context.Context, s *Service, c store.Collection[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
+func advance[T any](ctx context.Context, s *Service, c resource.Kind[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
 	e, err := c.Get(s.Store, k)
 	if resource.NotFound(err) {
 		return 0, nil

@@ -41,7 +41,7 @@ func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddres
 	}
 	a := record.Address{ID: ids.Resource("eipalloc"), Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if err := quota.Room(tx, sc, quota.Addresses, record.Addresses, func(record.Address) bool { return true }, ec2err.Limit("AddressLimitExceeded", "addresses")); err != nil {
+		if err := quota.Room(tx, sc, quota.Addresses, record.Addresses, resource.All, ec2err.Limit("AddressLimitExceeded", "addresses")); err != nil {
 			return err
 		}
 		ip, err := ipam.Public(sc.Region).Take(tx, 1, a.ID)
@@ -66,7 +66,7 @@ func findAddress(r store.Reader, sc resource.Scope, id, ip *string) (record.Addr
 	case id != nil && ip != nil:
 		return record.Address{}, ec2err.Combination("You may specify public IP or allocation id, but not both in the same call")
 	case id != nil:
-		return resource.Get(r, record.Addresses, sc, resource.AddressID, *id)
+		return resource.Get(r, record.Addresses, sc, *id)
 	case ip == nil:
 		return record.Address{}, ec2err.Missing("allocationId")
 	}
@@ -197,7 +197,7 @@ func associationTarget(tx *store.Tx, sc resource.Scope, in *awsec2.AssociateAddr
 		if id != "" {
 			return record.NetworkInterface{}, ec2err.TwoTargets()
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, *in.InstanceId)
+		i, err := resource.Get(tx, record.Instances, sc, *in.InstanceId)
 		if err != nil {
 			return record.NetworkInterface{}, err
 		}
@@ -213,7 +213,7 @@ func associationTarget(tx *store.Tx, sc resource.Scope, in *awsec2.AssociateAddr
 	if id == "" {
 		return record.NetworkInterface{}, ec2err.New("MissingParameter", "Either 'InstanceId' or 'NetworkInterfaceId' must be provided") // from memory
 	}
-	e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, id)
+	e, err := resource.Get(tx, record.NetworkInterfaces, sc, id)
 	if err == nil && e.RequesterID != "" {
 		err = ec2err.NotYours()
 	}
@@ -260,10 +260,10 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 			if err := s.disassociate(tx, sc, a); err != nil {
 				return err
 			}
-			if e, err = resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, e.ID); err != nil {
+			if e, err = resource.Get(tx, record.NetworkInterfaces, sc, e.ID); err != nil {
 				return err
 			}
-			if a, err = resource.Get(tx, record.Addresses, sc, resource.AddressID, a.ID); err != nil {
+			if a, err = resource.Get(tx, record.Addresses, sc, a.ID); err != nil {
 				return err
 			}
 		}
@@ -282,17 +282,14 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 		id = a.AssociationID
 		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.AssociateAddressOutput{AssociationId: aws.String(id)}, nil
+	return &awsec2.AssociateAddressOutput{AssociationId: aws.String(id)}, err
 }
 
 // disassociate frees an address. An instance that got a public address at its
 // launch gets a new one, as long as it has one interface:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html#concepts-public-addresses
 func (s *Service) disassociate(tx *store.Tx, sc resource.Scope, a record.Address) error {
-	e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, a.InterfaceID)
+	e, err := resource.Get(tx, record.NetworkInterfaces, sc, a.InterfaceID)
 	if err != nil {
 		return err
 	}
@@ -303,7 +300,7 @@ func (s *Service) disassociate(tx *store.Tx, sc resource.Scope, a record.Address
 		return err
 	}
 	if e.PublicIP == "" && e.Attachment.InstanceID != "" && e.Attachment.DeviceIndex == 0 {
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+		i, err := resource.Get(tx, record.Instances, sc, e.Attachment.InstanceID)
 		if err != nil {
 			return err
 		}
@@ -359,7 +356,7 @@ func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddr
 		wanted = append(wanted, a.ID)
 	}
 	type v = record.Address
-	found, _, err := resource.Describe(s.Store, sc, record.AddressKind(), resource.Query{IDs: wanted, Filters: in.Filters, DryRun: in.DryRun}, filter.Fields[v]{
+	found, _, err := resource.Describe(s.Store, sc, record.Addresses, resource.Query{IDs: wanted, Filters: in.Filters, DryRun: in.DryRun}, filter.Fields[v]{
 		"allocation-id":        filter.One(func(a v) string { return a.ID }),
 		"association-id":       filter.One(func(a v) string { return a.AssociationID }),
 		"domain":               filter.One(func(v) string { return "vpc" }),
@@ -375,10 +372,7 @@ func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddr
 		"private-ip-address": filter.One(func(a v) string { return a.PrivateIP }),
 		"public-ip":          filter.One(func(a v) string { return a.PublicIP }),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeAddressesOutput{Addresses: resource.SDKAll(sc, found)}, nil
+	return &awsec2.DescribeAddressesOutput{Addresses: resource.SDKAll(sc, found)}, err
 }
 
 // DescribeAddressesAttribute tells the reverse DNS names of addresses, which are
@@ -388,7 +382,7 @@ func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *awsec2.Des
 	if in.Attribute != "" && in.Attribute != ec2types.AddressAttributeNameDomainName {
 		return nil, ec2err.InvalidValue(in.Attribute, "attribute", "")
 	}
-	found, next, err := resource.Describe(s.Store, sc, record.AddressKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.Addresses, resource.Query{
 		IDs: in.AllocationIds, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},
 	}, nil)
 	if err != nil {

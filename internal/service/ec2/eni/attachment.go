@@ -24,11 +24,11 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachN
 	}
 	var at record.InterfaceAttachment
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
 		}
@@ -62,10 +62,7 @@ func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachN
 		}
 		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String(at.ID), NetworkCardIndex: aws.Int32(at.CardIndex)}, nil
+	return &awsec2.AttachNetworkInterfaceOutput{AttachmentId: aws.String(at.ID), NetworkCardIndex: aws.Int32(at.CardIndex)}, err
 }
 
 func deviceIndexes(r store.Reader, sc resource.Scope, i record.Instance) (map[int32]bool, error) {
@@ -99,7 +96,7 @@ func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachN
 		if e.Attachment.DeviceIndex == 0 {
 			return ec2err.New("OperationNotPermitted", "The network interface at device index 0 and networkCard index 0 cannot be detached.")
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+		i, err := resource.Get(tx, record.Instances, sc, e.Attachment.InstanceID)
 		if err != nil {
 			return err
 		}

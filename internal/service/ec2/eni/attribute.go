@@ -30,7 +30,7 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 		return nil, err
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2
 		return nil, ec2err.Missing("sourceDestCheck")
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2
 // DescribeNetworkInterfaceAttribute returns one attribute.
 func (s *Service) DescribeNetworkInterfaceAttribute(ctx context.Context, in *awsec2.DescribeNetworkInterfaceAttributeInput) (*awsec2.DescribeNetworkInterfaceAttributeOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	e, err := resource.Get(s.Store, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+	e, err := resource.Get(s.Store, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 	if err != nil {
 		return nil, err
 	}

@@ -212,7 +212,7 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 // ResolveGroups checks that groups exist in a VPC; none means its default one.
 func ResolveGroups(r store.Reader, sc resource.Scope, vpc string, groups []string) ([]string, error) {
 	if len(groups) == 0 {
-		v, err := resource.Get(r, record.VPCs, sc, resource.VPCID, vpc)
+		v, err := resource.Get(r, record.VPCs, sc, vpc)
 		return []string{v.DefaultGroupID}, err
 	}
 	groups = resource.SortedUnique(groups)
@@ -220,7 +220,7 @@ func ResolveGroups(r store.Reader, sc resource.Scope, vpc string, groups []strin
 		return nil, err
 	}
 	for _, id := range groups {
-		g, err := resource.Get(r, record.SecurityGroups, sc, resource.SecurityGroupID, id)
+		g, err := resource.Get(r, record.SecurityGroups, sc, id)
 		if err != nil {
 			return nil, err
 		}
@@ -333,10 +333,10 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	spec.Hint = spec.ID
 	var e record.NetworkInterface
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInterface", in.ClientToken, in, record.NetworkInterfaces, resource.NetworkInterfaceID, &e); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInterface", in.ClientToken, in, record.NetworkInterfaces, &e); done || err != nil {
 			return err
 		}
-		spec.Subnet, err = resource.Get(tx, record.Subnets, sc, resource.SubnetID, *in.SubnetId)
+		spec.Subnet, err = resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func (s *Service) DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteN
 	sc := resource.ScopeOf(ctx)
 	service := awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
@@ -466,7 +466,7 @@ func (s *Service) InterfaceFields(sc resource.Scope) filter.Fields[record.Networ
 // DescribeNetworkInterfaces lists interfaces.
 func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.NetworkInterfaceKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.NetworkInterfaces, resource.Query{
 		IDs: in.NetworkInterfaceIds, Exclusive: "networkInterfaceIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, s.InterfaceFields(sc))
 	if err != nil {

@@ -28,12 +28,12 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 	}
 	out := &awsec2.AssignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
 		if e.Attachment.InstanceID != "" {
-			i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+			i, err := resource.Get(tx, record.Instances, sc, e.Attachment.InstanceID)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 				return ec2err.TooManyAddresses(e.ID, i.Type, typ.IPv4PerENI)
 			}
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *awsec2.Unassign
 	}
 	out := &awsec2.UnassignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}

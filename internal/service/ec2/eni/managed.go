@@ -93,7 +93,7 @@ func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region s
 }
 
 func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want ManagedInterfaces, subnet string) (record.NetworkInterface, error) {
-	sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, subnet)
+	sn, err := resource.Get(tx, record.Subnets, sc, subnet)
 	if err != nil {
 		return record.NetworkInterface{}, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want ManagedInter
 	}
 	e.Attachment = record.InterfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.Now()}
 	if id := want.Allocations[subnet]; id != "" {
-		a, err := resource.Get(tx, record.Addresses, sc, resource.AddressID, id)
+		a, err := resource.Get(tx, record.Addresses, sc, id)
 		if err != nil {
 			return e, err
 		}

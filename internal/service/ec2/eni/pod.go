@@ -72,7 +72,7 @@ func podOf(e record.NetworkInterface) (PodInterface, error) {
 // PodInterfaces returns the interfaces of an instance, the primary one first.
 func (s *Service) PodInterfaces(_ context.Context, account, region, id string) ([]PodInterface, error) {
 	sc := resource.Scope{Account: account, Region: region}
-	i, err := resource.Get(s.Store, record.Instances, sc, resource.InstanceID, id)
+	i, err := resource.Get(s.Store, record.Instances, sc, id)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Service) podSubnets(sc resource.Scope, id string, spec PodInterfaceSpec
 	if spec.Subnet != "" {
 		return []string{spec.Subnet}, nil
 	}
-	i, err := resource.Get(s.Store, record.Instances, sc, resource.InstanceID, id)
+	i, err := resource.Get(s.Store, record.Instances, sc, id)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func ofCluster(t tag.Set, cluster string) bool {
 func (s *Service) attachPodInterface(ctx context.Context, sc resource.Scope, id, subnet string, spec PodInterfaceSpec) (PodInterface, error) {
 	var out PodInterface
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, id)
+		i, err := resource.Get(tx, record.Instances, sc, id)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *Service) attachPodInterface(ctx context.Context, sc resource.Scope, id,
 			}
 			groups = first.Groups
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, subnet)
+		sn, err := resource.Get(tx, record.Subnets, sc, subnet)
 		if err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni s
 	sc := resource.Scope{Account: account, Region: region}
 	var out PodInterface
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, eni)
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, eni)
 		if err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni s
 func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni string, addrs []netip.Addr, prefixes []netip.Prefix) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, eni)
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, eni)
 		if err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni
 		if err := removeAddresses(tx, sc, &e, texts); err != nil {
 			return err
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 		if err != nil {
 			return err
 		}
@@ -312,14 +312,14 @@ func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni
 func (s *Service) RemovePodInterface(ctx context.Context, account, region, eni string) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, eni)
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, eni)
 		if err != nil {
 			return err
 		}
 		if e.Attachment.InstanceID == "" || e.Attachment.DeviceIndex == 0 {
 			return ec2err.InvalidParameterValue("Network interface '%s' is currently in use.", e.ID)
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+		i, err := resource.Get(tx, record.Instances, sc, e.Attachment.InstanceID)
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 	}
 	out := &awsec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 // addAddresses takes n free addresses and the given ones for e, which the caller
 // writes.
 func (s *Service) addAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n int, given []string) ([]netip.Addr, error) {
-	sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func checkSlots(r store.Reader, sc resource.Scope, e record.NetworkInterface, n 
 	if e.Attachment.InstanceID == "" {
 		return nil
 	}
-	i, err := resource.Get(r, record.Instances, sc, resource.InstanceID, e.Attachment.InstanceID)
+	i, err := resource.Get(r, record.Instances, sc, e.Attachment.InstanceID)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n 
 	if err := checkSlots(tx, sc, *e, n+len(given)); err != nil {
 		return nil, err
 	}
-	sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs 
 // removeAddresses frees secondary addresses of e, which the caller writes, and
 // lets go of elastic addresses that point to them.
 func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, addrs []string) error {
-	sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface
 func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, aws.ToString(in.NetworkInterfaceId))
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.Una
 			}
 			e.Prefixes = slices.Delete(slices.Clone(e.Prefixes), i, i+1)
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func networkACLFields(sc resource.Scope) filter.Fields[record.NetworkACL] {
 // DescribeNetworkAcls lists network ACLs.
 func (s *Service) DescribeNetworkAcls(ctx context.Context, in *awsec2.DescribeNetworkAclsInput) (*awsec2.DescribeNetworkAclsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.NetworkACLKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.NetworkACLs, resource.Query{
 		IDs: in.NetworkAclIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, networkACLFields(sc))
 	return &awsec2.DescribeNetworkAclsOutput{NetworkAcls: resource.SDKAll(sc, found), NextToken: next}, err

@@ -54,10 +54,10 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 	}
 	var a record.NetworkACL
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkAcl", in.ClientToken, in, record.NetworkACLs, resource.NetworkACLID, &a); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkAcl", in.ClientToken, in, record.NetworkACLs, &a); done || err != nil {
 			return err
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, *in.VpcId)
+		v, err := resource.Get(tx, record.VPCs, sc, *in.VpcId)
 		if err != nil {
 			return err
 		}
@@ -70,18 +70,14 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 		}
 		return s.Remember(tx, sc, "CreateNetworkAcl", in.ClientToken, in, false, a.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := a.SDK(sc)
-	return &awsec2.CreateNetworkAclOutput{NetworkAcl: &out, ClientToken: in.ClientToken}, nil
+	return &awsec2.CreateNetworkAclOutput{NetworkAcl: new(a.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // DeleteNetworkAcl deletes an ACL that no subnet uses; the default one stays.
 func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetworkAclInput) (*awsec2.DeleteNetworkAclOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		a, err := resource.Get(tx, record.NetworkACLs, sc, resource.NetworkACLID, aws.ToString(in.NetworkAclId))
+		a, err := resource.Get(tx, record.NetworkACLs, sc, aws.ToString(in.NetworkAclId))
 		if err != nil {
 			return err
 		}
@@ -162,7 +158,7 @@ func (q entryRequest) parse() (record.NetworkACLEntry, error) {
 func (s *Service) editACL(ctx context.Context, dryRun *bool, id *string, edit func(*store.Tx, resource.Scope, *record.NetworkACL) error) error {
 	sc := resource.ScopeOf(ctx)
 	return s.Update(ctx, dryRun, func(tx *store.Tx) error {
-		a, err := resource.Get(tx, record.NetworkACLs, sc, resource.NetworkACLID, aws.ToString(id))
+		a, err := resource.Get(tx, record.NetworkACLs, sc, aws.ToString(id))
 		if err != nil {
 			return err
 		}
@@ -258,7 +254,7 @@ func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.R
 		if len(holders) == 0 {
 			return ec2err.AssociationNotFound(id)
 		}
-		a, err := resource.Get(tx, record.NetworkACLs, sc, resource.NetworkACLID, aws.ToString(in.NetworkAclId))
+		a, err := resource.Get(tx, record.NetworkACLs, sc, aws.ToString(in.NetworkAclId))
 		if err != nil {
 			return err
 		}
@@ -276,8 +272,5 @@ func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.R
 		a.Associations = append(slices.Clone(a.Associations), record.NetworkACLAssociation{ID: next, SubnetID: subnet})
 		return record.NetworkACLs.Put(tx, sc.Key(a.ID), a)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.ReplaceNetworkAclAssociationOutput{NewAssociationId: aws.String(next)}, nil
+	return &awsec2.ReplaceNetworkAclAssociationOutput{NewAssociationId: aws.String(next)}, err
 }

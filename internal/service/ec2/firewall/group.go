@@ -96,7 +96,7 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 	g := record.SecurityGroup{ID: ids.Resource("sg"), Name: name, Description: description, Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if in.VpcId != nil {
-			v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, *in.VpcId)
+			v, err := resource.Get(tx, record.VPCs, sc, *in.VpcId)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 			}
 			joinVPC(&g, v)
 		}
-		all, err := resource.List(tx, record.SecurityGroups, sc, func(record.SecurityGroup) bool { return true })
+		all, err := resource.List(tx, record.SecurityGroups, sc, resource.All)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 // FindGroup returns a group by ID, or by name in the default VPC.
 func FindGroup(r store.Reader, sc resource.Scope, id, name *string) (record.SecurityGroup, error) {
 	if id != nil {
-		return resource.Get(r, record.SecurityGroups, sc, resource.SecurityGroupID, *id)
+		return resource.Get(r, record.SecurityGroups, sc, *id)
 	}
 	if name == nil {
 		return record.SecurityGroup{}, ec2err.New("MissingParameter", "Missing required parameter: groupId or groupName")
@@ -191,10 +191,7 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *awsec2.DeleteSecu
 		record.SecurityGroups.Delete(tx, sc.Key(id))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DeleteSecurityGroupOutput{GroupId: aws.String(id), Return: aws.Bool(true)}, nil
+	return &awsec2.DeleteSecurityGroupOutput{GroupId: aws.String(id), Return: aws.Bool(true)}, err
 }
 
 func securityGroupFields(sc resource.Scope) filter.Fields[record.SecurityGroup] {
@@ -253,7 +250,7 @@ func (s *Service) DescribeSecurityGroups(ctx context.Context, in *awsec2.Describ
 		}
 		want = append(want, g.ID)
 	}
-	found, err := resource.Choose(s.Store, record.SecurityGroups, sc, resource.SecurityGroupID, want, match)
+	found, err := resource.Choose(s.Store, record.SecurityGroups, sc, want, match)
 	if err != nil {
 		return nil, err
 	}

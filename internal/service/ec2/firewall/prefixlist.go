@@ -73,7 +73,7 @@ func FindPrefixList(r store.Reader, sc resource.Scope, id string) (record.Prefix
 			return p, nil
 		}
 	}
-	return resource.Get(r, record.PrefixLists, sc, resource.PrefixListID, id)
+	return resource.Get(r, record.PrefixLists, sc, id)
 }
 
 // choosePrefixLists returns all lists, AWS's too, or those named.
@@ -88,7 +88,7 @@ func choosePrefixLists(r store.Reader, sc resource.Scope, wanted []string, match
 			found = append(found, p)
 		}
 	} else {
-		own, err := resource.List(r, record.PrefixLists, sc, func(record.PrefixList) bool { return true })
+		own, err := resource.List(r, record.PrefixLists, sc, resource.All)
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 	}
 	var p record.PrefixList
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateManagedPrefixList", in.ClientToken, in, record.PrefixLists, resource.PrefixListID, &p); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateManagedPrefixList", in.ClientToken, in, record.PrefixLists, &p); done || err != nil {
 			return err
 		}
 		p = record.PrefixList{
@@ -346,7 +346,7 @@ func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.Delete
 	sc := resource.ScopeOf(ctx)
 	var p record.PrefixList
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		p, err := resource.Get(tx, record.PrefixLists, sc, resource.PrefixListID, aws.ToString(in.PrefixListId))
+		p, err := resource.Get(tx, record.PrefixLists, sc, aws.ToString(in.PrefixListId))
 		if err != nil {
 			return err
 		}

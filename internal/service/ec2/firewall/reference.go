@@ -21,7 +21,7 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 	if len(in.GroupId) == 0 {
 		return nil, ec2err.Missing("groupId")
 	}
-	if _, err := resource.Choose(s.Store, record.SecurityGroups, sc, resource.SecurityGroupID, in.GroupId, func(record.SecurityGroup) bool { return true }); err != nil {
+	if _, err := resource.Choose(s.Store, record.SecurityGroups, sc, in.GroupId, resource.All); err != nil {
 		return nil, err
 	}
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
@@ -56,7 +56,7 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 // are gone, or behind a peering connection that is.
 func (s *Service) DescribeStaleSecurityGroups(ctx context.Context, in *awsec2.DescribeStaleSecurityGroupsInput) (*awsec2.DescribeStaleSecurityGroupsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	v, err := resource.Get(s.Store, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+	v, err := resource.Get(s.Store, record.VPCs, sc, aws.ToString(in.VpcId))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSec
 	if err != nil {
 		return nil, err
 	}
-	vpc, err := resource.Get(s.Store, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+	vpc, err := resource.Get(s.Store, record.VPCs, sc, aws.ToString(in.VpcId))
 	if err != nil {
 		return nil, err
 	}

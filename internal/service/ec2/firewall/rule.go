@@ -268,10 +268,7 @@ func (s *Service) AuthorizeSecurityGroupIngress(ctx context.Context, in *awsec2.
 		dryRun: in.DryRun, id: in.GroupId, name: in.GroupName, tags: tags,
 		perms: flatPermission(in.IpPermissions, in.IpProtocol, in.FromPort, in.ToPort, in.CidrIp, in.SourceSecurityGroupName),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.AuthorizeSecurityGroupIngressOutput{Return: aws.Bool(true), SecurityGroupRules: rules}, nil
+	return &awsec2.AuthorizeSecurityGroupIngressOutput{Return: aws.Bool(true), SecurityGroupRules: rules}, err
 }
 
 // AuthorizeSecurityGroupEgress adds outbound rules.
@@ -284,10 +281,7 @@ func (s *Service) AuthorizeSecurityGroupEgress(ctx context.Context, in *awsec2.A
 		egress: true, dryRun: in.DryRun, id: in.GroupId, tags: tags,
 		perms: flatPermission(in.IpPermissions, in.IpProtocol, in.FromPort, in.ToPort, in.CidrIp, in.SourceSecurityGroupName),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.AuthorizeSecurityGroupEgressOutput{Return: aws.Bool(true), SecurityGroupRules: rules}, nil
+	return &awsec2.AuthorizeSecurityGroupEgressOutput{Return: aws.Bool(true), SecurityGroupRules: rules}, err
 }
 
 // RevokeSecurityGroupIngress removes inbound rules.
@@ -296,10 +290,7 @@ func (s *Service) RevokeSecurityGroupIngress(ctx context.Context, in *awsec2.Rev
 		dryRun: in.DryRun, id: in.GroupId, name: in.GroupName, ruleIDs: in.SecurityGroupRuleIds,
 		perms: flatPermission(in.IpPermissions, in.IpProtocol, in.FromPort, in.ToPort, in.CidrIp, in.SourceSecurityGroupName),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.RevokeSecurityGroupIngressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: rules}, nil
+	return &awsec2.RevokeSecurityGroupIngressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: rules}, err
 }
 
 // RevokeSecurityGroupEgress removes outbound rules.
@@ -308,8 +299,5 @@ func (s *Service) RevokeSecurityGroupEgress(ctx context.Context, in *awsec2.Revo
 		egress: true, dryRun: in.DryRun, id: in.GroupId, ruleIDs: in.SecurityGroupRuleIds,
 		perms: flatPermission(in.IpPermissions, in.IpProtocol, in.FromPort, in.ToPort, in.CidrIp, in.SourceSecurityGroupName),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.RevokeSecurityGroupEgressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: rules}, nil
+	return &awsec2.RevokeSecurityGroupEgressOutput{Return: aws.Bool(true), RevokedSecurityGroupRules: rules}, err
 }

@@ -42,7 +42,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.Des
 		wanted[id] = true
 	}
 	all := len(wanted) == 0
-	groups, err := resource.List(s.Store, record.SecurityGroups, sc, func(record.SecurityGroup) bool { return true })
+	groups, err := resource.List(s.Store, record.SecurityGroups, sc, resource.All)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func SecurityGroupRuleTags() resource.Taggable {
 			})
 		},
 		List: func(r store.Reader, sc resource.Scope) ([]resource.TaggedResource, error) {
-			groups, err := resource.List(r, record.SecurityGroups, sc, func(record.SecurityGroup) bool { return true })
+			groups, err := resource.List(r, record.SecurityGroups, sc, resource.All)
 			var out []resource.TaggedResource
 			for _, g := range groups {
 				for _, r := range g.Rules {

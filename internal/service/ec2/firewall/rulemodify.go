@@ -124,7 +124,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 		return nil, ec2err.Missing("securityGroupRules")
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.SecurityGroups, sc, resource.SecurityGroupID, aws.ToString(in.GroupId))
+		g, err := resource.Get(tx, record.SecurityGroups, sc, aws.ToString(in.GroupId))
 		if err != nil {
 			return err
 		}
@@ -163,10 +163,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 		}
 		return record.SecurityGroups.Put(tx, sc.Key(g.ID), g)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.ModifySecurityGroupRulesOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.ModifySecurityGroupRulesOutput{Return: aws.Bool(true)}, err
 }
 
 // describeRules changes the descriptions of rules, named by permissions or by IDs.
@@ -213,17 +210,11 @@ func (s *Service) describeRules(ctx context.Context, req ruleRequest, byID []ec2
 // UpdateSecurityGroupRuleDescriptionsIngress changes the descriptions of inbound rules.
 func (s *Service) UpdateSecurityGroupRuleDescriptionsIngress(ctx context.Context, in *awsec2.UpdateSecurityGroupRuleDescriptionsIngressInput) (*awsec2.UpdateSecurityGroupRuleDescriptionsIngressOutput, error) {
 	err := s.describeRules(ctx, ruleRequest{dryRun: in.DryRun, id: in.GroupId, name: in.GroupName, perms: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.UpdateSecurityGroupRuleDescriptionsIngressOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.UpdateSecurityGroupRuleDescriptionsIngressOutput{Return: aws.Bool(true)}, err
 }
 
 // UpdateSecurityGroupRuleDescriptionsEgress changes the descriptions of outbound rules.
 func (s *Service) UpdateSecurityGroupRuleDescriptionsEgress(ctx context.Context, in *awsec2.UpdateSecurityGroupRuleDescriptionsEgressInput) (*awsec2.UpdateSecurityGroupRuleDescriptionsEgressOutput, error) {
 	err := s.describeRules(ctx, ruleRequest{egress: true, dryRun: in.DryRun, id: in.GroupId, name: in.GroupName, perms: in.IpPermissions}, in.SecurityGroupRuleDescriptions)
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.UpdateSecurityGroupRuleDescriptionsEgressOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.UpdateSecurityGroupRuleDescriptionsEgressOutput{Return: aws.Bool(true)}, err
 }

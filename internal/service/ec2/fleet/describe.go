@@ -166,7 +166,7 @@ func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsI
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	found, err := resource.Choose(s.Store, Fleets, sc, resource.FleetID, in.FleetIds, func(f v) bool {
+	found, err := resource.Choose(s.Store, Fleets, sc, in.FleetIds, func(f v) bool {
 		return (f.Type != typeInstant || len(in.FleetIds) > 0) && match(f)
 	})
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 	if err != nil {
 		return nil, err
 	}
-	f, err := resource.Get(s.Store, Fleets, sc, resource.FleetID, aws.ToString(in.FleetId))
+	f, err := resource.Get(s.Store, Fleets, sc, aws.ToString(in.FleetId))
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) (*awsec2.ModifyFleetOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		f, err := resource.Get(tx, Fleets, sc, resource.FleetID, aws.ToString(in.FleetId))
+		f, err := resource.Get(tx, Fleets, sc, aws.ToString(in.FleetId))
 		if err != nil {
 			return err
 		}

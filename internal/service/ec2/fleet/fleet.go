@@ -172,7 +172,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	if done, err := s.Recall(s.Store, sc, "CreateFleet", in.ClientToken, in); err != nil {
 		return nil, err
 	} else if done != nil {
-		f, err := resource.Get(s.Store, Fleets, sc, resource.FleetID, done.IDs[0])
+		f, err := resource.Get(s.Store, Fleets, sc, done.IDs[0])
 		return f.created(), err
 	}
 	f, err := s.newFleet(ctx, sc, in)
@@ -182,7 +182,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	s.underWay.m.Store(f.ID, true)
 	defer s.underWay.m.Delete(f.ID)
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateFleet", in.ClientToken, in, Fleets, resource.FleetID, &f); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateFleet", in.ClientToken, in, Fleets, &f); done || err != nil {
 			return err
 		}
 		if err := Fleets.Create(tx, sc.Key(f.ID), f); err != nil {
@@ -455,4 +455,4 @@ func (s *Service) takeConfigs(sc resource.Scope, f *Fleet, configs []ec2types.Fl
 	return err
 }
 
-var Fleets = store.NewCollection[Fleet]("ec2", "fleet")
+var Fleets = resource.NewKind("fleet", resource.FleetID, func(v *Fleet) (string, *tag.Set) { return v.ID, &v.Tags })

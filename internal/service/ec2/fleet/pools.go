@@ -193,7 +193,7 @@ func (s *Service) overrideSubnets(sc resource.Scope, t fleetTemplate, o ec2types
 	}
 	var out []place
 	for _, id := range names {
-		sn, err := resource.Get(s.Store, record.Subnets, sc, resource.SubnetID, id)
+		sn, err := resource.Get(s.Store, record.Subnets, sc, id)
 		at := place{subnet: id, zone: sn.Zone, zoneID: sn.ZoneID, err: err}
 		if err != nil {
 			at.zone = zone

@@ -145,10 +145,10 @@ func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.S
 	}
 	var a Analysis
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, Analyses, AnalysisID, &a); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, Analyses, &a); done || err != nil {
 			return err
 		}
-		p, err := resource.Get(tx, Paths, sc, PathID, *in.NetworkInsightsPathId)
+		p, err := resource.Get(tx, Paths, sc, *in.NetworkInsightsPathId)
 		if err != nil {
 			return err
 		}
@@ -180,16 +180,13 @@ func (s *Service) DeleteNetworkInsightsAnalysis(ctx context.Context, in *awsec2.
 	}
 	id := *in.NetworkInsightsAnalysisId
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if _, err := resource.Get(tx, Analyses, sc, AnalysisID, id); err != nil {
+		if _, err := resource.Get(tx, Analyses, sc, id); err != nil {
 			return err
 		}
 		Analyses.Delete(tx, sc.Key(id))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DeleteNetworkInsightsAnalysisOutput{NetworkInsightsAnalysisId: aws.String(id)}, nil
+	return &awsec2.DeleteNetworkInsightsAnalysisOutput{NetworkInsightsAnalysisId: aws.String(id)}, err
 }
 
 // DescribeNetworkInsightsAnalyses lists analyses.
@@ -206,7 +203,7 @@ func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	found, err := resource.Choose(s.Store, Analyses, sc, AnalysisID, in.NetworkInsightsAnalysisIds, func(a v) bool {
+	found, err := resource.Choose(s.Store, Analyses, sc, in.NetworkInsightsAnalysisIds, func(a v) bool {
 		return match(a) && (in.NetworkInsightsPathId == nil || a.PathID == *in.NetworkInsightsPathId) &&
 			(in.AnalysisStartTime == nil || !a.Started.Before(*in.AnalysisStartTime)) &&
 			(in.AnalysisEndTime == nil || !a.Started.After(*in.AnalysisEndTime))
@@ -218,4 +215,4 @@ func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec
 	return &awsec2.DescribeNetworkInsightsAnalysesOutput{NetworkInsightsAnalyses: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-var Analyses = store.NewCollection[Analysis]("ec2", "network-insights-analysis")
+var Analyses = resource.NewKind("network-insights-analysis", AnalysisID, func(v *Analysis) (string, *tag.Set) { return v.ID, &v.Tags })

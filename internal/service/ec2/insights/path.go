@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-var Paths = store.NewCollection[Path]("ec2", "network-insights-path")
+var Paths = resource.NewKind("network-insights-path", PathID, func(v *Path) (string, *tag.Set) { return v.ID, &v.Tags })
 
 var (
 	PathID = resource.IDKind{Prefix: "nip", Malformed: "", NotFoundCode: "InvalidNetworkInsightsPathId.NotFound",
@@ -41,11 +41,6 @@ type Path struct {
 	Filter          *filterPart `json:",omitempty"` // at the source
 	Created         time.Time
 	Tags            tag.Set `json:",omitempty"`
-}
-
-// PathKind describes paths.
-func PathKind() resource.KindOf[Path] {
-	return resource.KindOf[Path]{Records: Paths, ID: PathID, Of: func(v *Path) (string, *tag.Set) { return v.ID, &v.Tags }}
 }
 
 // An filterPart narrows the packets that are looked at.
@@ -202,7 +197,7 @@ func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.Crea
 	}
 	p.Created = s.Now()
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInsightsPath", in.ClientToken, in, Paths, PathID, &p); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInsightsPath", in.ClientToken, in, Paths, &p); done || err != nil {
 			return err
 		}
 		if err := Paths.Create(tx, sc.Key(p.ID), p); err != nil {
@@ -235,7 +230,7 @@ func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.Dele
 	}
 	id := *in.NetworkInsightsPathId
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if _, err := resource.Get(tx, Paths, sc, PathID, id); err != nil {
+		if _, err := resource.Get(tx, Paths, sc, id); err != nil {
 			return err
 		}
 		used, err := resource.Exists(tx, Analyses, sc, func(a Analysis) bool { return a.PathID == id })
@@ -290,7 +285,7 @@ func pathFields() filter.Fields[Path] {
 // DescribeNetworkInsightsPaths lists paths.
 func (s *Service) DescribeNetworkInsightsPaths(ctx context.Context, in *awsec2.DescribeNetworkInsightsPathsInput) (*awsec2.DescribeNetworkInsightsPathsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, PathKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, Paths, resource.Query{
 		IDs: in.NetworkInsightsPathIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 100},
 	}, pathFields())
 	return &awsec2.DescribeNetworkInsightsPathsOutput{NetworkInsightsPaths: resource.SDKAll(sc, found), NextToken: next}, err

@@ -146,7 +146,7 @@ func (r *regionSnapshot) pull() error {
 
 // feed watches a collection; convert may return nil for records without a part in
 // the network.
-func feed[T any](s *Service, c store.Collection[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) recordFeed {
+func feed[T any](s *Service, c resource.Kind[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) recordFeed {
 	return recordFeed{
 		watcher: c.Watch(s.Store, sc.All()),
 		apply: func(d *reach.Draft, k store.Key) error {

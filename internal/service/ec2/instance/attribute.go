@@ -200,7 +200,7 @@ func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.Modify
 		return nil, err
 	}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetIn
 		return nil, ec2err.InvalidValue(in.Attribute, "attribute", "")
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *awsec2.Desc
 	if in.Attribute == "" {
 		return nil, ec2err.Missing("attribute")
 	}
-	i, err := resource.Get(s.Store, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+	i, err := resource.Get(s.Store, record.Instances, sc, aws.ToString(in.InstanceId))
 	if err != nil {
 		return nil, err
 	}

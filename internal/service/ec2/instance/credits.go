@@ -88,7 +88,7 @@ func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *aws
 }
 
 func setCredits(tx *store.Tx, sc resource.Scope, id, credits string) error {
-	i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, id)
+	i, err := resource.Get(tx, record.Instances, sc, id)
 	if err != nil {
 		return err
 	}

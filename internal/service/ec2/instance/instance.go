@@ -172,7 +172,7 @@ func (s *Service) DescribeInstances(ctx context.Context, in *awsec2.DescribeInst
 	var found []record.Instance
 	var next *string
 	if len(in.InstanceIds) > 0 {
-		found, err = resource.Choose(s.Store, record.Instances, sc, resource.InstanceID, in.InstanceIds, match)
+		found, err = resource.Choose(s.Store, record.Instances, sc, in.InstanceIds, match)
 	} else {
 		found, next, err = resource.Page(s.Store, record.Instances, sc, match, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
 	}
@@ -241,7 +241,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 	if err := resource.CheckPageOfIDs(in.InstanceIds, "instancesSet", in.MaxResults); err != nil {
 		return nil, err
 	}
-	found, err := resource.Choose(s.Store, record.Instances, sc, resource.InstanceID, in.InstanceIds, func(i v) bool {
+	found, err := resource.Choose(s.Store, record.Instances, sc, in.InstanceIds, func(i v) bool {
 		return (i.State == record.Running || aws.ToBool(in.IncludeAllInstances)) && match(i)
 	})
 	if err != nil {

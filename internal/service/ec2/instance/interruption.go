@@ -23,7 +23,7 @@ const (
 func (s *Service) Interrupt(ctx context.Context, account, region, id string, stop bool) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, id)
+		i, err := resource.Get(tx, record.Instances, sc, id)
 		if err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 func (s *Service) launchInterface(tx *store.Tx, sc resource.Scope, nic launchInterface, hint string) (record.NetworkInterface, error) {
 	if nic.existing == "" {
 		// Read again: it must not be deleted meanwhile.
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, nic.spec.Subnet.ID)
+		sn, err := resource.Get(tx, record.Subnets, sc, nic.spec.Subnet.ID)
 		if err != nil {
 			return record.NetworkInterface{}, err
 		}
@@ -264,7 +264,7 @@ func (s *Service) launchInterface(tx *store.Tx, sc resource.Scope, nic launchInt
 		spec.ID, spec.Subnet, spec.Hint = ids.Resource("eni"), sn, hint
 		return s.interfaces.Make(tx, sc, spec)
 	}
-	e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, nic.existing)
+	e, err := resource.Get(tx, record.NetworkInterfaces, sc, nic.existing)
 	if err == nil && e.Attachment.ID != "" {
 		err = ec2err.InterfaceInUse("Interface: [%s] in use.", e.ID)
 	}

@@ -69,10 +69,7 @@ func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2
 		}
 		return metadataDefaults.Put(tx, sc.Key(metadataDefaultsID), d)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.ModifyInstanceMetadataDefaultsOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.ModifyInstanceMetadataDefaultsOutput{Return: aws.Bool(true)}, err
 }
 
 // GetInstanceMetadataDefaults tells the account's preferences in a region.

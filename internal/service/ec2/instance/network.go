@@ -100,12 +100,12 @@ func (s *Service) planInterface(sc resource.Scope, l *launch, in ec2types.Instan
 		public: in.AssociatePublicIpAddress, deleteOnTermination: in.DeleteOnTermination == nil || *in.DeleteOnTermination,
 	}
 	if nic.existing != "" {
-		e, err := resource.Get(s.Store, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, nic.existing)
+		e, err := resource.Get(s.Store, record.NetworkInterfaces, sc, nic.existing)
 		if err != nil {
 			return nic, err
 		}
 		nic.deleteOnTermination = aws.ToBool(in.DeleteOnTermination)
-		nic.spec.Subnet, err = resource.Get(s.Store, record.Subnets, sc, resource.SubnetID, e.SubnetID)
+		nic.spec.Subnet, err = resource.Get(s.Store, record.Subnets, sc, e.SubnetID)
 		return nic, err
 	}
 	sn, err := s.SubnetOf(sc, l.in, in.SubnetId)
@@ -152,7 +152,7 @@ func (s *Service) SubnetOf(sc resource.Scope, in *awsec2.RunInstancesInput, id *
 		}
 	}
 	if id != nil {
-		sn, err := resource.Get(s.Store, record.Subnets, sc, resource.SubnetID, *id)
+		sn, err := resource.Get(s.Store, record.Subnets, sc, *id)
 		if err == nil && zone != "" && sn.Zone != zone {
 			err = ec2err.Combination(fmt.Sprintf("The subnet %s is in the availability zone %s, not in %s.", sn.ID, sn.Zone, zone))
 		}

@@ -25,7 +25,7 @@ func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.
 	}
 	var i record.Instance
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if i, err = resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId)); err != nil {
+		if i, err = resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId)); err != nil {
 			return err
 		}
 		if i.State == record.Terminated || i.State == record.ShuttingDown {
@@ -54,7 +54,7 @@ func (s *Service) monitor(ctx context.Context, dryRun *bool, want []string, on b
 	if len(want) == 0 {
 		return nil, ec2err.Missing("InstanceId")
 	}
-	all, err := resource.Choose(s.Store, record.Instances, sc, resource.InstanceID, want, func(record.Instance) bool { return true })
+	all, err := resource.Choose(s.Store, record.Instances, sc, want, resource.All)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 	if err := resource.CheckPageOfIDs(in.InstanceIds, "instancesSet", in.MaxResults); err != nil {
 		return nil, err
 	}
-	found, err := resource.Choose(s.Store, record.Instances, sc, resource.InstanceID, in.InstanceIds, match)
+	found, err := resource.Choose(s.Store, record.Instances, sc, in.InstanceIds, match)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 // when what runs it keeps no console.
 func (s *Service) GetConsoleOutput(ctx context.Context, in *awsec2.GetConsoleOutputInput) (*awsec2.GetConsoleOutputOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	i, err := resource.Get(s.Store, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+	i, err := resource.Get(s.Store, record.Instances, sc, aws.ToString(in.InstanceId))
 	if err != nil {
 		return nil, err
 	}

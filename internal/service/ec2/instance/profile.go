@@ -53,7 +53,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 	}
 	var i record.Instance
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if i, err = resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId)); err != nil {
+		if i, err = resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId)); err != nil {
 			return err
 		}
 		switch {

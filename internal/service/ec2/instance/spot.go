@@ -57,11 +57,6 @@ type SpotRequest struct {
 	Tags    tag.Set         `json:",omitempty"`
 }
 
-// SpotRequestKind describes Spot Instance requests.
-func SpotRequestKind() resource.KindOf[SpotRequest] {
-	return resource.KindOf[SpotRequest]{Records: SpotRequests, ID: resource.SpotRequestID, Of: func(v *SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags }}
-}
-
 // set changes the state and its explanation.
 func (r *SpotRequest) set(now time.Time, state, code, status string) {
 	r.State, r.StatusCode, r.Status, r.StatusTime = state, code, status, now
@@ -113,7 +108,7 @@ func (s *Service) fulfilSpot(tx *store.Tx, sc resource.Scope, l *launch, i *reco
 	var r SpotRequest
 	var err error
 	if l.spotRequest != "" {
-		r, err = resource.Get(tx, SpotRequests, sc, resource.SpotRequestID, l.spotRequest)
+		r, err = resource.Get(tx, SpotRequests, sc, l.spotRequest)
 		if err == nil && r.State != spotOpen {
 			return errSpotNotOpen
 		}
@@ -296,7 +291,7 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 			return resource.TimeText(r.ValidUntil)
 		}),
 	}
-	found, next, err := resource.Describe(s.Store, sc, SpotRequestKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, SpotRequests, resource.Query{
 		IDs: in.SpotInstanceRequestIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, known)
 	return &awsec2.DescribeSpotInstanceRequestsOutput{SpotInstanceRequests: resource.SDKAll(sc, found), NextToken: next}, err
@@ -313,14 +308,14 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.Can
 	if len(in.SpotInstanceRequestIds) == 0 {
 		return nil, ec2err.Missing("spotInstanceRequestId")
 	}
-	if _, err := resource.Choose(s.Store, SpotRequests, sc, resource.SpotRequestID, in.SpotInstanceRequestIds, func(SpotRequest) bool { return true }); err != nil {
+	if _, err := resource.Choose(s.Store, SpotRequests, sc, in.SpotInstanceRequestIds, resource.All); err != nil {
 		return nil, err
 	}
 	out := &awsec2.CancelSpotInstanceRequestsOutput{}
 	for chunk := range slices.Chunk(resource.SortedUnique(in.SpotInstanceRequestIds), 80) {
 		err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 			for _, id := range chunk {
-				r, err := resource.Get(tx, SpotRequests, sc, resource.SpotRequestID, id)
+				r, err := resource.Get(tx, SpotRequests, sc, id)
 				if err != nil {
 					return err
 				}
@@ -351,4 +346,4 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.Can
 	return out, nil
 }
 
-var SpotRequests = store.NewCollection[SpotRequest]("ec2", "spot-request")
+var SpotRequests = resource.NewKind("spot-request", resource.SpotRequestID, func(v *SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags })

@@ -22,7 +22,7 @@ func (s *Service) changeStates(ctx context.Context, dryRun *bool, want []string,
 	if len(want) == 0 {
 		return nil, ec2err.Missing("InstanceId")
 	}
-	all, err := resource.Choose(s.Store, record.Instances, sc, resource.InstanceID, want, func(record.Instance) bool { return true })
+	all, err := resource.Choose(s.Store, record.Instances, sc, want, resource.All)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Service) changeStates(ctx context.Context, dryRun *bool, want []string,
 		err := s.Update(ctx, dryRun, func(tx *store.Tx) error {
 			changes = nil
 			for _, seen := range chunk {
-				i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, seen.ID)
+				i, err := resource.Get(tx, record.Instances, sc, seen.ID)
 				if err != nil {
 					return err
 				}

@@ -291,7 +291,7 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPa
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	all, err := resource.List(s.Store, KeyPairs, sc, func(KeyPair) bool { return true })
+	all, err := resource.List(s.Store, KeyPairs, sc, resource.All)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,6 @@ func (s *Service) PublicKey(account, region, name string) (string, bool) {
 
 // Tagged finds pairs by ID; they are kept by name.
 func Tagged() resource.Taggable {
-	all := func(KeyPair) bool { return true }
 	return resource.Taggable{
 		ID: resource.KeyPairID, Kind: ec2types.ResourceTypeKeyPair,
 		Edit: func(tx *store.Tx, sc resource.Scope, id string, fn func(tag.Set) (tag.Set, error)) error {
@@ -375,7 +374,7 @@ func Tagged() resource.Taggable {
 			})
 		},
 		List: func(r store.Reader, sc resource.Scope) ([]resource.TaggedResource, error) {
-			found, err := resource.List(r, KeyPairs, sc, all)
+			found, err := resource.List(r, KeyPairs, sc, resource.All)
 			var out []resource.TaggedResource
 			for _, k := range found {
 				if len(k.Tags) > 0 {

@@ -71,7 +71,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 	}
 	v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateLaunchTemplate", in.ClientToken, in, Templates, resource.LaunchTemplateID, &t); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateLaunchTemplate", in.ClientToken, in, Templates, &t); done || err != nil {
 			return err
 		}
 		if err := Names.Create(tx, nameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
@@ -87,11 +87,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 		}
 		return s.Remember(tx, sc, "CreateLaunchTemplate", in.ClientToken, in, false, t.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := t.SDK(sc)
-	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: &out}, nil
+	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, err
 }
 
 // Find returns a template by ID or name, of which exactly one is given.
@@ -101,7 +97,7 @@ func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error)
 	case aws.ToString(id) != "" && aws.ToString(name) != "":
 		return none, ec2err.Combination("Either launch template id or launch template name should be specified, not both.")
 	case aws.ToString(id) != "":
-		return resource.Get(r, Templates, sc, resource.LaunchTemplateID, *id)
+		return resource.Get(r, Templates, sc, *id)
 	case aws.ToString(name) != "":
 		n, err := Names.Get(r, nameKey(sc, *name))
 		if resource.NotFound(err) {
@@ -155,11 +151,7 @@ func (s *Service) ModifyLaunchTemplate(ctx context.Context, in *awsec2.ModifyLau
 		t.Default = n
 		return Templates.Put(tx, sc.Key(t.ID), t)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := t.SDK(sc)
-	return &awsec2.ModifyLaunchTemplateOutput{LaunchTemplate: &out}, nil
+	return &awsec2.ModifyLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, err
 }
 
 // DeleteLaunchTemplate deletes a template with all its versions.
@@ -223,7 +215,7 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 		}
 		want = append(want[:len(want):len(want)], n.ID)
 	}
-	found, err := resource.Choose(s.Store, Templates, sc, resource.LaunchTemplateID, want, match)
+	found, err := resource.Choose(s.Store, Templates, sc, want, match)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +224,6 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 }
 
 var (
-	Templates = store.NewCollection[Template]("ec2", "launch-template")
+	Templates = resource.NewKind("launch-template", resource.LaunchTemplateID, func(v *Template) (string, *tag.Set) { return v.ID, &v.Tags })
 	Names     = store.NewCollection[resource.Name]("ec2", "launch-template-name")
 )

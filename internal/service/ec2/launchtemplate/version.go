@@ -305,7 +305,7 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 		if len(in.Versions) == 0 {
 			return nil, ec2err.New("MissingParameter", "Either launch template id or launch template name must be specified")
 		}
-		all, err := resource.List(s.Store, Templates, sc, func(Template) bool { return true })
+		all, err := resource.List(s.Store, Templates, sc, resource.All)
 		if err != nil {
 			return nil, err
 		}
@@ -399,10 +399,7 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *awsec2.D
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 var Versions = store.NewCollection[Version]("ec2", "launch-template-version")

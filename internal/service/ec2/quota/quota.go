@@ -96,7 +96,7 @@ func Check(r store.Reader, sc resource.Scope, code string, n int, exceeded error
 
 // Room refuses one more resource with exceeded if that is more than a quota allows;
 // counts selects the resources that it holds for.
-func Room[T any](r store.Reader, sc resource.Scope, code string, c store.Collection[T], counts func(T) bool, exceeded error) error {
+func Room[T any](r store.Reader, sc resource.Scope, code string, c resource.Records[T], counts func(T) bool, exceeded error) error {
 	n, err := resource.Count(r, c, sc, counts)
 	if err != nil {
 		return err

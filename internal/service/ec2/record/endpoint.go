@@ -28,11 +28,6 @@ type ConnectEndpoint struct {
 	Tags             tag.Set `json:",omitempty"`
 }
 
-// ConnectEndpointKind describes EC2 Instance Connect endpoints.
-func ConnectEndpointKind() resource.KindOf[ConnectEndpoint] {
-	return resource.KindOf[ConnectEndpoint]{Records: ConnectEndpoints, ID: resource.ConnectEndpointID, Of: func(e *ConnectEndpoint) (string, *tag.Set) { return e.ID, &e.Tags }}
-}
-
 // SDK renders the record for the SDK.
 func (e ConnectEndpoint) SDK(sc resource.Scope) ec2types.Ec2InstanceConnectEndpoint {
 	host := e.ID + "." + e.DNSSuffix
@@ -65,11 +60,6 @@ type FlowLog struct {
 	PerHour         bool   `json:",omitempty"`
 	Created         time.Time
 	Tags            tag.Set `json:",omitempty"`
-}
-
-// FlowLogKind describes flow logs.
-func FlowLogKind() resource.KindOf[FlowLog] {
-	return resource.KindOf[FlowLog]{Records: FlowLogs, ID: resource.FlowLogID, Of: func(f *FlowLog) (string, *tag.Set) { return f.ID, &f.Tags }}
 }
 
 // SDK renders the record for the SDK.
@@ -114,11 +104,6 @@ type VPCEndpoint struct {
 	// DNSSuffix makes the endpoint's names unique: vpce-…-SUFFIX.ec2.….
 	DNSSuffix string  `json:",omitempty"`
 	Tags      tag.Set `json:",omitempty"`
-}
-
-// VPCEndpointKind describes VPC endpoints.
-func VPCEndpointKind() resource.KindOf[VPCEndpoint] {
-	return resource.KindOf[VPCEndpoint]{Records: VPCEndpoints, ID: resource.VPCEndpointID, Of: func(e *VPCEndpoint) (string, *tag.Set) { return e.ID, &e.Tags }}
 }
 
 // Kind returns the endpoint's type.

@@ -20,11 +20,6 @@ type NetworkACL struct {
 	Tags         tag.Set `json:",omitempty"`
 }
 
-// NetworkACLKind describes network ACLs.
-func NetworkACLKind() resource.KindOf[NetworkACL] {
-	return resource.KindOf[NetworkACL]{Records: NetworkACLs, ID: resource.NetworkACLID, Of: func(v *NetworkACL) (string, *tag.Set) { return v.ID, &v.Tags }}
-}
-
 // A NetworkACLAssociation associates a network ACL with a subnet.
 type NetworkACLAssociation struct{ ID, SubnetID string }
 

@@ -28,11 +28,6 @@ type Address struct {
 	Tags          tag.Set `json:",omitempty"`
 }
 
-// AddressKind describes Elastic IP addresses.
-func AddressKind() resource.KindOf[Address] {
-	return resource.KindOf[Address]{Records: Addresses, ID: resource.AddressID, Of: func(a *Address) (string, *tag.Set) { return a.ID, &a.Tags }}
-}
-
 // SDK renders the record for the SDK.
 func (a Address) SDK(sc resource.Scope) ec2types.Address {
 	out := ec2types.Address{
@@ -98,11 +93,6 @@ type NetworkInterface struct {
 	NoSourceDestCheck bool   `json:",omitempty"`
 	Attachment        InterfaceAttachment
 	Tags              tag.Set `json:",omitempty"`
-}
-
-// NetworkInterfaceKind describes network interfaces.
-func NetworkInterfaceKind() resource.KindOf[NetworkInterface] {
-	return resource.KindOf[NetworkInterface]{Records: NetworkInterfaces, ID: resource.NetworkInterfaceID, Of: func(v *NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags }}
 }
 
 // Writes is how much deleting e writes at most: itself and its public address, the

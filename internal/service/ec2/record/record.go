@@ -2,29 +2,30 @@ package record
 
 import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // The collections, one per kind of resource.
 var (
 	Defaults          = store.NewCollection[RegionDefaults]("ec2", "defaults")
-	VPCs              = store.NewCollection[VPC]("ec2", "vpc")
-	Subnets           = store.NewCollection[Subnet]("ec2", "subnet")
-	InternetGateways  = store.NewCollection[InternetGateway]("ec2", "internet-gateway")
-	RouteTables       = store.NewCollection[RouteTable]("ec2", "route-table")
-	NetworkACLs       = store.NewCollection[NetworkACL]("ec2", "network-acl")
-	DHCPOptionSets    = store.NewCollection[DHCPOptions]("ec2", "dhcp-options")
-	SecurityGroups    = store.NewCollection[SecurityGroup]("ec2", "security-group")
-	NetworkInterfaces = store.NewCollection[NetworkInterface]("ec2", "network-interface")
+	VPCs              = resource.NewKind("vpc", resource.VPCID, func(v *VPC) (string, *tag.Set) { return v.ID, &v.Tags })
+	Subnets           = resource.NewKind("subnet", resource.SubnetID, func(v *Subnet) (string, *tag.Set) { return v.ID, &v.Tags })
+	InternetGateways  = resource.NewKind("internet-gateway", resource.InternetGatewayID, func(v *InternetGateway) (string, *tag.Set) { return v.ID, &v.Tags })
+	RouteTables       = resource.NewKind("route-table", resource.RouteTableID, func(v *RouteTable) (string, *tag.Set) { return v.ID, &v.Tags })
+	NetworkACLs       = resource.NewKind("network-acl", resource.NetworkACLID, func(v *NetworkACL) (string, *tag.Set) { return v.ID, &v.Tags })
+	DHCPOptionSets    = resource.NewKind("dhcp-options", resource.DHCPOptionsID, func(d *DHCPOptions) (string, *tag.Set) { return d.ID, &d.Tags })
+	SecurityGroups    = resource.NewKind("security-group", resource.SecurityGroupID, func(v *SecurityGroup) (string, *tag.Set) { return v.ID, &v.Tags })
+	NetworkInterfaces = resource.NewKind("network-interface", resource.NetworkInterfaceID, func(v *NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags })
 	AddressPages      = store.NewCollection[AddressPage]("ec2", "address-page")
-	Addresses         = store.NewCollection[Address]("ec2", "address")
-	NATGateways       = store.NewCollection[NATGateway]("ec2", "nat-gateway")
-	EgressGateways    = store.NewCollection[EgressGateway]("ec2", "egress-only-internet-gateway")
-	Peerings          = store.NewCollection[Peering]("ec2", "vpc-peering-connection")
-	VPCEndpoints      = store.NewCollection[VPCEndpoint]("ec2", "vpc-endpoint")
-	ConnectEndpoints  = store.NewCollection[ConnectEndpoint]("ec2", "instance-connect-endpoint")
-	PrefixLists       = store.NewCollection[PrefixList]("ec2", "prefix-list")
-	FlowLogs          = store.NewCollection[FlowLog]("ec2", "flow-log")
+	Addresses         = resource.NewKind("address", resource.AddressID, func(a *Address) (string, *tag.Set) { return a.ID, &a.Tags })
+	NATGateways       = resource.NewKind("nat-gateway", resource.NATGatewayID, func(n *NATGateway) (string, *tag.Set) { return n.ID, &n.Tags })
+	EgressGateways    = resource.NewKind("egress-only-internet-gateway", resource.EgressGatewayID, func(g *EgressGateway) (string, *tag.Set) { return g.ID, &g.Tags })
+	Peerings          = resource.NewKind("vpc-peering-connection", resource.PeeringID, func(p *Peering) (string, *tag.Set) { return p.ID, &p.Tags })
+	VPCEndpoints      = resource.NewKind("vpc-endpoint", resource.VPCEndpointID, func(e *VPCEndpoint) (string, *tag.Set) { return e.ID, &e.Tags })
+	ConnectEndpoints  = resource.NewKind("instance-connect-endpoint", resource.ConnectEndpointID, func(e *ConnectEndpoint) (string, *tag.Set) { return e.ID, &e.Tags })
+	PrefixLists       = resource.NewKind("prefix-list", resource.PrefixListID, func(p *PrefixList) (string, *tag.Set) { return p.ID, &p.Tags })
+	FlowLogs          = resource.NewKind("flow-log", resource.FlowLogID, func(f *FlowLog) (string, *tag.Set) { return f.ID, &f.Tags })
 	IPv6Addresses     = store.NewCollection[resource.Name]("ec2", "ipv6-address")
-	Instances         = store.NewCollection[Instance]("ec2", "instance")
+	Instances         = resource.NewKind("instance", resource.InstanceID, func(v *Instance) (string, *tag.Set) { return v.ID, &v.Tags })
 )

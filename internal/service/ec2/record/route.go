@@ -21,11 +21,6 @@ type EgressGateway struct {
 	Tags  tag.Set `json:",omitempty"`
 }
 
-// EgressGatewayKind describes egress-only internet gateways.
-func EgressGatewayKind() resource.KindOf[EgressGateway] {
-	return resource.KindOf[EgressGateway]{Records: EgressGateways, ID: resource.EgressGatewayID, Of: func(g *EgressGateway) (string, *tag.Set) { return g.ID, &g.Tags }}
-}
-
 // SDK renders the record for the SDK.
 func (g EgressGateway) SDK(resource.Scope) ec2types.EgressOnlyInternetGateway {
 	return ec2types.EgressOnlyInternetGateway{
@@ -40,11 +35,6 @@ type InternetGateway struct {
 	ID    string
 	VPCID string  `json:",omitempty"` // empty while detached
 	Tags  tag.Set `json:",omitempty"`
-}
-
-// InternetGatewayKind describes internet gateways.
-func InternetGatewayKind() resource.KindOf[InternetGateway] {
-	return resource.KindOf[InternetGateway]{Records: InternetGateways, ID: resource.InternetGatewayID, Of: func(v *InternetGateway) (string, *tag.Set) { return v.ID, &v.Tags }}
 }
 
 // SDK renders the record for the SDK.
@@ -100,11 +90,6 @@ type NATAddress struct {
 	InterfaceID   string `json:",omitempty"`
 }
 
-// NATGatewayKind describes NAT gateways.
-func NATGatewayKind() resource.KindOf[NATGateway] {
-	return resource.KindOf[NATGateway]{Records: NATGateways, ID: resource.NATGatewayID, Of: func(n *NATGateway) (string, *tag.Set) { return n.ID, &n.Tags }}
-}
-
 // SDK renders the record for the SDK.
 func (n NATGateway) SDK(resource.Scope) ec2types.NatGateway {
 	out := ec2types.NatGateway{
@@ -153,11 +138,6 @@ type PeeringSide struct {
 	// AllowDNS lets the other side's VPC resolve this side's public host names to
 	// private addresses: AllowDnsResolutionFromRemoteVpc.
 	AllowDNS bool `json:",omitempty"`
-}
-
-// PeeringKind describes VPC peering connections.
-func PeeringKind() resource.KindOf[Peering] {
-	return resource.KindOf[Peering]{Records: Peerings, ID: resource.PeeringID, Of: func(p *Peering) (string, *tag.Set) { return p.ID, &p.Tags }}
 }
 
 // Scope returns the account and region of the side's VPC.

@@ -31,11 +31,6 @@ type DHCPOptions struct {
 	Tags    tag.Set             `json:",omitempty"`
 }
 
-// DHCPOptionsKind describes sets of DHCP options.
-func DHCPOptionsKind() resource.KindOf[DHCPOptions] {
-	return resource.KindOf[DHCPOptions]{Records: DHCPOptionSets, ID: resource.DHCPOptionsID, Of: func(d *DHCPOptions) (string, *tag.Set) { return d.ID, &d.Tags }}
-}
-
 // internalDomain is the domain of private DNS names.
 // https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
 func internalDomain(region string) string {
@@ -90,11 +85,6 @@ type VPC struct {
 	DefaultGroupID   string
 	DefaultACLID     string
 	Tags             tag.Set `json:",omitempty"`
-}
-
-// VPCKind describes VPCs.
-func VPCKind() resource.KindOf[VPC] {
-	return resource.KindOf[VPC]{Records: VPCs, ID: resource.VPCID, Of: func(v *VPC) (string, *tag.Set) { return v.ID, &v.Tags }}
 }
 
 // A CIDRAssociation is a block of a VPC or subnet.

@@ -4,7 +4,6 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
-	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -20,17 +19,10 @@ type Query struct {
 	Limits     Limits
 }
 
-// A KindOf is a kind of resource that can be described.
-type KindOf[T any] struct {
-	Records store.Collection[T]
-	ID      IDKind
-	Of      func(*T) (string, *tag.Set) // a record's ID and tags
-}
-
 // Describe returns the page of records that a query asks for, sorted by ID, and
 // the token of the next page.
-func Describe[T any](r store.Reader, sc Scope, kind KindOf[T], q Query, known filter.Fields[T]) ([]T, *string, error) {
-	match, err := filter.Compile(q.Filters, known, func(v T) tag.Set { _, t := kind.Of(&v); return *t })
+func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.Fields[T]) ([]T, *string, error) {
+	match, err := filter.Compile(q.Filters, known, k.tags)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,17 +34,11 @@ func Describe[T any](r store.Reader, sc Scope, kind KindOf[T], q Query, known fi
 			return nil, nil, err
 		}
 	}
-	found, err := Choose(r, kind.Records, sc, kind.ID, q.IDs, match)
+	found, err := Choose(r, k, sc, q.IDs, match)
 	if err != nil {
 		return nil, nil, err
 	}
-	return Paginate(found, func(v T) string { id, _ := kind.Of(&v); return id }, q.MaxResults, q.NextToken, q.Limits)
-}
-
-// Count counts the records of a scope that match.
-func Count[T any](r store.Reader, c store.Collection[T], sc Scope, match func(T) bool) (int, error) {
-	found, err := List(r, c, sc, match)
-	return len(found), err
+	return Paginate(found, k.id, q.MaxResults, q.NextToken, q.Limits)
 }
 
 // Each makes a field of a list; empty texts are no values.

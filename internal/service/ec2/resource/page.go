@@ -35,20 +35,20 @@ func Paginate[T any](items []T, id func(T) string, maxResults *int32, nextToken 
 
 // Page returns one page of the resources of a scope that match, in the order of
 // their IDs, and the token of the next. It looks no further than the page goes.
-func Page[T any](r store.Reader, c store.Collection[T], sc Scope, match func(T) bool, maxResults *int32, nextToken *string, lim Limits) ([]T, *string, error) {
+func Page[T any](r store.Reader, k Kind[T], sc Scope, match func(T) bool, maxResults *int32, nextToken *string, lim Limits) ([]T, *string, error) {
 	page, err := lim.rules().Start(maxResults, nextToken)
 	if err != nil {
 		return nil, nil, err
 	}
 	out := []T{}
-	err = c.Scan(r, sc.All(), page.After, func(k store.Key, v T) bool {
+	err = k.Scan(r, sc.All(), page.After, func(at store.Key, v T) bool {
 		switch {
 		case !match(v):
 		case page.Full():
 			return false
 		default:
 			out = append(out, v)
-			page.Add(k.ID)
+			page.Add(at.ID)
 		}
 		return true
 	})

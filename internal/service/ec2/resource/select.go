@@ -2,65 +2,96 @@ package resource
 
 import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
+	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Get returns the resource id, refused with kind's errors when it is malformed
-// or not there.
-func Get[T any](r store.Reader, c store.Collection[T], sc Scope, kind IDKind, id string) (T, error) {
-	if err := kind.Check(id); err != nil {
+// A Kind is the collection of a kind of resource, which are stored under their IDs.
+type Kind[T any] struct {
+	store.Collection[T]
+	ID IDKind
+	Of func(*T) (id string, tags *tag.Set)
+}
+
+// NewKind declares the collection of a kind of resource.
+func NewKind[T any](typ string, id IDKind, of func(*T) (string, *tag.Set)) Kind[T] {
+	return Kind[T]{store.NewCollection[T]("ec2", typ), id, of}
+}
+
+func (k Kind[T]) id(v T) string    { id, _ := k.Of(&v); return id }
+func (k Kind[T]) tags(v T) tag.Set { _, tags := k.Of(&v); return *tags }
+
+// Records are a collection as it is listed.
+type Records[T any] interface {
+	List(store.Reader, store.Scope) ([]store.Item[T], error)
+}
+
+// Get returns the resource with an ID, which is refused in the words of its kind if it is
+// malformed or not found.
+func Get[T any](r store.Reader, k Kind[T], sc Scope, id string) (T, error) {
+	if err := k.ID.Check(id); err != nil {
 		var zero T
 		return zero, err
 	}
-	v, err := c.Get(r, sc.Key(id))
-	if NotFound(err) {
-		return v, kind.NotFound(id)
+	v, err := k.Get(r, sc.Key(id))
+	if err != nil {
+		return v, store.NotFoundAs(err, k.ID.NotFound(id))
 	}
-	return v, err
+	return v, nil
 }
 
 // Choose returns the resources named by ids, or all if there are none, that
 // match, in the order of their IDs.
-func Choose[T any](r store.Reader, c store.Collection[T], sc Scope, kind IDKind, ids []string, match func(T) bool) ([]T, error) {
-	var out []T
+func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func(T) bool) ([]T, error) {
 	if len(ids) == 0 {
-		items, err := c.List(r, sc.All())
-		if err != nil {
-			return nil, err
-		}
-		for _, it := range items {
-			if match(it.Value) {
-				out = append(out, it.Value)
-			}
-		}
-		return out, nil
+		return List(r, k, sc, match)
 	}
+	var out []T
 	var missing []string
 	for _, id := range SortedUnique(ids) {
-		v, err := Get(r, c, sc, kind, id)
+		v, err := Get(r, k, sc, id)
 		switch {
 		case err == nil && match(v):
 			out = append(out, v)
 		case err == nil:
-		case kind.Check(id) == nil && ec2err.HasCode(err, kind.NotFoundCode):
+		case k.ID.Check(id) == nil && ec2err.HasCode(err, k.ID.NotFoundCode):
 			missing = append(missing, id)
 		default:
 			return nil, err
 		}
 	}
 	if len(missing) > 0 {
-		return nil, kind.NotFound(missing...)
+		return nil, k.ID.NotFound(missing...)
 	}
 	return out, nil
 }
 
+// All matches every resource.
+func All[T any](T) bool { return true }
+
 // List returns all of the scope that match.
-func List[T any](r store.Reader, c store.Collection[T], sc Scope, match func(T) bool) ([]T, error) {
-	return Choose(r, c, sc, IDKind{}, nil, match)
+func List[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) ([]T, error) {
+	items, err := c.List(r, sc.All())
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for _, it := range items {
+		if match(it.Value) {
+			out = append(out, it.Value)
+		}
+	}
+	return out, nil
+}
+
+// Count counts the records of a scope that match.
+func Count[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) (int, error) {
+	found, err := List(r, c, sc, match)
+	return len(found), err
 }
 
 // Exists reports whether any resource of the scope matches.
-func Exists[T any](r store.Reader, c store.Collection[T], sc Scope, match func(T) bool) (bool, error) {
-	found, err := List(r, c, sc, match)
-	return len(found) > 0, err
+func Exists[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) (bool, error) {
+	n, err := Count(r, c, sc, match)
+	return n > 0, err
 }

@@ -21,37 +21,28 @@ type TaggedResource struct {
 	Tags tag.Set
 }
 
-// TaggedBy makes the resources of a collection taggable.
-func TaggedBy[T any](kind ec2types.ResourceType, id IDKind, c store.Collection[T], of func(*T) (string, *tag.Set)) Taggable {
+// Tagged makes a kind of resource taggable.
+func Tagged[T any](kind ec2types.ResourceType, k Kind[T]) Taggable {
 	return Taggable{
-		ID: id, Kind: kind,
-		Edit: func(tx *store.Tx, sc Scope, rid string, fn func(tag.Set) (tag.Set, error)) error {
-			err := c.Update(tx, sc.Key(rid), func(v *T) error {
-				_, tags := of(v)
+		ID: k.ID, Kind: kind,
+		Edit: func(tx *store.Tx, sc Scope, id string, fn func(tag.Set) (tag.Set, error)) error {
+			err := k.Update(tx, sc.Key(id), func(v *T) error {
+				_, tags := k.Of(v)
 				changed, err := fn(*tags)
 				*tags = changed
 				return err
 			})
-			if NotFound(err) {
-				return id.NotFound(rid)
-			}
-			return err
+			return store.NotFoundAs(err, k.ID.NotFound(id))
 		},
 		List: func(r store.Reader, sc Scope) ([]TaggedResource, error) {
-			items, err := c.List(r, sc.All())
+			items, err := k.List(r, sc.All())
 			out := make([]TaggedResource, 0, len(items))
-			for i := range items {
-				id, tags := of(&items[i].Value)
-				if len(*tags) > 0 {
-					out = append(out, TaggedResource{id, *tags})
+			for _, it := range items {
+				if tags := k.tags(it.Value); len(tags) > 0 {
+					out = append(out, TaggedResource{k.id(it.Value), tags})
 				}
 			}
 			return out, err
 		},
 	}
-}
-
-// Tagged makes a kind of resource taggable.
-func Tagged[T any](kind ec2types.ResourceType, k KindOf[T]) Taggable {
-	return TaggedBy(kind, k.ID, k.Records, k.Of)
 }

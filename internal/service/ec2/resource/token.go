@@ -71,12 +71,12 @@ func (s *Core) Recall(r store.Reader, sc Scope, operation string, token *string,
 
 // RecallOne reads into made the one resource that an earlier call with the same
 // token created, and says whether there was such a call.
-func RecallOne[T any](r store.Reader, s *Core, sc Scope, operation string, token *string, in any, c store.Collection[T], kind IDKind, made *T) (bool, error) {
+func RecallOne[T any](r store.Reader, s *Core, sc Scope, operation string, token *string, in any, k Kind[T], made *T) (bool, error) {
 	done, err := s.Recall(r, sc, operation, token, in)
 	if err != nil || done == nil {
 		return false, err
 	}
-	*made, err = Get(r, c, sc, kind, done.IDs[0])
+	*made, err = Get(r, k, sc, done.IDs[0])
 	return true, err
 }
 

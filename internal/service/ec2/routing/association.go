@@ -23,11 +23,11 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 	}
 	var id string
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, *in.SubnetId)
+		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Service) ReplaceRouteTableAssociation(ctx context.Context, in *awsec2.R
 		if err != nil {
 			return err
 		}
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}

@@ -25,14 +25,14 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 	}
 	var g record.EgressGateway
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, record.EgressGateways, resource.EgressGatewayID, &g); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, record.EgressGateways, &g); done || err != nil {
 			return err
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
-		if err := quota.Room(tx, sc, quota.EgressGateways, record.EgressGateways, func(record.EgressGateway) bool { return true }, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
+		if err := quota.Room(tx, sc, quota.EgressGateways, record.EgressGateways, resource.All, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
 			return err
 		}
 		g = record.EgressGateway{ID: ids.Resource("eigw"), VPCID: v.ID, Tags: tags}
@@ -41,38 +41,28 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 		}
 		return s.Remember(tx, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, false, g.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := g.SDK(sc)
-	return &awsec2.CreateEgressOnlyInternetGatewayOutput{EgressOnlyInternetGateway: &out, ClientToken: in.ClientToken}, nil
+	return &awsec2.CreateEgressOnlyInternetGatewayOutput{EgressOnlyInternetGateway: new(g.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // DeleteEgressOnlyInternetGateway deletes a gateway; routes to it become black holes.
 func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec2.DeleteEgressOnlyInternetGatewayInput) (*awsec2.DeleteEgressOnlyInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.EgressGateways, sc, resource.EgressGatewayID, aws.ToString(in.EgressOnlyInternetGatewayId))
+		g, err := resource.Get(tx, record.EgressGateways, sc, aws.ToString(in.EgressOnlyInternetGatewayId))
 		if err != nil {
 			return err
 		}
 		record.EgressGateways.Delete(tx, sc.Key(g.ID))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DeleteEgressOnlyInternetGatewayOutput{ReturnCode: aws.Bool(true)}, nil
+	return &awsec2.DeleteEgressOnlyInternetGatewayOutput{ReturnCode: aws.Bool(true)}, err
 }
 
 // DescribeEgressOnlyInternetGateways lists gateways. It documents tag filters only.
 func (s *Service) DescribeEgressOnlyInternetGateways(ctx context.Context, in *awsec2.DescribeEgressOnlyInternetGatewaysInput) (*awsec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.EgressGatewayKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.EgressGateways, resource.Query{
 		IDs: in.EgressOnlyInternetGatewayIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 255},
 	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeEgressOnlyInternetGatewaysOutput{EgressOnlyInternetGateways: resource.SDKAll(sc, found), NextToken: next}, nil
+	return &awsec2.DescribeEgressOnlyInternetGatewaysOutput{EgressOnlyInternetGateways: resource.SDKAll(sc, found), NextToken: next}, err
 }

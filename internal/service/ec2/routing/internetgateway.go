@@ -26,27 +26,23 @@ func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateIn
 	}
 	g := record.InternetGateway{ID: ids.Resource("igw"), Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if err := quota.Room(tx, sc, quota.InternetGateways, record.InternetGateways, func(record.InternetGateway) bool { return true }, ec2err.Limit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
+		if err := quota.Room(tx, sc, quota.InternetGateways, record.InternetGateways, resource.All, ec2err.Limit("InternetGatewayLimitExceeded", "internet gateways")); err != nil {
 			return err
 		}
 		return record.InternetGateways.Create(tx, sc.Key(g.ID), g)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := g.SDK(sc)
-	return &awsec2.CreateInternetGatewayOutput{InternetGateway: &out}, nil
+	return &awsec2.CreateInternetGatewayOutput{InternetGateway: new(g.SDK(sc))}, err
 }
 
 // AttachInternetGateway attaches a gateway to a VPC that has none.
 func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachInternetGatewayInput) (*awsec2.AttachInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
@@ -71,11 +67,11 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachInternetGatewayInput) (*awsec2.DetachInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
@@ -101,7 +97,7 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 func (s *Service) DeleteInternetGateway(ctx context.Context, in *awsec2.DeleteInternetGatewayInput) (*awsec2.DeleteInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, aws.ToString(in.InternetGatewayId))
+		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
 		if err != nil {
 			return err
 		}
@@ -128,7 +124,7 @@ func (s *Service) DescribeInternetGateways(ctx context.Context, in *awsec2.Descr
 		"internet-gateway-id": filter.One(func(g record.InternetGateway) string { return g.ID }),
 		"owner-id":            filter.One(func(record.InternetGateway) string { return sc.Account }),
 	}
-	found, next, err := resource.Describe(s.Store, sc, record.InternetGatewayKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.InternetGateways, resource.Query{
 		IDs: in.InternetGatewayIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, known)
 	return &awsec2.DescribeInternetGatewaysOutput{InternetGateways: resource.SDKAll(sc, found), NextToken: next}, err

@@ -56,10 +56,10 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 	}
 	var n record.NATGateway
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNatGateway", in.ClientToken, in, record.NATGateways, resource.NATGatewayID, &n); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNatGateway", in.ClientToken, in, record.NATGateways, &n); done || err != nil {
 			return err
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, *in.SubnetId)
+		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
 		}
@@ -88,11 +88,7 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 		}
 		return s.Remember(tx, sc, "CreateNatGateway", in.ClientToken, in, false, n.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := n.SDK(sc)
-	return &awsec2.CreateNatGatewayOutput{NatGateway: &out, ClientToken: in.ClientToken}, nil
+	return &awsec2.CreateNatGatewayOutput{NatGateway: new(n.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // buildNAT makes a gateway's interface and takes its elastic address, or notes why
@@ -101,7 +97,7 @@ func (s *Service) buildNAT(tx *store.Tx, sc resource.Scope, sn record.Subnet, n 
 	var a record.Address
 	if !n.Private {
 		var err error
-		if a, err = resource.Get(tx, record.Addresses, sc, resource.AddressID, *in.AllocationId); err != nil {
+		if a, err = resource.Get(tx, record.Addresses, sc, *in.AllocationId); err != nil {
 			return err
 		}
 		n.Addresses = []record.NATAddress{{AllocationID: a.ID, PublicIP: a.PublicIP}}
@@ -150,7 +146,7 @@ const ServiceRequester = "amazon-aws"
 func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGatewayInput) (*awsec2.DeleteNatGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		n, err := resource.Get(tx, record.NATGateways, sc, resource.NATGatewayID, aws.ToString(in.NatGatewayId))
+		n, err := resource.Get(tx, record.NATGateways, sc, aws.ToString(in.NatGatewayId))
 		if err != nil {
 			return err
 		}
@@ -160,17 +156,14 @@ func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGate
 		n.State, n.Since = record.NATDeleting, s.Now()
 		return record.NATGateways.Put(tx, sc.Key(n.ID), n)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DeleteNatGatewayOutput{NatGatewayId: in.NatGatewayId}, nil
+	return &awsec2.DeleteNatGatewayOutput{NatGatewayId: in.NatGatewayId}, err
 }
 
 // DescribeNatGateways lists NAT gateways, deleted ones too for an hour.
 func (s *Service) DescribeNatGateways(ctx context.Context, in *awsec2.DescribeNatGatewaysInput) (*awsec2.DescribeNatGatewaysOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.NATGateway
-	found, next, err := resource.Describe(s.Store, sc, record.NATGatewayKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.NATGateways, resource.Query{
 		IDs: in.NatGatewayIds, Filters: in.Filter, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, filter.Fields[v]{
 		"nat-gateway-id": filter.One(func(n v) string { return n.ID }),
@@ -178,10 +171,7 @@ func (s *Service) DescribeNatGateways(ctx context.Context, in *awsec2.DescribeNa
 		"subnet-id":      filter.One(func(n v) string { return n.SubnetID }),
 		"vpc-id":         filter.One(func(n v) string { return n.VPCID }),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeNatGatewaysOutput{NatGateways: resource.SDKAll(sc, found), NextToken: next}, nil
+	return &awsec2.DescribeNatGatewaysOutput{NatGateways: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
 // NATGatewaysSettled reports whether no gateway that was found is on its way to

@@ -119,7 +119,7 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 	there := false
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		there = false
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (s *Service) changePeering(ctx context.Context, dryRun *bool, id *string, e
 	var p record.Peering
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, dryRun, func(tx *store.Tx) (err error) {
-		if p, err = resource.Get(tx, record.Peerings, sc, resource.PeeringID, aws.ToString(id)); err != nil {
+		if p, err = resource.Get(tx, record.Peerings, sc, aws.ToString(id)); err != nil {
 			return err
 		}
 		if err := edit(tx, sc, &p); err != nil {
@@ -246,10 +246,7 @@ func (s *Service) RejectVpcPeeringConnection(ctx context.Context, in *awsec2.Rej
 		s.enterPeering(p, ec2types.VpcPeeringConnectionStateReasonCodeRejected, "Rejected by "+sc.Account)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.RejectVpcPeeringConnectionOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.RejectVpcPeeringConnectionOutput{Return: aws.Bool(true)}, err
 }
 
 // DeleteVpcPeeringConnection ends a connection; either side may, and the
@@ -265,10 +262,7 @@ func (s *Service) DeleteVpcPeeringConnection(ctx context.Context, in *awsec2.Del
 		s.enterPeering(p, ec2types.VpcPeeringConnectionStateReasonCodeDeleted, "Deleted by "+sc.Account)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DeleteVpcPeeringConnectionOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.DeleteVpcPeeringConnectionOutput{Return: aws.Bool(true)}, err
 }
 
 // ModifyVpcPeeringConnectionOptions changes how names resolve across a connection.
@@ -311,10 +305,7 @@ func (s *Service) ModifyVpcPeeringConnectionOptions(ctx context.Context, in *aws
 		out.AccepterPeeringConnectionOptions, err = set(&p.Accepter, in.AccepterPeeringConnectionOptions, "Accepter")
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 func peeringFields() filter.Fields[record.Peering] {
@@ -336,7 +327,7 @@ func peeringFields() filter.Fields[record.Peering] {
 // DescribeVpcPeeringConnections lists connections of either side.
 func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.DescribeVpcPeeringConnectionsInput) (*awsec2.DescribeVpcPeeringConnectionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.PeeringKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.Peerings, resource.Query{
 		IDs: in.VpcPeeringConnectionIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, peeringFields())
 	if err != nil {

@@ -75,7 +75,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 	case t.gateway != nil && strings.HasPrefix(*t.gateway, "vpce-"):
 		return r, ec2err.New("RouteNotSupported", "Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route targets.", *t.gateway)
 	case t.gateway != nil:
-		g, err := resource.Get(tx, record.InternetGateways, sc, resource.InternetGatewayID, *t.gateway)
+		g, err := resource.Get(tx, record.InternetGateways, sc, *t.gateway)
 		if err != nil {
 			return r, err
 		}
@@ -84,7 +84,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		r.GatewayID = g.ID
 	case t.nat != nil:
-		n, err := resource.Get(tx, record.NATGateways, sc, resource.NATGatewayID, *t.nat)
+		n, err := resource.Get(tx, record.NATGateways, sc, *t.nat)
 		if err != nil {
 			return r, err
 		}
@@ -99,7 +99,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		r.NATGatewayID = n.ID
 	case t.peering != nil:
-		p, err := resource.Get(tx, record.Peerings, sc, resource.PeeringID, *t.peering)
+		p, err := resource.Get(tx, record.Peerings, sc, *t.peering)
 		if err != nil {
 			return r, err
 		}
@@ -111,7 +111,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		r.PeeringID = p.ID
 	case t.egress != nil:
-		g, err := resource.Get(tx, record.EgressGateways, sc, resource.EgressGatewayID, *t.egress)
+		g, err := resource.Get(tx, record.EgressGateways, sc, *t.egress)
 		if err != nil {
 			return r, err
 		}
@@ -123,7 +123,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		r.EgressOnlyGatewayID = g.ID
 	case t.eni != nil:
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, *t.eni)
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, *t.eni)
 		if err != nil {
 			return r, err
 		}
@@ -132,7 +132,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		r.InterfaceID, r.InstanceID = e.ID, e.Attachment.InstanceID
 	case t.instance != nil:
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, *t.instance)
+		i, err := resource.Get(tx, record.Instances, sc, *t.instance)
 		if err != nil {
 			return r, err
 		}
@@ -184,7 +184,7 @@ func checkDestination(tx *store.Tx, sc resource.Scope, t record.RouteTable, dest
 	if resource.Within(linkLocal, p) {
 		return ec2err.InvalidParameterValue("The destination CIDR block %s is reserved.", destination) // from memory
 	}
-	v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, t.VPCID)
+	v, err := resource.Get(tx, record.VPCs, sc, t.VPCID)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 		return nil, err
 	}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}
@@ -265,10 +265,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 		}
 		return record.RouteTables.Put(tx, sc.Key(t.ID), t)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.CreateRouteOutput{Return: aws.Bool(true)}, nil
+	return &awsec2.CreateRouteOutput{Return: aws.Bool(true)}, err
 }
 
 // ReplaceRoute gives a route another target.
@@ -286,7 +283,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 		return nil, err
 	}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}
@@ -325,7 +322,7 @@ func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) 
 		return nil, err
 	}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}

@@ -151,10 +151,10 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 	}
 	var t record.RouteTable
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateRouteTable", in.ClientToken, in, record.RouteTables, resource.RouteTableID, &t); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateRouteTable", in.ClientToken, in, record.RouteTables, &t); done || err != nil {
 			return err
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, *in.VpcId)
+		v, err := resource.Get(tx, record.VPCs, sc, *in.VpcId)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTableInput) (*awsec2.DeleteRouteTableOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, resource.RouteTableID, aws.ToString(in.RouteTableId))
+		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
 		if err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (s *Service) DescribeRouteTables(ctx context.Context, in *awsec2.DescribeRo
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	records, err := resource.Choose(s.Store, record.RouteTables, sc, resource.RouteTableID, in.RouteTableIds, func(record.RouteTable) bool { return true })
+	records, err := resource.Choose(s.Store, record.RouteTables, sc, in.RouteTableIds, resource.All)
 	if err != nil {
 		return nil, err
 	}

@@ -46,10 +46,10 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 	}
 	var v Volume
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if v, err = resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId)); err != nil {
+		if v, err = resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId)); err != nil {
 			return err
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, aws.ToString(in.InstanceId))
+		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 	sc := resource.ScopeOf(ctx)
 	var at attachment
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
+		v, err := resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId))
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 		case in.InstanceId != nil && *in.InstanceId != at.InstanceID, in.Device != nil && *in.Device != at.Device:
 			return ec2err.New("InvalidAttachment.NotFound", "Volume '%s' is not attached to instance '%s' as device '%s'.", v.ID, resource.Or(aws.ToString(in.InstanceId), at.InstanceID), resource.Or(aws.ToString(in.Device), at.Device))
 		}
-		i, err := resource.Get(tx, record.Instances, sc, resource.InstanceID, at.InstanceID)
+		i, err := resource.Get(tx, record.Instances, sc, at.InstanceID)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 	}
 	var v Volume
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if v, err = resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId)); err != nil {
+		if v, err = resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId)); err != nil {
 			return err
 		}
 		from, to := v.Spec, v.Spec
@@ -106,7 +106,7 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.D
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	found, err := resource.Choose(s.Store, Volumes, sc, resource.VolumeID, in.VolumeIds, func(x v) bool { return !x.Modification.Time.IsZero() && match(x) })
+	found, err := resource.Choose(s.Store, Volumes, sc, in.VolumeIds, func(x v) bool { return !x.Modification.Time.IsZero() && match(x) })
 	if err != nil {
 		return nil, err
 	}

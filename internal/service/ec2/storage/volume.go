@@ -107,7 +107,7 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	}
 	v := Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVolume", in.ClientToken, in, Volumes, resource.VolumeID, &v); done || err != nil {
+		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVolume", in.ClientToken, in, Volumes, &v); done || err != nil {
 			return err
 		}
 		if err := Volumes.Create(tx, sc.Key(v.ID), v); err != nil {
@@ -130,7 +130,7 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, Volumes, sc, resource.VolumeID, aws.ToString(in.VolumeId))
+		v, err := resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId))
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *Service) pageOfVolumes(sc resource.Scope, dryRun *bool, ids []string, m
 	if err := resource.CheckPageOfIDs(ids, "volumeIds", maxResults); err != nil {
 		return nil, nil, err
 	}
-	found, err := resource.Choose(s.Store, Volumes, sc, resource.VolumeID, ids, match)
+	found, err := resource.Choose(s.Store, Volumes, sc, ids, match)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -246,4 +246,4 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeV
 	return out, nil
 }
 
-var Volumes = store.NewCollection[Volume]("ec2", "volume")
+var Volumes = resource.NewKind("volume", resource.VolumeID, func(v *Volume) (string, *tag.Set) { return v.ID, &v.Tags })

@@ -146,7 +146,7 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.Associat
 	}
 	out := &awsec2.AssociateVpcCidrBlockOutput{VpcId: in.VpcId}
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}

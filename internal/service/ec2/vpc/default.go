@@ -91,11 +91,7 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *awsec2.CreateDefa
 		view, err = viewSubnet(tx, sc, sn)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := view.SDK(sc)
-	return &awsec2.CreateDefaultSubnetOutput{Subnet: &out}, nil
+	return &awsec2.CreateDefaultSubnetOutput{Subnet: new(view.SDK(sc))}, err
 }
 
 // freeBlock finds the first block of a size within an IPv4 range that overlaps none taken.
@@ -126,15 +122,12 @@ func (s *Service) ModifyVpcTenancy(ctx context.Context, in *awsec2.ModifyVpcTena
 		return nil, ec2err.New("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
 		v.Tenancy = string(ec2types.TenancyDefault)
 		return record.VPCs.Put(tx, sc.Key(v.ID), v)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, nil
+	return &awsec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, err
 }

@@ -83,11 +83,7 @@ func (s *Service) CreateDhcpOptions(ctx context.Context, in *awsec2.CreateDhcpOp
 	}
 	d := record.DHCPOptions{ID: ids.Resource("dopt"), Options: options, Tags: tags}
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error { return record.DHCPOptionSets.Create(tx, sc.Key(d.ID), d) })
-	if err != nil {
-		return nil, err
-	}
-	out := d.SDK(sc)
-	return &awsec2.CreateDhcpOptionsOutput{DhcpOptions: &out}, nil
+	return &awsec2.CreateDhcpOptionsOutput{DhcpOptions: new(d.SDK(sc))}, err
 }
 
 // AssociateDhcpOptions gives a VPC a set of options, or none: "default".
@@ -96,11 +92,11 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 	id := aws.ToString(in.DhcpOptionsId)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		if id != noDHCPOptions {
-			if _, err := resource.Get(tx, record.DHCPOptionSets, sc, resource.DHCPOptionsID, id); err != nil {
+			if _, err := resource.Get(tx, record.DHCPOptionSets, sc, id); err != nil {
 				return err
 			}
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, aws.ToString(in.VpcId))
+		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
 		}
@@ -114,7 +110,7 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOptionsInput) (*awsec2.DeleteDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		d, err := resource.Get(tx, record.DHCPOptionSets, sc, resource.DHCPOptionsID, aws.ToString(in.DhcpOptionsId))
+		d, err := resource.Get(tx, record.DHCPOptionSets, sc, aws.ToString(in.DhcpOptionsId))
 		if err != nil {
 			return err
 		}
@@ -134,7 +130,7 @@ func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOp
 // DescribeDhcpOptions lists DHCP option sets.
 func (s *Service) DescribeDhcpOptions(ctx context.Context, in *awsec2.DescribeDhcpOptionsInput) (*awsec2.DescribeDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.DHCPOptionsKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.DHCPOptionSets, resource.Query{
 		IDs: in.DhcpOptionsIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, filter.Fields[record.DHCPOptions]{
 		"dhcp-options-id": filter.One(func(d record.DHCPOptions) string { return d.ID }),
@@ -144,8 +140,5 @@ func (s *Service) DescribeDhcpOptions(ctx context.Context, in *awsec2.DescribeDh
 			return slices.Concat(slices.Collect(maps.Values(d.In(sc)))...)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeDhcpOptionsOutput{DhcpOptions: resource.SDKAll(sc, found), NextToken: next}, nil
+	return &awsec2.DescribeDhcpOptionsOutput{DhcpOptions: resource.SDKAll(sc, found), NextToken: next}, err
 }

@@ -94,17 +94,17 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 	switch in.ResourceType {
 	case ec2types.FlowLogsResourceTypeVpc:
 		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.VPCs, sc, resource.VPCID, id)
+			_, err := resource.Get(r, record.VPCs, sc, id)
 			return err
 		}
 	case ec2types.FlowLogsResourceTypeSubnet:
 		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.Subnets, sc, resource.SubnetID, id)
+			_, err := resource.Get(r, record.Subnets, sc, id)
 			return err
 		}
 	case ec2types.FlowLogsResourceTypeNetworkInterface:
 		find = func(r store.Reader, id string) error {
-			_, err := resource.Get(r, record.NetworkInterfaces, sc, resource.NetworkInterfaceID, id)
+			_, err := resource.Get(r, record.NetworkInterfaces, sc, id)
 			return err
 		}
 	default:
@@ -162,7 +162,7 @@ func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsI
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		out = &awsec2.DeleteFlowLogsOutput{Unsuccessful: []ec2types.UnsuccessfulItem{}}
 		for _, id := range in.FlowLogIds {
-			_, err := resource.Get(tx, record.FlowLogs, sc, resource.FlowLogID, id)
+			_, err := resource.Get(tx, record.FlowLogs, sc, id)
 			if err == nil {
 				record.FlowLogs.Delete(tx, sc.Key(id))
 			}
@@ -183,7 +183,7 @@ func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsI
 func (s *Service) DescribeFlowLogs(ctx context.Context, in *awsec2.DescribeFlowLogsInput) (*awsec2.DescribeFlowLogsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.FlowLog
-	found, next, err := resource.Describe(s.Store, sc, record.FlowLogKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.FlowLogs, resource.Query{
 		IDs: in.FlowLogIds, Filters: in.Filter, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},
 	}, filter.Fields[v]{
 		"deliver-log-status":   filter.One(func(v) string { return "SUCCESS" }),
@@ -193,8 +193,5 @@ func (s *Service) DescribeFlowLogs(ctx context.Context, in *awsec2.DescribeFlowL
 		"resource-id":          filter.One(func(f v) string { return f.ResourceID }),
 		"traffic-type":         filter.One(func(f v) string { return strings.ToUpper(f.TrafficType) }),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsec2.DescribeFlowLogsOutput{FlowLogs: resource.SDKAll(sc, found), NextToken: next}, nil
+	return &awsec2.DescribeFlowLogsOutput{FlowLogs: resource.SDKAll(sc, found), NextToken: next}, err
 }

@@ -72,7 +72,7 @@ func viewSubnet(r store.Reader, sc resource.Scope, sn record.Subnet) (subnetView
 
 // makeSubnet writes a subnet and associates it with the VPC's default ACL.
 func (s *Service) makeSubnet(tx *store.Tx, sc resource.Scope, sn record.Subnet) error {
-	v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, sn.VPCID)
+	v, err := resource.Get(tx, record.VPCs, sc, sn.VPCID)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 	}
 	var view subnetView
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, sn.VPCID)
+		v, err := resource.Get(tx, record.VPCs, sc, sn.VPCID)
 		if err != nil {
 			return err
 		}
@@ -154,11 +154,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 		view, err = viewSubnet(tx, sc, sn)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := view.SDK(sc)
-	return &awsec2.CreateSubnetOutput{Subnet: &out}, nil
+	return &awsec2.CreateSubnetOutput{Subnet: new(view.SDK(sc))}, err
 }
 
 func subnetFields(sc resource.Scope) filter.Fields[subnetView] {
@@ -209,7 +205,7 @@ func (s *Service) DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnet
 	if err := resource.CheckPageOfIDs(in.SubnetIds, "subnetIds", in.MaxResults); err != nil {
 		return nil, err
 	}
-	records, err := resource.Choose(s.Store, record.Subnets, sc, resource.SubnetID, in.SubnetIds, func(record.Subnet) bool { return true })
+	records, err := resource.Choose(s.Store, record.Subnets, sc, in.SubnetIds, resource.All)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +231,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 		return nil, ec2err.Missing("subnetId")
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
+		sn, err := resource.Get(tx, record.Subnets, sc, id)
 		if err != nil {
 			return err
 		}
@@ -319,7 +315,7 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 	}
 	id := aws.ToString(in.SubnetId)
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, id)
+		sn, err := resource.Get(tx, record.Subnets, sc, id)
 		if err != nil {
 			return err
 		}

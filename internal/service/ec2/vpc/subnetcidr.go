@@ -68,14 +68,14 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 	}
 	b := record.CIDRAssociation{ID: ids.Resource("subnet-cidr-assoc"), CIDR: p.String()}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, resource.SubnetID, aws.ToString(in.SubnetId))
+		sn, err := resource.Get(tx, record.Subnets, sc, aws.ToString(in.SubnetId))
 		if err != nil {
 			return err
 		}
 		if len(sn.IPv6) > 0 {
 			return ec2err.InvalidParameterValue("The subnet '%s' already has an IPv6 CIDR block associated with it.", sn.ID) // from memory
 		}
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, sn.VPCID)
+		v, err := resource.Get(tx, record.VPCs, sc, sn.VPCID)
 		if err != nil {
 			return err
 		}

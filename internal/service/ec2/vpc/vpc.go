@@ -105,7 +105,7 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 
 // checkVPCQuota refuses one more VPC than the quota allows; the default one counts.
 func checkVPCQuota(tx *store.Tx, sc resource.Scope) error {
-	return quota.Room(tx, sc, quota.VPCs, record.VPCs, func(record.VPC) bool { return true }, ec2err.Limit("VpcLimitExceeded", "VPCs"))
+	return quota.Room(tx, sc, quota.VPCs, record.VPCs, resource.All, ec2err.Limit("VpcLimitExceeded", "VPCs"))
 }
 
 func vpcFields(sc resource.Scope) filter.Fields[record.VPC] {
@@ -137,7 +137,7 @@ func vpcFields(sc resource.Scope) filter.Fields[record.VPC] {
 // DescribeVpcs lists VPCs.
 func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	found, next, err := resource.Describe(s.Store, sc, record.VPCKind(), resource.Query{
+	found, next, err := resource.Describe(s.Store, sc, record.VPCs, resource.Query{
 		IDs: in.VpcIds, Exclusive: "vpcIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, vpcFields(sc))
 	return &awsec2.DescribeVpcsOutput{Vpcs: resource.SDKAll(sc, found), NextToken: next}, err
@@ -152,7 +152,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 		return nil, ec2err.Missing("vpcId")
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, id)
+		v, err := resource.Get(tx, record.VPCs, sc, id)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 // readVPC begins an operation that reads about one VPC.
 func (s *Service) readVPC(ctx context.Context, id *string, dryRun *bool) (resource.Scope, record.VPC, error) {
 	sc := resource.ScopeOf(ctx)
-	v, err := resource.Get(s.Store, record.VPCs, sc, resource.VPCID, aws.ToString(id))
+	v, err := resource.Get(s.Store, record.VPCs, sc, aws.ToString(id))
 	if err != nil {
 		return sc, v, err
 	}
@@ -248,7 +248,7 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAt
 	}
 	id := aws.ToString(in.VpcId)
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, resource.VPCID, id)
+		v, err := resource.Get(tx, record.VPCs, sc, id)
 		if err != nil {
 			return err
 		}

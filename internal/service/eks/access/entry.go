@@ -82,10 +82,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 		}
 		return errEntryExists(key.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.CreateAccessEntryInput) (*record.AccessEntry, error) {
@@ -312,10 +309,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *awseks.UpdateAccess
 		out.AccessEntry = &r.Entry
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // DeleteAccessEntry takes a principal's entry away.
@@ -336,10 +330,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccess
 		record.AccessEntries.Delete(tx, id)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DeleteAccessEntryOutput{}, nil
+	return &awseks.DeleteAccessEntryOutput{}, err
 }
 
 // changeEntry changes an entry that customers may change.

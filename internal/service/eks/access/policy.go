@@ -65,10 +65,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 		out.AssociatedAccessPolicy = &r.Policies[i]
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // DisassociateAccessPolicy takes a policy away from an access entry.
@@ -85,10 +82,7 @@ func (s *Service) DisassociateAccessPolicy(ctx context.Context, in *awseks.Disas
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DisassociateAccessPolicyOutput{}, nil
+	return &awseks.DisassociateAccessPolicyOutput{}, err
 }
 
 // ListAssociatedAccessPolicies returns an access entry's policies.

@@ -85,10 +85,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 		out.Addon = describe(&made)
 		return record.Addons.Create(tx, record.Below(key, a.Name), made)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // describe returns the add-on as AWS shows it.
@@ -100,10 +97,7 @@ func describe(r *record.Addon) *ekstypes.Addon {
 // DescribeAddon returns an add-on.
 func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInput) (*awseks.DescribeAddonOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.AddonName)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DescribeAddonOutput{Addon: describe(&rec)}, nil
+	return &awseks.DescribeAddonOutput{Addon: describe(&rec)}, err
 }
 
 // find returns the named add-on of the named cluster, and its key.
@@ -114,10 +108,7 @@ func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, r
 // ListAddons returns the names of the cluster's add-ons.
 func (s *Service) ListAddons(ctx context.Context, in *awseks.ListAddonsInput) (*awseks.ListAddonsOutput, error) {
 	names, next, err := base.ListNames(ctx, s.Service, record.Addons, in.ClusterName, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.ListAddonsOutput{Addons: names, NextToken: next}, nil
+	return &awseks.ListAddonsOutput{Addons: names, NextToken: next}, err
 }
 
 // DeleteAddon marks an add-on for the reconciler to remove, with preserve without
@@ -140,10 +131,7 @@ func (s *Service) DeleteAddon(ctx context.Context, in *awseks.DeleteAddonInput) 
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, NotFound(*in.ClusterName, *in.AddonName)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // UpdateAddon changes an add-on's version, configuration or roles. What is left
@@ -233,10 +221,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 		out.Update = &up.Update
 		return record.Updates.Create(tx, record.Below(ckey, *up.Update.Id), *up)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // lookup finds an add-on in the catalogue.

@@ -71,10 +71,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 	if err != nil || !made { // the same request, at the same time, has granted for itself
 		undo()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // repeatedCreate answers a CreateCluster whose name is taken.
@@ -261,10 +258,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // describe returns the cluster as AWS shows it. The result is the caller's, what

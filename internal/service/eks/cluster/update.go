@@ -70,10 +70,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		out.Update = &up.Update
 		return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // requestedChange checks the one change in a request and returns its update.

@@ -76,10 +76,7 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 		out = &awseks.CreateFargateProfileOutput{FargateProfile: &rec.Profile}
 		return record.FargateProfiles.Create(tx, id, *rec)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 func repeated(cluster string, old *record.FargateProfile, token *string, request string) (*awseks.CreateFargateProfileOutput, error) {
@@ -151,19 +148,13 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 // DescribeFargateProfile returns a profile.
 func (s *Service) DescribeFargateProfile(ctx context.Context, in *awseks.DescribeFargateProfileInput) (*awseks.DescribeFargateProfileOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.FargateProfileName)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DescribeFargateProfileOutput{FargateProfile: &rec.Profile}, nil
+	return &awseks.DescribeFargateProfileOutput{FargateProfile: &rec.Profile}, err
 }
 
 // ListFargateProfiles returns the names of a cluster's profiles.
 func (s *Service) ListFargateProfiles(ctx context.Context, in *awseks.ListFargateProfilesInput) (*awseks.ListFargateProfilesOutput, error) {
 	names, next, err := base.ListNames(ctx, s.Service, record.FargateProfiles, in.ClusterName, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.ListFargateProfilesOutput{FargateProfileNames: names, NextToken: next}, nil
+	return &awseks.ListFargateProfilesOutput{FargateProfileNames: names, NextToken: next}, err
 }
 
 // DeleteFargateProfile marks a profile for its reconciler to remove, with its pods.
@@ -184,10 +175,7 @@ func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFar
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // find returns a profile of the caller.

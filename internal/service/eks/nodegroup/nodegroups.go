@@ -71,10 +71,7 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 		out = &awseks.CreateNodegroupOutput{Nodegroup: &rec.Nodegroup}
 		return record.Nodegroups.Create(tx, id, *rec)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 func repeated(cluster string, old *record.Nodegroup, token *string, request string) (*awseks.CreateNodegroupOutput, error) {
@@ -182,19 +179,13 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 // DescribeNodegroup returns a node group.
 func (s *Service) DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.NodegroupName)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DescribeNodegroupOutput{Nodegroup: &rec.Nodegroup}, nil
+	return &awseks.DescribeNodegroupOutput{Nodegroup: &rec.Nodegroup}, err
 }
 
 // ListNodegroups returns the names of a cluster's node groups.
 func (s *Service) ListNodegroups(ctx context.Context, in *awseks.ListNodegroupsInput) (*awseks.ListNodegroupsOutput, error) {
 	names, next, err := base.ListNames(ctx, s.Service, record.Nodegroups, in.ClusterName, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, nil
+	return &awseks.ListNodegroupsOutput{Nodegroups: names, NextToken: next}, err
 }
 
 // DeleteNodegroup marks a node group for the reconciler to drain and remove.
@@ -220,10 +211,7 @@ func (s *Service) DeleteNodegroup(ctx context.Context, in *awseks.DeleteNodegrou
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // find returns a node group of the caller.
@@ -267,10 +255,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 		}
 		return record.Updates.Create(tx, record.Below(cluster, *up.Update.Id), *up)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, nil
+	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, err
 }
 
 // change applies a request to the record and notes the parameters.

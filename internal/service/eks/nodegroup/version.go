@@ -72,10 +72,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 		}
 		return record.Updates.Create(tx, record.Below(owner, *up.Update.Id), *up)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.UpdateNodegroupVersionOutput{Update: &up.Update}, nil
+	return &awseks.UpdateNodegroupVersionOutput{Update: &up.Update}, err
 }
 
 // updatable reports whether a group may be updated: it is ACTIVE, or DEGRADED for

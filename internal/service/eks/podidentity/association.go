@@ -60,10 +60,7 @@ func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.C
 		}
 		return errExists(key.ID, *old.Association.AssociationId)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // NewAssociation checks a request and returns the association that it makes, which is not
@@ -180,10 +177,7 @@ func (s *Service) DescribePodIdentityAssociation(ctx context.Context, in *awseks
 		return nil, err
 	}
 	_, rec, err := Find(s.Store, key, in.AssociationId)
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.DescribePodIdentityAssociationOutput{Association: &rec.Association}, nil
+	return &awseks.DescribePodIdentityAssociationOutput{Association: &rec.Association}, err
 }
 
 // Find finds an association by its ID.
@@ -278,10 +272,7 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errNotFound(*in.AssociationId)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }
 
 // DeletePodIdentityAssociation takes a service account's role away. Pods keep the
@@ -304,8 +295,5 @@ func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.D
 		record.PodIdentities.Delete(tx, id)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return &out, err
 }

@@ -48,10 +48,7 @@ func (s *Service) UntagResource(ctx context.Context, in *awseks.UntagResourceInp
 // ListTagsForResource returns a resource's tags.
 func (s *Service) ListTagsForResource(ctx context.Context, in *awseks.ListTagsForResourceInput) (*awseks.ListTagsForResourceOutput, error) {
 	_, t, err := s.find(ctx, s.Store, aws.ToString(in.ResourceArn))
-	if err != nil {
-		return nil, err
-	}
-	return &awseks.ListTagsForResourceOutput{Tags: base.TagsOrEmpty(t.tags)}, nil
+	return &awseks.ListTagsForResourceOutput{Tags: base.TagsOrEmpty(t.tags)}, err
 }
 
 func (s *Service) updateTags(ctx context.Context, resource string, change func(map[string]string) error) error {
