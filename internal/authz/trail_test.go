@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,8 +64,11 @@ func TestCallsInCloudTrail(t *testing.T) {
 		issuer["arn"] != "arn:aws:iam::"+account+":role/karpenter" || *e.Username != "session" || record["responseElements"] != nil {
 		t.Errorf("RunInstances: %s", *e.CloudTrailEvent)
 	}
-	if !strings.Contains(*e.CloudTrailEvent, `"userData":"`) || !strings.Contains(*e.CloudTrailEvent, "sensitiveDataRemoved") {
-		t.Errorf("user data: %s", *e.CloudTrailEvent)
+	if !strings.Contains(*e.CloudTrailEvent, `"userData":"<sensitiveDataRemoved>"`) || !strings.Contains(*e.CloudTrailEvent, `"instancesSet":{"items":[{"imageId":"ami-0123456789abcdef0","maxCount":1,"minCount":1}]}`) {
+		t.Errorf("parameters: %s", *e.CloudTrailEvent)
+	}
+	if !slices.ContainsFunc(e.Resources, func(r cloudtrailtypes.Resource) bool { return *r.ResourceName == "ami-0123456789abcdef0" }) {
+		t.Errorf("resources: %v", e.Resources)
 	}
 	e, record = find("DescribeVpcs") // the denied one; others are not recorded
 	if id := record["userIdentity"].(map[string]any); id["userName"] != "nobody" || record["readOnly"] != true || *e.ReadOnly != "true" {

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
@@ -17,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
@@ -79,8 +78,8 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 	e := &trailEvent{
 		EventVersion: "1.11", UserIdentity: i.identity(out),
 		EventTime: timeText(i.start), EventSource: i.service.SigningName + ".amazonaws.com", EventName: i.call.Operation,
-		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: i.call.UserAgent,
-		RequestParameters: bounded("requestParameters", plain(reflect.ValueOf(i.in), 0)),
+		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: clipped(i.call.UserAgent),
+		RequestParameters: bounded("requestParameters", i.parameters(err)),
 		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly,
 		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
 		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management",
@@ -88,7 +87,7 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 	var api smithy.APIError
 	switch {
 	case errors.As(err, &api):
-		e.ErrorCode, e.ErrorMessage = api.ErrorCode(), api.ErrorMessage()
+		e.ErrorCode, e.ErrorMessage = i.errorName(api.ErrorCode()), clipped(api.ErrorMessage())
 		switch { // both as seen in records of EC2 and of other services
 		case i.service.Protocol == model.ProtocolEC2:
 			e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
@@ -96,9 +95,33 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 			e.ErrorCode = "AccessDenied"
 		}
 	case !e.ReadOnly && out != nil:
-		e.ResponseElements = bounded("responseElements", plain(reflect.ValueOf(out), 0))
+		e.ResponseElements = bounded("responseElements", wire.TrailResponse(i.handler.model, out, i.call.RequestID))
 	}
 	return e
+}
+
+// parameters are those of the request. The frameworks of some services refuse a call
+// before they read it: recorded are denials of iam and sts, and throttling of ssm and
+// cloudtrail.
+func (i *invocation) parameters(err error) any {
+	switch {
+	case awsapi.IsThrottle(err) && i.service.Protocol == model.ProtocolJSON:
+		return nil
+	case i.denial != nil && (i.service.Name == "iam" || i.service.Name == "sts"):
+		return nil
+	}
+	return wire.TrailRequest(i.handler.model, i.in)
+}
+
+// errorName is an error's code, which query services record by the name of its
+// exception: NoSuchEntityException of IAM, InvalidDBInstanceStateFault of RDS.
+func (i *invocation) errorName(code string) string {
+	if i.service.Protocol == model.ProtocolQuery {
+		if shape := i.service.ErrorShape(code); shape != nil {
+			return shape.Name
+		}
+	}
+	return code
 }
 
 // ec2Side is who EC2 says is to blame. Throttling is the client's, whatever its
@@ -190,15 +213,16 @@ func identityOf(call *awsapi.Call) trailIdentity {
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// The bounds of what is recorded of one request or answer.
+// CloudTrail's limits of the fields of a record; it omits parameters and elements that
+// are larger as a whole, and cuts the texts.
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
 const (
-	maxTrailDepth = 8
-	maxTrailItems = 50
-	maxTrailText  = 2 << 10
-	maxTrailBytes = 16 << 10
+	maxTrailField = 100 << 10
+	maxTrailText  = 1 << 10
 )
 
-// bounded is v, or CloudTrail's words for what is too large.
+// bounded is v, or CloudTrail's words for what is too large. The words are recorded:
+// https://github.com/elastic/detection-rules/pull/4788
 func bounded(what string, v any) any {
 	if v == nil {
 		return nil
@@ -207,119 +231,15 @@ func bounded(what string, v any) any {
 	if err != nil {
 		return nil
 	}
-	if len(b) > maxTrailBytes {
+	if len(b) > maxTrailField {
 		return map[string]any{"omitted": true, "originalSize": len(b), "reason": what + " too large"}
 	}
 	return json.RawMessage(b)
 }
 
-// plain is an SDK struct as JSON shows it: present members by their names with a
-// small first letter, secrets hidden.
-//
-// AWS deviation: CloudTrail shows EC2's lists as {"items": […]}.
-func plain(v reflect.Value, depth int) any {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
-			return nil
-		}
-		return plain(v.Elem(), depth)
-	case reflect.String:
-		return clipped(v.String())
-	case reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64:
-		return v.Interface()
-	case reflect.Slice:
-		return plainList(v, depth)
-	case reflect.Map:
-		return plainMap(v, depth)
-	case reflect.Struct:
-		if t, ok := v.Interface().(time.Time); ok {
-			return timeText(t)
-		}
-		return plainStruct(v, depth)
-	}
-	return nil
-}
-
-func plainStruct(v reflect.Value, depth int) any {
-	if depth >= maxTrailDepth {
-		return nil
-	}
-	out := map[string]any{}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if !f.IsExported() || f.Name == "ResultMetadata" || v.Field(i).IsZero() {
-			continue
-		}
-		hidden := secret(f.Name)
-		if f.Name == "Value" && strings.Contains(v.Type().Name(), "Parameter") {
-			hidden = hiddenValue // of Systems Manager; a tag's is no secret
-		}
-		if hidden != "" {
-			out[lowerFirst(f.Name)] = hidden
-			continue
-		}
-		if p := plain(v.Field(i), depth+1); p != nil {
-			out[lowerFirst(f.Name)] = p
-		}
-	}
-	if len(out) == 0 && depth == 0 {
-		return nil
-	}
-	return out
-}
-
-func plainList(v reflect.Value, depth int) any {
-	if v.IsNil() || v.Type().Elem().Kind() == reflect.Uint8 {
-		return nil
-	}
-	out := []any{}
-	for i := range min(v.Len(), maxTrailItems) {
-		out = append(out, plain(v.Index(i), depth+1))
-	}
-	return out
-}
-
-func plainMap(v reflect.Value, depth int) any {
-	if v.IsNil() || v.Type().Key().Kind() != reflect.String {
-		return nil
-	}
-	out := map[string]any{}
-	for it := v.MapRange(); it.Next() && len(out) < maxTrailItems; {
-		out[it.Key().String()] = plain(it.Value(), depth+1)
-	}
-	return out
-}
-
 func clipped(s string) string {
 	if len(s) > maxTrailText {
-		return strings.ToValidUTF8(s[:maxTrailText], "") + "…"
+		return strings.ToValidUTF8(s[:maxTrailText], "")
 	}
 	return s
-}
-
-func lowerFirst(s string) string {
-	r := []rune(s)
-	r[0] = unicode.ToLower(r[0])
-	return string(r)
-}
-
-const (
-	hiddenValue = "HIDDEN_DUE_TO_SECURITY_REASONS" // as CloudTrail shows it
-	hiddenData  = "<sensitiveDataRemoved>"         // likewise, of user data
-)
-
-// secret is what stands in for a member that holds a secret; "" for others.
-func secret(member string) string {
-	name := strings.ToLower(member)
-	switch {
-	case name == "userdata":
-		return hiddenData
-	case name == "keymaterial", name == "plaintext", name == "webidentitytoken", name == "sessiontoken",
-		name == "secretbinary", name == "authorizationtoken", name == "token", name == "granttoken", name == "encodedmessage", name == "decodedmessage",
-		strings.Contains(name, "password"), strings.Contains(name, "privatekey"),
-		strings.Contains(name, "secretaccesskey"), strings.Contains(name, "secretstring"):
-		return hiddenValue
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package cloudtrail
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,20 +98,22 @@ func read(entry journal.Entry) (*event, bool) {
 	if !ok {
 		return nil, false
 	}
-	b, err := json.Marshal(raw)
-	if err != nil {
+	var b bytes.Buffer
+	w := json.NewEncoder(&b)
+	w.SetEscapeHTML(false) // <sensitiveDataRemoved> is to be read by people
+	if err := w.Encode(raw); err != nil {
 		return nil, false
 	}
-	e := &event{text: string(b)}
-	return e, json.Unmarshal(b, e) == nil && e.EventID != ""
+	e := &event{text: strings.TrimSpace(b.String())}
+	return e, json.Unmarshal(b.Bytes(), e) == nil && e.EventID != ""
 }
 
-// username is the user, the role session's name, or root.
+// username is the user, the name of the token's subject or of the role session, or root.
 func (e *event) username() string {
 	switch id := e.UserIdentity; id.Type {
 	case "Root":
 		return "root"
-	case "IAMUser":
+	case "IAMUser", "WebIdentityUser":
 		return id.UserName
 	default:
 		return id.ARN[strings.LastIndexByte(id.ARN, '/')+1:]

@@ -13,8 +13,8 @@ import (
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/view-cloudtrail-events-supported-resource-types.html
 var resourceMembers = map[string]map[string]string{
 	"ec2.amazonaws.com": {
-		"instanceId": "AWS::EC2::Instance", "instanceIds": "AWS::EC2::Instance", "imageId": "AWS::EC2::Ami", "keyName": "AWS::EC2::KeyPair",
-		"vpcId": "AWS::EC2::VPC", "subnetId": "AWS::EC2::Subnet", "groupId": "AWS::EC2::SecurityGroup", "securityGroupIds": "AWS::EC2::SecurityGroup",
+		"instanceId": "AWS::EC2::Instance", "imageId": "AWS::EC2::Ami", "keyName": "AWS::EC2::KeyPair",
+		"vpcId": "AWS::EC2::VPC", "subnetId": "AWS::EC2::Subnet", "groupId": "AWS::EC2::SecurityGroup", "securityGroupId": "AWS::EC2::SecurityGroup",
 		"networkInterfaceId": "AWS::EC2::NetworkInterface", "routeTableId": "AWS::EC2::RouteTable", "internetGatewayId": "AWS::EC2::InternetGateway",
 		"launchTemplateId": "AWS::EC2::LaunchTemplate", "launchTemplateName": "AWS::EC2::LaunchTemplate", "volumeId": "AWS::EC2::Volume",
 		"natGatewayId": "AWS::EC2::NatGateway", "allocationId": "AWS::EC2::EIP", "vpcEndpointId": "AWS::EC2::VPCEndpoint",
@@ -27,12 +27,13 @@ var resourceMembers = map[string]map[string]string{
 		"openIDConnectProviderArn": "AWS::IAM::OIDCProvider",
 	},
 	"sts.amazonaws.com":         {"roleArn": "AWS::IAM::Role", "accessKeyId": "AWS::IAM::AccessKey"},
+	"kms.amazonaws.com":         {"keyId": "AWS::KMS::Key", "targetKeyId": "AWS::KMS::Key", "aliasName": "AWS::KMS::Alias"},
 	"ssm.amazonaws.com":         {"name": "AWS::SSM::Parameter"},
 	"autoscaling.amazonaws.com": {"autoScalingGroupName": "AWS::AutoScaling::AutoScalingGroup", "launchConfigurationName": "AWS::AutoScaling::LaunchConfiguration"},
 	"sqs.amazonaws.com":         {"queueName": "AWS::SQS::Queue", "queueUrl": "AWS::SQS::Queue"},
 }
 
-// resources are those that an event's request and answer name.
+// resources are those that an event's request and answer name, at any depth.
 func (e *event) resources() []cloudtrailtypes.Resource {
 	types := resourceMembers[e.EventSource]
 	out := []cloudtrailtypes.Resource{}
@@ -42,39 +43,43 @@ func (e *event) resources() []cloudtrailtypes.Resource {
 			out = append(out, cloudtrailtypes.Resource{ResourceType: aws.String(kind), ResourceName: aws.String(name)})
 		}
 	}
-	var walk func(v any, depth int)
-	walk = func(v any, depth int) {
+	// walk looks at v, which is the value of a member that names a resource of that kind,
+	// or of none.
+	var walk func(v any, kind string, depth int)
+	walk = func(v any, kind string, depth int) {
 		switch v := v.(type) {
+		case string:
+			if kind != "" {
+				add(kind, v)
+			}
 		case []any:
 			for _, x := range v {
-				walk(x, depth)
+				walk(x, kind, depth)
 			}
 		case map[string]any:
 			for name, x := range v {
-				kind, ok := types[name]
-				switch x := x.(type) {
-				case string:
-					// "name" below the top is of something else.
-					if ok && (depth == 0 || name != "name") {
-						add(kind, x)
-					}
-				case []any:
-					for _, item := range x {
-						if s, text := item.(string); text && ok {
-							add(kind, s)
-						}
-					}
+				of := types[firstLower(name)] // EC2's new operations have capitals
+				switch {
+				case name == "content": // of a list of theirs: {"tag": 1, "content": "sg-1"}
+					of = kind
+				case name == "name" && depth > 0: // of something else
+					of = ""
 				}
-				if depth < 4 {
-					walk(x, depth+1)
-				}
+				walk(x, of, depth+1)
 			}
 		}
 	}
-	walk(e.RequestParameters, 0)
-	walk(e.ResponseElements, 0)
+	walk(e.RequestParameters, "", 0)
+	walk(e.ResponseElements, "", 0)
 	slices.SortFunc(out, func(a, b cloudtrailtypes.Resource) int {
 		return strings.Compare(*a.ResourceType+" "+*a.ResourceName, *b.ResourceType+" "+*b.ResourceName)
 	})
 	return out
+}
+
+func firstLower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
 }
