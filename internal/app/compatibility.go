@@ -24,9 +24,25 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+assumed()+ofPods())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods())
 	return err
 }
+
+// recorded is the page's part on CloudTrail's events.
+const recorded = `
+## What CloudTrail records
+
+LookupEvents returns the calls that change something, the calls of KMS's keys, and the reads that were denied or failed by a fault. Other reads are not recorded.
+The names in requestParameters and responseElements follow rules that were found in recorded events of AWS. They are approximated in this:
+
+- Members of EC2 for which no recorded event was found have the name that the rules give them, which may be another on AWS. The same holds for defaults that
+  EC2 adds to a request.
+- Parameters or elements over 100 KB are omitted, and userAgent and errorMessage are cut at 1 KB, as on AWS.
+- The session token that STS returns is hidden. AWS shows it.
+- A call across accounts is one event, in the caller's account, without sharedEventID.
+- Only STS, KMS and Systems Manager tell resources, and KMS not those of a call that names its key by an alias and is not answered with it.
+- additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
+`
 
 // ofPods is the page's part on programs that run as pods.
 func ofPods() string {

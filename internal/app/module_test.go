@@ -155,6 +155,9 @@ func configFor(info api.DaemonInfo, key, secret string) aws.Config {
 // trailEvent is what the tests look at in CloudTrail's records.
 type trailEvent struct {
 	EventName, ErrorCode, SourceIPAddress, UserAgent string
+	ReadOnly                                         bool
+	RequestParameters, ResponseElements              map[string]any
+	Resources                                        []struct{ ARN, Type string }
 	UserIdentity                                     struct {
 		Type, ARN, InvokedBy, UserName, IdentityProvider string
 		SessionContext                                   struct{ SessionIssuer struct{ ARN string } }
@@ -225,6 +228,9 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 	if e.UserIdentity.ARN != "arn:aws:iam::000000000000:user/all" || e.UserIdentity.InvokedBy != "ssm.amazonaws.com" || e.SourceIPAddress != "ssm.amazonaws.com" {
 		t.Errorf("KMS was called by %+v from %s", e.UserIdentity, e.SourceIPAddress)
 	}
+	if e.UserAgent != "ssm.amazonaws.com" || !e.ReadOnly || e.ResponseElements != nil || len(e.Resources) != 1 || e.Resources[0].Type != "AWS::KMS::Key" {
+		t.Errorf("KMS was called by %s, read only %v, answered %v, about %v", e.UserAgent, e.ReadOnly, e.ResponseElements, e.Resources)
+	}
 	for condition, allowed := range map[string]bool{
 		`{"Bool":{"aws:ViaAWSService":"true"}}`:                                        false,
 		`{"ForAnyValue:StringEquals":{"aws:CalledVia":"ssm.amazonaws.com"}}`:           false,
@@ -293,6 +299,9 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 		}
 		return nil
 	})
+	if e := launched(); e.RequestParameters["instancesSet"] == nil || e.RequestParameters["launchTemplate"] == nil || e.ResponseElements["instancesSet"] == nil {
+		t.Errorf("the group's instance was launched with %v, answered %v", e.RequestParameters, e.ResponseElements)
+	}
 	if id := launched().UserIdentity; id.InvokedBy != "autoscaling.amazonaws.com" || id.ARN != "arn:aws:sts::000000000000:assumed-role/AWSServiceRoleForAutoScaling/AutoScaling" ||
 		id.SessionContext.SessionIssuer.ARN != "arn:aws:iam::000000000000:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling" {
 		t.Errorf("the group's instance was launched by %+v", id)

@@ -78,8 +78,11 @@ func TestCallsInCloudTrail(t *testing.T) {
 	if record["userIdentity"].(map[string]any)["type"] != "Root" || *e.Username != "root" || len(e.Resources) != 2 {
 		t.Errorf("CreateAccessKey: %s\n%v", *e.CloudTrailEvent, e.Resources)
 	}
-	if find("AssumeRole"); helper.arn == "" {
-		t.Error("no helper")
+	// What is assumed is a resource, and a read with an answer.
+	e, record = find("AssumeRole")
+	if answer, _ := record["responseElements"].(map[string]any); helper.arn == "" || record["readOnly"] != true || answer["assumedRoleUser"] == nil ||
+		!strings.Contains(*e.CloudTrailEvent, `"resources":[{"ARN":"arn:aws:iam::`+account+`:role/karpenter","accountId":"`+account+`","type":"AWS::IAM::Role"}]`) {
+		t.Errorf("AssumeRole: %s", *e.CloudTrailEvent)
 	}
 
 	// No secret is in the journal at all.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"time"
@@ -26,6 +27,7 @@ type invocation struct {
 	service *model.Service // nil until routed
 	handler *operation     // nil until known
 	call    awsapi.Call
+	tls     *tls.ConnectionState // of a request over https
 	in      any
 	denial  *authz.Denial // nil: allowed, or not asked yet
 	fault   *fault.Fault  // that it failed by, on purpose

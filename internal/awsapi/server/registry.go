@@ -151,6 +151,9 @@ func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operat
 	for _, p := range []string{"Describe", "Get", "List"} {
 		op.readOnly = op.readOnly || strings.HasPrefix(decl.Name, p)
 	}
+	if m.Name == "sts" && strings.HasSuffix(decl.Name, "Token") {
+		op.readOnly = false // GetSessionToken and GetFederationToken make credentials
+	}
 	return op, nil
 }
 

@@ -159,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		w: w, r: r,
 		req: wire.Request{Method: r.Method, EscapedPath: path, RawQuery: query, Host: r.Host, Header: r.Header},
-		invocation: invocation{s: s, start: now, call: awsapi.Call{
+		invocation: invocation{s: s, start: now, tls: r.TLS, call: awsapi.Call{
 			RequestID: ids.UUID(),
 			UserAgent: r.UserAgent(),
 			SourceIP:  sourceIP(r.RemoteAddr),

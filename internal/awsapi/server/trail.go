@@ -1,9 +1,11 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -22,26 +24,40 @@ import (
 // A trailEvent is a call as CloudTrail records it.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
 type trailEvent struct {
-	EventVersion       string        `json:"eventVersion"`
-	UserIdentity       trailIdentity `json:"userIdentity"`
-	EventTime          string        `json:"eventTime"`
-	EventSource        string        `json:"eventSource"`
-	EventName          string        `json:"eventName"`
-	AWSRegion          string        `json:"awsRegion"`
-	SourceIPAddress    string        `json:"sourceIPAddress"`
-	UserAgent          string        `json:"userAgent"`
-	ErrorCode          string        `json:"errorCode,omitempty"`
-	ErrorMessage       string        `json:"errorMessage,omitempty"`
-	RequestParameters  any           `json:"requestParameters"`
-	ResponseElements   any           `json:"responseElements"`
-	RequestID          string        `json:"requestID"`
-	EventID            string        `json:"eventID"`
-	ReadOnly           bool          `json:"readOnly"`
-	EventType          string        `json:"eventType"`
-	ManagementEvent    bool          `json:"managementEvent"`
-	RecipientAccountID string        `json:"recipientAccountId"`
-	VPCEndpointID      string        `json:"vpcEndpointId,omitempty"`
-	EventCategory      string        `json:"eventCategory"`
+	EventVersion       string          `json:"eventVersion"`
+	UserIdentity       trailIdentity   `json:"userIdentity"`
+	EventTime          string          `json:"eventTime"`
+	EventSource        string          `json:"eventSource"`
+	EventName          string          `json:"eventName"`
+	AWSRegion          string          `json:"awsRegion"`
+	SourceIPAddress    string          `json:"sourceIPAddress"`
+	UserAgent          string          `json:"userAgent"`
+	ErrorCode          string          `json:"errorCode,omitempty"`
+	ErrorMessage       string          `json:"errorMessage,omitempty"`
+	RequestParameters  any             `json:"requestParameters"`
+	ResponseElements   any             `json:"responseElements"`
+	RequestID          string          `json:"requestID"`
+	EventID            string          `json:"eventID"`
+	ReadOnly           bool            `json:"readOnly"`
+	Resources          []trailResource `json:"resources,omitempty"`
+	EventType          string          `json:"eventType"`
+	ManagementEvent    bool            `json:"managementEvent"`
+	RecipientAccountID string          `json:"recipientAccountId"`
+	VPCEndpointID      string          `json:"vpcEndpointId,omitempty"`
+	EventCategory      string          `json:"eventCategory"`
+	TLSDetails         *trailTLS       `json:"tlsDetails,omitempty"`
+}
+
+type trailResource struct {
+	AccountID string `json:"accountId"`
+	Type      string `json:"type,omitempty"` // Systems Manager gives none
+	ARN       string `json:"ARN"`
+}
+
+type trailTLS struct {
+	Version string `json:"tlsVersion"`
+	Cipher  string `json:"cipherSuite"`
+	Host    string `json:"clientProvidedHostHeader"`
 }
 
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html
@@ -59,8 +75,15 @@ type trailIdentity struct {
 }
 
 type trailSession struct {
-	SessionIssuer *trailIdentity  `json:"sessionIssuer,omitempty"`
-	Attributes    trailAttributes `json:"attributes"`
+	SessionIssuer *trailIdentity   `json:"sessionIssuer,omitempty"`
+	WebIdentity   *trailFederation `json:"webIdFederationData,omitempty"`
+	Attributes    trailAttributes  `json:"attributes"`
+}
+
+// A trailFederation is whose token a role session began with.
+type trailFederation struct {
+	Provider   string   `json:"federatedProvider"`
+	Attributes struct{} `json:"attributes"`
 }
 
 type trailAttributes struct {
@@ -80,9 +103,9 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 		EventTime: timeText(i.start), EventSource: i.service.SigningName + ".amazonaws.com", EventName: i.call.Operation,
 		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: clipped(i.call.UserAgent),
 		RequestParameters: bounded("requestParameters", i.parameters(err)),
-		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly,
+		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly || trailReads[i.service.Name+"."+i.call.Operation],
 		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
-		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management",
+		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management", TLSDetails: i.tlsDetails(),
 	}
 	var api smithy.APIError
 	switch {
@@ -94,10 +117,75 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 		case i.denial != nil:
 			e.ErrorCode = "AccessDenied"
 		}
-	case !e.ReadOnly && out != nil:
+	case out != nil:
+		e.Resources = i.resources(out)
+		if e.ReadOnly && i.service.Name != "sts" {
+			break
+		}
 		e.ResponseElements = bounded("responseElements", wire.TrailResponse(i.handler.model, out, i.call.RequestID))
 	}
 	return e
+}
+
+// trailReads are calls that CloudTrail calls read-only although their names do not; STS
+// and KMS are the only ones whose answered reads are kept here.
+// https://docs.aws.amazon.com/kms/latest/developerguide/understanding-kms-entries.html
+var trailReads = map[string]bool{
+	"sts.AssumeRole": true, "sts.AssumeRoleWithWebIdentity": true,
+	"kms.Encrypt": true, "kms.Decrypt": true, "kms.ReEncrypt": true, "kms.GenerateDataKey": true, "kms.GenerateDataKeyWithoutPlaintext": true,
+	"kms.GenerateDataKeyPair": true, "kms.GenerateDataKeyPairWithoutPlaintext": true, "kms.Sign": true, "kms.Verify": true, "kms.GenerateMac": true, "kms.VerifyMac": true,
+}
+
+// resources are what the call was about, which three services tell.
+func (i *invocation) resources(out any) []trailResource {
+	switch i.service.Name {
+	case "sts":
+		if role := textOf(i.in, "RoleArn"); role != "" {
+			return []trailResource{resourceOf("AWS::IAM::Role", role)}
+		}
+	case "kms":
+		for _, key := range []string{textOf(out, "KeyMetadata", "Arn"), textOf(out, "KeyId"), textOf(i.in, "KeyId")} {
+			if strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") {
+				return []trailResource{resourceOf("AWS::KMS::Key", key)}
+			}
+		}
+	case "ssm":
+		if name := textOf(i.in, "Name"); name != "" && strings.HasSuffix(i.call.Operation, "Parameter") {
+			return []trailResource{resourceOf("", arn.New("ssm", i.call.Region, i.call.Account, "parameter/"+strings.TrimPrefix(name, "/")))}
+		}
+	}
+	return nil
+}
+
+func resourceOf(kind, name string) trailResource {
+	parsed, _ := arn.Parse(name) // the account of a malformed ARN is empty
+	return trailResource{AccountID: parsed.Account, Type: kind, ARN: name}
+}
+
+// textOf is the text that of, a pointer to an SDK struct, has at a path of fields; empty
+// if it has none.
+func textOf(of any, path ...string) string {
+	v := reflect.ValueOf(of)
+	for _, name := range path {
+		if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
+			return ""
+		}
+		v = v.FieldByName(name)
+	}
+	if v = reflect.Indirect(v); v.Kind() != reflect.String {
+		return ""
+	}
+	return v.String()
+}
+
+// tlsDetails are missing of calls between services, as on AWS.
+func (i *invocation) tlsDetails() *trailTLS {
+	if i.tls == nil {
+		return nil
+	}
+	return &trailTLS{
+		Version: strings.ReplaceAll(tls.VersionName(i.tls.Version), "TLS ", "TLSv"), Cipher: tls.CipherSuiteName(i.tls.CipherSuite), Host: i.call.Host,
+	}
 }
 
 // parameters are those of the request. The frameworks of some services refuse a call
@@ -195,6 +283,9 @@ func identityOf(call *awsapi.Call) trailIdentity {
 		return id
 	}
 	id.SessionContext = &trailSession{Attributes: trailAttributes{CreationDate: timeText(p.IssuedAt), MFAAuthenticated: "false"}}
+	if p.FederatedProvider != "" {
+		id.SessionContext.WebIdentity = &trailFederation{Provider: p.FederatedProvider}
+	}
 	issuer := &trailIdentity{AccountID: p.Account, UserName: p.Name}
 	switch p.Type {
 	case awsapi.AssumedRole:

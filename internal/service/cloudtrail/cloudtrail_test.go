@@ -1,7 +1,9 @@
 package cloudtrail_test
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,15 +21,70 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-func TestLookupEvents(t *testing.T) {
+func newServer(t *testing.T) *testkit.Server {
 	j, err := journal.Open(t.TempDir(), journal.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	s := testkit.NewServer(t, testkit.Config{Journal: j, Services: func(st *store.Store) []awsapi.Service {
+	return testkit.NewServer(t, testkit.Config{Journal: j, Services: func(st *store.Store) []awsapi.Service {
 		return []awsapi.Service{iam.New(iam.Config{Store: st}).AWS(), cloudtrail.New(cloudtrail.Config{Journal: j}).AWS()}
 	}})
+}
+
+// TestLargeEvents: parameters over 100 KB are omitted, with their size and the reason, and
+// nothing else of the event. A policy of IAM may be that large with its white space.
+func TestLargeEvents(t *testing.T) {
+	s := newServer(t)
+	ctx, account := t.Context(), s.Account(t)
+	people, trail := awsiam.NewFromConfig(s.AWSConfig(account)), awscloudtrail.NewFromConfig(s.AWSConfig(account))
+	for name, size := range map[string]int{"small": 90 << 10, "large": 110 << 10} {
+		document := strings.Replace(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`, ":", ":"+strings.Repeat(" ", size), 1)
+		if _, err := people.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: &name, PolicyDocument: &document}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := people.DeleteUser(ctx, &awsiam.DeleteUserInput{UserName: aws.String("nobody")}); err == nil {
+		t.Fatal("nobody was deleted")
+	}
+	out, err := trail.LookupEvents(ctx, nil)
+	if err != nil || len(out.Events) != 3 {
+		t.Fatalf("%+v, %v; want 3 events", out, err)
+	}
+	for _, e := range out.Events {
+		var event struct {
+			ErrorCode         string
+			RequestParameters struct {
+				PolicyName, PolicyDocument, Reason string
+				Omitted                            bool
+				OriginalSize                       int
+			}
+			ResponseElements struct{ Policy struct{ PolicyName string } }
+		}
+		if err := json.Unmarshal([]byte(*e.CloudTrailEvent), &event); err != nil {
+			t.Fatal(err)
+		}
+		switch r := event.RequestParameters; {
+		case *e.EventName == "DeleteUser": // by the exception's name, not the code on the wire
+			if event.ErrorCode != "NoSuchEntityException" {
+				t.Errorf("%s", *e.CloudTrailEvent)
+			}
+		case event.ResponseElements.Policy.PolicyName == "small":
+			if r.Omitted || len(r.PolicyDocument) < 90<<10 || r.PolicyName != "small" {
+				t.Errorf("the small event: omitted %v, %d bytes of policy", r.Omitted, len(r.PolicyDocument))
+			}
+		case event.ResponseElements.Policy.PolicyName == "large":
+			if !r.Omitted || r.OriginalSize < 110<<10 || r.Reason != "requestParameters too large" || r.PolicyDocument != "" {
+				t.Errorf("the large event: %.300s", *e.CloudTrailEvent)
+			}
+		default:
+			t.Errorf("unexpected %.300s", *e.CloudTrailEvent)
+		}
+	}
+}
+
+func TestLookupEvents(t *testing.T) {
+	s := newServer(t)
 	ctx, account := t.Context(), s.Account(t)
 	people := awsiam.NewFromConfig(s.AWSConfig(account))
 	for _, name := range []string{"ann", "bob", "cid"} {
