@@ -82,11 +82,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 	if err != nil {
 		return nil, err
 	}
-	var e record.VPCEndpoint
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVpcEndpoint", in.ClientToken, in, record.VPCEndpoints, &e); done || err != nil {
-			return err
-		}
+	e, err := resource.Create(ctx, s.Core, record.VPCEndpoints, in.DryRun, in.ClientToken, in, func(tx *store.Tx, e *record.VPCEndpoint) error {
 		if id := aws.ToString(in.VpcId); !strings.HasPrefix(id, "vpc-") { // the end-to-end tests of aws-controllers-k8s/ec2-controller quote it
 			return ec2err.New("InvalidVpcId.Malformed", "Invalid Id: '%s'", id)
 		}
@@ -94,7 +90,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		if err != nil {
 			return err
 		}
-		e = record.VPCEndpoint{
+		*e = record.VPCEndpoint{
 			ID: ids.Resource("vpce"), VPCID: v.ID, ServiceName: service.fullName(), Gateway: gateway, State: endpointPending,
 			Since: s.Now(), Created: s.Now(), Policy: aws.ToString(in.PolicyDocument), Tags: tags,
 		}
@@ -114,17 +110,11 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		}
 		if gateway {
 			e.State = endpointAvailable
-			err = addTables(&e, tx, sc, in.RouteTableIds)
+			err = addTables(e, tx, sc, in.RouteTableIds)
 		} else {
-			err = s.buildEndpoint(tx, sc, &e, v, in)
+			err = s.buildEndpoint(tx, sc, e, v, in)
 		}
-		if err != nil {
-			return err
-		}
-		if err := record.VPCEndpoints.Create(tx, sc.Key(e.ID), e); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateVpcEndpoint", in.ClientToken, in, false, e.ID)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -274,11 +264,7 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 			return nil, err
 		}
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.VPCEndpoints, sc, aws.ToString(in.VpcEndpointId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.VPCEndpoints, in.DryRun, in.VpcEndpointId, func(tx *store.Tx, e *record.VPCEndpoint) error {
 		tables := len(in.AddRouteTableIds)+len(in.RemoveRouteTableIds) > 0
 		groups := len(in.AddSecurityGroupIds)+len(in.RemoveSecurityGroupIds) > 0
 		placed := len(in.AddSubnetIds)+len(in.RemoveSubnetIds) > 0
@@ -302,18 +288,18 @@ func (s *Service) ModifyVpcEndpoint(ctx context.Context, in *awsec2.ModifyVpcEnd
 		if in.PolicyDocument != nil {
 			e.Policy = *in.PolicyDocument
 		}
-		if err := removeTables(&e, tx, sc, in.RemoveRouteTableIds); err != nil {
+		if err := removeTables(e, tx, sc, in.RemoveRouteTableIds); err != nil {
 			return err
 		}
-		if err := addTables(&e, tx, sc, in.AddRouteTableIds); err != nil {
+		if err := addTables(e, tx, sc, in.AddRouteTableIds); err != nil {
 			return err
 		}
 		if placed || groups || in.PrivateDnsEnabled != nil {
-			if err := s.modifyInterfaces(tx, sc, &e, in); err != nil {
+			if err := s.modifyInterfaces(tx, sc, e, in); err != nil {
 				return err
 			}
 		}
-		return record.VPCEndpoints.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return &awsec2.ModifyVpcEndpointOutput{Return: aws.Bool(true)}, err
 }

@@ -40,11 +40,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 	if err != nil {
 		return nil, err
 	}
-	var e record.ConnectEndpoint
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, record.ConnectEndpoints, &e); done || err != nil {
-			return err
-		}
+	e, err := resource.Create(ctx, s.Core, record.ConnectEndpoints, in.DryRun, in.ClientToken, in, func(tx *store.Tx, e *record.ConnectEndpoint) error {
 		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
@@ -61,7 +57,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 		if len(all) >= maxConnectEndpoints {
 			return ec2err.Limit("InstanceConnectEndpointLimitExceeded", "EC2 Instance Connect Endpoints") // from memory
 		}
-		e = record.ConnectEndpoint{
+		*e = record.ConnectEndpoint{
 			ID: ids.Resource("eice"), SubnetID: sn.ID, VPCID: sn.VPCID, Zone: sn.Zone, ZoneID: sn.ZoneID,
 			PreserveClientIP: aws.ToBool(in.PreserveClientIp), // off is the default
 			State:            connectCreating, Since: s.Now(), Created: s.Now(), DNSSuffix: ids.Hex(8), Tags: tags,
@@ -79,10 +75,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 			return err
 		}
 		e.GroupIDs, e.InterfaceIDs = ifc.Groups, []string{ifc.ID}
-		if err := record.ConnectEndpoints.Create(tx, sc.Key(e.ID), e); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateInstanceConnectEndpoint", in.ClientToken, in, false, e.ID)
+		return nil
 	})
 	return &awsec2.CreateInstanceConnectEndpointOutput{InstanceConnectEndpoint: new(e.SDK(sc)), ClientToken: in.ClientToken}, err
 }
@@ -90,15 +83,11 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 // DeleteInstanceConnectEndpoint deletes an endpoint.
 func (s *Service) DeleteInstanceConnectEndpoint(ctx context.Context, in *awsec2.DeleteInstanceConnectEndpointInput) (*awsec2.DeleteInstanceConnectEndpointOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	var e record.ConnectEndpoint
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if e, err = resource.Get(tx, record.ConnectEndpoints, sc, aws.ToString(in.InstanceConnectEndpointId)); err != nil {
-			return err
-		}
+	e, err := resource.Change(ctx, s.Core, record.ConnectEndpoints, in.DryRun, in.InstanceConnectEndpointId, func(tx *store.Tx, e *record.ConnectEndpoint) error {
 		if e.State != connectDeleting {
 			e.State, e.Since = connectDeleting, s.Now()
 		}
-		return record.ConnectEndpoints.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return &awsec2.DeleteInstanceConnectEndpointOutput{InstanceConnectEndpoint: new(e.SDK(sc))}, err
 }

@@ -29,11 +29,7 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 	if err := resource.CheckAttributes(given); err != nil {
 		return nil, err
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.NetworkInterfaces, in.DryRun, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) (err error) {
 		if e.RequesterID != "" && !tag.MayReserve(ctx) {
 			return ec2err.NotYours()
 		}
@@ -54,24 +50,19 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 				e.Attachment.DeleteOnTermination = *in.Attachment.DeleteOnTermination
 			}
 		}
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return &awsec2.ModifyNetworkInterfaceAttributeOutput{}, err
 }
 
 // ResetNetworkInterfaceAttribute turns source and destination checking on again.
 func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2.ResetNetworkInterfaceAttributeInput) (*awsec2.ResetNetworkInterfaceAttributeOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	if in.SourceDestCheck == nil {
 		return nil, ec2err.Missing("sourceDestCheck")
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.NetworkInterfaces, in.DryRun, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {
 		e.NoSourceDestCheck = false
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return &awsec2.ResetNetworkInterfaceAttributeOutput{}, err
 }

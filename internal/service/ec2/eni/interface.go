@@ -331,25 +331,18 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 		}
 	}
 	spec.Hint = spec.ID
-	var e record.NetworkInterface
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInterface", in.ClientToken, in, record.NetworkInterfaces, &e); done || err != nil {
-			return err
-		}
+	e, err := resource.Create(ctx, s.Core, record.NetworkInterfaces, in.DryRun, in.ClientToken, in, func(tx *store.Tx, e *record.NetworkInterface) (err error) {
 		spec.Subnet, err = resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
 		}
-		if e, err = s.Make(tx, sc, spec); err != nil {
+		if *e, err = s.Make(tx, sc, spec); err != nil {
 			return err
 		}
 		if spec.Requester != "" {
 			e.Attachment = record.InterfaceAttachment{ID: ids.Resource("ela-attach"), DeviceIndex: 1, Time: s.Now()}
 		}
-		if err := record.NetworkInterfaces.Create(tx, sc.Key(e.ID), e); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateNetworkInterface", in.ClientToken, in, false, e.ID)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
@@ -27,11 +26,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 		return nil, ec2err.Combination("Exactly one of ipv6Addresses and ipv6AddressCount must be specified")
 	}
 	out := &awsec2.AssignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.NetworkInterfaces, nil, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {
 		if e.Attachment.InstanceID != "" {
 			i, err := resource.Get(tx, record.Instances, sc, e.Attachment.InstanceID)
 			if err != nil {
@@ -52,7 +47,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 		}
 		out.AssignedIpv6Addresses = added
 		e.IPv6 = append(slices.Clone(e.IPv6), added...)
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return out, err
 }
@@ -64,11 +59,7 @@ func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *awsec2.Unassign
 		return nil, ec2err.Missing("ipv6Addresses")
 	}
 	out := &awsec2.UnassignIpv6AddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.NetworkInterfaces, nil, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {
 		out.UnassignedIpv6Addresses = nil
 		for _, given := range in.Ipv6Addresses {
 			a, err := netip.ParseAddr(given)
@@ -80,7 +71,7 @@ func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *awsec2.Unassign
 			out.UnassignedIpv6Addresses = append(out.UnassignedIpv6Addresses, a.String())
 		}
 		ipam.Release6(tx, sc, e.SubnetID, out.UnassignedIpv6Addresses)
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return out, err
 }

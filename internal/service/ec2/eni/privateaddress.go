@@ -39,13 +39,9 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 		return nil, ec2err.Combination("Exactly one of privateIpAddresses, secondaryPrivateIpAddressCount, ipv4Prefixes and ipv4PrefixCount must be specified")
 	}
 	out := &awsec2.AssignPrivateIpAddressesOutput{NetworkInterfaceId: in.NetworkInterfaceId}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.NetworkInterfaces, nil, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {
 		if prefixes > 0 || len(in.Ipv4Prefixes) > 0 {
-			added, err := addPrefixes(tx, sc, &e, prefixes, in.Ipv4Prefixes)
+			added, err := addPrefixes(tx, sc, e, prefixes, in.Ipv4Prefixes)
 			if err != nil {
 				return err
 			}
@@ -53,14 +49,14 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 			for _, p := range added {
 				out.AssignedIpv4Prefixes = append(out.AssignedIpv4Prefixes, ec2types.Ipv4PrefixSpecification{Ipv4Prefix: aws.String(p)})
 			}
-			return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+			return nil
 		}
 		if aws.ToBool(in.AllowReassignment) {
-			if err := takeOver(tx, sc, e, in.PrivateIpAddresses); err != nil {
+			if err := takeOver(tx, sc, *e, in.PrivateIpAddresses); err != nil {
 				return err
 			}
 		}
-		added, err := s.addAddresses(tx, sc, &e, n, in.PrivateIpAddresses)
+		added, err := s.addAddresses(tx, sc, e, n, in.PrivateIpAddresses)
 		if err != nil {
 			return err
 		}
@@ -68,7 +64,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 		for _, a := range added {
 			out.AssignedPrivateIpAddresses = append(out.AssignedPrivateIpAddresses, ec2types.AssignedPrivateIpAddress{PrivateIpAddress: aws.String(a.String())})
 		}
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return nil
 	})
 	return out, err
 }
@@ -203,12 +199,8 @@ func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface
 // UnassignPrivateIpAddresses gives secondary addresses back.
 func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		e, err := resource.Get(tx, record.NetworkInterfaces, sc, aws.ToString(in.NetworkInterfaceId))
-		if err != nil {
-			return err
-		}
-		if err := removeAddresses(tx, sc, &e, in.PrivateIpAddresses); err != nil {
+	_, err := resource.Change(ctx, s.Core, record.NetworkInterfaces, nil, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {
+		if err := removeAddresses(tx, sc, e, in.PrivateIpAddresses); err != nil {
 			return err
 		}
 		for _, p := range in.Ipv4Prefixes {
@@ -226,10 +218,7 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.Una
 		if err != nil {
 			return err
 		}
-		if err := pool.ReleasePrefixes(tx, in.Ipv4Prefixes); err != nil {
-			return err
-		}
-		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+		return pool.ReleasePrefixes(tx, in.Ipv4Prefixes)
 	})
 	return &awsec2.UnassignPrivateIpAddressesOutput{}, err
 }

@@ -52,11 +52,7 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 	if err != nil {
 		return nil, err
 	}
-	var a record.NetworkACL
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkAcl", in.ClientToken, in, record.NetworkACLs, &a); done || err != nil {
-			return err
-		}
+	a, err := resource.Create(ctx, s.Core, record.NetworkACLs, in.DryRun, in.ClientToken, in, func(tx *store.Tx, a *record.NetworkACL) error {
 		v, err := resource.Get(tx, record.VPCs, sc, *in.VpcId)
 		if err != nil {
 			return err
@@ -64,30 +60,21 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 		if err := quota.Room(tx, sc, quota.ACLs, record.NetworkACLs, func(o record.NetworkACL) bool { return o.VPCID == v.ID }, ec2err.Limit("NetworkAclLimitExceeded", "network ACLs")); err != nil {
 			return err
 		}
-		a = record.NetworkACL{ID: ids.Resource("acl"), VPCID: v.ID, Entries: deniesAll(), Tags: tags}
-		if err := record.NetworkACLs.Create(tx, sc.Key(a.ID), a); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateNetworkAcl", in.ClientToken, in, false, a.ID)
+		*a = record.NetworkACL{ID: ids.Resource("acl"), VPCID: v.ID, Entries: deniesAll(), Tags: tags}
+		return nil
 	})
 	return &awsec2.CreateNetworkAclOutput{NetworkAcl: new(a.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // DeleteNetworkAcl deletes an ACL that no subnet uses; the default one stays.
 func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetworkAclInput) (*awsec2.DeleteNetworkAclOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		a, err := resource.Get(tx, record.NetworkACLs, sc, aws.ToString(in.NetworkAclId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, record.NetworkACLs, in.DryRun, in.NetworkAclId, func(tx *store.Tx, a *record.NetworkACL) error {
 		if a.Default {
 			return ec2err.InvalidParameterValue("cannot delete default network ACL %s", a.ID)
 		}
 		if len(a.Associations) > 0 {
 			return ec2err.HasDependencies("networkAcl", a.ID)
 		}
-		record.NetworkACLs.Delete(tx, sc.Key(a.ID))
 		return nil
 	})
 	return &awsec2.DeleteNetworkAclOutput{}, err

@@ -253,19 +253,12 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 	if err := checkPrefixListSize(entries, *in.MaxEntries); err != nil {
 		return nil, err
 	}
-	var p record.PrefixList
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateManagedPrefixList", in.ClientToken, in, record.PrefixLists, &p); done || err != nil {
-			return err
-		}
-		p = record.PrefixList{
+	p, err := resource.Create(ctx, s.Core, record.PrefixLists, in.DryRun, in.ClientToken, in, func(tx *store.Tx, p *record.PrefixList) error {
+		*p = record.PrefixList{
 			ID: ids.Resource("pl"), Name: name, IPv6: family == "IPv6", MaxEntries: *in.MaxEntries,
 			Version: 1, Versions: [][]record.PrefixListEntry{entries}, State: "create-complete", Tags: tags,
 		}
-		if err := record.PrefixLists.Create(tx, sc.Key(p.ID), p); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateManagedPrefixList", in.ClientToken, in, false, p.ID)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -344,12 +337,7 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 // DeleteManagedPrefixList deletes a list that no route and no rule refers to.
 func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.DeleteManagedPrefixListInput) (*awsec2.DeleteManagedPrefixListOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	var p record.PrefixList
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		p, err := resource.Get(tx, record.PrefixLists, sc, aws.ToString(in.PrefixListId))
-		if err != nil {
-			return err
-		}
+	p, err := resource.Delete(ctx, s.Core, record.PrefixLists, in.DryRun, in.PrefixListId, func(tx *store.Tx, p *record.PrefixList) error {
 		routed, err := resource.Exists(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.Find(p.ID) >= 0 })
 		if err != nil {
 			return err
@@ -363,7 +351,6 @@ func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.Delete
 		if routed || ruled {
 			return ec2err.HasDependencies("prefixList", p.ID)
 		}
-		record.PrefixLists.Delete(tx, sc.Key(p.ID))
 		return nil
 	})
 	if err != nil {

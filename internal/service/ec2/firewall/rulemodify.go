@@ -123,11 +123,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 	if len(in.SecurityGroupRules) == 0 {
 		return nil, ec2err.Missing("securityGroupRules")
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.SecurityGroups, sc, aws.ToString(in.GroupId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.SecurityGroups, in.DryRun, in.GroupId, func(tx *store.Tx, g *record.SecurityGroup) error {
 		g.Rules = slices.Clone(g.Rules)
 		for _, u := range in.SecurityGroupRules {
 			id := aws.ToString(u.SecurityGroupRuleId)
@@ -145,7 +141,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 			if err != nil {
 				return err
 			}
-			next, err := expand(tx, sc, g, g.Rules[i].Egress, []ec2types.IpPermission{p})
+			next, err := expand(tx, sc, *g, g.Rules[i].Egress, []ec2types.IpPermission{p})
 			if err != nil {
 				return err
 			}
@@ -161,7 +157,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 				return err
 			}
 		}
-		return record.SecurityGroups.Put(tx, sc.Key(g.ID), g)
+		return nil
 	})
 	return &awsec2.ModifySecurityGroupRulesOutput{Return: aws.Bool(true)}, err
 }

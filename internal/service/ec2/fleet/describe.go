@@ -234,11 +234,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/modify-ec2-fleet.html
 func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) (*awsec2.ModifyFleetOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		f, err := resource.Get(tx, Fleets, sc, aws.ToString(in.FleetId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, Fleets, in.DryRun, in.FleetId, func(tx *store.Tx, f *Fleet) error {
 		switch {
 		case f.Type != typeMaintain:
 			return ec2err.FleetNotModifiable("Fleet Request: %s is not a modifiable fleet request type.", f.ID)
@@ -260,11 +256,11 @@ func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) 
 			}
 		}
 		if len(in.LaunchTemplateConfigs) > 0 {
-			if err := s.takeConfigs(sc, &f, in.LaunchTemplateConfigs); err != nil {
+			if err := s.takeConfigs(sc, f, in.LaunchTemplateConfigs); err != nil {
 				return err
 			}
 		}
-		return Fleets.Put(tx, sc.Key(f.ID), f)
+		return nil
 	})
 	return &awsec2.ModifyFleetOutput{Return: aws.Bool(true)}, err
 }

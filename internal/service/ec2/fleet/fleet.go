@@ -175,20 +175,15 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 		f, err := resource.Get(s.Store, Fleets, sc, done.IDs[0])
 		return f.created(), err
 	}
-	f, err := s.newFleet(ctx, sc, in)
+	made, err := s.newFleet(ctx, sc, in)
 	if err != nil {
 		return nil, err
 	}
-	s.underWay.m.Store(f.ID, true)
-	defer s.underWay.m.Delete(f.ID)
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateFleet", in.ClientToken, in, Fleets, &f); done || err != nil {
-			return err
-		}
-		if err := Fleets.Create(tx, sc.Key(f.ID), f); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateFleet", in.ClientToken, in, false, f.ID)
+	s.underWay.m.Store(made.ID, true)
+	defer s.underWay.m.Delete(made.ID)
+	f, err := resource.Create(ctx, s.Core, Fleets, in.DryRun, in.ClientToken, in, func(_ *store.Tx, f *Fleet) error {
+		*f = made
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -143,24 +143,17 @@ func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.S
 	if err != nil {
 		return nil, err
 	}
-	var a Analysis
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, Analyses, &a); done || err != nil {
-			return err
-		}
+	a, err := resource.Create(ctx, s.Core, Analyses, in.DryRun, in.ClientToken, in, func(tx *store.Tx, a *Analysis) error {
 		p, err := resource.Get(tx, Paths, sc, *in.NetworkInsightsPathId)
 		if err != nil {
 			return err
 		}
-		a = Analysis{
+		*a = Analysis{
 			ID: ids.Resource("nia"), PathID: p.ID, FilterIn: in.FilterInArns, FilterOut: in.FilterOutArns,
 			Started: s.Now(), Verdict: analyze(network, p), Tags: tags,
 		}
 		filterPath(a.Verdict, a.FilterIn, a.FilterOut)
-		if err := Analyses.Create(tx, sc.Key(a.ID), a); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "StartNetworkInsightsAnalysis", in.ClientToken, in, false, a.ID)
+		return nil
 	})
 	if err != nil {
 		return nil, err

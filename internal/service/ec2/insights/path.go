@@ -196,20 +196,14 @@ func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.Crea
 		}
 	}
 	p.Created = s.Now()
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNetworkInsightsPath", in.ClientToken, in, Paths, &p); done || err != nil {
-			return err
-		}
-		if err := Paths.Create(tx, sc.Key(p.ID), p); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateNetworkInsightsPath", in.ClientToken, in, false, p.ID)
+	made, err := resource.Create(ctx, s.Core, Paths, in.DryRun, in.ClientToken, in, func(_ *store.Tx, made *Path) error {
+		*made = p
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := p.SDK(sc)
-	return &awsec2.CreateNetworkInsightsPathOutput{NetworkInsightsPath: &out}, nil
+	return &awsec2.CreateNetworkInsightsPathOutput{NetworkInsightsPath: new(made.SDK(sc))}, nil
 }
 
 // errComponentNotFound is the error of the resource's own kind.

@@ -199,21 +199,14 @@ func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.Modify
 	if err := resource.CheckAttributes(given); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.Instances, in.DryRun, in.InstanceId, func(tx *store.Tx, i *record.Instance) error {
 		switch {
 		case i.State == record.Terminated || i.State == record.ShuttingDown:
 			return ec2err.InstanceState(i.ID, "modified")
 		case edits[0].stopped && i.State != record.Stopped:
 			return ec2err.New("IncorrectInstanceState", "The instance '%s' is not in the 'stopped' state.", i.ID)
 		}
-		if err := edits[0].edit(tx, sc, &i); err != nil {
-			return err
-		}
-		return record.Instances.Put(tx, sc.Key(i.ID), i)
+		return edits[0].edit(tx, sc, i)
 	})
 	return &awsec2.ModifyInstanceAttributeOutput{}, err
 }

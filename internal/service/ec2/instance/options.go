@@ -19,15 +19,10 @@ import (
 
 // ModifyInstanceMetadataOptions changes how an instance's metadata are served.
 func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.ModifyInstanceMetadataOptionsInput) (*awsec2.ModifyInstanceMetadataOptionsOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	if err := checkMetadata(string(in.HttpTokens), string(in.HttpEndpoint), string(in.HttpProtocolIpv6), string(in.InstanceMetadataTags), in.HttpPutResponseHopLimit); err != nil {
 		return nil, err
 	}
-	var i record.Instance
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if i, err = resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId)); err != nil {
-			return err
-		}
+	i, err := resource.Change(ctx, s.Core, record.Instances, in.DryRun, in.InstanceId, func(tx *store.Tx, i *record.Instance) error {
 		if i.State == record.Terminated || i.State == record.ShuttingDown {
 			return ec2err.InstanceState(i.ID, "modified")
 		}
@@ -38,7 +33,7 @@ func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.
 		if in.HttpPutResponseHopLimit != nil {
 			i.HopLimit = *in.HttpPutResponseHopLimit
 		}
-		return record.Instances.Put(tx, sc.Key(i.ID), i)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -51,11 +51,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 	if err != nil {
 		return nil, err
 	}
-	var i record.Instance
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if i, err = resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId)); err != nil {
-			return err
-		}
+	i, err := resource.Change(ctx, s.Core, record.Instances, nil, in.InstanceId, func(tx *store.Tx, i *record.Instance) error {
 		switch {
 		case i.State != record.Running && i.State != record.Stopped && i.State != record.Pending && i.State != record.Stopping:
 			return ec2err.InstanceState(i.ID, "associated")
@@ -63,7 +59,7 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 			return ec2err.New("IncorrectState", "There is an existing association for instance %s", i.ID)
 		}
 		i.Profile = profile
-		return record.Instances.Put(tx, sc.Key(i.ID), i)
+		return nil
 	})
 	if err != nil {
 		return nil, err

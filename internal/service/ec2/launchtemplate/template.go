@@ -64,28 +64,19 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 		return nil, err
 	}
 	now, by := s.Now(), awsapi.CallFrom(ctx).Principal.ARN
-	t := Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags}
 	v, err := newVersion(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
-	v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateLaunchTemplate", in.ClientToken, in, Templates, &t); done || err != nil {
-			return err
-		}
+	t, err := resource.Create(ctx, s.Core, Templates, in.DryRun, in.ClientToken, in, func(tx *store.Tx, t *Template) error {
+		*t = Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags}
+		v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
 		if err := Names.Create(tx, nameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
 			return ec2err.TemplateNameTaken()
 		} else if err != nil {
 			return err
 		}
-		if err := Templates.Create(tx, sc.Key(t.ID), t); err != nil {
-			return err
-		}
-		if err := Versions.Create(tx, v.key(sc), v); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateLaunchTemplate", in.ClientToken, in, false, t.ID)
+		return Versions.Create(tx, v.key(sc), v)
 	})
 	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, err
 }
@@ -187,8 +178,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 		}
 		versions = versions[n:]
 	}
-	out := t.SDK(sc)
-	return &awsec2.DeleteLaunchTemplateOutput{LaunchTemplate: &out}, nil
+	return &awsec2.DeleteLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, nil
 }
 
 // DescribeLaunchTemplates lists templates.

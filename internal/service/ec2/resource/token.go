@@ -69,17 +69,6 @@ func (s *Core) Recall(r store.Reader, sc Scope, operation string, token *string,
 	return &rec, nil
 }
 
-// RecallOne reads into made the one resource that an earlier call with the same
-// token created, and says whether there was such a call.
-func RecallOne[T any](r store.Reader, s *Core, sc Scope, operation string, token *string, in any, k Kind[T], made *T) (bool, error) {
-	done, err := s.Recall(r, sc, operation, token, in)
-	if err != nil || done == nil {
-		return false, err
-	}
-	*made, err = Get(r, k, sc, done.IDs[0])
-	return true, err
-}
-
 // Remember notes what a request with a token made.
 func (s *Core) Remember(tx *store.Tx, sc Scope, operation string, token *string, in any, incomplete bool, ids ...string) error {
 	if aws.ToString(token) == "" {

@@ -22,11 +22,7 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 		return nil, ec2err.Missing("subnetId")
 	}
 	var id string
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
 		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
@@ -49,7 +45,7 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 		}
 		id = ids.Resource("rtbassoc")
 		t.Associations = append(slices.Clone(t.Associations), record.RouteTableAssociation{ID: id, SubnetID: sn.ID})
-		return record.RouteTables.Put(tx, sc.Key(t.ID), t)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -23,11 +23,7 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 	if err != nil {
 		return nil, err
 	}
-	var g record.EgressGateway
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, record.EgressGateways, &g); done || err != nil {
-			return err
-		}
+	g, err := resource.Create(ctx, s.Core, record.EgressGateways, in.DryRun, in.ClientToken, in, func(tx *store.Tx, g *record.EgressGateway) error {
 		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
@@ -35,26 +31,15 @@ func (s *Service) CreateEgressOnlyInternetGateway(ctx context.Context, in *awsec
 		if err := quota.Room(tx, sc, quota.EgressGateways, record.EgressGateways, resource.All, ec2err.Limit("EgressOnlyInternetGatewayLimitExceeded", "egress-only internet gateways")); err != nil {
 			return err
 		}
-		g = record.EgressGateway{ID: ids.Resource("eigw"), VPCID: v.ID, Tags: tags}
-		if err := record.EgressGateways.Create(tx, sc.Key(g.ID), g); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateEgressOnlyInternetGateway", in.ClientToken, in, false, g.ID)
+		*g = record.EgressGateway{ID: ids.Resource("eigw"), VPCID: v.ID, Tags: tags}
+		return nil
 	})
 	return &awsec2.CreateEgressOnlyInternetGatewayOutput{EgressOnlyInternetGateway: new(g.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
 // DeleteEgressOnlyInternetGateway deletes a gateway; routes to it become black holes.
 func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec2.DeleteEgressOnlyInternetGatewayInput) (*awsec2.DeleteEgressOnlyInternetGatewayOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.EgressGateways, sc, aws.ToString(in.EgressOnlyInternetGatewayId))
-		if err != nil {
-			return err
-		}
-		record.EgressGateways.Delete(tx, sc.Key(g.ID))
-		return nil
-	})
+	_, err := resource.Delete(ctx, s.Core, record.EgressGateways, in.DryRun, in.EgressOnlyInternetGatewayId, func(*store.Tx, *record.EgressGateway) error { return nil })
 	return &awsec2.DeleteEgressOnlyInternetGatewayOutput{ReturnCode: aws.Bool(true)}, err
 }
 

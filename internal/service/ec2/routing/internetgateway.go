@@ -37,11 +37,7 @@ func (s *Service) CreateInternetGateway(ctx context.Context, in *awsec2.CreateIn
 // AttachInternetGateway attaches a gateway to a VPC that has none.
 func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachInternetGatewayInput) (*awsec2.AttachInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.InternetGateways, in.DryRun, in.InternetGatewayId, func(tx *store.Tx, g *record.InternetGateway) error {
 		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
@@ -57,7 +53,7 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 			return ec2err.InvalidParameterValue("Network %s already has an internet gateway attached", v.ID)
 		}
 		g.VPCID = v.ID
-		return record.InternetGateways.Put(tx, sc.Key(g.ID), g)
+		return nil
 	})
 	return &awsec2.AttachInternetGatewayOutput{}, err
 }
@@ -66,11 +62,7 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 // of the VPC are in use.
 func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachInternetGatewayInput) (*awsec2.DetachInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.InternetGateways, in.DryRun, in.InternetGatewayId, func(tx *store.Tx, g *record.InternetGateway) error {
 		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
 		if err != nil {
 			return err
@@ -88,23 +80,17 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 			return ec2err.Dependency("Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", v.ID)
 		}
 		g.VPCID = ""
-		return record.InternetGateways.Put(tx, sc.Key(g.ID), g)
+		return nil
 	})
 	return &awsec2.DetachInternetGatewayOutput{}, err
 }
 
 // DeleteInternetGateway deletes a detached gateway.
 func (s *Service) DeleteInternetGateway(ctx context.Context, in *awsec2.DeleteInternetGatewayInput) (*awsec2.DeleteInternetGatewayOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		g, err := resource.Get(tx, record.InternetGateways, sc, aws.ToString(in.InternetGatewayId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, record.InternetGateways, in.DryRun, in.InternetGatewayId, func(tx *store.Tx, g *record.InternetGateway) error {
 		if g.VPCID != "" {
 			return ec2err.Dependency("The internetGateway '%s' has dependencies and cannot be deleted.", g.ID)
 		}
-		record.InternetGateways.Delete(tx, sc.Key(g.ID))
 		return nil
 	})
 	return &awsec2.DeleteInternetGatewayOutput{}, err

@@ -54,11 +54,7 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 	if err != nil {
 		return nil, err
 	}
-	var n record.NATGateway
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateNatGateway", in.ClientToken, in, record.NATGateways, &n); done || err != nil {
-			return err
-		}
+	n, err := resource.Create(ctx, s.Core, record.NATGateways, in.DryRun, in.ClientToken, in, func(tx *store.Tx, n *record.NATGateway) error {
 		sn, err := resource.Get(tx, record.Subnets, sc, *in.SubnetId)
 		if err != nil {
 			return err
@@ -76,17 +72,11 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 		if float64(here+1) > most {
 			return ec2err.New("NatGatewayLimitExceeded", "Performing this operation would exceed the limit of %v NAT gateways", most)
 		}
-		n = record.NATGateway{
+		*n = record.NATGateway{
 			ID: ids.Resource("nat"), SubnetID: sn.ID, VPCID: sn.VPCID, Zone: sn.Zone, Private: private,
 			State: record.NATPending, Since: s.Now(), Created: s.Now(), Tags: tags,
 		}
-		if err := s.buildNAT(tx, sc, sn, &n, in); err != nil {
-			return err
-		}
-		if err := record.NATGateways.Create(tx, sc.Key(n.ID), n); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateNatGateway", in.ClientToken, in, false, n.ID)
+		return s.buildNAT(tx, sc, sn, n, in)
 	})
 	return &awsec2.CreateNatGatewayOutput{NatGateway: new(n.SDK(sc)), ClientToken: in.ClientToken}, err
 }
@@ -144,17 +134,12 @@ const ServiceRequester = "amazon-aws"
 // DeleteNatGateway deletes a NAT gateway; routes to it become black holes and
 // its elastic address is free again.
 func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGatewayInput) (*awsec2.DeleteNatGatewayOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		n, err := resource.Get(tx, record.NATGateways, sc, aws.ToString(in.NatGatewayId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.NATGateways, in.DryRun, in.NatGatewayId, func(tx *store.Tx, n *record.NATGateway) error {
 		if n.State == record.NATDeleting || n.State == record.NATDeleted {
 			return nil
 		}
 		n.State, n.Since = record.NATDeleting, s.Now()
-		return record.NATGateways.Put(tx, sc.Key(n.ID), n)
+		return nil
 	})
 	return &awsec2.DeleteNatGatewayOutput{NatGatewayId: in.NatGatewayId}, err
 }

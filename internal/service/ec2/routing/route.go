@@ -240,18 +240,14 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 	if err := target.check(); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
-		if err := checkDestination(tx, sc, t, destination, target); err != nil {
+	_, err = resource.Change(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
+		if err := checkDestination(tx, sc, *t, destination, target); err != nil {
 			return err
 		}
 		if t.Find(destination) >= 0 {
 			return ec2err.RouteExists(destination)
 		}
-		r, err := target.resolve(tx, sc, t, destination)
+		r, err := target.resolve(tx, sc, *t, destination)
 		if err != nil {
 			return err
 		}
@@ -260,10 +256,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 		if err != nil {
 			return err
 		}
-		if err := quota.Check(tx, sc, quota.Routes, n, ec2err.Limit("RouteLimitExceeded", "routes")); err != nil {
-			return err
-		}
-		return record.RouteTables.Put(tx, sc.Key(t.ID), t)
+		return quota.Check(tx, sc, quota.Routes, n, ec2err.Limit("RouteLimitExceeded", "routes"))
 	})
 	return &awsec2.CreateRouteOutput{Return: aws.Bool(true)}, err
 }
@@ -282,11 +275,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 	if err := target.check(); err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
 		i := t.Find(destination)
 		if i < 0 {
 			return ec2err.InvalidParameterValue("There is no route defined for '%s' in the route table. Use CreateRoute instead.", destination)
@@ -300,7 +289,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 		case local && (in.GatewayId != nil || in.VpcPeeringConnectionId != nil || in.EgressOnlyInternetGatewayId != nil):
 			return errRouteInside(destination)
 		}
-		r, err := target.resolve(tx, sc, t, destination)
+		r, err := target.resolve(tx, sc, *t, destination)
 		if err != nil {
 			return err
 		}
@@ -309,23 +298,18 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 		}
 		t.Routes = slices.Clone(t.Routes)
 		t.Routes[i] = r
-		return record.RouteTables.Put(tx, sc.Key(t.ID), t)
+		return nil
 	})
 	return &awsec2.ReplaceRouteOutput{}, err
 }
 
 // DeleteRoute removes a route.
 func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) (*awsec2.DeleteRouteOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId)
 	if err != nil {
 		return nil, err
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
 		i := t.Find(destination)
 		if i < 0 {
 			return ec2err.RouteNotFound(t.ID, destination)
@@ -337,7 +321,7 @@ func (s *Service) DeleteRoute(ctx context.Context, in *awsec2.DeleteRouteInput) 
 			return ec2err.InvalidParameterValue("cannot remove VPC endpoint route %s in route table %s", destination, t.ID) // [seen] its beginning; the rest is from memory
 		}
 		t.Routes = slices.Delete(slices.Clone(t.Routes), i, i+1)
-		return record.RouteTables.Put(tx, sc.Key(t.ID), t)
+		return nil
 	})
 	return &awsec2.DeleteRouteOutput{}, err
 }

@@ -149,11 +149,7 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 	if err != nil {
 		return nil, err
 	}
-	var t record.RouteTable
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateRouteTable", in.ClientToken, in, record.RouteTables, &t); done || err != nil {
-			return err
-		}
+	t, err := resource.Create(ctx, s.Core, record.RouteTables, in.DryRun, in.ClientToken, in, func(tx *store.Tx, t *record.RouteTable) error {
 		v, err := resource.Get(tx, record.VPCs, sc, *in.VpcId)
 		if err != nil {
 			return err
@@ -161,14 +157,11 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 		if err := quota.Room(tx, sc, quota.RouteTables, record.RouteTables, func(t record.RouteTable) bool { return t.VPCID == v.ID }, ec2err.Limit("RouteTableLimitExceeded", "route tables")); err != nil {
 			return err
 		}
-		t = record.RouteTable{
+		*t = record.RouteTable{
 			ID: ids.Resource("rtb"), VPCID: v.ID, Tags: tags,
 			Routes: LocalRoutes(v),
 		}
-		if err := record.RouteTables.Create(tx, sc.Key(t.ID), t); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateRouteTable", in.ClientToken, in, false, t.ID)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -180,11 +173,7 @@ func (s *Service) CreateRouteTable(ctx context.Context, in *awsec2.CreateRouteTa
 // DeleteRouteTable deletes a route table that no subnet uses.
 func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTableInput) (*awsec2.DeleteRouteTableOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		t, err := resource.Get(tx, record.RouteTables, sc, aws.ToString(in.RouteTableId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
 		if len(t.Associations) > 0 {
 			return ec2err.Dependency("The routeTable '%s' has dependencies and cannot be deleted.", t.ID)
 		}
@@ -198,7 +187,6 @@ func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTa
 				return err
 			}
 		}
-		record.RouteTables.Delete(tx, sc.Key(t.ID))
 		return nil
 	})
 	return &awsec2.DeleteRouteTableOutput{}, err

@@ -44,11 +44,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 	case !deviceName.MatchString(device):
 		return nil, ec2err.InvalidValue(device, "device", device+" is not a valid EBS device name.")
 	}
-	var v Volume
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if v, err = resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId)); err != nil {
-			return err
-		}
+	v, err := resource.Change(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		i, err := resource.Get(tx, record.Instances, sc, aws.ToString(in.InstanceId))
 		if err != nil {
 			return err
@@ -68,10 +64,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 		now := s.Now()
 		v.Attachment = attachment{InstanceID: i.ID, Device: device, Time: now}
 		i.Devices = append(slices.Clone(i.Devices), record.BlockDevice{Name: device, VolumeID: v.ID, Attached: now})
-		if err := record.Instances.Put(tx, sc.Key(i.ID), i); err != nil {
-			return err
-		}
-		return Volumes.Put(tx, sc.Key(v.ID), v)
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
 	if err != nil {
 		return nil, err
@@ -87,11 +80,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput) (*awsec2.DetachVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	var at attachment
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		at = v.Attachment
 		switch {
 		case at.InstanceID == "":
@@ -108,10 +97,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 		}
 		i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d record.BlockDevice) bool { return d.VolumeID == v.ID })
 		v.Attachment = attachment{}
-		if err := record.Instances.Put(tx, sc.Key(i.ID), i); err != nil {
-			return err
-		}
-		return Volumes.Put(tx, sc.Key(v.ID), v)
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
 	if err != nil {
 		return nil, err

@@ -37,15 +37,10 @@ func (v Volume) sdkModification() ec2types.VolumeModification {
 
 // ModifyVolume changes a volume's size, type and performance; it never shrinks.
 func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	if aws.ToBool(in.MultiAttachEnabled) {
 		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 ModifyVolume")
 	}
-	var v Volume
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) (err error) {
-		if v, err = resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId)); err != nil {
-			return err
-		}
+	v, err := resource.Change(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		from, to := v.Spec, v.Spec
 		if in.Size != nil {
 			if *in.Size < from.SizeGiB {
@@ -66,7 +61,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 			return err
 		}
 		v.Spec, v.Modification = to, modification{From: from, To: to, Time: s.Now()}
-		return Volumes.Put(tx, sc.Key(v.ID), v)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -105,15 +105,9 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	if err != nil {
 		return nil, err
 	}
-	v := Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if done, err := resource.RecallOne(tx, s.Core, sc, "CreateVolume", in.ClientToken, in, Volumes, &v); done || err != nil {
-			return err
-		}
-		if err := Volumes.Create(tx, sc.Key(v.ID), v); err != nil {
-			return err
-		}
-		return s.Remember(tx, sc, "CreateVolume", in.ClientToken, in, false, v.ID)
+	v, err := resource.Create(ctx, s.Core, Volumes, in.DryRun, in.ClientToken, in, func(_ *store.Tx, v *Volume) error {
+		*v = Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -128,16 +122,10 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 
 // DeleteVolume deletes a volume that is not attached.
 func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, Volumes, sc, aws.ToString(in.VolumeId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		if v.Attachment.InstanceID != "" {
 			return ec2err.VolumeAttached(v.ID, v.Attachment.InstanceID)
 		}
-		Volumes.Delete(tx, sc.Key(v.ID))
 		return nil
 	})
 	return &awsec2.DeleteVolumeOutput{}, err

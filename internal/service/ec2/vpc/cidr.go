@@ -145,29 +145,22 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.Associat
 		}
 	}
 	out := &awsec2.AssociateVpcCidrBlockOutput{VpcId: in.VpcId}
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.VPCs, nil, in.VpcId, func(tx *store.Tx, v *record.VPC) (err error) {
 		var b record.CIDRAssociation
 		if six {
-			if b, err = addBlock6(tx, sc, &v); err != nil {
+			if b, err = addBlock6(tx, sc, v); err != nil {
 				return err
 			}
 			a := record.SDKBlock6(sc.Region, b, ec2types.VpcCidrBlockStateCodeAssociating)
 			out.Ipv6CidrBlockAssociation = &a
 		} else {
-			if b, err = addBlock(tx, sc, &v, p); err != nil {
+			if b, err = addBlock(tx, sc, v, p); err != nil {
 				return err
 			}
 			a := record.SDKBlock(b, ec2types.VpcCidrBlockStateCodeAssociating)
 			out.CidrBlockAssociation = &a
 		}
-		if err := setLocalRoute(tx, sc, v.ID, b.CIDR, true); err != nil {
-			return err
-		}
-		return record.VPCs.Put(tx, sc.Key(v.ID), v)
+		return setLocalRoute(tx, sc, v.ID, b.CIDR, true)
 	})
 	return out, err
 }

@@ -117,17 +117,12 @@ next:
 
 // ModifyVpcTenancy lets instances of a dedicated VPC be launched on shared hardware.
 func (s *Service) ModifyVpcTenancy(ctx context.Context, in *awsec2.ModifyVpcTenancyInput) (*awsec2.ModifyVpcTenancyOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	if in.InstanceTenancy != ec2types.VpcTenancyDefault {
 		return nil, ec2err.New("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, aws.ToString(in.VpcId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.VPCs, in.DryRun, in.VpcId, func(tx *store.Tx, v *record.VPC) error {
 		v.Tenancy = string(ec2types.TenancyDefault)
-		return record.VPCs.Put(tx, sc.Key(v.ID), v)
+		return nil
 	})
 	return &awsec2.ModifyVpcTenancyOutput{ReturnValue: aws.Bool(true)}, err
 }

@@ -109,11 +109,7 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 // DeleteDhcpOptions deletes a set that no VPC uses.
 func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOptionsInput) (*awsec2.DeleteDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		d, err := resource.Get(tx, record.DHCPOptionSets, sc, aws.ToString(in.DhcpOptionsId))
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, record.DHCPOptionSets, in.DryRun, in.DhcpOptionsId, func(tx *store.Tx, d *record.DHCPOptions) error {
 		used, err := resource.Exists(tx, record.VPCs, sc, func(v record.VPC) bool { return v.DHCPOptionsID == d.ID })
 		if err != nil {
 			return err
@@ -121,7 +117,6 @@ func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOp
 		if used {
 			return ec2err.HasDependencies("dhcpOptions", d.ID)
 		}
-		record.DHCPOptionSets.Delete(tx, sc.Key(d.ID))
 		return nil
 	})
 	return &awsec2.DeleteDhcpOptionsOutput{}, err

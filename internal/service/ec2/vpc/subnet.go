@@ -230,12 +230,8 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 	if id == "" {
 		return nil, ec2err.Missing("subnetId")
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, id)
-		if err != nil {
-			return err
-		}
-		pool, err := ipam.OfSubnet(sc, sn)
+	_, err := resource.Delete(ctx, s.Core, record.Subnets, in.DryRun, &id, func(tx *store.Tx, sn *record.Subnet) error {
+		pool, err := ipam.OfSubnet(sc, *sn)
 		if err != nil {
 			return err
 		}
@@ -254,11 +250,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 			return ec2err.SubnetHasDependencies(id)
 		}
 		pool.Drop(tx)
-		if err := dropSubnetAssociations(tx, sc, sn); err != nil {
-			return err
-		}
-		record.Subnets.Delete(tx, sc.Key(id))
-		return nil
+		return dropSubnetAssociations(tx, sc, *sn)
 	})
 	return &awsec2.DeleteSubnetOutput{}, err
 }
@@ -288,7 +280,6 @@ func dropSubnetAssociations(tx *store.Tx, sc resource.Scope, sn record.Subnet) e
 
 // ModifySubnetAttribute changes one attribute.
 func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySubnetAttributeInput) (*awsec2.ModifySubnetAttributeOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	var given []string
 	var edits []func(*record.Subnet)
 	set := func(name string, v *ec2types.AttributeBooleanValue, field func(*record.Subnet) *bool) {
@@ -314,12 +305,8 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		return nil, err
 	}
 	id := aws.ToString(in.SubnetId)
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, id)
-		if err != nil {
-			return err
-		}
-		edits[0](&sn)
+	_, err := resource.Change(ctx, s.Core, record.Subnets, nil, &id, func(tx *store.Tx, sn *record.Subnet) error {
+		edits[0](sn)
 		switch {
 		case len(sn.IPv6) > 0:
 		case sn.AssignIPv6:
@@ -327,7 +314,7 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		case sn.DNS64: // in the form of the other
 			return ec2err.NoIPv6(id, "enable-dns64")
 		}
-		return record.Subnets.Put(tx, sc.Key(id), sn)
+		return nil
 	})
 	return &awsec2.ModifySubnetAttributeOutput{}, err
 }

@@ -67,11 +67,7 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 		return nil, err
 	}
 	b := record.CIDRAssociation{ID: ids.Resource("subnet-cidr-assoc"), CIDR: p.String()}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		sn, err := resource.Get(tx, record.Subnets, sc, aws.ToString(in.SubnetId))
-		if err != nil {
-			return err
-		}
+	_, err = resource.Change(ctx, s.Core, record.Subnets, nil, in.SubnetId, func(tx *store.Tx, sn *record.Subnet) error {
 		if len(sn.IPv6) > 0 {
 			return ec2err.InvalidParameterValue("The subnet '%s' already has an IPv6 CIDR block associated with it.", sn.ID) // from memory
 		}
@@ -87,7 +83,7 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 			return err
 		}
 		sn.IPv6 = []record.CIDRAssociation{b}
-		return record.Subnets.Put(tx, sc.Key(sn.ID), sn)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -151,11 +151,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 	if id == "" {
 		return nil, ec2err.Missing("vpcId")
 	}
-	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, id)
-		if err != nil {
-			return err
-		}
+	_, err := resource.Delete(ctx, s.Core, record.VPCs, in.DryRun, &id, func(tx *store.Tx, v *record.VPC) error {
 		for _, used := range []func() (bool, error){
 			func() (bool, error) {
 				return resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool { return sn.VPCID == id })
@@ -192,7 +188,6 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 		record.SecurityGroups.Delete(tx, sc.Key(v.DefaultGroupID))
 		record.NetworkACLs.Delete(tx, sc.Key(v.DefaultACLID))
 		ipam.ReleaseBlocks6(tx, sc.Region, v.IPv6)
-		record.VPCs.Delete(tx, sc.Key(id))
 		return nil
 	})
 	return &awsec2.DeleteVpcOutput{}, err
@@ -233,7 +228,6 @@ func (s *Service) DescribeVpcAttribute(ctx context.Context, in *awsec2.DescribeV
 
 // ModifyVpcAttribute changes one attribute.
 func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAttributeInput) (*awsec2.ModifyVpcAttributeOutput, error) {
-	sc := resource.ScopeOf(ctx)
 	var given []string
 	for _, a := range []struct {
 		name  string
@@ -247,11 +241,7 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAt
 		return nil, err
 	}
 	id := aws.ToString(in.VpcId)
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		v, err := resource.Get(tx, record.VPCs, sc, id)
-		if err != nil {
-			return err
-		}
+	_, err := resource.Change(ctx, s.Core, record.VPCs, nil, &id, func(tx *store.Tx, v *record.VPC) error {
 		switch {
 		case in.EnableDnsSupport != nil:
 			v.NoDNSSupport = !*in.EnableDnsSupport.Value
@@ -260,7 +250,7 @@ func (s *Service) ModifyVpcAttribute(ctx context.Context, in *awsec2.ModifyVpcAt
 		default:
 			v.UsageMetrics = *in.EnableNetworkAddressUsageMetrics.Value
 		}
-		return record.VPCs.Put(tx, sc.Key(id), v)
+		return nil
 	})
 	return &awsec2.ModifyVpcAttributeOutput{}, err
 }
