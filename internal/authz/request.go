@@ -3,6 +3,7 @@ package authz
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,6 +114,15 @@ func first(in any, paths ...string) string {
 	}
 	return ""
 }
+
+// Named returns the first text that in has in one of the members, or "". ok is false if
+// its type has none of them.
+func Named(in any, members ...string) (name string, ok bool) {
+	return first(in, members...), slices.ContainsFunc(members, func(m string) bool { return hasMember(in, m) })
+}
+
+// RequestTags returns the tags that in gives a resource or takes away, and their keys.
+func RequestTags(in any) (tags map[string]string, keys []string) { return requestTags(in, "") }
 
 // requestTags returns the tags that in gives a new or present resource of a
 // type, and their keys. EC2 says per type of resource what is tagged.

@@ -79,6 +79,9 @@ func (c *Cursor) Full() bool {
 	return c.more
 }
 
+// Stop ends the page before another item, although there would be room for it.
+func (c *Cursor) Stop() { c.more = true }
+
 // Add notes that the item of that key is on the page.
 func (c *Cursor) Add(key string) { c.left, c.last = c.left-1, key }
 

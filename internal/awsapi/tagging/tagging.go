@@ -1,17 +1,18 @@
-// Package tagging puts tags on the resources of services whose tags are maps from keys to
-// values: what is the same for all (reserved keys, keys named twice, the most a resource
-// may have) is checked here, and answered in each service's words. The lengths and forms
-// of keys and values are in the API models.
+// Package tagging puts tags on resources. What is the same for all services (reserved keys,
+// keys named twice, the most a resource may have) is checked here and answered in each
+// service's words. The lengths and forms of keys and values are in the API models.
 package tagging
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
 // Rules are the limits of one service's tags, and what it answers to those beyond.
 type Rules struct {
-	Most     int // that a resource may have
+	Most     int  // that a resource may have
+	Folds    bool // keys that differ only in case are the same; for Merge
 	Reserved func(key string) error
 	Twice    func(key string) error // nil: the last counts
 	TooMany  func() error
@@ -42,6 +43,40 @@ func Put[T any](r Rules, old map[string]string, more []T, split func(T) (key, va
 		return nil, r.TooMany()
 	}
 	return out, nil
+}
+
+// Merge is Put for services that keep tags as lists: it returns old with the tags of more
+// added, or put in place of those with the same key. old stays as it is.
+func Merge[T any](r Rules, old, more []T, keyOf func(T) string) ([]T, error) {
+	out := slices.Clone(old)
+	for n, t := range more {
+		key := keyOf(t)
+		same := func(o T) bool { return keyOf(o) == key || r.Folds && strings.EqualFold(keyOf(o), key) }
+		switch {
+		case IsReserved(key):
+			return nil, r.Reserved(key)
+		case r.Twice != nil && slices.ContainsFunc(more[:n], same):
+			return nil, r.Twice(key)
+		}
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i] = t
+		} else {
+			out = append(out, t)
+		}
+	}
+	if len(out) > r.Most {
+		return nil, r.TooMany()
+	}
+	return out, nil
+}
+
+// List returns tags sorted by key, in the service's SDK type; never nil.
+func List[T any](tags map[string]string, tag func(key, value *string) T) []T {
+	out := make([]T, 0, len(tags))
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, tag(&k, new(tags[k])))
+	}
+	return out
 }
 
 // IsReserved reports whether only AWS itself may set tags of that key.

@@ -44,23 +44,21 @@ func checkTags(in []autoscalingtypes.Tag) error {
 // putTags adds tags to a group's, or changes them. Tags of running instances stay
 // as they are: they propagate at launch.
 func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
-	out := slices.Clone(old)
-	if out == nil {
-		out = []autoscalingtypes.TagDescription{}
-	}
+	more := make([]autoscalingtypes.TagDescription, 0, len(in))
 	for _, t := range in {
-		key := aws.ToString(t.Key)
-		out = slices.DeleteFunc(out, func(o autoscalingtypes.TagDescription) bool { return *o.Key == key })
-		out = append(out, autoscalingtypes.TagDescription{
-			Key: &key, Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
+		more = append(more, autoscalingtypes.TagDescription{
+			Key: aws.String(aws.ToString(t.Key)), Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
 			ResourceId: &group, ResourceType: aws.String(tagsResource),
 		})
 	}
-	if len(out) > maxTags {
-		return nil, errLimit("The number of tags exceeds the limit of %d for resource %s", maxTags, group) // from memory
+	out, err := tagging.Merge(tagging.Rules{Most: maxTags, Reserved: errTagKey, TooMany: func() error {
+		return errLimit("The number of tags exceeds the limit of %d for resource %s", maxTags, group) // from memory
+	}}, old, more, func(t autoscalingtypes.TagDescription) string { return *t.Key })
+	if out == nil {
+		out = []autoscalingtypes.TagDescription{}
 	}
 	slices.SortFunc(out, func(a, b autoscalingtypes.TagDescription) int { return cmp.Compare(*a.Key, *b.Key) })
-	return out, nil
+	return out, err
 }
 
 // byGroup gathers tags by the group they name.

@@ -147,11 +147,9 @@ func (s *Service) DescribeTags(ctx context.Context, in *awselb.DescribeTagsInput
 		if err != nil {
 			return nil, err
 		}
-		d := elbtypes.TagDescription{LoadBalancerName: aws.String(name), Tags: []elbtypes.Tag{}}
-		for _, k := range slices.Sorted(maps.Keys(r.Tags)) {
-			d.Tags = append(d.Tags, elbtypes.Tag{Key: aws.String(k), Value: aws.String(r.Tags[k])})
-		}
-		out.TagDescriptions = append(out.TagDescriptions, d)
+		out.TagDescriptions = append(out.TagDescriptions, elbtypes.TagDescription{
+			LoadBalancerName: &name, Tags: tagging.List(r.Tags, func(k, v *string) elbtypes.Tag { return elbtypes.Tag{Key: k, Value: v} }),
+		})
 	}
 	return out, nil
 }

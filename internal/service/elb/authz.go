@@ -33,74 +33,22 @@ const loadBalancerType = "loadbalancer"
 
 // Targets implements authz.Targeter: the reference lists the resources of both
 // generations under one prefix.
-func (r resolver) Targets(_ context.Context, _ *awsapi.Call, in any) ([]authz.Target, bool) {
-	named := func(name *string) ([]authz.Target, bool) {
-		return []authz.Target{{Type: loadBalancerType, ID: text(name)}}, true
-	}
+func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) (out []authz.Target, ok bool) {
+	tags, keys := authz.RequestTags(in)
 	switch in := in.(type) {
 	case *awselb.CreateLoadBalancerInput:
-		t := authz.Target{Type: loadBalancerType, ID: text(in.LoadBalancerName), New: true}
-		t.Tags = map[string]string{}
-		for _, tag := range in.Tags {
-			t.Tags[text(tag.Key)] = text(tag.Value)
-			t.TagKeys = append(t.TagKeys, text(tag.Key))
-		}
-		return []authz.Target{t}, true
+		return []authz.Target{{Type: loadBalancerType, ID: text(in.LoadBalancerName), New: true, Tags: tags, TagKeys: keys}}, true
 	case *awselb.AddTagsInput:
-		var out []authz.Target
 		for _, name := range in.LoadBalancerNames {
-			t := authz.Target{Type: loadBalancerType, ID: name, Tags: map[string]string{}}
-			for _, tag := range in.Tags {
-				t.Tags[text(tag.Key)] = text(tag.Value)
-				t.TagKeys = append(t.TagKeys, text(tag.Key))
-			}
-			out = append(out, t)
+			out = append(out, authz.Target{Type: loadBalancerType, ID: name, Tags: tags, TagKeys: keys})
 		}
 		return out, true
 	case *awselb.RemoveTagsInput:
-		var out []authz.Target
 		for _, name := range in.LoadBalancerNames {
-			t := authz.Target{Type: loadBalancerType, ID: name}
-			for _, tag := range in.Tags {
-				t.TagKeys = append(t.TagKeys, text(tag.Key))
-			}
-			out = append(out, t)
+			out = append(out, authz.Target{Type: loadBalancerType, ID: name, TagKeys: keys})
 		}
 		return out, true
-	case *awselb.DeleteLoadBalancerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.ApplySecurityGroupsToLoadBalancerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.AttachLoadBalancerToSubnetsInput:
-		return named(in.LoadBalancerName)
-	case *awselb.DetachLoadBalancerFromSubnetsInput:
-		return named(in.LoadBalancerName)
-	case *awselb.ConfigureHealthCheckInput:
-		return named(in.LoadBalancerName)
-	case *awselb.RegisterInstancesWithLoadBalancerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.DeregisterInstancesFromLoadBalancerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.CreateLoadBalancerListenersInput:
-		return named(in.LoadBalancerName)
-	case *awselb.DeleteLoadBalancerListenersInput:
-		return named(in.LoadBalancerName)
-	case *awselb.SetLoadBalancerListenerSSLCertificateInput:
-		return named(in.LoadBalancerName)
-	case *awselb.CreateLoadBalancerPolicyInput:
-		return named(in.LoadBalancerName)
-	case *awselb.CreateLBCookieStickinessPolicyInput:
-		return named(in.LoadBalancerName)
-	case *awselb.CreateAppCookieStickinessPolicyInput:
-		return named(in.LoadBalancerName)
-	case *awselb.DeleteLoadBalancerPolicyInput:
-		return named(in.LoadBalancerName)
-	case *awselb.SetLoadBalancerPoliciesOfListenerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.SetLoadBalancerPoliciesForBackendServerInput:
-		return named(in.LoadBalancerName)
-	case *awselb.ModifyLoadBalancerAttributesInput:
-		return named(in.LoadBalancerName)
 	}
-	return nil, false
+	name, ok := authz.Named(in, "LoadBalancerName")
+	return []authz.Target{{Type: loadBalancerType, ID: name}}, ok && !strings.HasPrefix(call.Operation, "Describe")
 }

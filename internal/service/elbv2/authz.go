@@ -53,13 +53,6 @@ func typeOf(a string) string {
 // Targets implements authz.Targeter: a resource is of the type that its ARN says,
 // where the reference lists those of Application and Network Load Balancers alike.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
-	of := func(arns ...*string) ([]authz.Target, bool) {
-		var out []authz.Target
-		for _, a := range arns {
-			out = append(out, authz.Target{Type: typeOf(text(a)), ID: text(a)})
-		}
-		return out, true
-	}
 	switch in := in.(type) {
 	case *awselbv2.CreateLoadBalancerInput:
 		kind := "loadbalancer/app/"
@@ -73,46 +66,12 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		return below(call, in.LoadBalancerArn, "loadbalancer", "listener", in.Tags), true
 	case *awselbv2.CreateRuleInput:
 		return below(call, in.ListenerArn, "listener", "listener-rule", in.Tags), true
-	case *awselbv2.DeleteLoadBalancerInput:
-		return of(in.LoadBalancerArn)
-	case *awselbv2.ModifyLoadBalancerAttributesInput:
-		return of(in.LoadBalancerArn)
-	case *awselbv2.SetSecurityGroupsInput:
-		return of(in.LoadBalancerArn)
-	case *awselbv2.SetSubnetsInput:
-		return of(in.LoadBalancerArn)
-	case *awselbv2.SetIpAddressTypeInput:
-		return of(in.LoadBalancerArn)
-	case *awselbv2.DeleteTargetGroupInput:
-		return of(in.TargetGroupArn)
-	case *awselbv2.ModifyTargetGroupInput:
-		return of(in.TargetGroupArn)
-	case *awselbv2.ModifyTargetGroupAttributesInput:
-		return of(in.TargetGroupArn)
-	case *awselbv2.RegisterTargetsInput:
-		return of(in.TargetGroupArn)
-	case *awselbv2.DeregisterTargetsInput:
-		return of(in.TargetGroupArn)
-	case *awselbv2.DeleteListenerInput:
-		return of(in.ListenerArn)
-	case *awselbv2.ModifyListenerInput:
-		return of(in.ListenerArn)
-	case *awselbv2.ModifyListenerAttributesInput:
-		return of(in.ListenerArn)
-	case *awselbv2.AddListenerCertificatesInput:
-		return of(in.ListenerArn)
-	case *awselbv2.RemoveListenerCertificatesInput:
-		return of(in.ListenerArn)
-	case *awselbv2.DeleteRuleInput:
-		return of(in.RuleArn)
-	case *awselbv2.ModifyRuleInput:
-		return of(in.RuleArn)
 	case *awselbv2.SetRulePrioritiesInput:
-		var arns []*string
+		var out []authz.Target
 		for _, p := range in.RulePriorities {
-			arns = append(arns, p.RuleArn)
+			out = append(out, authz.Target{Type: typeOf(text(p.RuleArn)), ID: text(p.RuleArn)})
 		}
-		return of(arns...)
+		return out, true
 	case *awselbv2.AddTagsInput:
 		var out []authz.Target
 		for _, a := range in.ResourceArns {
@@ -128,7 +87,11 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		}
 		return out, true
 	}
-	return nil, false
+	if strings.HasPrefix(call.Operation, "Describe") {
+		return nil, false
+	}
+	name, ok := authz.Named(in, "RuleArn", "ListenerArn", "TargetGroupArn", "LoadBalancerArn")
+	return []authz.Target{{Type: typeOf(name), ID: name}}, ok
 }
 
 // made is a resource that is about to be made with tags.

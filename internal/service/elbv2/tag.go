@@ -3,10 +3,8 @@ package elbv2
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
@@ -29,11 +27,7 @@ func newTags(in []elbv2types.Tag) (tags, error) {
 }
 
 func (t tags) sdk() []elbv2types.Tag {
-	out := []elbv2types.Tag{}
-	for _, k := range slices.Sorted(maps.Keys(t)) {
-		out = append(out, elbv2types.Tag{Key: aws.String(k), Value: aws.String(t[k])})
-	}
-	return out
+	return tagging.List(t, func(k, v *string) elbv2types.Tag { return elbv2types.Tag{Key: k, Value: v} })
 }
 
 // with returns the tags with others added.

@@ -3,7 +3,6 @@ package iam
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"regexp"
 	"slices"
 	"strconv"
@@ -195,34 +194,33 @@ func (sim *simulation) run(ctx context.Context, now time.Time, marker *string, m
 	if len(resources) == 0 {
 		resources = []string{"*"}
 	}
-	start, most, total := 0, 100, len(sim.actions)*len(resources)
-	if marker != nil {
-		text, err1 := base64.RawURLEncoding.DecodeString(*marker)
-		n, err2 := strconv.Atoi(string(text))
-		if err1 != nil || err2 != nil || n < 0 || n > total {
+	page, err := pages.Start(maxItems, marker)
+	if err != nil {
+		return nil, nil, err
+	}
+	start, total := 0, len(sim.actions)*len(resources)
+	if page.After != "" {
+		last, err := strconv.Atoi(page.After)
+		if err != nil || last < 0 || last >= total {
 			return nil, nil, invalidMarker()
 		}
-		start = n
+		start = last + 1
 	}
-	if maxItems != nil {
-		most = int(*maxItems)
-	}
-	end := min(start+most, total)
 	results = []iamtypes.EvaluationResult{}
-	for i, matched := start, 0; i < end; i++ {
+	for i, matched := start, 0; i < total && !page.Full(); i++ {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
+		if matched > maxMatched {
+			page.Stop()
+			break
+		}
 		r := sim.evaluate(sim.actions[i/len(resources)], resources[i%len(resources)])
 		results = append(results, r)
-		if matched += len(r.MatchedStatements); matched > maxMatched {
-			end = i + 1
-		}
+		matched += len(r.MatchedStatements)
+		page.Add(strconv.Itoa(i))
 	}
-	if end < total {
-		next = aws.String(base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
-	}
-	return results, next, nil
+	return results, page.Next(), nil
 }
 
 // prepare completes the context and looks how the policies write its keys.

@@ -10,49 +10,41 @@ import (
 
 const maxTags = 50
 
-// newTags turns the tags of a create request into the record's; two keys that
-// differ in case only are duplicates.
+// tagRules are the rules for a kind of resource, as quotas name it; two keys that differ in
+// case only are duplicates.
+func tagRules(resource string) tagging.Rules {
+	return tagging.Rules{
+		Most: maxTags, Folds: true,
+		Reserved: func(string) error { return invalidInput("Tag keys that start with aws: are reserved for AWS.") }, // no source
+		Twice:    func(string) error { return duplicateTags() },
+		TooMany:  func() error { return quotaExceeded("TagsPer"+resource, maxTags) },
+	}
+}
+
+// newTags turns the tags of a create request into the record's.
 func newTags(in []iamtypes.Tag) ([]tag, error) {
 	var out []tag
-	for _, t := range in {
-		switch {
-		case tagging.IsReserved(*t.Key):
-			return nil, invalidInput("Tag keys that start with aws: are reserved for AWS.") // no source
-		case findTag(out, *t.Key) >= 0:
-			return nil, duplicateTags()
-		}
-		out = append(out, tag{*t.Key, *t.Value})
-	}
-	return out, nil
+	err := setTags(&out, in, "")
+	return out, err
 }
 
 // setTags adds tags to those of a resource, replacing the values of keys it has.
 func setTags(have *[]tag, in []iamtypes.Tag, resource string) error {
-	add, err := newTags(in)
-	if err != nil {
-		return err
+	var add []tag
+	for _, t := range in {
+		add = append(add, tag{*t.Key, *t.Value})
 	}
-	for _, t := range add {
-		if i := findTag(*have, t.Key); i >= 0 {
-			(*have)[i] = t
-		} else {
-			*have = append(*have, t)
-		}
+	tags, err := tagging.Merge(tagRules(resource), *have, add, func(t tag) string { return t.Key })
+	if err == nil {
+		*have = tags
 	}
-	if len(*have) > maxTags {
-		return quotaExceeded("TagsPer"+resource, maxTags)
-	}
-	return nil
+	return err
 }
 
 func unsetTags(have *[]tag, keys []string) {
 	*have = slices.DeleteFunc(*have, func(t tag) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, t.Key) })
 	})
-}
-
-func findTag(tags []tag, key string) int {
-	return slices.IndexFunc(tags, func(t tag) bool { return strings.EqualFold(t.Key, key) })
 }
 
 func outTags(tags []tag) []iamtypes.Tag {

@@ -136,41 +136,11 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		t.TagKeys = in.TagKeys
 		return []authz.Target{t}, true
 	}
-	if name, ok := plainKey(in); ok {
-		return key(name, nil), true
+	// Operations that have no condition keys of their own.
+	if name, ok := authz.Named(in, "KeyId"); ok && call.Operation != "ListAliases" {
+		return key(&name, nil), true
 	}
 	return []authz.Target{{Keys: common(call), AllKeys: true}}, true
-}
-
-// plainKey is the key of an operation that has no condition keys of its own.
-func plainKey(in any) (*string, bool) {
-	switch in := in.(type) {
-	case *awskms.DescribeKeyInput:
-		return in.KeyId, true
-	case *awskms.UpdateKeyDescriptionInput:
-		return in.KeyId, true
-	case *awskms.EnableKeyInput:
-		return in.KeyId, true
-	case *awskms.CancelKeyDeletionInput:
-		return in.KeyId, true
-	case *awskms.GetKeyPolicyInput:
-		return in.KeyId, true
-	case *awskms.ListKeyPoliciesInput:
-		return in.KeyId, true
-	case *awskms.DisableKeyRotationInput:
-		return in.KeyId, true
-	case *awskms.GetKeyRotationStatusInput:
-		return in.KeyId, true
-	case *awskms.RotateKeyOnDemandInput:
-		return in.KeyId, true
-	case *awskms.ListKeyRotationsInput:
-		return in.KeyId, true
-	case *awskms.ListResourceTagsInput:
-		return in.KeyId, true
-	case *awskms.GetPublicKeyInput:
-		return in.KeyId, true
-	}
-	return nil, false
 }
 
 // creation are the checks of CreateKey, which touches no key yet: with tags, that of

@@ -208,10 +208,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsFo
 	if err != nil {
 		return nil, err
 	}
-	out := &awsssm.ListTagsForResourceOutput{TagList: []ssmtypes.Tag{}}
-	for k, v := range p.Tags {
-		out.TagList = append(out.TagList, ssmtypes.Tag{Key: aws.String(k), Value: aws.String(v)})
-	}
-	slices.SortFunc(out.TagList, func(a, b ssmtypes.Tag) int { return strings.Compare(*a.Key, *b.Key) })
-	return out, nil
+	return &awsssm.ListTagsForResourceOutput{
+		TagList: tagging.List(p.Tags, func(k, v *string) ssmtypes.Tag { return ssmtypes.Tag{Key: k, Value: v} }),
+	}, nil
 }
