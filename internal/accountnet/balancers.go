@@ -33,9 +33,9 @@ type balancing struct {
 	// answer is what the load balancer answers by itself.
 	answer  string
 	targets []balancedTarget
-	// The codes and commands for what there is none of.
-	noListener, noTargets       string
-	addListener, registerTarget string
+	// The codes for what there is none of.
+	noListener, noTargets string
+	group                 string // the ARN of the target group
 }
 
 type balancedTarget struct {
@@ -55,8 +55,6 @@ func (n *Network) balance(ctx context.Context, account, region string, lb *reach
 		w, err := n.cfg.ELB.Serve(ctx, account, region, lb.Name, port)
 		b := balancing{
 			listener: w.Listener, noListener: reach.CodeClassicListeners, noTargets: reach.CodeTargetHealth,
-			addListener:    fmt.Sprintf("aws elb create-load-balancer-listeners --load-balancer-name %s --listeners Protocol=TCP,LoadBalancerPort=%d,InstanceProtocol=TCP,InstancePort=…", lb.Name, port),
-			registerTarget: "aws elb register-instances-with-load-balancer --load-balancer-name " + lb.Name + " --instances i-…",
 		}
 		for _, t := range w.Targets {
 			b.targets = append(b.targets, balancedTarget{
@@ -68,11 +66,7 @@ func (n *Network) balance(ctx context.Context, account, region string, lb *reach
 	w, err := n.cfg.ELBv2.Serve(ctx, account, region, lb.Name, port)
 	b := balancing{
 		listener: w.Listener, answer: w.Answer, noListener: reach.CodeListeners, noTargets: reach.CodeNoTargets,
-		addListener:    fmt.Sprintf("aws elbv2 create-listener --load-balancer-arn %s --protocol TCP --port %d --default-actions Type=forward,TargetGroupArn=…", lb.Name, port),
-		registerTarget: "aws elbv2 register-targets --target-group-arn " + w.Group + " --targets Id=i-…",
-	}
-	if w.Application {
-		b.addListener = strings.Replace(b.addListener, "TCP", "HTTP", 1)
+		group: w.Group,
 	}
 	for _, t := range w.Targets {
 		bt := balancedTarget{
@@ -110,21 +104,19 @@ func (n *Network) Through(ctx context.Context, account, region string, s *reach.
 
 func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.Verdict) *reach.Verdict {
 	hop := reach.BalancerHop(lb, b.listener)
-	refuse := func(code, fix, format string, args ...any) *reach.Verdict {
-		out := v.Through(hop.Refuse(code, format, args...), nil)
-		if fix != "" {
-			out.Fixes = append(out.Fixes, fix)
-		}
-		return out
+	refuse := func(code, format string, args ...any) *reach.Verdict {
+		h := hop.Refuse(code, format, args...)
+		h.Explanation.Ports, h.Explanation.TargetGroup = reach.Ports{{From: v.Flow.Port, To: v.Flow.Port}}, b.group
+		return v.Through(h, nil)
 	}
 	switch {
 	case b.listener == "":
-		return refuse(b.noListener, b.addListener, "%s has no listener at port %d", lb.Name, v.Flow.Port)
+		return refuse(b.noListener, "%s has no listener at port %d", lb.Name, v.Flow.Port)
 	case b.answer != "":
 		hop.Note += ", " + b.answer
 		return v.Through(hop, nil)
 	case len(b.targets) == 0:
-		return refuse(b.noTargets, b.registerTarget, "%s has no targets", b.listener)
+		return refuse(b.noTargets, "%s has no targets", b.listener)
 	}
 	// The first that is healthy, in the same order for the same question.
 	t := &b.targets[0]
@@ -136,7 +128,7 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 			hop.Note += ", on to " + t.what
 			return v.Through(hop, nil)
 		}
-		return refuse(reach.CodeTargetHealth, "", "no target of %s is healthy: %s: %s", b.listener, t.what, t.why)
+		return refuse(reach.CodeTargetHealth, "no target of %s is healthy: %s: %s", b.listener, t.what, t.why)
 	}
 	if !t.healthy {
 		// What keeps the health checks out keeps the rest out.
@@ -144,7 +136,7 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 			hop.Note += ", no target of which is healthy: " + t.what + ": " + t.why
 			return v.Through(hop, c)
 		}
-		return refuse(reach.CodeTargetHealth, "", "no target of %s is healthy: %s port %d: %s", b.listener, t.what, t.checked, t.why)
+		return refuse(reach.CodeTargetHealth, "no target of %s is healthy: %s port %d: %s", b.listener, t.what, t.checked, t.why)
 	}
 	var client netip.Addr
 	if t.keepsAddr {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/fault"
-	"github.com/drydock-dev/drydock/internal/reach"
 )
 
 // Prefix starts all of the daemon's own paths.
@@ -129,8 +128,8 @@ func (c *Client) WhyServiceAccount(ctx context.Context, p Place, cluster, namesp
 type Connection struct{ From, To, Port, Protocol string }
 
 // WhyReach explains whether a connection can be made.
-func (c *Client) WhyReach(ctx context.Context, p Place, n Connection) (reach.Verdict, error) {
-	return get[reach.Verdict](ctx, c, "why/reach", p.values("from", n.From, "to", n.To, "port", n.Port, "protocol", n.Protocol))
+func (c *Client) WhyReach(ctx context.Context, p Place, n Connection) (ReachExplanation, error) {
+	return get[ReachExplanation](ctx, c, "why/reach", p.values("from", n.From, "to", n.To, "port", n.Port, "protocol", n.Protocol))
 }
 
 // WhyRequest explains why a request was denied. An empty id selects the account's last

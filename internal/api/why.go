@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/advice"
 )
 
 // The states of a step.
@@ -25,11 +27,13 @@ type Step struct {
 
 // A Reason is the decision behind a step that failed.
 type Reason struct {
-	By        string   `json:"by"` // network, IAM, cluster, …
-	Code      string   `json:"code,omitempty"`
-	Component string   `json:"component,omitempty"`
-	Text      string   `json:"text"`
-	Fixes     []string `json:"fixes,omitempty"`
+	By        string `json:"by"` // network, IAM, cluster, …
+	Code      string `json:"code,omitempty"`
+	Component string `json:"component,omitempty"`
+	Text      string `json:"text"`
+	// Fixes mend it, the least intrusive first. Note says what was tried if there are none.
+	Fixes []advice.Fix `json:"fixes,omitempty"`
+	Note  string       `json:"note,omitempty"`
 }
 
 func firstFailed(steps []Step) *Step {
@@ -82,11 +86,8 @@ func (r *Reason) write(b *strings.Builder, indent string) {
 	for line := range strings.Lines(r.Text) {
 		b.WriteString(indent + "  " + strings.TrimRight(line, "\n") + "\n")
 	}
-	for i, f := range r.Fixes {
-		label := "fix: "
-		if i > 0 {
-			label = "or:  "
-		}
-		b.WriteString(indent + label + f + "\n")
+	b.WriteString(advice.Text(indent, r.Fixes))
+	if r.Note != "" {
+		b.WriteString(indent + "no fix: " + r.Note + "\n")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
@@ -61,8 +62,9 @@ func (n *RequestNetwork) text(e *RequestExplanation) string {
 	fmt.Fprintf(&b, "connection to %s, %s\nrequest   %s\nprincipal %s\npod       %s in cluster %s of %s\n\n",
 		n.Target, e.Time.UTC().Format(time.RFC3339), e.RequestID, e.Principal, n.Pod, n.Cluster, e.Region)
 	fmt.Fprintf(&b, "It was not made: %s.\nby        %s %s %s\n", strings.TrimSuffix(n.Reason.Text, "."), n.Reason.By, n.Reason.Code, n.Reason.Component)
-	for _, f := range n.Reason.Fixes {
-		b.WriteString("fix: " + f + "\n")
+	b.WriteString(advice.Text("", n.Reason.Fixes))
+	if n.Reason.Note != "" {
+		b.WriteString("no fix: " + n.Reason.Note + "\n")
 	}
 	return b.String()
 }

@@ -97,8 +97,10 @@ func asPodExecutionRole(err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
-	for i, fix := range refused.Decision.Fixes {
-		refused.Decision.Fixes[i] = strings.Replace(fix, "AmazonEC2ContainerRegistryReadOnly", "AmazonEKSFargatePodExecutionRolePolicy", 1)
+	for _, fix := range refused.Decision.Fixes {
+		for i, c := range fix.Commands {
+			fix.Commands[i] = strings.Replace(c, "AmazonEC2ContainerRegistryReadOnly", "AmazonEKSFargatePodExecutionRolePolicy", 1)
+		}
 	}
 	return err
 }

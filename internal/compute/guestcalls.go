@@ -14,6 +14,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -122,7 +123,7 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		Decision: node.Decision{
 			By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
 			Text:  "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + req.Action + " on " + req.Resource + ": " + d.Reason,
-			Fixes: []string{"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + v.Endpoint + " --reset-policy"},
+			Fixes: advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + v.Endpoint + " --reset-policy"),
 		},
 	}
 }
@@ -140,7 +141,7 @@ func iamDecision(roleARN, code string, d policy.Decision) node.Decision {
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
 	for _, m := range d.Missing {
 		if m == policy.IdentityBased {
-			out.Fixes = append(out.Fixes, node.AllowCommand(roleARN, d.Action))
+			out.Fixes = append(out.Fixes, advice.Paste(node.AllowCommand(roleARN, d.Action)))
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -75,7 +76,7 @@ func notAssumed(err error, operation, cluster, component string) error {
 		Decision: node.Decision{
 			By: node.ByIAM, Code: api.ErrorCode(), Component: component,
 			Text:  "the service account of aws-node gets no credentials: " + strings.TrimSuffix(api.ErrorMessage(), "."),
-			Fixes: []string{"drydock why serviceaccount kube-system/aws-node --cluster " + cluster},
+			Fixes: advice.Each("drydock why serviceaccount kube-system/aws-node --cluster " + cluster),
 		},
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -173,31 +171,27 @@ func (n *guestNetwork) decide(ctx context.Context, in machine.Instance, host str
 	if err != nil || v.Reachable {
 		return v, err
 	}
-	return nil, refusal(v, in.PrivateIP, host, port)
+	return nil, refusal(v, in, host, port)
 }
 
 // refusal is how a Go program on the instance sees a verdict: a name that does not
 // resolve, or packets that nobody answers. Security groups, network ACLs and routes
 // all drop what they do not let through.
-func refusal(v *reach.Verdict, source netip.Addr, host string, port int) *node.Refusal {
-	out := &node.Refusal{Decision: node.Decision{By: node.ByNetwork, Text: "there is no way to " + host, Fixes: v.Fixes}}
+func refusal(v *reach.Verdict, in machine.Instance, host string, port int) *node.Refusal {
+	out := &node.Refusal{Decision: node.Decision{
+		By: node.ByNetwork, Text: "there is no way to " + host, Connection: &node.Connection{From: in.ID, Host: host, Port: port},
+	}}
 	if len(v.Explanations) > 0 {
 		x := v.Explanations[0]
 		out.Decision.Code, out.Decision.Component, out.Decision.Text = x.Code, x.Component, x.Text
 		if x.Code == reach.CodeFault {
 			out.Decision.By = node.ByFault
 		}
-		// What changes the component comes before what would avoid it: an endpoint helps
-		// nobody whose security group lets nothing out.
-		out.Decision.Fixes = slices.Clone(v.Fixes)
-		slices.SortStableFunc(out.Decision.Fixes, func(a, b string) int {
-			return rank(a, x.Component) - rank(b, x.Component)
-		})
 	}
 	if v.Resolution != nil && len(v.Resolution.Addresses) == 0 {
 		de := &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		if v.Resolution.Silent {
-			de = noAnswer(source, host)
+			de = noAnswer(in.PrivateIP, host)
 		}
 		out.Err = &net.OpError{Op: "dial", Net: "tcp", Err: de}
 		return out
@@ -210,13 +204,6 @@ func refusal(v *reach.Verdict, source netip.Addr, host string, port int) *node.R
 		Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(v.Destination, uint16(port))), Err: os.ErrDeadlineExceeded,
 	}
 	return out
-}
-
-func rank(fix, component string) int {
-	if strings.Contains(fix, component) {
-		return 0
-	}
-	return 1
 }
 
 // A guestConn is a connection of an instance, with the verdict that let it through.

@@ -1,6 +1,10 @@
 package node
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+)
 
 // A Decision is what stands behind something that an instance was refused.
 type Decision struct {
@@ -12,8 +16,18 @@ type Decision struct {
 	Component string `json:"component,omitempty"`
 	// Text says it in a sentence, with the values seen and wanted.
 	Text string `json:"text"`
-	// Fixes are commands of which each would remove the reason.
-	Fixes []string `json:"fixes,omitempty"`
+	// Connection is what was to be connected, if the network refused it: how to mend that
+	// is looked for when somebody asks.
+	Connection *Connection `json:"connection,omitempty"`
+	// Fixes are what else would each remove the reason.
+	Fixes []advice.Fix `json:"fixes,omitempty"`
+}
+
+// A Connection is one that an instance wanted to make.
+type Connection struct {
+	From string `json:"from"` // an instance, or the network interface of a machine of Fargate
+	Host string `json:"host"`
+	Port int    `json:"port"`
 }
 
 // Who decides.

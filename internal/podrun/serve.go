@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
@@ -278,7 +279,7 @@ func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun,
 	if in.Fargate {
 		// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html: not available to pods
 		rs.unreachable(w, run, metadataAddresses[0], 80, &node.Refusal{
-			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: []string{roleByAnnotation(run)}},
+			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: advice.Each(roleByAnnotation(run))},
 		})
 		return
 	}
@@ -330,7 +331,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 func (rs *Runs) agentRefuses(w http.ResponseWriter, run *podRun, text, fix string) {
 	target := net.JoinHostPort(agentAddresses[0], "80")
 	rs.recordRefusal(run, target, &node.Decision{
-		By: node.ByCluster, Code: "ConnectionRefused", Component: run.program.Pod.Spec.NodeName, Text: text, Fixes: []string{fix},
+		By: node.ByCluster, Code: "ConnectionRefused", Component: run.program.Pod.Spec.NodeName, Text: text, Fixes: advice.Each(fix),
 	})
 	run.notice(fmt.Sprintf("pod %s: %s refuses connections: %s\nTry: %s", run.name(), target, text, fix))
 	http.Error(w, "dial tcp "+target+": connect: connection refused", http.StatusBadGateway)
@@ -374,8 +375,8 @@ func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 		By: node.ByNetwork, Code: "HttpPutResponseHopLimit", Component: in.ID,
 		Text: fmt.Sprintf("the answer of %s's metadata service is lost: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
 			in.ID, max(aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit), 1), podHops),
-		Fixes: []string{fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d", in.ID, podHops)},
+		Fixes: advice.Each(fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d", in.ID, podHops)),
 	}
 	rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)
-	run.notice(fmt.Sprintf("pod %s: %s\nTry: %s", run.name(), why.Text, why.Fixes[0]))
+	run.notice(fmt.Sprintf("pod %s: %s\nTry: %s", run.name(), why.Text, why.Fixes[0].Shell()))
 }

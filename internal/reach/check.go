@@ -18,9 +18,6 @@ func (s *Snapshot) check(f Flow, established *Verdict, r *Resolution) *Verdict {
 	w := &walk{s: s, v: v, established: established, passed: map[passage]bool{}}
 	w.both(f)
 	v.Reachable = len(v.Explanations) == 0
-	if !v.Reachable {
-		v.Fixes = s.fixes(v)
-	}
 	return v
 }
 

@@ -2,7 +2,6 @@ package reach_test
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -129,30 +128,5 @@ func wantCode(t testing.TB, v *reach.Verdict, code string) {
 	}
 	if got != code || v.Reachable != (code == "") {
 		t.Errorf("got %q, want %q\n%s", got, code, v.Text())
-	}
-}
-
-// The addresses behind a public name change: a rule for the one of now would help
-// only until then. What has a single address keeps to it.
-func TestFixesOfPublicNamesAllowAnyAddress(t *testing.T) {
-	base := closed()
-	closedGroup := with(t, base, "sg-bastion", func(g *reach.SecurityGroup) { g.Rules = nil })
-	closedACL := with(t, base, "acl-bastion", func(a *reach.ACL) { a.Entries = nil })
-	from := reach.Flow{From: reach.At("i-bastion"), Protocol: reach.TCP, Port: 443}
-	for _, tt := range []struct {
-		name, want string
-		verdict    *reach.Verdict
-	}{
-		{"group, to a name", "IpRanges=[{CidrIp=0.0.0.0/0}]", closedGroup.CheckName(from, "ec2.us-east-1.amazonaws.com")},
-		{"group, to an address", "IpRanges=[{CidrIp=198.51.100.7/32}]", closedGroup.Check(reach.Flow{From: from.From, To: reach.Addr(ip("198.51.100.7")), Protocol: reach.TCP, Port: 443})},
-		{"group, to a private name", "IpRanges=[{CidrIp=10.0.1.", with(t, base, "sg-worker", func(g *reach.SecurityGroup) { g.Rules = nil }).CheckName(reach.Flow{From: reach.At("i-worker"), Protocol: reach.TCP, Port: 443}, "ec2.us-east-1.amazonaws.com")},
-		{"ACL, to a name", "--cidr-block 0.0.0.0/0 ", closedACL.CheckName(from, "ec2.us-east-1.amazonaws.com")},
-		{"group, from an address", "IpRanges=[{CidrIp=203.0.113.10/32}]", closedGroup.Check(flow(laptop, reach.At("i-bastion"), 22))},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if v := tt.verdict; v.Reachable || !strings.Contains(strings.Join(v.Fixes, "\n"), tt.want) {
-				t.Errorf("fixes %q, want %q in one\n%s", v.Fixes, tt.want, v.Text())
-			}
-		})
 	}
 }

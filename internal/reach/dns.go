@@ -68,7 +68,7 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	}
 	if !v.DNSSupport {
 		r.Silent = true
-		return r.fail(KindVPC, v.ID, "enableDnsSupport of %s is off: nothing resolves there", v.ID)
+		return r.lacks(AttributeDNSSupport, v.ID, "nothing resolves there")
 	}
 	if done, ok := s.inside(r, n, v, zone); ok {
 		return done
@@ -78,6 +78,13 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 
 func (r Resolution) fail(kind, id, format string, args ...any) Resolution {
 	r.Explanation = &Explanation{Code: CodeName, Kind: kind, Component: id, Text: fmt.Sprintf(format, args...)}
+	return r
+}
+
+// lacks fails for an attribute of the VPC that is off.
+func (r Resolution) lacks(attribute, vpc, consequence string) Resolution {
+	r = r.fail(KindVPC, vpc, "%s of %s is off: %s", attribute, vpc, consequence)
+	r.Explanation.Attribute = attribute
 	return r
 }
 
@@ -117,7 +124,7 @@ func (s *Snapshot) inside(r Resolution, n string, v *vpcView, zone string) (Reso
 		}
 		if m[1] == "ip" && m[6] == s.internalDomain() {
 			if !v.DNSHostnames {
-				return r.fail(KindVPC, v.ID, "enableDnsHostnames of %s is off: names of its instances do not resolve", v.ID), true
+				return r.lacks(AttributeDNSHostnames, v.ID, "names of its instances do not resolve"), true
 			}
 			if !inAny(v.CIDRs, a) {
 				return r.fail(KindName, n, "%s is not in %s", a, v.ID), true
@@ -273,7 +280,7 @@ func (s *Snapshot) public(r Resolution, n string) Resolution {
 			return r.fail(KindName, n, "no interface has the address %s", a)
 		}
 		if v := s.vpc(e.VPC); v == nil || !v.DNSHostnames {
-			return r.fail(KindVPC, e.VPC, "enableDnsHostnames of %s is off: its instances have no public names", e.VPC)
+			return r.lacks(AttributeDNSHostnames, e.VPC, "its instances have no public names")
 		}
 		r.Addresses = []netip.Addr{a}
 		return r
@@ -363,7 +370,6 @@ func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
 			x = *r.Explanation
 		}
 		v.Explanations = []Explanation{x}
-		v.Fixes = s.fixes(v)
 		return v
 	}
 	var first *Verdict
@@ -372,9 +378,6 @@ func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
 		v := s.check(f, nil, &r)
 		if v.Reachable {
 			return v
-		}
-		if c := s.fixName(f.From, name, v); c != "" {
-			v.Fixes = append([]string{c}, v.Fixes...)
 		}
 		if first == nil {
 			first = v

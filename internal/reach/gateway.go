@@ -16,7 +16,7 @@ func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 	}
 	r := w.s.lookup(t, p.dst)
 	if r == nil {
-		w.deny(h, Explanation{Code: CodeNoRoute, Subnet: sn.ID, VPC: sn.VPC, Address: p.dst}, "%s of %s has no route to %s", h.ID, sn.ID, p.dst)
+		w.deny(h, Explanation{Code: CodeNoRoute, Interface: e.ID, Subnet: sn.ID, VPC: sn.VPC, Address: p.dst}, "%s of %s has no route to %s", h.ID, sn.ID, p.dst)
 		return
 	}
 	h.Route = r
@@ -25,7 +25,7 @@ func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 		return
 	}
 	blackhole := func() {
-		w.deny(h, Explanation{Code: CodeBadStateRoute, Subnet: sn.ID, VPC: sn.VPC, Address: p.dst, Route: r, State: "blackhole"},
+		w.deny(h, Explanation{Code: CodeBadStateRoute, Interface: e.ID, Subnet: sn.ID, VPC: sn.VPC, Address: p.dst, Route: r, State: "blackhole"},
 			"the route %s of %s is a blackhole", r.text(), h.ID)
 	}
 	switch target := w.s.Get(r.Target).(type) {

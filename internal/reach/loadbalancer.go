@@ -86,7 +86,7 @@ func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 		}
 	}
 	if v.Reachable = len(v.Explanations) == 0; !v.Reachable {
-		v.Return, v.Fixes = nil, s.fixes(v)
+		v.Return = nil
 	}
 	return v
 }
@@ -104,7 +104,6 @@ func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
 		out.Forward = append(out.Forward, next.Forward...)
 		out.Return = append(slices.Clone(next.Return), v.Return...)
 		out.Explanations = append(slices.Clone(out.Explanations), next.Explanations...)
-		out.Fixes = slices.Concat(v.Fixes, next.Fixes)
 	}
 	if out.Reachable = len(out.Explanations) == 0; !out.Reachable {
 		out.Return = nil // nobody replies

@@ -14,8 +14,8 @@ var kindWords = map[string]string{
 	KindSubnet: "subnet", KindVPC: "VPC", KindInternet: "internet", KindLocalService: "local service", KindName: "name", KindFault: "fault", KindLoadBalancer: "load balancer",
 }
 
-// Text draws the verdict: the name, every hop of both ways with ✔ or ✘, what is
-// in the way, and the commands that would change it.
+// Text draws the verdict: the name, every hop of both ways with ✔ or ✘, and what is
+// in the way.
 func (v *Verdict) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s → %s\n", v.from(), v.to())
@@ -62,12 +62,6 @@ func (v *Verdict) Text() string {
 			word += ", for replies"
 		}
 		fmt.Fprintf(&b, "  %s: %s\n    %s\n", word, x.Code, x.Text)
-	}
-	for i, c := range v.Fixes {
-		if i == 0 {
-			b.WriteString("this would change it\n")
-		}
-		fmt.Fprintf(&b, "  %s\n", c)
 	}
 	return b.String()
 }

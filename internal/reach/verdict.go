@@ -24,8 +24,6 @@ type Verdict struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Resolution is how the destination's name was resolved, if it was a name.
 	Resolution *Resolution `json:"resolution,omitempty"`
-	// Fixes are AWS CLI commands that would each remove one explanation.
-	Fixes []string `json:"fixes,omitempty"`
 }
 
 // Kinds of hops and components, in Reachability Analyzer's words where it has one.
@@ -121,7 +119,17 @@ type Explanation struct {
 	Missing     string     `json:"missing,omitempty"` // kind of a component that is not there
 	State       string     `json:"state,omitempty"`
 	TargetVPC   string     `json:"targetVpc,omitempty"`
+	// Attribute is the VPC attribute that would have to be on.
+	Attribute string `json:"attribute,omitempty"`
+	// TargetGroup is the ARN of the one that a load balancer's listener leads to.
+	TargetGroup string `json:"targetGroup,omitempty"`
 }
+
+// The attributes of a VPC that names depend on.
+const (
+	AttributeDNSSupport   = "enableDnsSupport"
+	AttributeDNSHostnames = "enableDnsHostnames"
+)
 
 // Explanation codes.
 // https://docs.aws.amazon.com/vpc/latest/reachability/explanation-codes.html

@@ -324,7 +324,7 @@ func (w *walk) service(e *Interface, p packet) bool {
 	case w.s.resolver(e.VPC, p.dst):
 		h.Note = "Amazon's DNS server"
 		if v := w.s.vpc(e.VPC); !v.DNSSupport {
-			w.deny(h, Explanation{Code: CodeNoDestination, Kind: KindVPC, Component: e.VPC}, "enableDnsSupport of %s is off", e.VPC)
+			w.deny(h, Explanation{Code: CodeNoDestination, Kind: KindVPC, Component: e.VPC, Attribute: AttributeDNSSupport}, "enableDnsSupport of %s is off", e.VPC)
 			return true
 		}
 		if w.unanswered(h, e, true) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
@@ -25,7 +26,13 @@ type fargateExplanation struct {
 	Reason *api.Reason
 	// Notes say of a pod that is not Fargate's why that is so.
 	Notes []string
+	// ByAnnotation says that a profile would take the pod without its annotation.
+	ByAnnotation bool
 }
+
+// annotationComputeType keeps a pod away from Fargate by the value ec2.
+// https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html#fargate-gs-coredns
+const annotationComputeType = "eks.amazonaws.com/compute-type"
 
 // byFargate is who decides about pods of Fargate.
 const byFargate = "Fargate"
@@ -41,6 +48,15 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 	}
 	if out.Ours = pod.Spec.SchedulerName == fargate.SchedulerName; !out.Ours {
 		out.Notes = notFargate(&out.Choice, pod)
+		if pod.Annotations[annotationComputeType] != "" { // would a profile take it without?
+			without := pod.DeepCopy()
+			delete(without.Annotations, annotationComputeType)
+			choice, err := x.cfg.EKS.ExplainFargate(ctx, account, region, cluster, pod.Namespace, without)
+			if err != nil {
+				return out, err
+			}
+			out.ByAnnotation = choice.Profile != ""
+		}
 		return out, nil
 	}
 	for _, c := range pod.Status.Conditions {
@@ -50,7 +66,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 		}
 	}
 	if id, role, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
-		x.fargateMachine(&out, id, role)
+		x.fargateMachine(&out, account, region, id, role)
 	} else if out.Evidence == "" {
 		out.Evidence = "Fargate has not looked at it yet"
 	}
@@ -58,7 +74,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 }
 
 // fargateMachine says how far the machine for a pod has come.
-func (x *Explainer) fargateMachine(out *fargateExplanation, id, role string) {
+func (x *Explainer) fargateMachine(out *fargateExplanation, account, region, id, role string) {
 	out.Evidence, out.Reason = "a machine with "+id+" is being started for it", nil
 	info, ok := x.cfg.Machines.Info(id)
 	if !ok {
@@ -69,7 +85,7 @@ func (x *Explainer) fargateMachine(out *fargateExplanation, id, role string) {
 			continue
 		}
 		out.Evidence = "the machine with " + id + " does not join: " + s.Name + " fails: " + s.Evidence
-		out.Reason = reason(s.Decision)
+		out.Reason = x.reason(account, region, s.Decision)
 		if out.Reason == nil {
 			out.Reason = &api.Reason{By: node.ByKubernetes, Component: role, Text: s.Evidence}
 		}
@@ -84,16 +100,16 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 	switch code {
 	case fargate.ReasonUnsupported, fargate.ReasonTooLarge, fargate.ReasonStorage:
 		why.Component = "pod " + pod.Namespace + "/" + pod.Name
-		why.Fixes = []string{"annotate the pod's template with eks.amazonaws.com/compute-type=ec2, and it runs on a node group"}
 		switch code {
 		case fargate.ReasonStorage:
-			why.Fixes = append([]string{"request no more than 175 GiB of ephemeral-storage for all containers together"}, why.Fixes...)
+			why.Fixes = []advice.Fix{advice.Sketch("request no more than 175 GiB of ephemeral-storage for all containers together")}
 		case fargate.ReasonTooLarge:
-			why.Fixes = append([]string{"request no more than 16 vCPU and 119.75 GiB for all containers together"}, why.Fixes...)
+			why.Fixes = []advice.Fix{advice.Sketch("request no more than 16 vCPU and 119.75 GiB for all containers together")}
 		}
+		why.Fixes = append(why.Fixes, advice.Sketch("annotate the pod's template with "+annotationComputeType+"=ec2, and it runs on a node group"))
 	case fargate.ReasonBlocked:
 		if strings.Contains(message, "does not match any selector") {
-			why.Fixes = []string{"remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves"}
+			why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves")
 			break
 		}
 		role, api, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
@@ -101,18 +117,18 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 		case err != nil:
 		case strings.Contains(message, "assume PodExecutionRole"):
 			why.By, why.Component = node.ByIAM, role
-			why.Fixes = []string{"aws iam update-assume-role-policy --role-name " + roleName(role) + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}
+			why.Fixes = advice.Each("aws iam update-assume-role-policy --role-name " + roleName(role) + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
 		case api:
 			why.By, why.Component = node.ByCluster, role
-			why.Fixes = []string{"aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX"}
+			why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX")
 		default:
 			why.By, why.Component = node.ByCluster, role
-			why.Fixes = []string{"eksctl create iamidentitymapping --cluster " + cluster + " --arn " + role +
-				" --username 'system:node:{{SessionName}}' --group system:bootstrappers --group system:nodes --group system:node-proxier"}
+			why.Fixes = advice.Each("eksctl create iamidentitymapping --cluster " + cluster + " --arn " + role +
+				" --username 'system:node:{{SessionName}}' --group system:bootstrappers --group system:nodes --group system:node-proxier")
 		}
 	case fargate.ReasonNoAddress:
 		why.By = node.ByNetwork
-		why.Fixes = []string{"aws eks create-fargate-profile with larger subnets: profiles cannot be changed"}
+		why.Fixes = oneSketch("create a Fargate profile with larger subnets (aws eks create-fargate-profile): profiles cannot be changed")
 	}
 	return why
 }
@@ -142,6 +158,12 @@ func notFargate(c *eks.FargateChoice, pod *corev1.Pod) []string {
 func (c *podChain) fargate(e *fargateExplanation) bool {
 	if !e.Ours {
 		c.Notes = append(c.Notes, e.Notes...)
+		if kind, _, _ := strings.Cut(c.maker(), "/"); e.ByAnnotation && (kind == "deployment" || kind == "statefulset") {
+			f := advice.Paste("kubectl patch " + c.maker() + " --namespace " + c.pod.Namespace + ` --type json -p '[{"op":"remove","path":"/spec/template/metadata/annotations/` +
+				strings.ReplaceAll(annotationComputeType, "/", "~1") + `"}]'`)
+			f.Proven = true
+			c.toFargate = &f
+		}
 		return false
 	}
 	if e.Reason != nil {
@@ -164,4 +186,8 @@ func (c *podChain) logging() {
 	default:
 		c.Notes = append(c.Notes, says+", and nothing is sent: containers of simulated machines write no logs")
 	}
+}
+
+func oneSketch(text string, commands ...string) []advice.Fix {
+	return []advice.Fix{advice.Sketch(text, commands...)}
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -17,13 +18,13 @@ func hint(e *api.NodeExplanation, m *machine.Instance, s *node.Step) *api.Reason
 	switch s.Name {
 	case node.StepMetadata:
 		return &api.Reason{By: "EC2", Code: "MetadataOff", Component: e.Instance, Text: "the instance's metadata service does not answer it, which is where user data and credentials are",
-			Fixes: []string{"aws ec2 modify-instance-metadata-options --instance-id " + e.Instance + " --http-endpoint enabled && aws ec2 reboot-instances --instance-ids " + e.Instance}}
+			Fixes: advice.Each("aws ec2 modify-instance-metadata-options --instance-id " + e.Instance + " --http-endpoint enabled && aws ec2 reboot-instances --instance-ids " + e.Instance)}
 	case node.StepScript:
 		return scriptHint(e, m, s.Evidence)
 	case node.StepDescribe:
 		if strings.Contains(s.Evidence, "AccessDeniedException") {
 			return &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "eks:DescribeCluster", Text: "the role " + e.Role + " may not describe the cluster, which bootstrap.sh does unless it is given endpoint and authority",
-				Fixes: []string{node.AllowCommand(e.Role, "eks:DescribeCluster")}}
+				Fixes: advice.Each(node.AllowCommand(e.Role, "eks:DescribeCluster"))}
 		}
 		if strings.Contains(s.Evidence, "ResourceNotFoundException") {
 			return userDataHint(e, "NoSuchCluster", "user data names a cluster that "+e.Region+" does not have; aws eks list-clusters tells those that it has")
@@ -43,7 +44,7 @@ func hint(e *api.NodeExplanation, m *machine.Instance, s *node.Step) *api.Reason
 	case node.StepNetwork:
 		if strings.Contains(s.Evidence, "no free addresses") && m != nil {
 			return &api.Reason{By: "EC2", Code: "InsufficientFreeAddressesInSubnet", Component: m.SubnetID, Text: "every pod takes an address of the node's subnet, which has none left",
-				Fixes: []string{"aws ec2 describe-network-interfaces --filters Name=subnet-id,Values=" + m.SubnetID + " --query 'NetworkInterfaces[].[NetworkInterfaceId,Status,Description]'"}}
+				Fixes: advice.Each("aws ec2 describe-network-interfaces --filters Name=subnet-id,Values=" + m.SubnetID + " --query 'NetworkInterfaces[].[NetworkInterfaceId,Status,Description]'")}
 		}
 	}
 	return credentialsHint(e, m, s.Evidence)
@@ -59,7 +60,7 @@ func describe(e *api.NodeExplanation, query string) string {
 // userDataHint is of wrong user data: it runs once, so the instance is replaced.
 func userDataHint(e *api.NodeExplanation, code, text string) *api.Reason {
 	return &api.Reason{By: node.ByImage, Code: code, Component: "user data of " + e.Instance, Text: text,
-		Fixes: []string{"aws ec2 terminate-instances --instance-ids " + e.Instance + " && aws ec2 run-instances --user-data file://MENDED …"}}
+		Fixes: advice.Each("aws ec2 terminate-instances --instance-ids " + e.Instance + " && aws ec2 run-instances --user-data file://MENDED …")}
 }
 
 // scriptHint is of user data whose script failed before it came to its end.
@@ -86,14 +87,14 @@ func registerHint(e *api.NodeExplanation, evidence string) *api.Reason {
 	switch m := nodesModified.FindStringSubmatch(evidence); {
 	case m != nil:
 		why.Text = "aws-auth maps the role to the user system:node:" + m[1] + ", and the node is " + m[2] + ": its username has to be system:node:{{EC2PrivateDNSName}}"
-		why.Fixes = []string{edit}
+		why.Fixes = advice.Each(edit)
 	case strings.Contains(evidence, `User "system:node:`) && strings.Contains(evidence, "cannot create resource"):
 		why.Text = "the cluster knows the node, and in none of the groups system:bootstrappers and system:nodes"
-		why.Fixes = []string{edit}
+		why.Fixes = advice.Each(edit)
 	case strings.Contains(evidence, `User "arn:aws:sts::`):
 		why.Text = "the cluster knows the role as a user, not as a node: its access entry is of another type than EC2_LINUX"
-		why.Fixes = []string{"aws eks delete-access-entry --cluster-name " + e.Cluster + " --principal-arn " + e.Role +
-			" && aws eks create-access-entry --cluster-name " + e.Cluster + " --principal-arn " + e.Role + " --type EC2_LINUX"}
+		why.Fixes = advice.Each("aws eks delete-access-entry --cluster-name " + e.Cluster + " --principal-arn " + e.Role +
+			" && aws eks create-access-entry --cluster-name " + e.Cluster + " --principal-arn " + e.Role + " --type EC2_LINUX")
 	default:
 		return nil
 	}
@@ -108,11 +109,11 @@ func credentialsHint(e *api.NodeExplanation, m *machine.Instance, evidence strin
 	switch {
 	case m.ProfileARN == "" && strings.Contains(evidence, "no instance profile"):
 		return &api.Reason{By: node.ByIAM, Code: "NoInstanceProfile", Component: e.Instance, Text: "the instance has no instance profile, so it has no role",
-			Fixes: []string{"aws ec2 associate-iam-instance-profile --instance-id " + e.Instance + " --iam-instance-profile Name=NAME"}}
+			Fixes: advice.Each("aws ec2 associate-iam-instance-profile --instance-id " + e.Instance + " --iam-instance-profile Name=NAME")}
 	case strings.Contains(evidence, "cannot assume the role"):
 		return &api.Reason{By: node.ByIAM, Code: "AssumeRoleUnauthorizedAccess", Component: m.RoleARN, Text: "the trust policy of the role does not let ec2.amazonaws.com assume it",
-			Fixes: []string{"aws iam update-assume-role-policy --role-name " + roleName(m.RoleARN) +
-				` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}}
+			Fixes: advice.Each("aws iam update-assume-role-policy --role-name " + roleName(m.RoleARN) +
+				` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)}
 	}
 	return nil
 }

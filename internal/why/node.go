@@ -114,7 +114,7 @@ func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation
 	}
 	failed := false
 	for _, s := range steps {
-		ns := api.Step{Name: s.Name, State: api.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: reason(s.Decision)}
+		ns := api.Step{Name: s.Name, State: api.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: x.reason(account, region, s.Decision, steps...)}
 		switch {
 		case !s.OK:
 			ns.State, failed = api.StepFailed, true
@@ -163,13 +163,6 @@ func withPending(steps []api.Step) []api.Step {
 		}
 	}
 	return steps
-}
-
-func reason(d *node.Decision) *api.Reason {
-	if d == nil {
-		return nil
-	}
-	return &api.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
 }
 
 // stepsInJournal are the last steps of each name of an instance that runs no more.

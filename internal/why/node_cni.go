@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -38,6 +39,6 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: "NoCNI", Component: "DaemonSet kube-system/aws-node",
 		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes are not Ready",
-		Fixes: []string{"aws eks create-addon --cluster-name " + e.Cluster + " --addon-name vpc-cni --region " + e.Region},
+		Fixes: advice.Each("aws eks create-addon --cluster-name " + e.Cluster + " --addon-name vpc-cni --region " + e.Region),
 	}
 }

@@ -48,7 +48,7 @@ func TestANodeWithoutCNI(t *testing.T) {
 			if (failed != nil) != tt.want {
 				t.Fatalf("failed: %+v", failed)
 			}
-			if tt.want && (failed.Name != node.StepImage || failed.Reason.Fixes[0] != "aws eks create-addon --cluster-name dev --addon-name vpc-cni --region us-east-1") {
+			if tt.want && (failed.Name != node.StepImage || failed.Reason.Fixes[0].Shell() != "aws eks create-addon --cluster-name dev --addon-name vpc-cni --region us-east-1") {
 				t.Errorf("%+v", failed.Reason)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -130,6 +131,8 @@ type podChain struct {
 	onHost []node.Step
 	facts  *eks.PodFacts
 	pod    *corev1.Pod
+	// toFargate lets Fargate have the pod, if only an annotation keeps it away.
+	toFargate *advice.Fix
 	api.PodExplanation
 }
 
@@ -139,7 +142,7 @@ func (c *podChain) ok(name, evidence string) {
 
 func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	if s := c.hosted(name); s != nil && s.Decision != nil {
-		why = reason(s.Decision)
+		why = c.x.reason(c.facts.Account, c.facts.Region, s.Decision)
 	}
 	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: why})
 }
@@ -254,22 +257,22 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	case strings.Contains(m, "error looking up service account"):
 		name := quotedAfter(m, "serviceaccount ")
 		why.Text = "the service account " + c.Namespace + "/" + name + ", which its pods run as, does not exist"
-		why.Fixes = []string{"kubectl create serviceaccount " + name + namespace}
+		why.Fixes = advice.Each("kubectl create serviceaccount " + name + namespace)
 	case strings.Contains(m, "exceeded quota"):
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
 		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
-		why.Fixes = []string{"kubectl edit resourcequota " + quota + namespace}
+		why.Fixes = advice.Each("kubectl edit resourcequota " + quota + namespace)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
-		why.Fixes = []string{"kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged"}
+		why.Fixes = advice.Each("kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged")
 	case strings.Contains(m, "failed calling webhook"):
 		why.Code = "WebhookFailed"
-		why.Fixes = []string{"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"}
+		why.Fixes = advice.Each("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations")
 	case strings.Contains(m, "denied the request"):
 		why.Code = "WebhookDenied"
 	case strings.Contains(m, "no PriorityClass with name"):
-		why.Fixes = []string{"kubectl get priorityclasses"}
+		why.Fixes = advice.Each("kubectl get priorityclasses")
 	case !strings.Contains(m, "forbidden"):
 		why.Code = e.Reason
 	}

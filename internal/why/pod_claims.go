@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -35,7 +36,7 @@ func (c *podChain) unbound(message string) bool {
 		"Nothing provisions volumes for claims here: nodes are simulated, and the pods of CSI drivers run nothing.",
 		"A PersistentVolume that you make is bound; so is a pod without the claim (an emptyDir in its place).")
 	c.fail(podScheduling, cmp.Or(message, "the scheduler waits for a volume"), &api.Reason{
-		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: fixes,
+		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: advice.Each(fixes...),
 	})
 	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 )
@@ -19,7 +20,7 @@ func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
 		c.fail(podNode, "there is no node "+name, &api.Reason{By: node.ByKubernetes, Component: name,
-			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: []string{"kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force"}})
+			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: advice.Each("kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force")})
 		return nil
 	}
 	id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, name)
@@ -35,7 +36,7 @@ func (c *podChain) onNode() error {
 		c.ok(podNode, says)
 		return nil
 	}
-	says, why := name+" is not Ready", &api.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: []string{"drydock why node " + name}}
+	says, why := name+" is not Ready", &api.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: advice.Each("drydock why node " + name)}
 	if ready != nil {
 		why.Code, why.Text = ready.Reason, ready.Message
 	}
@@ -96,11 +97,12 @@ func (c *podChain) address() bool {
 }
 
 // addressFixes look for room: in the subnet, then on more nodes.
-func (c *podChain) addressFixes() []string {
-	var fixes []string
+func (c *podChain) addressFixes() []advice.Fix {
+	var fixes []advice.Fix
 	if id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
 		if m, err := c.x.cfg.Machines.Instance(id); err == nil {
-			fixes = append(fixes, "aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount'")
+			fixes = append(fixes, advice.Sketch("every subnet of the VPC has its own free addresses; look for one with room, and launch nodes there",
+				"aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount' --region "+c.facts.Region))
 		}
 	}
 	return append(fixes, c.moreNodes()...)
@@ -134,7 +136,7 @@ func (c *podChain) image() bool {
 	if e := c.lastEvent("Failed", "Failed to pull image"); e != nil {
 		message = e.Message // the waiting container says only that it is backing off
 	}
-	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: []string{c.setImage(container)}}
+	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: advice.Each(c.setImage(container))}
 	if strings.HasPrefix(message, "Failed to apply default image tag") || strings.Contains(message, "couldn't parse image") {
 		why.Code, why.Text = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
 	}
@@ -209,7 +211,7 @@ func (c *podChain) configured() bool {
 		why.Text = "the pod names its key " + m.Key + ", which it does not have"
 		fix = "kubectl edit " + strings.ToLower(m.Kind) + " " + m.Name
 	}
-	why.Fixes = []string{fix + " --namespace " + c.pod.Namespace}
+	why.Fixes = advice.Each(fix + " --namespace " + c.pod.Namespace)
 	if evidence == "" {
 		evidence = what + " is missing"
 	}
@@ -247,9 +249,9 @@ func (c *podChain) identity(ctx context.Context) {
 	}
 	why := &api.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
 	if broken.Fix != "" {
-		why.Fixes = []string{strings.ReplaceAll(broken.Fix, "\n", " ")}
+		why.Fixes = advice.Each(strings.ReplaceAll(broken.Fix, "\n", " "))
 	}
-	why.Fixes = append(why.Fixes, "drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster)
+	why.Fixes = append(why.Fixes, advice.Paste("drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster))
 	c.fail(podIdentity, broken.Error, why)
 }
 
@@ -265,7 +267,7 @@ func (c *podChain) containers() {
 		if t := s.LastTerminationState.Terminated; t != nil && s.State.Waiting != nil {
 			c.fail(podRunning, s.Name+": "+s.State.Waiting.Message, &api.Reason{By: "container", Code: s.State.Waiting.Reason, Component: s.Name,
 				Text:  fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, cmp.Or(t.Reason, "Error"), s.RestartCount),
-				Fixes: []string{"kubectl logs " + c.pod.Name + " --container " + s.Name + " --previous --namespace " + c.pod.Namespace}})
+				Fixes: advice.Each("kubectl logs " + c.pod.Name + " --container " + s.Name + " --previous --namespace " + c.pod.Namespace)})
 			return
 		}
 	}

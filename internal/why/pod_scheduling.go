@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/node"
 )
@@ -42,7 +43,7 @@ func (c *podChain) unscheduled() {
 		text, fixes := c.schedulerReason(r)
 		lines = append(lines, text)
 		for _, f := range fixes {
-			if !slices.Contains(why.Fixes, f) {
+			if !slices.ContainsFunc(why.Fixes, func(o advice.Fix) bool { return o.Shell() == f.Shell() }) {
 				why.Fixes = append(why.Fixes, f)
 			}
 		}
@@ -81,10 +82,10 @@ func schedulerReasons(message string) []string {
 }
 
 // schedulerReason says a reason with the values seen and wanted, and what changes it.
-func (c *podChain) schedulerReason(reason string) (text string, fixes []string) {
+func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.Fix) {
 	switch {
 	case strings.Contains(reason, "no nodes available"):
-		return "the cluster has no nodes", append([]string{"drydock why cluster " + c.facts.Cluster}, c.moreNodes()...)
+		return "the cluster has no nodes (drydock why cluster " + c.facts.Cluster + " looks at machines that did not join)", c.moreNodes()
 	case strings.Contains(reason, "Insufficient ") || strings.Contains(reason, "Too many pods"):
 		largest := c.largest()
 		if largest == nil {
@@ -94,9 +95,9 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []string) 
 		text = fmt.Sprintf("%s: the pod wants %s; %s has cpu %s, memory %s, %s pods for all of its pods", reason, wants(sum), largest.Name, has.Cpu(), has.Memory(), has.Pods())
 		for name, wanted := range sum {
 			if room, ok := has[name]; !ok || wanted.Cmp(room) > 0 { // one more node of the kind does not help
-				return text, []string{
-					"kubectl set resources " + c.maker() + " --requests=cpu=" + has.Cpu().String() + ",memory=" + has.Memory().String() + " --namespace " + c.pod.Namespace,
-					newNodegroup(c.facts.Cluster) + " --instance-types LARGER-TYPE",
+				return text, []advice.Fix{
+					advice.Paste("kubectl set resources " + c.maker() + " --requests=cpu=" + has.Cpu().String() + ",memory=" + has.Memory().String() + " --namespace " + c.pod.Namespace),
+					c.newNodegroup("TYPE to an instance type that is large enough", " --instance-types $TYPE"),
 				}
 			}
 		}
@@ -108,11 +109,11 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []string) 
 	case strings.Contains(reason, "were unschedulable"):
 		for i := range c.facts.Nodes {
 			if n := &c.facts.Nodes[i]; n.Spec.Unschedulable {
-				return reason + ": " + n.Name + " is cordoned", []string{"kubectl uncordon " + n.Name}
+				return reason + ": " + n.Name + " is cordoned", advice.Each("kubectl uncordon " + n.Name)
 			}
 		}
 	case strings.Contains(reason, "PersistentVolumeClaim") || strings.Contains(reason, "persistentvolumeclaim"):
-		return reason, []string{"kubectl describe persistentvolumeclaims --namespace " + c.pod.Namespace}
+		return reason, []advice.Fix{advice.Sketch("see what the claims wait for", "kubectl describe persistentvolumeclaims --namespace "+c.pod.Namespace)}
 	}
 	return reason, nil
 }
@@ -150,12 +151,17 @@ func (c *podChain) largest() *corev1.Node {
 	return best
 }
 
-func newNodegroup(cluster string) string {
-	return "aws eks create-nodegroup --cluster-name " + cluster + " --nodegroup-name NAME --node-role ROLE-ARN --subnets SUBNET-IDS"
+func (c *podChain) newNodegroup(more, flags string) advice.Fix {
+	at, text := " --region "+c.facts.Region, "set NODE_ROLE to the ARN of a role for nodes (aws iam list-roles --query 'Roles[].Arn')"
+	if more != "" {
+		text += ", and " + more
+	}
+	return advice.Sketch(text, "aws eks create-nodegroup --cluster-name "+c.facts.Cluster+" --nodegroup-name workers --node-role $NODE_ROLE --subnets $(aws eks describe-cluster --name "+
+		c.facts.Cluster+" --query cluster.resourcesVpcConfig.subnetIds --output text"+at+")"+flags+at)
 }
 
 // moreNodes are commands that bring nodes: a larger managed group, or a first one.
-func (c *podChain) moreNodes() []string {
+func (c *podChain) moreNodes() []advice.Fix {
 	groups := map[string]int{}
 	nodes := c.facts.Nodes
 	if c.facts.Node != nil {
@@ -173,7 +179,11 @@ func (c *podChain) moreNodes() []string {
 		}
 	}
 	if name == "" {
-		return []string{newNodegroup(c.facts.Cluster)}
+		if c.toFargate != nil {
+			return []advice.Fix{*c.toFargate, c.newNodegroup("", "")}
+		}
+		return []advice.Fix{c.newNodegroup("", "")}
 	}
-	return []string{fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d", c.facts.Cluster, name, groups[name]+1, groups[name]+1)}
+	return []advice.Fix{advice.Paste(fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
+		c.facts.Cluster, name, groups[name]+1, groups[name]+1, c.facts.Region))}
 }

@@ -10,6 +10,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/drydock-dev/drydock/internal/advice"
 )
 
 // ofFargate reports whether a node is there for one pod of Fargate's.
@@ -60,7 +62,7 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 }
 
 // untolerated says which taint the scheduler means, and what changes it.
-func (c *podChain) untolerated(reason string) (text string, fixes []string) {
+func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) {
 	_, named, _ := strings.Cut(reason, "{")
 	key, _, _ := strings.Cut(named, ": ")
 	n, t := c.tainted(key)
@@ -72,12 +74,12 @@ func (c *podChain) untolerated(reason string) (text string, fixes []string) {
 	case !c.allowedBy(n): // without the taint the pod would not go there either
 		return reason + ": " + n.Name + " for one", nil
 	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
-		return reason + ": " + n.Name + " for one", []string{"drydock why node " + n.Name}
+		return reason + ": " + n.Name + " for one", advice.Each("drydock why node " + n.Name)
 	}
 	if patch := c.toleration(&t); patch != "" {
-		fixes = append(fixes, patch)
+		fixes = append(fixes, advice.Paste(patch))
 	}
-	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, "kubectl taint nodes "+n.Name+" "+t.Key+"-")
+	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Paste("kubectl taint nodes "+n.Name+" "+t.Key+"-"))
 }
 
 // toleration is the command that makes the pod tolerate a taint, or empty where what
@@ -106,7 +108,7 @@ func (c *podChain) toleration(t *corev1.Taint) string {
 }
 
 // selected says which nodes the pod wants, and how it gets one.
-func (c *podChain) selected(reason string) (text string, fixes []string) {
+func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 	var wanted []string
 	for k, v := range c.pod.Spec.NodeSelector {
 		wanted = append(wanted, k+"="+v)
@@ -128,9 +130,9 @@ func (c *podChain) selected(reason string) (text string, fixes []string) {
 	}
 	switch group := c.pod.Spec.NodeSelector["eks.amazonaws.com/nodegroup"]; {
 	case group != "":
-		return text, []string{"drydock why nodegroup " + group + " --cluster " + c.facts.Cluster}
+		return text, advice.Each("drydock why nodegroup " + group + " --cluster " + c.facts.Cluster)
 	case other != nil:
-		return text, []string{"kubectl label node " + other.Name + " " + strings.Join(wanted, " ")}
+		return text, advice.Each("kubectl label node " + other.Name + " " + strings.Join(wanted, " "))
 	}
 	return text, c.moreNodes()
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -42,7 +44,11 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	httpapi.Answer(w, v)
+	out := api.ReachExplanation{Verdict: *v}
+	if !v.Reachable {
+		out.Answer = advice.Network(s, advice.Connection{Needs: []advice.Need{{Flow: q.flow, Name: q.name}}, Through: x.through(r.Context(), q.account, q.region)})
+	}
+	httpapi.Answer(w, out)
 }
 
 // endpointAt takes the address of a cluster's listener on this machine, which

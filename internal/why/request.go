@@ -53,7 +53,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 		}
 		if why, ok := networkRefusal(e); ok {
 			out := requestOf(e)
-			out.Refused, out.Network = true, &api.RequestNetwork{Cluster: text(e, "cluster"), Pod: text(e, "pod"), Target: text(e, "target"), Reason: *reason(why)}
+			out.Refused, out.Network = true, &api.RequestNetwork{Cluster: text(e, "cluster"), Pod: text(e, "pod"), Target: text(e, "target"), Reason: *x.reason(e.Account, e.Region, why)}
 			return out, true, nil
 		}
 		if why, ok := kept(e); ok {

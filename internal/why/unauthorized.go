@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -55,11 +56,11 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 		}
 	}
 	if principals.API {
-		out.Fixes = append(out.Fixes, "aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type EC2_LINUX")
+		out.Fixes = append(out.Fixes, advice.Paste("aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type EC2_LINUX --region "+in.Region))
 	}
 	if principals.ConfigMap {
-		out.Fixes = append(out.Fixes, "eksctl create iamidentitymapping --cluster "+cluster+" --arn "+bare+
-			" --username 'system:node:{{EC2PrivateDNSName}}' --group system:bootstrappers --group system:nodes")
+		out.Fixes = append(out.Fixes, advice.Paste("eksctl create iamidentitymapping --cluster "+cluster+" --arn "+bare+
+			" --username 'system:node:{{EC2PrivateDNSName}}' --group system:bootstrappers --group system:nodes"))
 	}
 	return out
 }

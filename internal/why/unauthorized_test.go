@@ -8,6 +8,7 @@ import (
 
 	authnv1 "k8s.io/api/authentication/v1"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -62,11 +63,11 @@ func TestUnauthorized(t *testing.T) {
 				t.Fatalf("%+v, want %s", why, tt.text)
 			}
 			if len(why.Fixes) != len(tt.fixes) {
-				t.Fatalf("fixes %q", why.Fixes)
+				t.Fatalf("fixes %q", advice.Flat(why.Fixes))
 			}
 			for i, fix := range tt.fixes {
-				if !strings.HasPrefix(why.Fixes[i], fix+" ") {
-					t.Errorf("fix %s, want %s", why.Fixes[i], fix)
+				if !strings.HasPrefix(why.Fixes[i].Shell(), fix+" ") {
+					t.Errorf("fix %s, want %s", why.Fixes[i].Shell(), fix)
 				}
 			}
 		})

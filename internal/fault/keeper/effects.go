@@ -6,6 +6,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -46,7 +47,7 @@ func Interrupt(ctx context.Context, by Interrupter, f *fault.Fault) (*node.Step,
 	why := node.FaultDecision(f, f.Instance+" was "+what)
 	why.Fixes = nil
 	if stop {
-		why.Fixes = []string{"aws ec2 start-instances --instance-ids " + f.Instance}
+		why.Fixes = advice.Each("aws ec2 start-instances --instance-ids " + f.Instance)
 	}
 	return &node.Step{
 		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -164,13 +165,13 @@ func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	switch {
 	case own > other:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = []string{
-			"aws eks update-cluster-version --name " + m.clusterName() + " --kubernetes-version 1." + strconv.Itoa(other+1),
-			"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id",
-		}
+		why.Fixes = advice.Each(
+			"aws eks update-cluster-version --name "+m.clusterName()+" --kubernetes-version 1."+strconv.Itoa(other+1),
+			"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id",
+		)
 	case other-own > 3:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = []string{"aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id"}
+		why.Fixes = advice.Each("aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
 	default:
 		m.record(ctx, s)
 		return

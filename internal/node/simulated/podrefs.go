@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -125,7 +126,7 @@ func (r ref) refusal(namespace string, err error) error {
 	return &node.Refusal{Err: err, Decision: node.Decision{
 		By: node.ByKubernetes, Code: "NotFound", Component: r.kind() + "/" + r.name,
 		Text:  "the pod refers to the " + r.kind() + " " + namespace + "/" + r.name + ": " + err.Error(),
-		Fixes: []string{"kubectl create " + what + " -n " + namespace + " --from-literal=" + key + "=VALUE"},
+		Fixes: advice.Each("kubectl create " + what + " -n " + namespace + " --from-literal=" + key + "=VALUE"),
 	}}
 }
 

@@ -76,6 +76,21 @@ func waiters() []waiter {
 		{"ec2", "instance-running", "DescribeInstances", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			return instancesAre(out, "running", "shutting-down", "terminated", "stopping")
 		}},
+		{"ec2", "nat-gateway-available", "DescribeNatGateways", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
+			list, _ := out["NatGateways"].([]any)
+			all := len(list) > 0
+			for _, g := range list {
+				m, _ := g.(map[string]any)
+				switch m["State"] {
+				case "failed", "deleting", "deleted":
+					return false, true
+				case "available":
+				default:
+					all = false
+				}
+			}
+			return all, false
+		}},
 		{"ec2", "instance-exists", "DescribeInstances", 5 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			return err == nil, false
 		}},

@@ -83,6 +83,9 @@ func option(op *model.Operation, name string) (m *model.Member, negated bool) {
 	if m := find(name); m != nil {
 		return m, false
 	}
+	if m := find("egress"); name == "ingress" && m != nil && m.Shape.Type == model.Boolean { // how the CLI negates this one
+		return m, true
+	}
 	if rest, ok := strings.CutPrefix(name, "no-"); ok {
 		if m := find(rest); m != nil && (m.Shape.Type == model.Boolean || onlyFlag(m.Shape)) {
 			return m, true

@@ -1,0 +1,437 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// doorway sends requests for AWS's hosts to the daemon.
+type doorway struct{ to *url.URL }
+
+func (d doorway) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	out.URL.Scheme, out.URL.Host = d.to.Scheme, d.to.Host
+	out.Host = r.URL.Host
+	return http.DefaultTransport.RoundTrip(out)
+}
+
+// paste runs printed commands as they are, by a shell with the AWS CLI.
+func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) (string, bool) {
+	t.Helper()
+	to, err := url.Parse(info.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cli := &awscli.CLI{
+		Metadata: http.NewFileTransport(http.Dir(t.TempDir())), HTTP: doorway{to}, Now: time.Now,
+		Wait: func(ctx context.Context, _ time.Duration) bool { return ctx.Err() == nil },
+	}
+	var out bytes.Buffer
+	res, err := shell.Run(t.Context(), shell.Job{
+		FS: vfs.New(vfs.DefaultLimits, nil), Script: []byte("set -e\n" + f.Shell()), Name: "fix", Stdout: &out, Stderr: &out,
+		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret},
+		Outside: func(ctx context.Context, c *shell.Call) (int, bool) { return cli.Run(ctx, c), c.Args[0] == "aws" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), res.Status == 0
+}
+
+// A netWorld is a network of an account of its own, with a machine that a question is
+// about and one that is a bystander.
+type netWorld struct {
+	account   string
+	ec2       *awsec2.Client
+	vpc       string
+	subnets   [2]string // in two zones
+	table     string    // of the subnets
+	acl       string
+	gateway   string
+	nat       string
+	group     string // of the machine
+	other     string // of the bystander
+	endpoints map[string]string
+	guard     string // the group of the endpoints
+	machine   string // network interfaces
+	bystander string
+}
+
+// must fails the test on an error.
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// newNetWorld makes a network that is public, behind a NAT gateway, or closed.
+func newNetWorld(t testing.TB, info api.DaemonInfo, account, kind string) *netWorld {
+	t.Helper()
+	ctx := t.Context()
+	w := &netWorld{account: account, ec2: awsec2.NewFromConfig(configFor(info, account, "test")), endpoints: map[string]string{}}
+	w.vpc = *must[*awsec2.CreateVpcOutput](t)(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc.VpcId
+	must[*awsec2.ModifyVpcAttributeOutput](t)(w.ec2.ModifyVpcAttribute(ctx, &awsec2.ModifyVpcAttributeInput{VpcId: &w.vpc, EnableDnsHostnames: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}))
+	w.table = *must[*awsec2.CreateRouteTableOutput](t)(w.ec2.CreateRouteTable(ctx, &awsec2.CreateRouteTableInput{VpcId: &w.vpc})).RouteTable.RouteTableId
+	for i := range w.subnets {
+		w.subnets[i] = w.subnet(t, fmt.Sprintf("10.0.%d.0/24", i), "us-east-1"+string(rune('a'+i)))
+		must[*awsec2.AssociateRouteTableOutput](t)(w.ec2.AssociateRouteTable(ctx, &awsec2.AssociateRouteTableInput{RouteTableId: &w.table, SubnetId: &w.subnets[i]}))
+	}
+	w.group, w.other = w.newGroup(t, "machine"), w.newGroup(t, "other")
+	if kind != "closed" {
+		w.gateway = *must[*awsec2.CreateInternetGatewayOutput](t)(w.ec2.CreateInternetGateway(ctx, &awsec2.CreateInternetGatewayInput{})).InternetGateway.InternetGatewayId
+		must[*awsec2.AttachInternetGatewayOutput](t)(w.ec2.AttachInternetGateway(ctx, &awsec2.AttachInternetGatewayInput{InternetGatewayId: &w.gateway, VpcId: &w.vpc}))
+	}
+	switch kind {
+	case "public":
+		w.route(t, w.table, awsec2.CreateRouteInput{GatewayId: &w.gateway})
+	case "nat":
+		public := w.subnet(t, "10.0.9.0/24", "us-east-1a")
+		table := *must[*awsec2.CreateRouteTableOutput](t)(w.ec2.CreateRouteTable(ctx, &awsec2.CreateRouteTableInput{VpcId: &w.vpc})).RouteTable.RouteTableId
+		must[*awsec2.AssociateRouteTableOutput](t)(w.ec2.AssociateRouteTable(ctx, &awsec2.AssociateRouteTableInput{RouteTableId: &table, SubnetId: &public}))
+		w.route(t, table, awsec2.CreateRouteInput{GatewayId: &w.gateway})
+		address := must[*awsec2.AllocateAddressOutput](t)(w.ec2.AllocateAddress(ctx, &awsec2.AllocateAddressInput{Domain: ec2types.DomainTypeVpc}))
+		w.nat = *must[*awsec2.CreateNatGatewayOutput](t)(w.ec2.CreateNatGateway(ctx, &awsec2.CreateNatGatewayInput{SubnetId: &public, AllocationId: address.AllocationId})).NatGateway.NatGatewayId
+		err := awsec2.NewNatGatewayAvailableWaiter(w.ec2, func(o *awsec2.NatGatewayAvailableWaiterOptions) {
+			o.MinDelay, o.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
+		}).
+			Wait(ctx, &awsec2.DescribeNatGatewaysInput{NatGatewayIds: []string{w.nat}}, 20*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.route(t, w.table, awsec2.CreateRouteInput{NatGatewayId: &w.nat})
+	case "closed":
+		w.guard = w.newGroup(t, "guard")
+		w.allow(t, w.guard, w.group)
+		w.allow(t, w.guard, w.other)
+		for _, service := range []string{"ec2", "ecr.api", "ecr.dkr", "sts"} {
+			w.endpoint(t, service)
+		}
+		w.endpoints["s3"] = *must[*awsec2.CreateVpcEndpointOutput](t)(w.ec2.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{
+			VpcId: &w.vpc, ServiceName: aws.String("com.amazonaws.us-east-1.s3"), RouteTableIds: []string{w.table},
+		})).VpcEndpoint.VpcEndpointId
+	}
+	w.machine, w.bystander = w.launch(t, kind, 0, w.group), w.launch(t, kind, 1, w.other)
+	return w
+}
+
+func (w *netWorld) subnet(t testing.TB, cidr, zone string) string {
+	t.Helper()
+	return *must[*awsec2.CreateSubnetOutput](t)(w.ec2.CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{VpcId: &w.vpc, CidrBlock: &cidr, AvailabilityZone: &zone})).Subnet.SubnetId
+}
+
+func (w *netWorld) newGroup(t testing.TB, name string) string {
+	t.Helper()
+	return *must[*awsec2.CreateSecurityGroupOutput](t)(w.ec2.CreateSecurityGroup(t.Context(), &awsec2.CreateSecurityGroupInput{VpcId: &w.vpc, GroupName: &name, Description: &name})).GroupId
+}
+
+func (w *netWorld) route(t testing.TB, table string, in awsec2.CreateRouteInput) {
+	t.Helper()
+	in.RouteTableId, in.DestinationCidrBlock = &table, aws.String("0.0.0.0/0")
+	must[*awsec2.CreateRouteOutput](t)(w.ec2.CreateRoute(t.Context(), &in))
+}
+
+func https(peer string) []ec2types.IpPermission {
+	return []ec2types.IpPermission{{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443), UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &peer}}}}
+}
+
+func (w *netWorld) allow(t testing.TB, group, peer string) {
+	t.Helper()
+	must[*awsec2.AuthorizeSecurityGroupIngressOutput](t)(w.ec2.AuthorizeSecurityGroupIngress(t.Context(), &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &group, IpPermissions: https(peer)}))
+}
+
+func (w *netWorld) endpoint(t testing.TB, service string) {
+	t.Helper()
+	w.endpoints[service] = *must[*awsec2.CreateVpcEndpointOutput](t)(w.ec2.CreateVpcEndpoint(t.Context(), &awsec2.CreateVpcEndpointInput{
+		VpcId: &w.vpc, ServiceName: aws.String("com.amazonaws.us-east-1." + service), VpcEndpointType: ec2types.VpcEndpointTypeInterface,
+		SubnetIds: w.subnets[:], SecurityGroupIds: []string{w.guard}, PrivateDnsEnabled: aws.Bool(true),
+	})).VpcEndpoint.VpcEndpointId
+}
+
+// launch is a machine's network interface; one of a public network has a public address.
+func (w *netWorld) launch(t testing.TB, kind string, subnet int, group string) string {
+	t.Helper()
+	i := must[*awsec2.RunInstancesOutput](t)(w.ec2.RunInstances(t.Context(), &awsec2.RunInstancesInput{
+		ImageId: aws.String("resolve:ssm:/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id"), InstanceType: ec2types.InstanceTypeM5Large, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
+		NetworkInterfaces: []ec2types.InstanceNetworkInterfaceSpecification{{
+			DeviceIndex: aws.Int32(0), SubnetId: &w.subnets[subnet], Groups: []string{group}, AssociatePublicIpAddress: aws.Bool(kind == "public"),
+		}},
+	})).Instances[0]
+	return *i.NetworkInterfaces[0].NetworkInterfaceId
+}
+
+// ownACL gives the machine's subnet an ACL of its own, with an entry for everything if it
+// is open.
+func (w *netWorld) ownACL(t testing.TB, open bool) {
+	t.Helper()
+	ctx := t.Context()
+	if w.acl != "" {
+		return
+	}
+	w.acl = *must[*awsec2.CreateNetworkAclOutput](t)(w.ec2.CreateNetworkAcl(ctx, &awsec2.CreateNetworkAclInput{VpcId: &w.vpc})).NetworkAcl.NetworkAclId
+	if open {
+		for _, egress := range []bool{true, false} {
+			w.entry(t, 100, egress, true, "-1", 0, 0)
+		}
+	}
+	all := must[*awsec2.DescribeNetworkAclsOutput](t)(w.ec2.DescribeNetworkAcls(ctx, &awsec2.DescribeNetworkAclsInput{Filters: []ec2types.Filter{{Name: aws.String("association.subnet-id"), Values: []string{w.subnets[0]}}}}))
+	for _, a := range all.NetworkAcls[0].Associations {
+		if *a.SubnetId == w.subnets[0] {
+			must[*awsec2.ReplaceNetworkAclAssociationOutput](t)(w.ec2.ReplaceNetworkAclAssociation(ctx, &awsec2.ReplaceNetworkAclAssociationInput{AssociationId: a.NetworkAclAssociationId, NetworkAclId: &w.acl}))
+		}
+	}
+}
+
+func (w *netWorld) entry(t testing.TB, number int32, egress, allow bool, protocol string, from, to int32) {
+	t.Helper()
+	action := ec2types.RuleActionDeny
+	if allow {
+		action = ec2types.RuleActionAllow
+	}
+	in := &awsec2.CreateNetworkAclEntryInput{NetworkAclId: &w.acl, RuleNumber: &number, Egress: &egress, Protocol: &protocol, CidrBlock: aws.String("0.0.0.0/0"), RuleAction: action}
+	if protocol != "-1" {
+		in.PortRange = &ec2types.PortRange{From: &from, To: &to}
+	}
+	must[*awsec2.CreateNetworkAclEntryOutput](t)(w.ec2.CreateNetworkAclEntry(t.Context(), in))
+}
+
+// A breakage is a way to break a network. It may break nothing that matters.
+type breakage struct {
+	name  string
+	kinds []string // of networks; none: all
+	do    func(t testing.TB, w *netWorld, r *rand.Rand)
+}
+
+func breakages() []breakage {
+	everythingOut := []ec2types.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}
+	attribute := func(t testing.TB, w *netWorld, in awsec2.ModifyVpcAttributeInput) {
+		t.Helper()
+		in.VpcId = &w.vpc
+		must[*awsec2.ModifyVpcAttributeOutput](t)(w.ec2.ModifyVpcAttribute(t.Context(), &in))
+	}
+	pick := func(w *netWorld, r *rand.Rand, but ...string) (string, string) {
+		var names []string
+		for n, id := range w.endpoints {
+			if id != "" && !slices.Contains(but, n) {
+				names = append(names, n)
+			}
+		}
+		slices.Sort(names)
+		if len(names) == 0 {
+			return "", ""
+		}
+		n := names[r.IntN(len(names))]
+		return n, w.endpoints[n]
+	}
+	off := &ec2types.AttributeBooleanValue{Value: aws.Bool(false)}
+	return []breakage{
+		{"group without egress", nil, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			_, _ = w.ec2.RevokeSecurityGroupEgress(t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: everythingOut}) // it may be gone
+		}},
+		{"egress to another port", nil, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			_, _ = w.ec2.RevokeSecurityGroupEgress(t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: everythingOut})
+			port := int32(1 + r.IntN(400))
+			_, _ = w.ec2.AuthorizeSecurityGroupEgress(t.Context(), &awsec2.AuthorizeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: []ec2types.IpPermission{{
+				IpProtocol: aws.String("tcp"), FromPort: &port, ToPort: &port, IpRanges: []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}},
+			}}})
+		}},
+		{"ACL denies the way out", nil, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			if w.acl == "" {
+				w.ownACL(t, true)
+				w.entry(t, int32(1+r.IntN(99)), true, false, "6", 443, 443)
+			}
+		}},
+		{"ACL denies the answers", nil, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			if w.acl == "" {
+				w.ownACL(t, true)
+				w.entry(t, int32(1+r.IntN(99)), false, false, "6", 1024, 65535)
+			}
+		}},
+		{"ACL without entries", nil, func(t testing.TB, w *netWorld, _ *rand.Rand) { w.ownACL(t, false) }},
+		{"no DNS", nil, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			attribute(t, w, awsec2.ModifyVpcAttributeInput{EnableDnsSupport: off})
+		}},
+		{"no route", []string{"public", "nat"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			_, _ = w.ec2.DeleteRoute(t.Context(), &awsec2.DeleteRouteInput{RouteTableId: &w.table, DestinationCidrBlock: aws.String("0.0.0.0/0")})
+		}},
+		{"another route table", nil, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			tables := must[*awsec2.DescribeRouteTablesOutput](t)(w.ec2.DescribeRouteTables(t.Context(), &awsec2.DescribeRouteTablesInput{Filters: []ec2types.Filter{{Name: aws.String("association.subnet-id"), Values: []string{w.subnets[0]}}}}))
+			if len(tables.RouteTables) == 0 {
+				return
+			}
+			for _, a := range tables.RouteTables[0].Associations {
+				if aws.ToString(a.SubnetId) == w.subnets[0] {
+					must[*awsec2.DisassociateRouteTableOutput](t)(w.ec2.DisassociateRouteTable(t.Context(), &awsec2.DisassociateRouteTableInput{AssociationId: a.RouteTableAssociationId}))
+				}
+			}
+		}},
+		{"NAT gateway deleted", []string{"nat"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			must[*awsec2.DeleteNatGatewayOutput](t)(w.ec2.DeleteNatGateway(t.Context(), &awsec2.DeleteNatGatewayInput{NatGatewayId: &w.nat}))
+		}},
+		{"route to the internet gateway", []string{"nat"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			_, _ = w.ec2.ReplaceRoute(t.Context(), &awsec2.ReplaceRouteInput{RouteTableId: &w.table, DestinationCidrBlock: aws.String("0.0.0.0/0"), GatewayId: &w.gateway})
+		}},
+		{"no DNS host names", []string{"closed"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			attribute(t, w, awsec2.ModifyVpcAttributeInput{EnableDnsHostnames: off})
+		}},
+		{"endpoint deleted", []string{"closed"}, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			if n, id := pick(w, r); id != "" {
+				must[*awsec2.DeleteVpcEndpointsOutput](t)(w.ec2.DeleteVpcEndpoints(t.Context(), &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id}}))
+				w.endpoints[n] = ""
+			}
+		}},
+		{"endpoint without private DNS", []string{"closed"}, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			if _, id := pick(w, r, "s3"); id != "" {
+				must[*awsec2.ModifyVpcEndpointOutput](t)(w.ec2.ModifyVpcEndpoint(t.Context(), &awsec2.ModifyVpcEndpointInput{VpcEndpointId: &id, PrivateDnsEnabled: aws.Bool(false)}))
+			}
+		}},
+		{"endpoints' group without the machine's", []string{"closed"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			_, _ = w.ec2.RevokeSecurityGroupIngress(t.Context(), &awsec2.RevokeSecurityGroupIngressInput{GroupId: &w.guard, IpPermissions: https(w.group)})
+		}},
+		{"endpoints' group without rules", []string{"closed"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			for _, g := range []string{w.group, w.other} {
+				_, _ = w.ec2.RevokeSecurityGroupIngress(t.Context(), &awsec2.RevokeSecurityGroupIngressInput{GroupId: &w.guard, IpPermissions: https(g)})
+			}
+		}},
+		{"endpoint with the machine's group", []string{"closed"}, func(t testing.TB, w *netWorld, r *rand.Rand) {
+			if _, id := pick(w, r, "s3"); id != "" {
+				must[*awsec2.ModifyVpcEndpointOutput](t)(w.ec2.ModifyVpcEndpoint(t.Context(), &awsec2.ModifyVpcEndpointInput{VpcEndpointId: &id, AddSecurityGroupIds: []string{w.group}, RemoveSecurityGroupIds: []string{w.guard}}))
+			}
+		}},
+		{"gateway endpoint without the route table", []string{"closed"}, func(t testing.TB, w *netWorld, _ *rand.Rand) {
+			if id := w.endpoints["s3"]; id != "" {
+				must[*awsec2.ModifyVpcEndpointOutput](t)(w.ec2.ModifyVpcEndpoint(t.Context(), &awsec2.ModifyVpcEndpointInput{VpcEndpointId: &id, RemoveRouteTableIds: []string{w.table}}))
+			}
+		}},
+	}
+}
+
+var networkNames = []string{
+	"ec2.us-east-1.amazonaws.com", "api.ecr.us-east-1.amazonaws.com", "602401143452.dkr.ecr.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com",
+	"prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com",
+}
+
+// reaches returns the names that a machine reaches.
+func reaches(t testing.TB, daemon *api.Client, account, from string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, n := range networkNames {
+		out[n] = ask(t, daemon, account, from, n).Reachable
+	}
+	return out
+}
+
+func ask(t testing.TB, daemon *api.Client, account, from, name string) api.ReachExplanation {
+	t.Helper()
+	e, err := daemon.WhyReach(t.Context(), api.Place{Account: account, Region: "us-east-1"}, api.Connection{From: from, To: name, Port: "443", Protocol: "tcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// settled asks until the name is reached: a new endpoint takes a moment.
+func settled(t testing.TB, daemon *api.Client, account, from, name string) api.ReachExplanation {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(5 * time.Second); ; <-tick.C {
+		if e := ask(t, daemon, account, from, name); e.Reachable || time.Now().After(end) {
+			return e
+		}
+	}
+}
+
+// TestPrintedFixesHold breaks random networks, asks why a machine does not reach one of
+// AWS's services, and runs the first fix that is printed as it is printed. It must mend what
+// was asked about, and what a bystander reached it must still reach.
+//
+// DRYDOCK_WORLDS is how many networks there are, DRYDOCK_SEED the first one's number.
+func TestPrintedFixesHold(t *testing.T) {
+	count, seed := 60, uint64(1)
+	if s := os.Getenv("DRYDOCK_WORLDS"); s != "" {
+		count = must[int](t)(strconv.Atoi(s))
+	}
+	if s := os.Getenv("DRYDOCK_SEED"); s != "" {
+		seed = must[uint64](t)(strconv.ParseUint(s, 10, 64))
+	}
+	info := startDaemon(t)
+	daemon := &api.Client{Daemon: info}
+	broken, offered, held := 0, 0, 0
+	for n := range uint64(count) {
+		r := rand.New(rand.NewPCG(seed+n, 12))
+		account := fmt.Sprintf("%012d", 100000000000+seed+n)
+		kind := []string{"public", "nat", "closed", "closed"}[r.IntN(4)]
+		w := newNetWorld(t, info, account, kind)
+		var did []string
+		ways := slices.DeleteFunc(breakages(), func(b breakage) bool { return b.kinds != nil && !slices.Contains(b.kinds, kind) })
+		for range 1 + r.IntN(3) {
+			b := ways[r.IntN(len(ways))]
+			b.do(t, w, r)
+			did = append(did, b.name)
+		}
+		before, others := reaches(t, daemon, account, w.machine), reaches(t, daemon, account, w.bystander)
+		var failing []string
+		for _, name := range networkNames {
+			if !before[name] {
+				failing = append(failing, name)
+			}
+		}
+		if len(failing) == 0 {
+			continue
+		}
+		broken++
+		name := failing[r.IntN(len(failing))]
+		about := fmt.Sprintf("seed %d, %s, %s: %s", seed+n, kind, strings.Join(did, " and "), name)
+		e := ask(t, daemon, account, w.machine, name)
+		if len(e.Fixes) == 0 || e.Fixes[0].Sketch != "" {
+			t.Logf("%s: nothing is offered: %s", about, e.Note)
+			continue
+		}
+		offered++
+		out, ok := paste(t, info, account, "test", e.Fixes[0])
+		after := settled(t, daemon, account, w.machine, name)
+		still := reaches(t, daemon, account, w.bystander)
+		good := true
+		if !ok || !after.Reachable {
+			good = false
+			t.Errorf("%s: the fix does not mend it:\n%s\n%s\n%s", about, e.Fixes[0].Shell(), out, after.Text())
+		}
+		for _, name := range networkNames {
+			if others[name] && !still[name] || before[name] && !settled(t, daemon, account, w.machine, name).Reachable {
+				good = false
+				t.Errorf("%s: the fix breaks %s:\n%s", about, name, e.Fixes[0].Shell())
+			}
+		}
+		if good {
+			held++
+		}
+		if err := daemon.Reset(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d networks were broken; a fix was offered for %d, and held for %d", broken, offered, held)
+}

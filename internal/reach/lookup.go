@@ -1,0 +1,65 @@
+package reach
+
+import "net/netip"
+
+// What those who would change a network ask about it.
+
+// InterfaceOf returns the interface that a flow from an endpoint leaves by, or nil.
+func (s *Snapshot) InterfaceOf(from Endpoint) *Interface {
+	switch r := s.Get(from.ID).(type) {
+	case *Interface:
+		return r
+	case *Instance:
+		return s.primaryInterface(r.ID)
+	}
+	return nil
+}
+
+// VPC returns the VPC of that ID, or nil.
+func (s *Snapshot) VPC(id string) *VPC {
+	if v := s.vpc(id); v != nil {
+		return v.VPC
+	}
+	return nil
+}
+
+// Table returns the route table that a subnet uses, or nil.
+func (s *Snapshot) Table(sn *Subnet) *RouteTable { return s.tableOf(sn) }
+
+// Gateway returns the internet gateway of a VPC, or nil.
+func (s *Snapshot) Gateway(vpc string) *InternetGateway {
+	if v := s.vpc(vpc); v != nil {
+		return v.gateway
+	}
+	return nil
+}
+
+// PeeringTo returns a VPC's peering connection that leads to an address, and the range of
+// the other VPC that has it.
+func (s *Snapshot) PeeringTo(vpc string, a netip.Addr) (*Peering, netip.Prefix) {
+	if v := s.vpc(vpc); v != nil {
+		for _, p := range v.peerings {
+			_, there := p.sides(vpc)
+			for _, c := range s.ranges(there) {
+				if c.Contains(a) {
+					return p, c
+				}
+			}
+		}
+	}
+	return nil, netip.Prefix{}
+}
+
+// Endpoints returns the VPC endpoints, sorted by ID.
+func (s *Snapshot) Endpoints() []*VPCEndpoint { return s.topology.endpoints }
+
+// HostNames returns the names that are not derived from the network, sorted.
+func (s *Snapshot) HostNames() []*HostName { return s.topology.hostNames }
+
+// PrefixListOf returns the prefix list of a gateway endpoint's service, or nil.
+func (s *Snapshot) PrefixListOf(service string) *PrefixList {
+	return s.prefixList("com.amazonaws." + s.region + "." + service)
+}
+
+// Public reports whether an address can be one of the internet.
+func Public(a netip.Addr) bool { return public(a) }
