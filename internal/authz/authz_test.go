@@ -165,6 +165,7 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 	ctx := t.Context()
 	root, account := w.root(t)
 	stranger, _ := w.root(t)
+	denied := w.user(t, root, "denied", `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"sts:*","Resource":"*"}]}`)
 	vpc := must[*awsec2.CreateVpcOutput](t)(root.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})).Vpc
 	endpoint := must[*awsec2.CreateVpcEndpointOutput](t)(root.ec2.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{
 		VpcId: vpc.VpcId, ServiceName: aws.String("com.amazonaws.us-east-1.s3"),
@@ -192,6 +193,27 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 			}
 		})
 	}
+	// What needs no permission, and no policy of its caller denies, an endpoint's does.
+	calls := map[string]func(c caller) error{
+		"GetCallerIdentity": func(c caller) error { _, err := c.sts.GetCallerIdentity(ctx, nil); return err },
+		"GetSessionToken":   func(c caller) error { _, err := c.sts.GetSessionToken(ctx, nil); return err },
+	}
+	for _, who := range []caller{root, denied} {
+		for name, call := range calls {
+			err := call(who)
+			if code(err) != "AccessDenied" || !strings.Contains(err.Error(), "because no VPC endpoint policy allows the sts:"+name+" action") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	through := w.through
+	w.through = awsapi.VPCEndpoint{}
+	for name, call := range calls {
+		if err := call(denied); err != nil {
+			t.Errorf("%s through no endpoint: %v", name, err)
+		}
+	}
+	w.through = through
 	w.through.ID = "vpce-0123456789abcdef0"
 	if _, err := root.ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil || !strings.Contains(err.Error(), "no VPC endpoint policy allows") {
 		t.Errorf("through an endpoint that is gone: %v", err)

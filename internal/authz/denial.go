@@ -87,7 +87,7 @@ func narrow(p awsapi.Principal, action string) bool {
 	switch {
 	case !temporary:
 		return false
-	case action == "sts:GetCallerIdentity", action == "sts:AssumeRole" && p.Type != awsapi.FederatedUser:
+	case unconditional[action], action == "sts:AssumeRole" && p.Type != awsapi.FederatedUser:
 		return false
 	}
 	return strings.HasPrefix(action, "iam:") || strings.HasPrefix(action, "sts:")

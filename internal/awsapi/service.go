@@ -47,8 +47,8 @@ type Operation struct {
 	Except string
 	// Unsigned operations need no signature (AssumeRoleWithWebIdentity).
 	Unsigned bool
-	// Exempt operations are never authorized: sts:GetCallerIdentity works for
-	// every valid signature, whatever policies say.
+	// Exempt operations are not authorized before their handlers run: sts:AssumeRole
+	// asks by itself, once it has read the request.
 	Exempt bool
 	// ReadOnly operations change nothing; the journal drops them first.
 	// The zero value is derived from the name (Describe, Get, List).

@@ -88,13 +88,13 @@ func New(cfg Config) *Service {
 
 // AWS declares the operations the service answers. AssumeRole asks by itself
 // whether it is allowed, when it knows that the request is sound and what the
-// session inherits; GetSessionToken needs no permission.
+// session inherits.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
-		{Name: "GetCallerIdentity", Exempt: true},
+		{Name: "GetCallerIdentity"},
 		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity"},
 		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
-		{Name: "GetSessionToken", Exempt: true, Members: "DurationSeconds"},
+		{Name: "GetSessionToken", Members: "DurationSeconds"},
 		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
 		{Name: "DecodeAuthorizationMessage", ReadOnly: true, Members: "EncodedMessage"},
