@@ -39,7 +39,7 @@ The names in requestParameters and responseElements follow rules that were found
   EC2 adds to a request.
 - Parameters or elements over 100 KB are omitted, and userAgent and errorMessage are cut at 1 KB, as on AWS.
 - The session token that STS returns is hidden. AWS shows it.
-- A call across accounts is one event, in the caller's account, without sharedEventID.
+- A call across accounts is recorded in both accounts only if it is one of STS or KMS.
 - Only STS, KMS and Systems Manager tell resources, and KMS not those of a call that names its key by an alias and is not answered with it.
 - additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
 `

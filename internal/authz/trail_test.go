@@ -85,6 +85,26 @@ func TestCallsInCloudTrail(t *testing.T) {
 		t.Errorf("AssumeRole: %s", *e.CloudTrailEvent)
 	}
 
+	// EC2's newer operations have other names; LookupEvents finds what they are about.
+	template := must[*awsec2.CreateLaunchTemplateOutput](t)(root.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String("web"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			InstanceType: "t3.micro", SecurityGroupIds: []string{"sg-0123456789abcdef0"}, UserData: aws.String("c2VjcmV0LXVzZXItZGF0YQ=="),
+		},
+	})).LaunchTemplate
+	e, record = find("CreateLaunchTemplate")
+	wrapped, _ := record["responseElements"].(map[string]any)["CreateLaunchTemplateResponse"].(map[string]any)
+	if wrapped["launchTemplate"] == nil || !strings.Contains(*e.CloudTrailEvent, `"SecurityGroupId":{"content":"sg-0123456789abcdef0","tag":1},"UserData":"<sensitiveDataRemoved>"`) {
+		t.Errorf("CreateLaunchTemplate: %s", *e.CloudTrailEvent)
+	}
+	for _, name := range []string{*template.LaunchTemplateId, "web", "sg-0123456789abcdef0"} {
+		out := must[*awscloudtrail.LookupEventsOutput](t)(trail.LookupEvents(ctx, &awscloudtrail.LookupEventsInput{
+			LookupAttributes: []cloudtrailtypes.LookupAttribute{{AttributeKey: cloudtrailtypes.LookupAttributeKeyResourceName, AttributeValue: &name}},
+		}))
+		if len(out.Events) != 1 {
+			t.Errorf("%d events about %s", len(out.Events), name)
+		}
+	}
+
 	// No secret is in the journal at all.
 	everything := ""
 	pages := awscloudtrail.NewLookupEventsPaginator(trail, &awscloudtrail.LookupEventsInput{MaxResults: aws.Int32(3)})
@@ -107,6 +127,39 @@ func TestCallsInCloudTrail(t *testing.T) {
 		if strings.Contains(everything, secret) {
 			t.Errorf("the secret %.12s… is in CloudTrail", secret)
 		}
+	}
+}
+
+// TestCallsAcrossAccountsInCloudTrail: both accounts have the event, and the one of the
+// role learns of the other's caller no more than the account.
+func TestCallsAcrossAccountsInCloudTrail(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	owner, _ := w.root(t)
+	guest, guests := w.root(t)
+	role := must[*awsiam.CreateRoleOutput](t)(owner.iam.CreateRole(ctx, &awsiam.CreateRoleInput{
+		RoleName: aws.String("shared"), AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + guests + `"},"Action":"sts:AssumeRole"}]}`),
+	})).Role
+	user := w.user(t, guest, "visitor", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Resource":"*"}]}`)
+	w.session(t, user, *role.Arn)
+	var records []map[string]any
+	for _, who := range []caller{guest, owner} {
+		out := must[*awscloudtrail.LookupEventsOutput](t)(awscloudtrail.NewFromConfig(who.cfg).LookupEvents(ctx, &awscloudtrail.LookupEventsInput{
+			LookupAttributes: []cloudtrailtypes.LookupAttribute{{AttributeKey: cloudtrailtypes.LookupAttributeKeyEventName, AttributeValue: aws.String("AssumeRole")}},
+		}))
+		if len(out.Events) != 1 {
+			t.Fatalf("%d events", len(out.Events))
+		}
+		var record map[string]any
+		if err := json.Unmarshal([]byte(*out.Events[0].CloudTrailEvent), &record); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, record)
+	}
+	of := records[1]["userIdentity"].(map[string]any)
+	if records[0]["sharedEventID"] == nil || records[0]["sharedEventID"] != records[1]["sharedEventID"] || records[0]["eventID"] == records[1]["eventID"] ||
+		records[1]["recipientAccountId"] == guests || of["type"] != "AWSAccount" || of["accountId"] != guests || of["arn"] != nil || of["userName"] != nil {
+		t.Errorf("the caller's %v\nthe role's   %v", records[0], records[1])
 	}
 }
 

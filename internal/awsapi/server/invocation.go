@@ -133,6 +133,12 @@ func (i *invocation) record(status int, out any, err error) {
 	}
 	if e := i.trail(out, err); e != nil {
 		fields["event"] = e
+		if owners := e.shared(); owners != nil {
+			i.s.cfg.Journal.Append(journal.Entry{
+				Time: i.start, Account: owners.RecipientAccountID, Region: i.call.Region, Kind: journal.KindCall,
+				Fields: map[string]any{"requestId": i.call.RequestID, "service": i.call.Service, "operation": i.call.Operation, "event": owners},
+			})
+		}
 	}
 	i.s.cfg.Journal.Append(journal.Entry{
 		Time: i.start, Account: i.account(), Region: i.call.Region, Kind: journal.KindCall,

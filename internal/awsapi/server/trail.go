@@ -43,6 +43,7 @@ type trailEvent struct {
 	EventType          string          `json:"eventType"`
 	ManagementEvent    bool            `json:"managementEvent"`
 	RecipientAccountID string          `json:"recipientAccountId"`
+	SharedEventID      string          `json:"sharedEventID,omitempty"`
 	VPCEndpointID      string          `json:"vpcEndpointId,omitempty"`
 	EventCategory      string          `json:"eventCategory"`
 	TLSDetails         *trailTLS       `json:"tlsDetails,omitempty"`
@@ -125,6 +126,23 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 		e.ResponseElements = bounded("responseElements", wire.TrailResponse(i.handler.model, out, i.call.RequestID))
 	}
 	return e
+}
+
+// shared is e as the owner of another account's resource gets it, or nil if the resource
+// is the caller's. All that the owner learns of the caller is the account and the unique ID.
+// https://docs.aws.amazon.com/awscloudtrail/latest/userguide/shared-event-ID.html
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html
+func (e *trailEvent) shared() *trailEvent {
+	if len(e.Resources) == 0 || e.Resources[0].AccountID == "" || e.Resources[0].AccountID == e.RecipientAccountID {
+		return nil
+	}
+	e.SharedEventID = ids.UUID()
+	owners := *e
+	owners.EventID, owners.RecipientAccountID = ids.UUID(), e.Resources[0].AccountID
+	owners.UserIdentity = trailIdentity{
+		Type: "AWSAccount", PrincipalID: e.UserIdentity.PrincipalID, AccountID: e.UserIdentity.AccountID, InvokedBy: e.UserIdentity.InvokedBy,
+	}
+	return &owners
 }
 
 // trailReads are calls that CloudTrail calls read-only although their names do not; STS

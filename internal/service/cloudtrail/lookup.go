@@ -122,11 +122,18 @@ func (e *event) username() string {
 
 func (e *event) sdk() cloudtrailtypes.Event {
 	return cloudtrailtypes.Event{
-		AccessKeyId: aws.String(e.UserIdentity.AccessKeyID), CloudTrailEvent: aws.String(e.text),
+		AccessKeyId: known(e.UserIdentity.AccessKeyID), CloudTrailEvent: aws.String(e.text),
 		EventId: aws.String(e.EventID), EventName: aws.String(e.EventName), EventSource: aws.String(e.EventSource),
 		EventTime: aws.Time(e.EventTime), ReadOnly: aws.String(strconv.FormatBool(e.ReadOnly)),
-		Resources: e.resources(), Username: aws.String(e.username()),
+		Resources: e.resources(), Username: known(e.username()),
 	}
+}
+
+func known(s string) *string {
+	if s == "" {
+		return nil // who called from another account
+	}
+	return &s
 }
 
 // attribute returns what events must be like. AWS takes one attribute at most.
