@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck generate verify-generated compat failures fixture golden e2e soak race bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck generate verify-generated compat failures fixture golden e2e soak race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,7 +88,20 @@ e2e: build ## end-to-end scripts with real clients
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
-race: ## the scripts of e2e and the short soak, with the race detector in the program (needs a C compiler; about an hour on two cores)
+# The race detector needs everything compiled once more. A package is left out if its tests depend on one of these:
+# the EC2 client, SSM's types or Kubernetes' API types, which cost as much to compile as all that is left in.
+RACE_HEAVY = github.com/aws/aws-sdk-go-v2/service/ec2 github.com/aws/aws-sdk-go-v2/service/ssm/types k8s.io/apimachinery/pkg/apis/meta/v1
+race: export CGO_ENABLED = 1
+race: ## unit tests with the race detector, of all packages where it is cheap (needs a C compiler)
+	@if ! command -v $$($(GO) env CC) >/dev/null; then \
+		echo "race: NOT RUN: there is no C compiler"; [ "$$REQUIRE_CLIENTS" != 1 ]; exit; fi; \
+	list=$$($(GO) list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./internal/... | awk -v heavy='$(RACE_HEAVY)' ' \
+		BEGIN { split(heavy, h); for (i in h) out[h[i]] } \
+		$$1 ~ /\.test$$/ { for (i = 2; i <= NF; i++) if ($$i in out) { left++; next } sub(/\.test$$/, "", $$1); print $$1 } \
+		END { print "race: " left " packages with tests are left out (CONTRIBUTING.md)" > "/dev/stderr" }'); \
+	[ -n "$$list" ] && $(GO) test -race -short -timeout 20m $$list
+
+race-e2e: ## the scripts of e2e and the short soak, with the race detector in the program (needs a C compiler; about an hour on two cores)
 	@rm -rf bin/race && mkdir -p bin/race
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/drydock ./cmd/drydock
 	GORACE='log_path=$(CURDIR)/bin/race/report exitcode=0' DRYDOCK_BIN='$(CURDIR)/bin/race/drydock' \

@@ -305,6 +305,22 @@ func TestSkipsAreNotSilent(t *testing.T) {
 	}
 }
 
+// A test that throws a log away does not see internal failures in it: testlog.New.
+func TestLogsAreNotThrownAway(t *testing.T) {
+	for _, f := range goFiles(t) {
+		path := filepath.ToSlash(f.path)
+		if !strings.HasSuffix(path, "_test.go") || path == "internal/store/crash_test.go" { // whose processes are killed while they write
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "DiscardHandler" {
+				t.Errorf("%s throws a log away: use testlog.New", f.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
 // inSynctest: in a synctest bubble sleeping costs nothing and is exact.
 func inSynctest(f *ast.File) bool {
 	for _, imp := range f.Imports {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,13 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/podrun"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // Guests' connections come from this machine; the proxy is not for them.
 func TestProxyIsNotForGuests(t *testing.T) {
 	d := daemon{info: api.DaemonInfo{Token: "right"}, planes: new(controlplane.Manager), podRuns: podrun.New(podrun.Config{})}
 	d.origins.Set("127.0.0.1:50001", compute.Origin{})
-	h := d.handler(server.NewProxy(nil, slog.New(slog.DiscardHandler)))
+	h := d.handler(server.NewProxy(nil, testkit.Log(t)))
 	token := "Bearer right"
 	ask := func() int {
 		r := httptest.NewRequest(http.MethodConnect, "http://db.internal:5432", nil)

@@ -78,7 +78,7 @@ func Supervise(ctx context.Context, spec Spec) *Supervisor {
 		spec.MaxBackoff = 30 * time.Second
 	}
 	if spec.Log == nil {
-		spec.Log = slog.New(slog.DiscardHandler)
+		spec.Log = slog.Default()
 	}
 	if spec.Env == nil {
 		spec.Env = []string{}

@@ -55,7 +55,7 @@ type Config struct {
 	WarmSpares int
 	// Clock is the time for certificates; by default the real one.
 	Clock clock.Clock
-	// Log receives what the Manager does; by default nothing.
+	// Log receives what the Manager does; by default slog.Default().
 	Log *slog.Logger
 }
 

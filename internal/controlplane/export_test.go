@@ -40,7 +40,7 @@ func RefusedByUser(err error) bool { return refusedByUser(err) }
 // AwaitKey waits for a key as a plane without a process does.
 func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
 	m := &Manager{
-		cfg:   Config{KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)},
+		cfg:   Config{KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.Default()},
 		hooks: Hooks{KMS: kms},
 	}
 	return newPlane(m, record{ID: "plane"}, secrets{}).awaitKey(ctx, keyARN)

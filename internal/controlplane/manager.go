@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		cfg.Clock = clock.RealClock{}
 	}
 	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+		cfg.Log = slog.Default()
 	}
 	var err error
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {

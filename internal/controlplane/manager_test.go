@@ -28,6 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 func TestClaimGivesAnOwnerOnePlane(t *testing.T) {
@@ -315,7 +316,7 @@ func TestPlanesSurviveTheDaemon(t *testing.T) {
 }
 
 func TestATakenPortIsReplaced(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, func(cfg *config) { cfg.Log = testlog.New(t, "the port of a cluster's endpoint is taken") })
 	p := w.claim("o", account)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

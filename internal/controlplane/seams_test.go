@@ -29,6 +29,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 func TestTheTokenWebhookAsksForThePlane(t *testing.T) {
@@ -84,6 +85,7 @@ func TestTheAuthorizationWebhookHasThreeAnswers(t *testing.T) {
 // The pod identity webhook lets every pod in, changed or, whatever happens, as it is.
 func TestTheAdmissionWebhookRefusesNothing(t *testing.T) {
 	w := newWorld(t, func(cfg *config) {
+		cfg.Log = testlog.New(t, "err=no luck", "err=json: cannot unmarshal array")
 		cfg.MutatePod = func(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 			switch pod.Name {
 			case "cart":

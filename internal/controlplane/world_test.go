@@ -25,6 +25,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 var account = controlplane.Key{
@@ -51,7 +52,7 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*config)) *world {
 	t.Helper()
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testlog.New(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +61,7 @@ func newWorld(t *testing.T, change func(*config)) *world {
 	w.cfg = config{controlplane.Config{
 		Dir:   filepath.Join(t.TempDir(), "controlplanes"),
 		Store: st,
+		Log:   testlog.New(t),
 		OnRefused: func(_ string, from netip.Addr, reason string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -236,8 +235,8 @@ func TestPodsReachNothingOfTheDaemonsOwn(t *testing.T) {
 			t.Error("it was dialed")
 		}
 	}()
-	rs := New(Config{Machines: openNetwork{}, Why: oneNode{}, ControlPlanes: noPlanes{}, Origins: new(compute.Origins), Log: slog.New(slog.DiscardHandler)})
-	proxy := server.NewProxy(nil, slog.New(slog.DiscardHandler))
+	rs := New(Config{Machines: openNetwork{}, Why: oneNode{}, ControlPlanes: noPlanes{}, Origins: new(compute.Origins), Log: testkit.Log(t)})
+	proxy := server.NewProxy(nil, testkit.Log(t))
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rs.servePod(w, r, podConn{run: runOf("web")}, proxy) }))
 	defer daemon.Close()
 	_, port, _ := net.SplitHostPort(inner.Addr().String())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 type thing struct{ Want, Is int }
@@ -27,7 +28,7 @@ func key(id string) store.Key { return store.Key{Account: "111111111111", Region
 
 func open(t *testing.T) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testlog.New(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ type fn = func(context.Context, store.Key) (time.Duration, error)
 func run(t *testing.T, s *store.Store, c clock.WithTicker, log *slog.Logger, reconcileKey fn) (stop func()) {
 	t.Helper()
 	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+		log = testlog.New(t)
 	}
 	if c == nil {
 		c = clock.RealClock{}
@@ -222,7 +223,7 @@ func TestRelated(t *testing.T) {
 	w, related := things.Watch(s, store.Scope{}), parts.Watch(s, store.Scope{})
 	go func() {
 		done <- reconcile.Run(ctx, reconcile.Config{
-			Name: "test/thing", Watcher: w, Log: slog.New(slog.DiscardHandler), Clock: clock.RealClock{},
+			Name: "test/thing", Watcher: w, Log: testlog.New(t), Clock: clock.RealClock{},
 			Related: []reconcile.Related{{Watcher: related, Of: func(k store.Key) (store.Key, bool) {
 				owner, _, ok := strings.Cut(k.ID, "/")
 				return key(owner), ok
@@ -314,7 +315,7 @@ func TestStoreCloses(t *testing.T) {
 				<-ctx.Done()
 				return 0, ctx.Err()
 			},
-			Log: slog.New(slog.DiscardHandler),
+			Log: testlog.New(t),
 		})
 	}()
 	<-called

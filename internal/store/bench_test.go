@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // benchStores runs fn on a durable store and on an ephemeral one.
@@ -106,7 +107,7 @@ func BenchmarkUpdateHot(b *testing.B) {
 
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
-		s, err := store.Open(b.Context(), store.Config{Ephemeral: true, Log: quiet()})
+		s, err := store.Open(b.Context(), store.Config{Ephemeral: true, Log: testlog.New(b)})
 		if err != nil {
 			b.Fatal(err)
 		}

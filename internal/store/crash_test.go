@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // In the environment they make the test binary the child of TestKill or
@@ -49,7 +51,7 @@ func TestMain(m *testing.M) {
 // once Update has returned for the writer's Nth transaction.
 func crashChild(dir string) error {
 	ctx := context.Background()
-	s, err := store.Open(ctx, store.Config{Dir: dir, Log: quiet()})
+	s, err := store.Open(ctx, store.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func TestKill(t *testing.T) {
 		_ = cmd.Wait() // killed
 
 		start := time.Now()
-		s, err := store.Open(t.Context(), store.Config{Dir: dir, Log: quiet()})
+		s, err := store.Open(t.Context(), store.Config{Dir: dir, Log: testlog.New(t)})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -168,7 +170,7 @@ func failChild(dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, err := store.Open(ctx, store.Config{Dir: dir, Log: quiet(), MinFreeBytes: 1})
+	s, err := store.Open(ctx, store.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), MinFreeBytes: 1})
 	if err != nil {
 		return err
 	}
@@ -232,7 +234,7 @@ func TestDiskFails(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !done || said != 3 {
 		t.Fatalf("child: %v, done %v, said %d", err, done, said)
 	}
-	s, err := store.Open(t.Context(), store.Config{Dir: dir, Log: quiet()})
+	s, err := store.Open(t.Context(), store.Config{Dir: dir, Log: testlog.New(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

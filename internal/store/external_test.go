@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // external opens a store on another's etcd, as on a user's.
@@ -209,7 +210,7 @@ func TestLostWatch(t *testing.T) {
 }
 
 func TestNoEtcd(t *testing.T) {
-	_, err := store.Open(t.Context(), store.Config{Endpoints: []string{"unix://" + filepath.Join(t.TempDir(), "none")}, Log: quiet()})
+	_, err := store.Open(t.Context(), store.Config{Endpoints: []string{"unix://" + filepath.Join(t.TempDir(), "none")}, Log: testlog.New(t)})
 	if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-func openDir(t *testing.T, dir string) (*store.Store, error) {
+func openDir(t *testing.T, dir string, expected ...string) (*store.Store, error) {
 	t.Helper()
-	return store.Open(t.Context(), store.Config{Dir: dir, Log: quiet()})
+	return store.Open(t.Context(), store.Config{Dir: dir, Log: testlog.New(t, expected...)})
 }
 
 func TestDataFolder(t *testing.T) {
@@ -106,7 +107,7 @@ func TestDamagedData(t *testing.T) {
 	if err := os.WriteFile(db, []byte(strings.Repeat("no database ", 10000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err = openDir(t, dir)
+	s, err = openDir(t, dir, "invalid database")
 	if err == nil {
 		s.Close()
 		t.Fatal("opened")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 func large(id string) func(*store.Tx) error {
@@ -62,7 +63,7 @@ func TestQuota(t *testing.T) {
 // TestDiskAlmostFull: writes are refused before the disk is full, also those of
 // API servers, and go on when there is room.
 func TestDiskAlmostFull(t *testing.T) {
-	s := open(t, func(c *store.Config) { c.MinFreeBytes = 1 << 60 })
+	s := open(t, func(c *store.Config) { c.MinFreeBytes, c.Log = 1<<60, testlog.New(t, "writes are refused") })
 	ctx := t.Context()
 	store.NewMaintenance(ctx, s).Space(ctx)
 	err := s.Update(ctx, large("a"))

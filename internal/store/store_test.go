@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 type thing struct {
@@ -31,12 +31,10 @@ const account, region = "111111111111", "us-east-1"
 
 func key(id string) store.Key { return store.Key{Account: account, Region: region, ID: id} }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
 // open opens an ephemeral store that is closed with the test.
 func open(t testing.TB, mod ...func(*store.Config)) *store.Store {
 	t.Helper()
-	cfg := store.Config{Ephemeral: true, Log: quiet()}
+	cfg := store.Config{Ephemeral: true, Log: testlog.New(t)}
 	for _, m := range mod {
 		m(&cfg)
 	}
@@ -363,7 +361,7 @@ func TestWatcher(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	before := runtime.NumGoroutine()
 	start := time.Now()
-	s, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: quiet()})
+	s, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testlog.New(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

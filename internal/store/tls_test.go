@@ -17,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/store/etcdserver"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 func TestExternalTLS(t *testing.T) {
@@ -64,7 +65,7 @@ func TestExternalTLS(t *testing.T) {
 		}, "https://"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := store.Config{Endpoints: []string{endpoint}, Log: quiet()}
+			cfg := store.Config{Endpoints: []string{endpoint}, Log: testlog.New(t)}
 			tc.mod(&cfg)
 			s, err := store.Open(t.Context(), cfg)
 			if err == nil {
@@ -79,7 +80,7 @@ func TestExternalTLS(t *testing.T) {
 func TestExternalPassword(t *testing.T) {
 	dir := t.TempDir()
 	srv, err := etcdserver.Start(t.Context(), etcdserver.Config{
-		Dir: filepath.Join(dir, "etcd"), Socket: filepath.Join(dir, "s"), NoSync: true, QuotaBytes: 1 << 30, Log: quiet(),
+		Dir: filepath.Join(dir, "etcd"), Socket: filepath.Join(dir, "s"), NoSync: true, QuotaBytes: 1 << 30, Log: testlog.New(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestExternalPassword(t *testing.T) {
 	if !s.EtcdAccess().NeedsPassword {
 		t.Error("does not say that API servers cannot log in")
 	}
-	cfg := store.Config{Log: quiet()}
+	cfg := store.Config{Log: testlog.New(t)}
 	login("wrong")(&cfg)
 	if s, err := store.Open(ctx, cfg); err == nil {
 		s.Close()

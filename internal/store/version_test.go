@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // A server's records have had three forms: a port as text, the port as a number, and a
@@ -63,7 +64,7 @@ func reopen(t *testing.T, s *store.Store, cfg store.Config) *store.Store {
 }
 
 func TestOpenMigratesOldRecords(t *testing.T) {
-	cfg := store.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
+	cfg := store.Config{Dir: t.TempDir(), Log: testlog.New(t)}
 	s, err := store.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func TestUnreadableRecordIsSkippedAndKept(t *testing.T) {
 }
 
 func TestOpenRefusesNewerData(t *testing.T) {
-	cfg := store.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Version: "v0.5.0"}
+	cfg := store.Config{Dir: t.TempDir(), Log: testlog.New(t), Version: "v0.5.0"}
 	s, err := store.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func openAnyway(t *testing.T, cfg store.Config) *store.Store {
 }
 
 func TestDataVersionNamesTheFirstWriter(t *testing.T) {
-	cfg := store.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Version: "v0.5.0"}
+	cfg := store.Config{Dir: t.TempDir(), Log: testlog.New(t), Version: "v0.5.0"}
 	s, err := store.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

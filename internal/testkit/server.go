@@ -31,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // Region is the region of AWSConfig.
@@ -87,6 +88,12 @@ type Server struct {
 
 // Stop ends the server before its test does, and waits for its end.
 func (s *Server) Stop() { s.stop() }
+
+// Log is testlog.New.
+func Log(t testing.TB, expected ...string) *slog.Logger {
+	t.Helper()
+	return testlog.New(t, expected...)
+}
 
 // NewServer starts a front door that stops with the test.
 func NewServer(t testing.TB, cfg Config) *Server {

@@ -3,7 +3,6 @@
 package data
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	_ "github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/store/dump"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // Every record of every older version must be readable, after opening it once and twice.
@@ -56,7 +56,7 @@ func TestOldRecordsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				st, err := store.Open(t.Context(), store.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+				st, err := store.Open(t.Context(), store.Config{Dir: dir, Log: testlog.New(t)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // proxied serves "here: PATH" with a proxy and returns the proxy's URL, a client
@@ -26,7 +26,7 @@ func proxied(t *testing.T) (string, *http.Client, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := server.NewProxy(ln, slog.New(slog.DiscardHandler))
+	proxy := server.NewProxy(ln, testkit.Log(t))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
 			if far, ok := strings.CutPrefix(r.Header.Get("Far"), "tcp "); ok { // as podrun does
@@ -44,7 +44,7 @@ func proxied(t *testing.T) (string, *http.Client, func()) {
 		_, _ = io.WriteString(w, "here: "+r.Host+r.URL.Path)
 	})
 	ended := make(chan error, 2)
-	go func() { ended <- server.Serve(ctx, ln, handler, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- server.Serve(ctx, ln, handler, testkit.Log(t)) }()
 	go func() { ended <- proxy.Run(ctx) }()
 	end := func() {
 		stop()
@@ -178,7 +178,7 @@ func TestProxyRefuses(t *testing.T) {
 		r := httptest.NewRequest(http.MethodConnect, "http://sts.eu-west-1.amazonaws.com:443", nil)
 		r.RemoteAddr = "192.0.2.1:1024"
 		w := httptest.NewRecorder()
-		server.NewProxy(nil, slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
+		server.NewProxy(nil, testkit.Log(t)).ServeHTTP(w, r)
 		if w.Code != http.StatusForbidden {
 			t.Errorf("status %d", w.Code)
 		}

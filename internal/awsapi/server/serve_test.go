@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -166,7 +165,7 @@ func TestServeSaysWhenTheListenerFails(t *testing.T) {
 		if err := ln.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Serve(t.Context(), ln, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
+		if err := server.Serve(t.Context(), ln, http.NotFoundHandler(), testkit.Log(t)); err == nil {
 			t.Error("no error")
 		}
 	}

@@ -72,7 +72,7 @@ func (w *world) act() error {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	st, err := store.Open(context.Background(), store.Config{Ephemeral: true, Log: slog.New(slog.DiscardHandler)})
+	st, err := store.Open(context.Background(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

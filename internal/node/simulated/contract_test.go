@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -61,7 +60,7 @@ func computer(t *testing.T, family images.Family) machinetest.World {
 		Runtime: func(t *testing.T) machine.Runtime {
 			return simulated.New(node.Config{
 				Credentials: func(context.Context, string) (aws.Credentials, error) { return aws.Credentials{}, errors.New("none") },
-				Log:         slog.New(slog.DiscardHandler),
+				Log:         testkit.Log(t),
 			}, simulated.Options{RunScript: scripts.Run, Disks: disks, Dial: func(_ context.Context, _ machine.Instance, host string, port int) (net.Conn, error) {
 				return nil, fmt.Errorf("no way to %s:%d", host, port)
 			}})

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	_ "github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -71,7 +72,7 @@ func newServer(f *testing.F) *server.Server {
 			return sigv4.Credential{}, sigv4.ErrUnknownKey
 		},
 		Authorize: func(context.Context, *awsapi.Call, any) error { return nil },
-		Log:       slog.New(slog.DiscardHandler),
+		Log:       slog.Default(), // of testlog
 		Clock:     clocktesting.NewFakeClock(now),
 	})
 	if err != nil {

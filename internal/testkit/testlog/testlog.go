@@ -1,20 +1,43 @@
-package testkit
+// Package testlog fails a test for a line of level ERROR: it is an internal failure or a
+// panic that was recovered, which a user would find in the daemon's log. It is a leaf, so
+// that tests of small packages stay small.
+package testlog
 
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// Log writes to the test's log. A line of level ERROR fails the test: it is an
-// internal failure or a panic that was recovered, which a user would find in the
-// daemon's log. A test that causes some says which: their texts contain one of
-// expected, and every one of these has come when the test ends.
+// The default logger belongs to no test, so it stops them all. What a test leaves without
+// a logger uses it.
+func init() { slog.SetDefault(slog.New(noErrors{slog.NewTextHandler(os.Stderr, nil)})) }
+
+type noErrors struct{ slog.Handler }
+
+func (h noErrors) Handle(ctx context.Context, r slog.Record) error {
+	err := h.Handler.Handle(ctx, r)
+	if r.Level >= slog.LevelError {
+		panic("a line of level ERROR in slog's default logger: pass testlog.New(t) to what wrote it")
+	}
+	return err
+}
+
+func (h noErrors) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noErrors{h.Handler.WithAttrs(attrs)}
+}
+
+func (h noErrors) WithGroup(name string) slog.Handler { return noErrors{h.Handler.WithGroup(name)} }
+
+// New returns a logger that writes to the test's log. A line of level ERROR fails the
+// test. A test that causes some says which: their texts contain one of expected, and
+// every one of these has come when the test ends.
 //
 // Lines that come after the test's end are lost, as nobody can be told.
-func Log(t testing.TB, expected ...string) *slog.Logger {
+func New(t testing.TB, expected ...string) *slog.Logger {
 	sink := &logSink{t: t, expected: expected, came: make([]bool, len(expected))}
 	t.Cleanup(sink.end)
 	return slog.New(&testLog{sink: sink})

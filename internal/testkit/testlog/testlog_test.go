@@ -1,4 +1,4 @@
-package testkit_test
+package testlog_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
 // A watched is a test whose failures are looked at.
@@ -39,7 +39,7 @@ func TestErrorsInTheLogFailTheTest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &watched{TB: t}
-			l := testkit.Log(w, tt.expected...)
+			l := testlog.New(w, tt.expected...)
 			tt.log(l)
 			for _, end := range w.cleanups {
 				end()
@@ -50,4 +50,15 @@ func TestErrorsInTheLogFailTheTest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is left without a logger may not hide an internal failure either.
+func TestErrorsInTheDefaultLoggerStopTheTests(t *testing.T) {
+	slog.Warn("a")
+	defer func() {
+		if recover() == nil {
+			t.Error("an ERROR in slog's default logger went by")
+		}
+	}()
+	slog.Default().With("k", "v").WithGroup("g").Error("a")
 }
