@@ -160,9 +160,13 @@ func TestTrafficSources(t *testing.T) {
 			t.Errorf("%s is registered: %t; %v came while none was to be", i, added, late)
 		}
 	}
-	if s := testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
-		t.Errorf("the load balancer is %s", *s[0].State)
-	}
+	// A load balancer has its instances a moment before the group knows that it has.
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if s := testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
+			return fmt.Errorf("the load balancer is %s", *s[0].State)
+		}
+		return nil
+	})
 	// Who attaches it again has all added.
 	testkit.Must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
 	w.balancers.has(t, "second", 0)
