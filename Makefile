@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck generate verify-generated compat failures fixture golden e2e soak race race-e2e bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e soak race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ lint: vet ## gofmt, go vet, staticcheck
 vet:
 	$(GO) vet ./...
 
+# Data that generators write from what the repository does not hold; the models have their own sums.
+DATA = $(shell git ls-files internal/authz/data internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \
+	git grep -l '^\# Generator:' internal/catalog/addons/manifests)
+
 generate: ## regenerate embedded data from the reference data in AWS_DATA (tools/README.md), and the compatibility page
 	@[ -d "$(AWS_DATA)/models" ] || { echo "AWS_DATA must name a folder with the reference data: see tools/README.md"; exit 1; }
 	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/... ./internal/awscall
@@ -55,7 +59,10 @@ generate: ## regenerate embedded data from the reference data in AWS_DATA (tools
 	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
 	$(GO) run ./tools/pricegen
 	@[ -z "$(ADDON_SOURCES)" ] || $(GO) run ./tools/addongen -in $(ADDON_SOURCES)
-	$(MAKE) compat failures
+	$(MAKE) compat failures sums
+
+sums: ## rewrite tools/SHA256SUMS, after generators have written data
+	@sha256sum $(DATA) > tools/SHA256SUMS
 
 compat: ## regenerate docs/compatibility.md
 	@$(GO) run ./tools/compat > docs/.compatibility.new && mv docs/.compatibility.new docs/compatibility.md
@@ -65,6 +72,9 @@ failures: ## regenerate docs/failures from internal/failures
 
 verify-generated: ## fail when generated files are not what their generators write (all of them where AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
+	@$(GO) run ./tools/clientgen -out /dev/stdout | diff -u internal/awscall/zz_generated_clients.go - || { echo "stale: go generate ./internal/awscall"; exit 1; }
+	@$(GO) run ./tools/modelgen -unions /dev/stdout | diff -u internal/awsapi/wire/zz_generated_unions.go - || { echo "stale: go generate ./internal/awsapi/wire"; exit 1; }
+	@sha256sum $(DATA) | diff -u tools/SHA256SUMS - || { echo "generated data was edited by hand, or make sums is missing"; exit 1; }
 	@if [ -n "$(AWS_DATA)" ]; then $(MAKE) generate && git diff --exit-code --stat -- internal docs; fi
 
 COMMIT ?= 7091733
@@ -73,10 +83,16 @@ fixture: ## rewrite test/data/COMMIT (default 7091733): data that the program of
 		git worktree add --detach $$dir $(COMMIT); \
 		(cd $$dir && $(GO) build -o bin/drydock ./cmd/drydock); \
 		$(GO) run ./tools/fixture -bin $$dir/bin/drydock -out test/data/$(COMMIT)
+	$(MAKE) sums
 
-vulncheck: ## known vulnerabilities in the binary's packages, by the copy of golang/vulndb's data/osv in VULNDB
-	@if [ -n "$(VULNDB)" ]; then $(GO) run ./tools/vulncheck -db "$(VULNDB)" ./cmd/drydock; \
-	else echo "vulncheck: NOT RUN: VULNDB names no copy of data/osv of github.com/golang/vulndb (tools/README.md)"; fi
+# The copy of golang/vulndb that vulncheck goes by.
+VULNDB ?= tools/vulncheck/vulndb.jsonl.gz
+vulncheck: ## known vulnerabilities in the binary's packages, by the copy of golang/vulndb in VULNDB
+	@if [ -f "$(VULNDB)" ]; then $(GO) run ./tools/vulncheck -db "$(VULNDB)" ./cmd/drydock; \
+	else echo "vulncheck: NOT RUN: there is no $(VULNDB): make vulndb FROM=CHECKOUT (tools/README.md)"; fi
+
+vulndb: ## write VULNDB from a checkout of github.com/golang/vulndb in FROM
+	$(GO) run ./tools/vulncheck -db "$(VULNDB)" -from "$(FROM)"
 
 golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update

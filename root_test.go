@@ -321,6 +321,23 @@ func TestLogsAreNotThrownAway(t *testing.T) {
 	}
 }
 
+// The same for the scripts: [clients:…] fails in CI, testscript's own [exec:…] does not.
+func TestScriptsAreNotSkippedSilently(t *testing.T) {
+	scripts, err := filepath.Glob("test/e2e/testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	for _, name := range scripts {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`(?m)^\[!?exec:`).Match(b) && filepath.Base(name) != "eksctl.txtar" { // no registry has eksctl, its first lines say
+			t.Errorf("%s: use [clients:…] instead of [exec:…]", name)
+		}
+	}
+}
+
 // inSynctest: in a synctest bubble sleeping costs nothing and is exact.
 func inSynctest(f *ast.File) bool {
 	for _, imp := range f.Imports {

@@ -18,7 +18,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,25 +26,49 @@ import (
 //go:embed accepted.txt
 var acceptedText string
 
+// tooOld is when a copy should be made again.
+const tooOld = 120 * 24 * time.Hour
+
 func main() {
-	db := flag.String("db", "", "folder with data/osv of github.com/golang/vulndb, and a file SOURCE with its date")
+	db := flag.String("db", "", "the copy of golang/vulndb")
+	from := flag.String("from", "", "git directory of golang/vulndb: write the copy instead of checking by it")
 	flag.Parse()
-	if err := run(*db, flag.Args()); err != nil {
+	var err error
+	if *from != "" {
+		var modules []string
+		if modules, err = modulesOf("go.sum", "go.tools.sum"); err == nil {
+			err = makeCopy(*from, *db, modules)
+		}
+	} else {
+		err = check(*db, flag.Args(), time.Now())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "vulncheck:", err)
 		os.Exit(1)
 	}
 }
 
-func run(db string, packages []string) error {
-	dir, err := filepath.Abs(db)
+func check(db string, packages []string, now time.Time) error {
+	dir, err := os.MkdirTemp("", "vulndb")
 	if err != nil {
 		return err
 	}
-	entries, date, err := read(dir)
+	defer os.RemoveAll(dir)
+	h, entries, err := unpack(db, dir)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("vulncheck: golang/vulndb of %s, %d entries\n", date.Format(time.DateOnly), entries)
+	fmt.Printf("vulncheck: golang/vulndb of %s, %d entries about %d modules\n", h.Date.Format(time.DateOnly), entries, len(h.Modules))
+	if age := now.Sub(h.Date); age > tooOld {
+		fmt.Printf("vulncheck: this copy is %d days old: make vulndb FROM=CHECKOUT\n", int(age.Hours()/24))
+	}
+	missing, err := h.missing(packages)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the copy of golang/vulndb knows nothing about %s: make vulndb FROM=CHECKOUT", strings.Join(missing, ", "))
+	}
 	accepted, err := parseAccepted(acceptedText)
 	if err != nil {
 		return err
@@ -55,29 +78,6 @@ func run(db string, packages []string) error {
 		return err
 	}
 	return judge(found, accepted)
-}
-
-// read counts the entries of a copy of the database and returns its date, which the file
-// SOURCE beside them says: the entries themselves have none.
-func read(dir string) (entries int, date time.Time, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "GO-*.json"))
-	if err != nil {
-		return 0, date, err
-	}
-	if len(files) == 0 {
-		return 0, date, fmt.Errorf("no entries of golang/vulndb in %s", dir)
-	}
-	source, err := os.ReadFile(filepath.Join(dir, "SOURCE"))
-	if err != nil {
-		return 0, date, err
-	}
-	for line := range strings.Lines(string(source)) {
-		if value, ok := strings.CutPrefix(line, "date:"); ok {
-			date, err = time.Parse(time.DateOnly, strings.TrimSpace(value))
-			return len(files), date, err
-		}
-	}
-	return 0, date, fmt.Errorf("%s has no line such as date: 2026-08-21", filepath.Join(dir, "SOURCE"))
 }
 
 // scan returns the vulnerabilities in packages that the program is built from, by ID, each

@@ -2,9 +2,12 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFindings(t *testing.T) {
@@ -46,17 +49,66 @@ func TestAcceptedHaveReasons(t *testing.T) {
 	}
 }
 
-func TestCopyWithoutEntries(t *testing.T) {
-	dir := t.TempDir()
-	if _, _, err := read(dir); err == nil {
-		t.Error("an empty folder is a copy of the database")
+// A copy keeps the facts about the modules asked for, and is read as it was written.
+func TestCopy(t *testing.T) {
+	git, file := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	if err := os.MkdirAll(filepath.Join(git, "data", "osv"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"GO-1.json": "{}", "SOURCE": "golang/vulndb\ndate: 2026-08-21\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	for name, text := range map[string]string{
+		"GO-1": `{"id":"GO-1","details":"prose","affected":[{"package":{"name":"a"},"ranges":[{"type":"SEMVER"}]},{"package":{"name":"b"}}]}`,
+		"GO-2": `{"id":"GO-2","affected":[{"package":{"name":"b"}}]}`,
+		"GO-3": `{"id":"GO-3","withdrawn":"2026-01-01T00:00:00Z","affected":[{"package":{"name":"a"}}]}`,
+		"GO-4": `{"id":"GO-4","affected":[{"package":{"name":"stdlib"}}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(git, "data", "osv", name+".json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, date, err := read(dir); err != nil || n != 1 || date.Year() != 2026 {
-		t.Errorf("%d, %v, %v", n, date, err)
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "t"}} {
+		cmd := exec.Command("git", append([]string{"-C", git}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-08-21T12:00:00Z")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := makeCopy(git, file, []string{"a", "stdlib"}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	h, n, err := unpack(file, dir)
+	if err != nil || n != 2 || h.Date.Format(time.DateOnly) != "2026-08-21" || len(h.Commit) != 40 {
+		t.Fatalf("%d entries, %+v, %v", n, h, err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "GO-1.json"))
+	if text := string(b); err != nil || strings.Contains(text, "prose") || strings.Contains(text, `"b"`) || !strings.Contains(text, `"ranges":[{"type":"SEMVER"}]`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if err := makeCopy(git, file, []string{"nothing"}); err == nil {
+		t.Error("a copy without entries is one")
+	}
+}
+
+// A module that came after the copy is not taken for a safe one.
+func TestCopyKnowsTheModules(t *testing.T) {
+	dep := "golang.org/x/sys" // of any module of this binary
+	for _, tt := range []struct {
+		modules []string
+		want    bool
+	}{{nil, true}, {[]string{dep}, false}} {
+		missing, err := (&header{Modules: tt.modules}).missing([]string{dep + "/unix"})
+		if err != nil || slices.Contains(missing, dep) != tt.want {
+			t.Errorf("made for %v: %v is missing, %v", tt.modules, missing, err)
+		}
+	}
+}
+
+func TestNoCopy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "copy")
+	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := unpack(file, t.TempDir()); err == nil {
+		t.Error("any file is a copy of the database")
 	}
 }
