@@ -124,9 +124,9 @@ func (c Collection[T]) Get(r Reader, k Key) (T, error) {
 	return c.read(r, e)
 }
 
-// List returns the records in scope, ordered by account, region and ID. It leaves out
+// All returns the records in scope, ordered by account, region and ID. It leaves out
 // those that cannot be read: see Unreadable.
-func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
+func (c Collection[T]) All(r Reader, s Scope) []Item[T] {
 	entries := r.list(c.name(), c.prefix(s))
 	out := make([]Item[T], 0, len(entries))
 	for _, e := range entries {
@@ -136,8 +136,11 @@ func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) {
 		}
 		out = append(out, Item[T]{Key: e.key(), Value: v, Revision: e.rev})
 	}
-	return out, nil
+	return out
 }
+
+// List is All, for callers that still expect an error. It is always nil.
+func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) { return c.All(r, s), nil }
 
 // Unreadable returns the keys in scope that List leaves out. What is about to remove
 // everything that no record names asks for it.

@@ -146,10 +146,10 @@ func authzGroup(s *Service, sc resource.Scope, _, id string) (authz.Resource, bo
 }
 
 func authzRule(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
-	found, err := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
+	found := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
 		return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
 	})
-	if err != nil || len(found) == 0 {
+	if len(found) == 0 {
 		return authz.Resource{}, false
 	}
 	i := slices.IndexFunc(found[0].Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
@@ -159,13 +159,11 @@ func authzRule(s *Service, sc resource.Scope, _, id string) (authz.Resource, boo
 func authzKeyPair(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	k, err := keypair.KeyPairs.Get(s.Store, keypair.Key(sc, id))
 	if resource.NotFound(err) && strings.HasPrefix(id, "key-") {
-		var found []keypair.KeyPair
-		found, err = resource.List(s.Store, keypair.KeyPairs, sc, func(k keypair.KeyPair) bool { return k.ID == id })
-		if len(found) > 0 {
-			k = found[0]
+		for _, k = range resource.List(s.Store, keypair.KeyPairs, sc, func(k keypair.KeyPair) bool { return k.ID == id }) {
+			err = nil
 		}
 	}
-	if err != nil || k.Name == "" {
+	if err != nil {
 		return authz.Resource{}, false
 	}
 	return authz.Resource{

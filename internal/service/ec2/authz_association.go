@@ -76,7 +76,7 @@ func named(id string, blocks []record.CIDRAssociation) bool {
 // holder is what of says of the record that it is true of; id if there is none.
 func holder[T any](r store.Reader, c resource.Records[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
 	found := id
-	_, _ = resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there
+	resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there
 		if own, ok := of(v); ok {
 			found = own
 		}

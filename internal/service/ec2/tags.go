@@ -152,10 +152,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsec2.DescribeTagsInput
 	}
 	all := []tagged{} // clients see a list, be it empty
 	for _, kind := range taggables() {
-		resources, err := kind.List(s.Store, sc)
-		if err != nil {
-			return nil, err
-		}
+		resources := kind.List(s.Store, sc)
 		for _, r := range resources {
 			for k, v := range r.Tags {
 				t := tagged{Key: aws.String(k), Value: aws.String(v), ResourceId: aws.String(r.ID), ResourceType: kind.Kind}

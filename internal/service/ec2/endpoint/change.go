@@ -97,10 +97,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 		if call := awsapi.CallFrom(ctx); call.Principal.Type == awsapi.AWSService {
 			e.RequesterID = routing.ServiceRequester
 		}
-		all, err := resource.List(tx, record.VPCEndpoints, sc, func(o record.VPCEndpoint) bool { return o.Gateway == gateway && (gateway || o.VPCID == v.ID) })
-		if err != nil {
-			return err
-		}
+		all := resource.List(tx, record.VPCEndpoints, sc, func(o record.VPCEndpoint) bool { return o.Gateway == gateway && (gateway || o.VPCID == v.ID) })
 		code := quota.Endpoints
 		if gateway {
 			code = quota.GatewayEndpoints
@@ -145,12 +142,9 @@ func checkPrivateDNS(tx *store.Tx, sc resource.Scope, e record.VPCEndpoint, v re
 		return ec2err.InvalidParameter("Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for %s", v.ID)
 	}
 	names := ServiceOf(e, sc.Region).PrivateDNSNames()
-	others, err := resource.List(tx, record.VPCEndpoints, sc, func(o record.VPCEndpoint) bool {
+	others := resource.List(tx, record.VPCEndpoints, sc, func(o record.VPCEndpoint) bool {
 		return o.ID != e.ID && o.VPCID == v.ID && o.PrivateDNS && o.State != endpointDeleting
 	})
-	if err != nil {
-		return err
-	}
 	for _, o := range others {
 		for _, n := range ServiceOf(o, sc.Region).PrivateDNSNames() {
 			if slices.Contains(names, n) {

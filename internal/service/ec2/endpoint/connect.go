@@ -45,10 +45,7 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 		if err != nil {
 			return err
 		}
-		all, err := resource.List(tx, record.ConnectEndpoints, sc, resource.All)
-		if err != nil {
-			return err
-		}
+		all := resource.List(tx, record.ConnectEndpoints, sc, resource.All)
 		for _, o := range all {
 			if o.VPCID == sn.VPCID {
 				return ec2err.New("InstanceConnectEndpointLimitExceeded", "The maximum number of EC2 Instance Connect Endpoints for the VPC %s has been reached.", sn.VPCID) // from memory

@@ -70,12 +70,9 @@ func findAddress(r store.Reader, sc resource.Scope, id, ip *string) (record.Addr
 	case ip == nil:
 		return record.Address{}, ec2err.Missing("allocationId")
 	}
-	found, err := resource.List(r, record.Addresses, sc, func(a record.Address) bool { return a.PublicIP == *ip })
-	if err == nil && len(found) == 0 {
-		err = ec2err.AddressNotFound(*ip)
-	}
-	if err != nil {
-		return record.Address{}, err
+	found := resource.List(r, record.Addresses, sc, func(a record.Address) bool { return a.PublicIP == *ip })
+	if len(found) == 0 {
+		return record.Address{}, ec2err.AddressNotFound(*ip)
 	}
 	return found[0], nil
 }
@@ -246,10 +243,7 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 			id = a.AssociationID
 			return nil
 		}
-		routed, err := resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == e.VPCID })
-		if err != nil {
-			return err
-		}
+		routed := resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == e.VPCID })
 		if !routed {
 			return ec2err.NoInternetGateway(e.VPCID)
 		}
@@ -325,12 +319,9 @@ func (s *Service) DisassociateAddress(ctx context.Context, in *awsec2.Disassocia
 		return nil, ec2err.Combination("You must specify exactly one of associationId and publicIp") // from memory
 	}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		found, err := resource.List(tx, record.Addresses, sc, func(a record.Address) bool {
+		found := resource.List(tx, record.Addresses, sc, func(a record.Address) bool {
 			return in.AssociationId != nil && a.AssociationID == *in.AssociationId && a.AssociationID != "" || in.PublicIp != nil && a.PublicIP == *in.PublicIp
 		})
-		if err != nil {
-			return err
-		}
 		switch {
 		case len(found) == 0 && in.PublicIp != nil:
 			return ec2err.AddressNotFound(*in.PublicIp)

@@ -82,10 +82,7 @@ func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachN
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AttachmentId)
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		found, err := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id && id != "" })
-		if err != nil {
-			return err
-		}
+		found := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return e.Attachment.ID == id && id != "" })
 		if len(found) == 0 {
 			return ec2err.New("InvalidAttachmentID.NotFound", "The network interface attachment '%s' does not exist.", id)
 		}

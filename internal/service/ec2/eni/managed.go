@@ -43,17 +43,14 @@ type ManagedInterface struct{ ID, Subnet, Zone, Private, Public string }
 func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region string, want ManagedInterfaces, alive func(store.Reader) bool) ([]ManagedInterface, error) {
 	sc := resource.Scope{Account: account, Region: region}
 	var out []ManagedInterface
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
+	err := s.Store.Update(ctx, func(tx *store.Tx) (err error) {
 		out = nil
 		if alive != nil && !alive(tx) {
 			return nil
 		}
-		have, err := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool {
+		have := resource.List(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool {
 			return e.RequesterID == want.Requester && e.OwnerID == want.Owner
 		})
-		if err != nil {
-			return err
-		}
 		left := slices.Clone(want.Subnets)
 		for _, e := range have {
 			i := slices.Index(left, e.SubnetID)

@@ -126,7 +126,7 @@ func (s *Service) podSubnets(sc resource.Scope, id string, spec PodInterfaceSpec
 		free int
 	}
 	var all []candidate
-	found, err := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool {
+	found := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool {
 		if sn.VPCID != i.VPCID || sn.Zone != i.Zone || sn.Tags[podSubnetTag] == "0" {
 			return false
 		}
@@ -135,9 +135,6 @@ func (s *Service) podSubnets(sc resource.Scope, id string, spec PodInterfaceSpec
 		}
 		return ofCluster(sn.Tags, spec.Cluster)
 	})
-	if err != nil {
-		return nil, err
-	}
 	for _, sn := range found {
 		c := candidate{id: sn.ID}
 		if len(found) > 1 {

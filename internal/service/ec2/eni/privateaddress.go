@@ -143,12 +143,9 @@ func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n 
 
 // takeOver takes secondary addresses off the other interfaces of e's subnet.
 func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs []string) error {
-	holders, err := resource.List(tx, record.NetworkInterfaces, sc, func(o record.NetworkInterface) bool {
+	holders := resource.List(tx, record.NetworkInterfaces, sc, func(o record.NetworkInterface) bool {
 		return o.ID != e.ID && o.SubnetID == e.SubnetID && slices.ContainsFunc(o.Addresses[1:], func(a string) bool { return slices.Contains(addrs, a) })
 	})
-	if err != nil {
-		return err
-	}
 	for _, o := range holders {
 		var moved []string
 		for _, a := range o.Addresses[1:] {

@@ -234,10 +234,7 @@ func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.R
 	is := func(as record.NetworkACLAssociation) bool { return as.ID == id }
 	next := ids.Resource("aclassoc")
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		holders, err := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return slices.ContainsFunc(a.Associations, is) })
-		if err != nil {
-			return err
-		}
+		holders := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return slices.ContainsFunc(a.Associations, is) })
 		if len(holders) == 0 {
 			return ec2err.AssociationNotFound(id)
 		}

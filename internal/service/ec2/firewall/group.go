@@ -102,19 +102,13 @@ func (s *Service) CreateSecurityGroup(ctx context.Context, in *awsec2.CreateSecu
 			}
 			joinVPC(&g, v)
 		} else {
-			v, ok, err := record.DefaultVPC(tx, sc)
-			if err != nil {
-				return err
-			}
+			v, ok := record.DefaultVPC(tx, sc)
 			if !ok {
 				return ec2err.NoDefaultVPC()
 			}
 			joinVPC(&g, v)
 		}
-		all, err := resource.List(tx, record.SecurityGroups, sc, resource.All)
-		if err != nil {
-			return err
-		}
+		all := resource.List(tx, record.SecurityGroups, sc, resource.All)
 		if slices.ContainsFunc(all, func(o record.SecurityGroup) bool { return o.VPCID == g.VPCID && o.Name == name }) {
 			return ec2err.GroupDuplicate(name, g.VPCID)
 		}
@@ -141,17 +135,11 @@ func FindGroup(r store.Reader, sc resource.Scope, id, name *string) (record.Secu
 	if name == nil {
 		return record.SecurityGroup{}, ec2err.New("MissingParameter", "Missing required parameter: groupId or groupName")
 	}
-	v, ok, err := record.DefaultVPC(r, sc)
-	if err != nil {
-		return record.SecurityGroup{}, err
-	}
+	v, ok := record.DefaultVPC(r, sc)
 	if !ok {
 		return record.SecurityGroup{}, ec2err.NoDefaultVPC()
 	}
-	found, err := resource.List(r, record.SecurityGroups, sc, func(g record.SecurityGroup) bool { return g.VPCID == v.ID && g.Name == *name })
-	if err != nil {
-		return record.SecurityGroup{}, err
-	}
+	found := resource.List(r, record.SecurityGroups, sc, func(g record.SecurityGroup) bool { return g.VPCID == v.ID && g.Name == *name })
 	if len(found) == 0 {
 		return record.SecurityGroup{}, ec2err.GroupInDefaultVPC(*name, v.ID)
 	}
@@ -171,20 +159,11 @@ func (s *Service) DeleteSecurityGroup(ctx context.Context, in *awsec2.DeleteSecu
 		if g.Name == "default" {
 			return ec2err.New("CannotDelete", "the specified group: \"%s\" name: \"default\" cannot be deleted by a user", g.ID)
 		}
-		used, err := resource.Exists(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return slices.Contains(e.Groups, id) })
-		if err != nil {
-			return err
-		}
-		referred, err := resource.Exists(tx, record.SecurityGroups, sc, func(o record.SecurityGroup) bool {
+		used := resource.Exists(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool { return slices.Contains(e.Groups, id) })
+		referred := resource.Exists(tx, record.SecurityGroups, sc, func(o record.SecurityGroup) bool {
 			return o.ID != id && slices.ContainsFunc(o.Rules, func(r record.SecurityGroupRule) bool { return r.GroupID == id })
 		})
-		if err != nil {
-			return err
-		}
-		endpoint, err := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.GroupIDs, id) })
-		if err != nil {
-			return err
-		}
+		endpoint := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.GroupIDs, id) })
 		if used || referred || endpoint {
 			return ec2err.Dependency("resource %s has a dependent object", id)
 		}

@@ -88,10 +88,7 @@ func choosePrefixLists(r store.Reader, sc resource.Scope, wanted []string, match
 			found = append(found, p)
 		}
 	} else {
-		own, err := resource.List(r, record.PrefixLists, sc, resource.All)
-		if err != nil {
-			return nil, err
-		}
+		own := resource.List(r, record.PrefixLists, sc, resource.All)
 		found = append(ManagedPrefixLists(sc.Region), own...)
 	}
 	found = slices.DeleteFunc(found, func(p record.PrefixList) bool { return !match(p) })
@@ -338,16 +335,10 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.DeleteManagedPrefixListInput) (*awsec2.DeleteManagedPrefixListOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	p, err := resource.Delete(ctx, s.Core, record.PrefixLists, in.DryRun, in.PrefixListId, func(tx *store.Tx, p *record.PrefixList) error {
-		routed, err := resource.Exists(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.Find(p.ID) >= 0 })
-		if err != nil {
-			return err
-		}
-		ruled, err := resource.Exists(tx, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
+		routed := resource.Exists(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.Find(p.ID) >= 0 })
+		ruled := resource.Exists(tx, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
 			return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.PrefixListID == p.ID })
 		})
-		if err != nil {
-			return err
-		}
 		if routed || ruled {
 			return ec2err.HasDependencies("prefixList", p.ID)
 		}

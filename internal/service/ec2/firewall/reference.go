@@ -27,17 +27,11 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	peers, err := resource.List(s.Store, record.Peerings, sc, record.Peering.Active)
-	if err != nil {
-		return nil, err
-	}
+	peers := resource.List(s.Store, record.Peerings, sc, record.Peering.Active)
 	out := &awsec2.DescribeSecurityGroupReferencesOutput{SecurityGroupReferenceSet: []ec2types.SecurityGroupReference{}}
 	for _, p := range peers {
 		for _, d := range []record.PeeringSide{p.Requester, p.Accepter} {
-			groups, err := resource.List(s.Store, record.SecurityGroups, d.Scope(), func(g record.SecurityGroup) bool { return g.VPCID == d.VPCID })
-			if err != nil {
-				return nil, err
-			}
+			groups := resource.List(s.Store, record.SecurityGroups, d.Scope(), func(g record.SecurityGroup) bool { return g.VPCID == d.VPCID })
 			for _, id := range resource.SortedUnique(in.GroupId) {
 				if slices.ContainsFunc(groups, func(g record.SecurityGroup) bool {
 					return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.GroupID == id && r.PeeringID == p.ID })
@@ -74,12 +68,9 @@ func (s *Service) DescribeStaleSecurityGroups(ctx context.Context, in *awsec2.De
 		_, err = record.SecurityGroups.Get(s.Store, resource.Scope{Account: r.GroupAccount, Region: sc.Region}.Key(r.GroupID))
 		return err != nil
 	}
-	found, err := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
+	found := resource.List(s.Store, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
 		return g.VPCID == v.ID && slices.ContainsFunc(g.Rules, stale)
 	})
-	if err != nil {
-		return nil, err
-	}
 	found, next, err := resource.Paginate(found, func(g record.SecurityGroup) string { return g.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 255})
 	if err != nil {
 		return nil, err
@@ -128,10 +119,7 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSec
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	found, err := resource.List(s.Store, record.SecurityGroups, sc, func(g v) bool { return g.VPCID == vpc.ID && match(g) })
-	if err != nil {
-		return nil, err
-	}
+	found := resource.List(s.Store, record.SecurityGroups, sc, func(g v) bool { return g.VPCID == vpc.ID && match(g) })
 	found, next, err := resource.Paginate(found, func(g v) string { return g.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
 	if err != nil {
 		return nil, err

@@ -42,10 +42,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.Des
 		wanted[id] = true
 	}
 	all := len(wanted) == 0
-	groups, err := resource.List(s.Store, record.SecurityGroups, sc, resource.All)
-	if err != nil {
-		return nil, err
-	}
+	groups := resource.List(s.Store, record.SecurityGroups, sc, resource.All)
 	var found []groupedRule
 	for _, g := range groups {
 		for _, r := range g.Rules {
@@ -82,10 +79,7 @@ func SecurityGroupRuleTags() resource.Taggable {
 			holds := func(g record.SecurityGroup) bool {
 				return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.ID == id })
 			}
-			found, err := resource.List(tx, record.SecurityGroups, sc, holds)
-			if err != nil {
-				return err
-			}
+			found := resource.List(tx, record.SecurityGroups, sc, holds)
 			if len(found) == 0 {
 				return resource.SecurityGroupRuleID.NotFound(id)
 			}
@@ -100,8 +94,8 @@ func SecurityGroupRuleTags() resource.Taggable {
 				return nil
 			})
 		},
-		List: func(r store.Reader, sc resource.Scope) ([]resource.TaggedResource, error) {
-			groups, err := resource.List(r, record.SecurityGroups, sc, resource.All)
+		List: func(r store.Reader, sc resource.Scope) []resource.TaggedResource {
+			groups := resource.List(r, record.SecurityGroups, sc, resource.All)
 			var out []resource.TaggedResource
 			for _, g := range groups {
 				for _, r := range g.Rules {
@@ -110,7 +104,7 @@ func SecurityGroupRuleTags() resource.Taggable {
 					}
 				}
 			}
-			return out, err
+			return out
 		},
 	}
 }

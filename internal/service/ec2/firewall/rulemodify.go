@@ -71,10 +71,7 @@ func findPeerGroup(r store.Reader, sc resource.Scope, g record.SecurityGroup, x 
 	if owner == sc && peer.VPCID == g.VPCID {
 		return out, nil
 	}
-	p, ok, err := record.ActivePeering(r, sc, g.VPCID, owner, peer.VPCID)
-	if err != nil {
-		return out, err
-	}
+	p, ok := record.ActivePeering(r, sc, g.VPCID, owner, peer.VPCID)
 	if !ok {
 		return out, errDifferentNetworks()
 	}

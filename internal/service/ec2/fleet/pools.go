@@ -205,12 +205,9 @@ func (s *Service) overrideSubnets(sc resource.Scope, t fleetTemplate, o ec2types
 	if len(out) > 0 {
 		return out, nil
 	}
-	found, err := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool {
+	found := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool {
 		return sn.DefaultForZone && (zone == "" || zone == sn.Zone || zone == sn.ZoneID)
 	})
-	if err != nil {
-		return nil, err
-	}
 	record.SortByZone(found)
 	for _, sn := range found {
 		out = append(out, place{subnet: sn.ID, zone: sn.Zone, zoneID: sn.ZoneID})

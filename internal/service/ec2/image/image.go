@@ -52,12 +52,12 @@ func (s *Service) AliasImage(ctx context.Context, id, name string) error {
 
 // ImageAliases returns the aliases: names by image ID.
 func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
-	items, err := imageAliases.List(s.Store, store.Scope{Account: resource.PublicAccount, Global: true})
+	items := imageAliases.All(s.Store, store.Scope{Account: resource.PublicAccount, Global: true})
 	out := make(map[string]string, len(items))
 	for _, it := range items {
 		out[it.Key.ID] = it.Value.Name
 	}
-	return out, err
+	return out, nil
 }
 
 // ResolveImage returns the region's image that an ID or alias stands for; false

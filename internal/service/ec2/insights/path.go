@@ -227,10 +227,7 @@ func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.Dele
 		if _, err := resource.Get(tx, Paths, sc, id); err != nil {
 			return err
 		}
-		used, err := resource.Exists(tx, Analyses, sc, func(a Analysis) bool { return a.PathID == id })
-		if err != nil {
-			return err
-		}
+		used := resource.Exists(tx, Analyses, sc, func(a Analysis) bool { return a.PathID == id })
 		if used {
 			// Terraform retries on the code; the text is from memory.
 			return ec2err.New("AnalysisExistsForNetworkInsightsPath", "The network insights path '%s' has analyses and cannot be deleted.", id)

@@ -26,10 +26,7 @@ func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, b
 // InstanceIDs returns the instances of all accounts and regions that may still
 // boot: not those that have ended.
 func (s *Service) InstanceIDs() (map[string]bool, error) {
-	all, err := record.Instances.List(s.Store, store.Scope{})
-	if err != nil {
-		return nil, err
-	}
+	all := record.Instances.All(s.Store, store.Scope{})
 	out := make(map[string]bool, len(all))
 	for _, k := range record.Instances.Unreadable(s.Store, store.Scope{}) {
 		out[k.ID] = true

@@ -158,15 +158,10 @@ func (s *Service) SubnetOf(sc resource.Scope, in *awsec2.RunInstancesInput, id *
 		}
 		return sn, err
 	}
-	if _, ok, err := record.DefaultVPC(s.Store, sc); err != nil {
-		return record.Subnet{}, err
-	} else if !ok {
+	if _, ok := record.DefaultVPC(s.Store, sc); !ok {
 		return record.Subnet{}, ec2err.NoDefaultVPC()
 	}
-	found, err := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool { return sn.DefaultForZone && (zone == "" || sn.Zone == zone) })
-	if err != nil {
-		return record.Subnet{}, err
-	}
+	found := resource.List(s.Store, record.Subnets, sc, func(sn record.Subnet) bool { return sn.DefaultForZone && (zone == "" || sn.Zone == zone) })
 	if len(found) == 0 {
 		return record.Subnet{}, ec2err.New("MissingInput", "No subnets found for the default VPC '%s'. Please specify a subnet.", zone)
 	}

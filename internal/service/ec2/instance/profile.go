@@ -15,18 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-func errProfileAssociation(id string) error {
-	return ec2err.New("InvalidAssociationID.NotFound", "An invalid association-id of '%s' was given", id)
-}
-
 // associated finds the instance of an association.
 func associated(r store.Reader, sc resource.Scope, id string) (record.Instance, error) {
-	found, err := resource.List(r, record.Instances, sc, func(i record.Instance) bool { return i.Profile != nil && i.Profile.AssociationID == id })
-	if err == nil && len(found) == 0 {
-		err = errProfileAssociation(id)
-	}
-	if err != nil {
-		return record.Instance{}, err
+	found := resource.List(r, record.Instances, sc, func(i record.Instance) bool { return i.Profile != nil && i.Profile.AssociationID == id })
+	if len(found) == 0 {
+		return record.Instance{}, ec2err.New("InvalidAssociationID.NotFound", "An invalid association-id of '%s' was given", id)
 	}
 	return found[0], nil
 }
@@ -67,44 +60,39 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 	return &awsec2.AssociateIamInstanceProfileOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, nil
 }
 
-// ReplaceIamInstanceProfileAssociation changes an instance's profile.
-func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *awsec2.ReplaceIamInstanceProfileAssociationInput) (*awsec2.ReplaceIamInstanceProfileAssociationOutput, error) {
+// reassociate gives the instance of an association another profile, or none, and
+// returns the instance as it was.
+func (s *Service) reassociate(ctx context.Context, id *string, profile *record.InstanceProfile) (before record.Instance, err error) {
 	sc := resource.ScopeOf(ctx)
-	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
-	if err != nil {
-		return nil, err
-	}
-	var i record.Instance
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if i, err = associated(tx, sc, aws.ToString(in.AssociationId)); err != nil {
+	err = s.Store.Update(ctx, func(tx *store.Tx) (err error) {
+		if before, err = associated(tx, sc, aws.ToString(id)); err != nil {
 			return err
 		}
+		i := before
 		i.Profile = profile
 		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
+	return before, err
+}
+
+// ReplaceIamInstanceProfileAssociation changes an instance's profile.
+func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *awsec2.ReplaceIamInstanceProfileAssociationInput) (*awsec2.ReplaceIamInstanceProfileAssociationOutput, error) {
+	profile, err := s.newAssociation(ctx, resource.ScopeOf(ctx), in.IamInstanceProfile)
 	if err != nil {
 		return nil, err
 	}
-	return &awsec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, nil
+	i, err := s.reassociate(ctx, in.AssociationId, profile)
+	i.Profile = profile
+	return &awsec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, err
 }
 
 // DisassociateIamInstanceProfile takes an instance's profile away.
 func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *awsec2.DisassociateIamInstanceProfileInput) (*awsec2.DisassociateIamInstanceProfileOutput, error) {
-	sc := resource.ScopeOf(ctx)
-	var gone *ec2types.IamInstanceProfileAssociation
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		i, err := associated(tx, sc, aws.ToString(in.AssociationId))
-		if err != nil {
-			return err
-		}
-		gone = i.Association(ec2types.IamInstanceProfileAssociationStateDisassociating)
-		i.Profile = nil
-		return record.Instances.Put(tx, sc.Key(i.ID), i)
-	})
+	i, err := s.reassociate(ctx, in.AssociationId, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &awsec2.DisassociateIamInstanceProfileOutput{IamInstanceProfileAssociation: gone}, nil
+	return &awsec2.DisassociateIamInstanceProfileOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateDisassociating)}, nil
 }
 
 // DescribeIamInstanceProfileAssociations lists the associations of instances.
@@ -126,12 +114,9 @@ func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in
 	for _, id := range in.AssociationIds {
 		named[id] = true
 	}
-	found, err := resource.List(s.Store, record.Instances, sc, func(i record.Instance) bool {
+	found := resource.List(s.Store, record.Instances, sc, func(i record.Instance) bool {
 		return i.Profile != nil && (len(named) == 0 || named[i.Profile.AssociationID]) && match(i)
 	})
-	if err != nil {
-		return nil, err
-	}
 	found, next, err := resource.Paginate(found, func(i record.Instance) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
 	if err != nil {
 		return nil, err

@@ -180,10 +180,7 @@ func (p Pool) Release(tx *store.Tx, addrs ...netip.Addr) error {
 // Used counts the allocated addresses.
 func (p Pool) Used(r store.Reader) (int, error) {
 	k := p.key(p.id + "/")
-	items, err := record.AddressPages.List(r, store.Scope{Account: k.Account, Region: k.Region, Prefix: k.ID})
-	if err != nil {
-		return 0, err
-	}
+	items := record.AddressPages.All(r, store.Scope{Account: k.Account, Region: k.Region, Prefix: k.ID})
 	n := 0
 	for _, it := range items {
 		n += it.Value.Count()

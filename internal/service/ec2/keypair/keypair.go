@@ -291,10 +291,7 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPa
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	all, err := resource.List(s.Store, KeyPairs, sc, resource.All)
-	if err != nil {
-		return nil, err
-	}
+	all := resource.List(s.Store, KeyPairs, sc, resource.All)
 	for _, name := range in.KeyNames {
 		if !slices.ContainsFunc(all, func(k KeyPair) bool { return k.Name == name }) {
 			return nil, ec2err.KeyNotFound(name)
@@ -331,15 +328,12 @@ func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInp
 	out := &awsec2.DeleteKeyPairOutput{Return: aws.Bool(true)}
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		out.KeyPairId = nil
-		found, err := resource.List(tx, KeyPairs, sc, func(k KeyPair) bool {
+		found := resource.List(tx, KeyPairs, sc, func(k KeyPair) bool {
 			if in.KeyPairId != nil {
 				return k.ID == *in.KeyPairId
 			}
 			return k.Name == *in.KeyName
 		})
-		if err != nil {
-			return err
-		}
 		for _, k := range found {
 			out.KeyPairId = aws.String(k.ID)
 			KeyPairs.Delete(tx, Key(sc, k.Name))
@@ -361,27 +355,23 @@ func Tagged() resource.Taggable {
 	return resource.Taggable{
 		ID: resource.KeyPairID, Kind: ec2types.ResourceTypeKeyPair,
 		Edit: func(tx *store.Tx, sc resource.Scope, id string, fn func(tag.Set) (tag.Set, error)) error {
-			found, err := resource.List(tx, KeyPairs, sc, func(k KeyPair) bool { return k.ID == id })
-			if err != nil {
-				return err
-			}
+			found := resource.List(tx, KeyPairs, sc, func(k KeyPair) bool { return k.ID == id })
 			if len(found) == 0 {
 				return resource.KeyPairID.NotFound(id)
 			}
-			return KeyPairs.Update(tx, Key(sc, found[0].Name), func(k *KeyPair) error {
+			return KeyPairs.Update(tx, Key(sc, found[0].Name), func(k *KeyPair) (err error) {
 				k.Tags, err = fn(k.Tags)
 				return err
 			})
 		},
-		List: func(r store.Reader, sc resource.Scope) ([]resource.TaggedResource, error) {
-			found, err := resource.List(r, KeyPairs, sc, resource.All)
+		List: func(r store.Reader, sc resource.Scope) []resource.TaggedResource {
 			var out []resource.TaggedResource
-			for _, k := range found {
+			for _, k := range resource.List(r, KeyPairs, sc, resource.All) {
 				if len(k.Tags) > 0 {
 					out = append(out, resource.TaggedResource{ID: k.ID, Tags: k.Tags})
 				}
 			}
-			return out, err
+			return out
 		},
 	}
 }

@@ -161,10 +161,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 		return nil, err
 	}
 	// Without its template nothing finds a version, so these may go one by one.
-	versions, err := listVersions(s.Store, sc, t.ID)
-	if err != nil {
-		return nil, err
-	}
+	versions := listVersions(s.Store, sc, t.ID)
 	for len(versions) > 0 {
 		n := min(len(versions), 90)
 		err := s.Store.Update(ctx, func(tx *store.Tx) error {

@@ -128,13 +128,13 @@ func GetVersion(r store.Reader, sc resource.Scope, t Template, n int64) (Version
 	return v, err
 }
 
-func listVersions(r store.Reader, sc resource.Scope, template string) ([]Version, error) {
-	items, err := Versions.List(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: template + "/"})
+func listVersions(r store.Reader, sc resource.Scope, template string) []Version {
+	items := Versions.All(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: template + "/"})
 	out := make([]Version, len(items))
 	for i, it := range items {
 		out[i] = it.Value
 	}
-	return out, err
+	return out
 }
 
 // CreateLaunchTemplateVersion adds a version, on top of SourceVersion if given.
@@ -305,10 +305,7 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 		if len(in.Versions) == 0 {
 			return nil, ec2err.New("MissingParameter", "Either launch template id or launch template name must be specified")
 		}
-		all, err := resource.List(s.Store, Templates, sc, resource.All)
-		if err != nil {
-			return nil, err
-		}
+		all := resource.List(s.Store, Templates, sc, resource.All)
 		templates = all
 	} else {
 		t, err := Find(s.Store, sc, in.LaunchTemplateId, in.LaunchTemplateName)
@@ -343,10 +340,7 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 				*b.to = n
 			}
 		}
-		versions, err := listVersions(s.Store, sc, t.ID)
-		if err != nil {
-			return nil, err
-		}
+		versions := listVersions(s.Store, sc, t.ID)
 		for i := len(versions) - 1; i >= 0; i-- {
 			v := versions[i]
 			if len(wanted) > 0 && !wanted[v.Number] || v.Number < least || v.Number > most {

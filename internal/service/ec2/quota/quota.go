@@ -97,10 +97,7 @@ func Check(r store.Reader, sc resource.Scope, code string, n int, exceeded error
 // Room refuses one more resource with exceeded if that is more than a quota allows;
 // counts selects the resources that it holds for.
 func Room[T any](r store.Reader, sc resource.Scope, code string, c resource.Records[T], counts func(T) bool, exceeded error) error {
-	n, err := resource.Count(r, c, sc, counts)
-	if err != nil {
-		return err
-	}
+	n := resource.Count(r, c, sc, counts)
 	return Check(r, sc, code, n+1, exceeded)
 }
 

@@ -197,15 +197,15 @@ func (p Peering) Put(tx *store.Tx) error {
 }
 
 // ActivePeering finds the active connection between a VPC and another.
-func ActivePeering(r store.Reader, sc resource.Scope, vpc string, peer resource.Scope, peerVPC string) (Peering, bool, error) {
-	all, err := resource.List(r, Peerings, sc, func(p Peering) bool {
+func ActivePeering(r store.Reader, sc resource.Scope, vpc string, peer resource.Scope, peerVPC string) (Peering, bool) {
+	all := resource.List(r, Peerings, sc, func(p Peering) bool {
 		o := p.Other(sc, vpc)
 		return p.Active() && p.Side(sc, vpc) != nil && o.Scope() == peer && o.VPCID == peerVPC
 	})
-	if err != nil || len(all) == 0 {
-		return Peering{}, false, err
+	if len(all) == 0 {
+		return Peering{}, false
 	}
-	return all[0], true, nil
+	return all[0], true
 }
 
 // Options returns the side's options.

@@ -134,12 +134,12 @@ func (v VPC) SDK(sc resource.Scope) ec2types.Vpc {
 }
 
 // DefaultVPC returns the scope's default VPC; false if it has been deleted.
-func DefaultVPC(r store.Reader, sc resource.Scope) (VPC, bool, error) {
-	found, err := resource.List(r, VPCs, sc, func(v VPC) bool { return v.Default })
-	if err != nil || len(found) == 0 {
-		return VPC{}, false, err
+func DefaultVPC(r store.Reader, sc resource.Scope) (VPC, bool) {
+	found := resource.List(r, VPCs, sc, func(v VPC) bool { return v.Default })
+	if len(found) == 0 {
+		return VPC{}, false
 	}
-	return found[0], true, nil
+	return found[0], true
 }
 
 // SDKBlock renders an IPv4 block of a VPC.

@@ -23,7 +23,7 @@ func (k Kind[T]) tags(v T) tag.Set { _, tags := k.Of(&v); return *tags }
 
 // Records are a collection as it is listed.
 type Records[T any] interface {
-	List(store.Reader, store.Scope) ([]store.Item[T], error)
+	All(store.Reader, store.Scope) []store.Item[T]
 }
 
 // Get returns the resource with an ID, which is refused in the words of its kind if it is
@@ -44,7 +44,7 @@ func Get[T any](r store.Reader, k Kind[T], sc Scope, id string) (T, error) {
 // match, in the order of their IDs.
 func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func(T) bool) ([]T, error) {
 	if len(ids) == 0 {
-		return List(r, k, sc, match)
+		return List(r, k, sc, match), nil
 	}
 	var out []T
 	var missing []string
@@ -70,28 +70,22 @@ func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func
 func All[T any](T) bool { return true }
 
 // List returns all of the scope that match.
-func List[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) ([]T, error) {
-	items, err := c.List(r, sc.All())
-	if err != nil {
-		return nil, err
-	}
+func List[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) []T {
 	var out []T
-	for _, it := range items {
+	for _, it := range c.All(r, sc.All()) {
 		if match(it.Value) {
 			out = append(out, it.Value)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Count counts the records of a scope that match.
-func Count[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) (int, error) {
-	found, err := List(r, c, sc, match)
-	return len(found), err
+func Count[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) int {
+	return len(List(r, c, sc, match))
 }
 
 // Exists reports whether any resource of the scope matches.
-func Exists[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) (bool, error) {
-	n, err := Count(r, c, sc, match)
-	return n > 0, err
+func Exists[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) bool {
+	return Count(r, c, sc, match) > 0
 }

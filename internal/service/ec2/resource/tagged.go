@@ -12,7 +12,7 @@ type Taggable struct {
 	ID   IDKind
 	Kind ec2types.ResourceType
 	Edit func(tx *store.Tx, sc Scope, id string, fn func(tag.Set) (tag.Set, error)) error
-	List func(r store.Reader, sc Scope) ([]TaggedResource, error)
+	List func(r store.Reader, sc Scope) []TaggedResource
 }
 
 // A TaggedResource is the ID of a resource with its tags.
@@ -34,15 +34,15 @@ func Tagged[T any](kind ec2types.ResourceType, k Kind[T]) Taggable {
 			})
 			return store.NotFoundAs(err, k.ID.NotFound(id))
 		},
-		List: func(r store.Reader, sc Scope) ([]TaggedResource, error) {
-			items, err := k.List(r, sc.All())
+		List: func(r store.Reader, sc Scope) []TaggedResource {
+			items := k.All(r, sc.All())
 			out := make([]TaggedResource, 0, len(items))
 			for _, it := range items {
 				if tags := k.tags(it.Value); len(tags) > 0 {
 					out = append(out, TaggedResource{k.id(it.Value), tags})
 				}
 			}
-			return out, err
+			return out
 		},
 	}
 }

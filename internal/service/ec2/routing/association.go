@@ -36,10 +36,7 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 				return nil
 			}
 		}
-		taken, err := resource.Exists(tx, record.RouteTables, sc, func(o record.RouteTable) bool { return o.VPCID == t.VPCID && o.Has(sn.ID) })
-		if err != nil {
-			return err
-		}
+		taken := resource.Exists(tx, record.RouteTables, sc, func(o record.RouteTable) bool { return o.VPCID == t.VPCID && o.Has(sn.ID) })
 		if taken {
 			return ec2err.AlreadyAssociated("the specified association for route table %s conflicts with an existing association", t.ID)
 		}
@@ -77,10 +74,7 @@ func (s *Service) DisassociateRouteTable(ctx context.Context, in *awsec2.Disasso
 // findAssociation returns the table that holds an association, and its index.
 func findAssociation(r store.Reader, sc resource.Scope, id string) (record.RouteTable, int, error) {
 	is := func(a record.RouteTableAssociation) bool { return a.ID == id }
-	tables, err := resource.List(r, record.RouteTables, sc, func(t record.RouteTable) bool { return slices.ContainsFunc(t.Associations, is) })
-	if err != nil {
-		return record.RouteTable{}, 0, err
-	}
+	tables := resource.List(r, record.RouteTables, sc, func(t record.RouteTable) bool { return slices.ContainsFunc(t.Associations, is) })
 	if len(tables) == 0 {
 		return record.RouteTable{}, 0, ec2err.AssociationNotFound(id)
 	}

@@ -45,10 +45,7 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 		if g.VPCID != "" {
 			return ec2err.AlreadyAssociated("resource %s is already attached to network %s", g.ID, g.VPCID)
 		}
-		taken, err := resource.Exists(tx, record.InternetGateways, sc, func(o record.InternetGateway) bool { return o.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
+		taken := resource.Exists(tx, record.InternetGateways, sc, func(o record.InternetGateway) bool { return o.VPCID == v.ID })
 		if taken {
 			return ec2err.InvalidParameterValue("Network %s already has an internet gateway attached", v.ID)
 		}
@@ -70,12 +67,9 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 		if g.VPCID != v.ID {
 			return ec2err.GatewayNotAttached(g.ID, v.ID)
 		}
-		public, err := resource.Exists(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool {
+		public := resource.Exists(tx, record.NetworkInterfaces, sc, func(e record.NetworkInterface) bool {
 			return e.VPCID == v.ID && (e.PublicIP != "" || len(e.Elastic) > 0)
 		})
-		if err != nil {
-			return err
-		}
 		if public {
 			return ec2err.Dependency("Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", v.ID)
 		}

@@ -59,12 +59,9 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 		if err != nil {
 			return err
 		}
-		here, err := resource.Count(tx, record.NATGateways, sc, func(o record.NATGateway) bool {
+		here := resource.Count(tx, record.NATGateways, sc, func(o record.NATGateway) bool {
 			return o.Zone == sn.Zone && o.State != record.NATFailed && o.State != record.NATDeleted
 		})
-		if err != nil {
-			return err
-		}
 		most, err := quota.Value(tx, sc, quota.NATGateways)
 		if err != nil {
 			return err
@@ -91,10 +88,7 @@ func (s *Service) buildNAT(tx *store.Tx, sc resource.Scope, sn record.Subnet, n 
 			return err
 		}
 		n.Addresses = []record.NATAddress{{AllocationID: a.ID, PublicIP: a.PublicIP}}
-		routed, err := resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == sn.VPCID })
-		if err != nil {
-			return err
-		}
+		routed := resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == sn.VPCID })
 		switch {
 		case !routed:
 			n.FailureCode, n.FailureMessage = "Gateway.NotAttached", fmt.Sprintf("Network %s has no Internet gateway attached", sn.VPCID)

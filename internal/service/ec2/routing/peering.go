@@ -29,10 +29,7 @@ const overlapMessage = "Failed due to incorrect VPC-ID, Account ID, or overlappi
 
 // PeeredBlocks returns the blocks of the VPCs that a VPC is or may be peered with.
 func PeeredBlocks(r store.Reader, sc resource.Scope, vpc string) ([]netip.Prefix, error) {
-	all, err := resource.List(r, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, vpc) != nil })
-	if err != nil {
-		return nil, err
-	}
+	all := resource.List(r, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, vpc) != nil })
 	var out []netip.Prefix
 	for _, p := range all {
 		o := p.Other(sc, vpc)
@@ -123,10 +120,7 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 		if err != nil {
 			return err
 		}
-		all, err := resource.List(tx, record.Peerings, sc, func(o record.Peering) bool { return o.Live() })
-		if err != nil {
-			return err
-		}
+		all := resource.List(tx, record.Peerings, sc, func(o record.Peering) bool { return o.Live() })
 		outstanding := 0
 		for _, o := range all {
 			if o.Requester.Scope() == sc && o.Requester.VPCID == v.ID && o.Accepter.Scope() == peer && o.Accepter.VPCID == *in.PeerVpcId {
@@ -211,10 +205,7 @@ func (s *Service) AcceptVpcPeeringConnection(ctx context.Context, in *awsec2.Acc
 		if p.State != ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance {
 			return p.BadTransition("active")
 		}
-		_, peered, err := record.ActivePeering(tx, p.Requester.Scope(), p.Requester.VPCID, p.Accepter.Scope(), p.Accepter.VPCID)
-		if err != nil {
-			return err
-		}
+		_, peered := record.ActivePeering(tx, p.Requester.Scope(), p.Requester.VPCID, p.Accepter.Scope(), p.Accepter.VPCID)
 		if peered {
 			return ec2err.PeeringExists(p.ID)
 		}

@@ -197,14 +197,14 @@ func checkDestination(tx *store.Tx, sc resource.Scope, t record.RouteTable, dest
 	case slices.Contains(blocks, p):
 		return nil // the local route, which is there already
 	}
-	subnet, err := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool {
+	subnet := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool {
 		return sn.VPCID == v.ID && slices.Contains(sn.Prefixes(), p)
 	})
-	if err == nil && !subnet {
+	if !subnet {
 		// [seen] in Terraform's output of routes to interfaces
 		return ec2err.InvalidParameterValue("Route destination doesn't match any subnet CIDR blocks.")
 	}
-	return err
+	return nil
 }
 
 // routeSize counts the entries of a table: a prefix list counts with its size.

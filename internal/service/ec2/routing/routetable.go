@@ -177,10 +177,7 @@ func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTa
 		if len(t.Associations) > 0 {
 			return ec2err.Dependency("The routeTable '%s' has dependencies and cannot be deleted.", t.ID)
 		}
-		eps, err := resource.List(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.RouteTableIDs, t.ID) })
-		if err != nil {
-			return err
-		}
+		eps := resource.List(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.RouteTableIDs, t.ID) })
 		for _, e := range eps { // the endpoint lets go of the table
 			e.RouteTableIDs = Without(e.RouteTableIDs, t.ID)
 			if err := record.VPCEndpoints.Put(tx, sc.Key(e.ID), e); err != nil {

@@ -76,10 +76,7 @@ func addBlock(tx *store.Tx, sc resource.Scope, v *record.VPC, p netip.Prefix) (r
 			return none, ec2err.RestrictedCIDR(p.String())
 		}
 	}
-	tables, err := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == v.ID })
-	if err != nil {
-		return none, err
-	}
+	tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == v.ID })
 	for _, t := range tables {
 		for _, r := range t.Routes {
 			// The block must not be the same as or larger than a route's destination.
@@ -104,10 +101,7 @@ func addBlock(tx *store.Tx, sc resource.Scope, v *record.VPC, p netip.Prefix) (r
 
 // setLocalRoute adds or removes the local route of a block in all route tables of a VPC.
 func setLocalRoute(tx *store.Tx, sc resource.Scope, vpc, cidr string, present bool) error {
-	tables, err := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == vpc })
-	if err != nil {
-		return err
-	}
+	tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == vpc })
 	for _, t := range tables {
 		t.Routes = slices.DeleteFunc(slices.Clone(t.Routes), func(r record.Route) bool { return r.Destination == cidr })
 		if present {
@@ -172,12 +166,9 @@ func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *awsec2.Disas
 	is := func(b record.CIDRAssociation) bool { return b.ID == id }
 	out := &awsec2.DisassociateVpcCidrBlockOutput{}
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		found, err := resource.List(tx, record.VPCs, sc, func(v record.VPC) bool {
+		found := resource.List(tx, record.VPCs, sc, func(v record.VPC) bool {
 			return slices.ContainsFunc(v.Blocks(), is) || slices.ContainsFunc(v.IPv6, is)
 		})
-		if err != nil {
-			return err
-		}
 		if len(found) == 0 {
 			return ec2err.CIDRAssociationNotFound(id)
 		}
@@ -204,12 +195,9 @@ func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *awsec2.Disas
 		if err != nil {
 			return err
 		}
-		used, err := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool {
+		used := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool {
 			return sn.VPCID == v.ID && slices.ContainsFunc(sn.Prefixes(), func(p netip.Prefix) bool { return resource.Within(block, p) })
 		})
-		if err != nil {
-			return err
-		}
 		if used {
 			return ec2err.CIDRInUse(v.ID, b.CIDR)
 		}

@@ -21,9 +21,7 @@ func (s *Service) CreateDefaultVpc(ctx context.Context, in *awsec2.CreateDefault
 	sc := resource.ScopeOf(ctx)
 	var v record.VPC
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		if _, ok, err := record.DefaultVPC(tx, sc); err != nil {
-			return err
-		} else if ok {
+		if _, ok := record.DefaultVPC(tx, sc); ok {
 			return ec2err.New("DefaultVpcAlreadyExists", "A Default VPC already exists for this account in this region.")
 		}
 		if err := checkVPCQuota(tx, sc); err != nil {
@@ -59,17 +57,11 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *awsec2.CreateDefa
 	}
 	var view subnetView
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		v, ok, err := record.DefaultVPC(tx, sc)
-		if err != nil {
-			return err
-		}
+		v, ok := record.DefaultVPC(tx, sc)
 		if !ok {
 			return ec2err.New("DefaultVpcDoesNotExist", "No default VPC exists for this account in this region.")
 		}
-		have, err := resource.List(tx, record.Subnets, sc, func(sn record.Subnet) bool { return sn.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
+		have := resource.List(tx, record.Subnets, sc, func(sn record.Subnet) bool { return sn.VPCID == v.ID })
 		var taken []netip.Prefix
 		for _, sn := range have {
 			if sn.DefaultForZone && sn.Zone == zone.Name {

@@ -110,10 +110,7 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOptionsInput) (*awsec2.DeleteDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	_, err := resource.Delete(ctx, s.Core, record.DHCPOptionSets, in.DryRun, in.DhcpOptionsId, func(tx *store.Tx, d *record.DHCPOptions) error {
-		used, err := resource.Exists(tx, record.VPCs, sc, func(v record.VPC) bool { return v.DHCPOptionsID == d.ID })
-		if err != nil {
-			return err
-		}
+		used := resource.Exists(tx, record.VPCs, sc, func(v record.VPC) bool { return v.DHCPOptionsID == d.ID })
 		if used {
 			return ec2err.HasDependencies("dhcpOptions", d.ID)
 		}

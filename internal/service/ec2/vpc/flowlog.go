@@ -138,12 +138,9 @@ func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsI
 }
 
 func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog, target string, out *awsec2.CreateFlowLogsOutput) error {
-	same, err := resource.Exists(tx, record.FlowLogs, sc, func(o record.FlowLog) bool {
+	same := resource.Exists(tx, record.FlowLogs, sc, func(o record.FlowLog) bool {
 		return o.ResourceID == target && o.TrafficType == f.TrafficType && o.DestinationType == f.DestinationType && o.Destination == f.Destination && o.LogGroup == f.LogGroup
 	})
-	if err != nil {
-		return err
-	}
 	if same {
 		return ec2err.New("FlowLogAlreadyExists", "Error. There is an existing Flow Log with the same configuration and log destination.")
 	}

@@ -106,10 +106,7 @@ func (s *Service) DescribeAccountAttributes(ctx context.Context, in *awsec2.Desc
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	def, ok, err := record.DefaultVPC(s.Store, sc)
-	if err != nil {
-		return nil, err
-	}
+	def, ok := record.DefaultVPC(s.Store, sc)
 	vpc := "none"
 	if ok {
 		vpc = def.ID

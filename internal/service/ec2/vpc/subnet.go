@@ -131,10 +131,7 @@ func (s *Service) CreateSubnet(ctx context.Context, in *awsec2.CreateSubnetInput
 		if p.Bits() < 16 || p.Bits() > 28 || !inside {
 			return ec2err.SubnetRange(*in.CidrBlock)
 		}
-		others, err := resource.List(tx, record.Subnets, sc, func(o record.Subnet) bool { return o.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
+		others := resource.List(tx, record.Subnets, sc, func(o record.Subnet) bool { return o.VPCID == v.ID })
 		if err := quota.Check(tx, sc, quota.Subnets, len(others)+1, ec2err.Limit("SubnetLimitExceeded", "subnets")); err != nil {
 			return err
 		}
@@ -242,10 +239,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 		if used > 0 {
 			return ec2err.SubnetHasDependencies(id)
 		}
-		dependent, err := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.SubnetIDs, id) })
-		if err != nil {
-			return err
-		}
+		dependent := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.SubnetIDs, id) })
 		if dependent {
 			return ec2err.SubnetHasDependencies(id)
 		}
@@ -257,19 +251,13 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 
 // dropSubnetAssociations takes a subnet off its route table and network ACL.
 func dropSubnetAssociations(tx *store.Tx, sc resource.Scope, sn record.Subnet) error {
-	acls, err := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == sn.VPCID && a.Has(sn.ID) })
-	if err != nil {
-		return err
-	}
+	acls := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == sn.VPCID && a.Has(sn.ID) })
 	for _, a := range acls {
 		if err := record.NetworkACLs.Put(tx, sc.Key(a.ID), a.Without(sn.ID)); err != nil {
 			return err
 		}
 	}
-	tables, err := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == sn.VPCID && t.Has(sn.ID) })
-	if err != nil {
-		return err
-	}
+	tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == sn.VPCID && t.Has(sn.ID) })
 	for _, t := range tables {
 		if err := record.RouteTables.Put(tx, sc.Key(t.ID), t.Without(sn.ID)); err != nil {
 			return err

@@ -75,10 +75,7 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 		if err != nil {
 			return err
 		}
-		others, err := resource.List(tx, record.Subnets, sc, func(o record.Subnet) bool { return o.VPCID == v.ID })
-		if err != nil {
-			return err
-		}
+		others := resource.List(tx, record.Subnets, sc, func(o record.Subnet) bool { return o.VPCID == v.ID })
 		if err := checkSubnetBlock6(v, others, p); err != nil {
 			return err
 		}
@@ -98,20 +95,14 @@ func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.Di
 	id := aws.ToString(in.AssociationId)
 	out := &awsec2.DisassociateSubnetCidrBlockOutput{}
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		found, err := resource.List(tx, record.Subnets, sc, func(sn record.Subnet) bool {
+		found := resource.List(tx, record.Subnets, sc, func(sn record.Subnet) bool {
 			return slices.ContainsFunc(sn.IPv6, func(b record.CIDRAssociation) bool { return b.ID == id })
 		})
-		if err != nil {
-			return err
-		}
 		if len(found) == 0 {
 			return ec2err.SubnetCIDRAssociationNotFound(id)
 		}
 		sn := found[0]
-		used, err := record.IPv6Addresses.List(tx, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: sn.ID + "/"})
-		if err != nil {
-			return err
-		}
+		used := record.IPv6Addresses.All(tx, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: sn.ID + "/"})
 		if sn.AssignIPv6 {
 			// https://github.com/hashicorp/terraform-provider-aws/issues/1519
 			return ec2err.New("InvalidCidrBlock.InUse", "The subnet IPv6 CIDR block with association ID %s may not be disassociated, because its subnet has assign-ipv6-address-on-creation set to true.", id)

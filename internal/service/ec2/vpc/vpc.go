@@ -152,37 +152,16 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 		return nil, ec2err.Missing("vpcId")
 	}
 	_, err := resource.Delete(ctx, s.Core, record.VPCs, in.DryRun, &id, func(tx *store.Tx, v *record.VPC) error {
-		for _, used := range []func() (bool, error){
-			func() (bool, error) {
-				return resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool { return sn.VPCID == id })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == id })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.SecurityGroups, sc, func(g record.SecurityGroup) bool { return g.VPCID == id && g.ID != v.DefaultGroupID })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == id && t.ID != v.MainRouteTableID })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == id && a.ID != v.DefaultACLID })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.EgressGateways, sc, func(g record.EgressGateway) bool { return g.VPCID == id })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return e.VPCID == id })
-			},
-			func() (bool, error) {
-				return resource.Exists(tx, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, id) != nil })
-			},
-		} {
-			if yes, err := used(); err != nil {
-				return err
-			} else if yes {
-				return ec2err.VPCHasDependencies(id)
-			}
+		used := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool { return sn.VPCID == id }) ||
+			resource.Exists(tx, record.InternetGateways, sc, func(g record.InternetGateway) bool { return g.VPCID == id }) ||
+			resource.Exists(tx, record.SecurityGroups, sc, func(g record.SecurityGroup) bool { return g.VPCID == id && g.ID != v.DefaultGroupID }) ||
+			resource.Exists(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == id && t.ID != v.MainRouteTableID }) ||
+			resource.Exists(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == id && a.ID != v.DefaultACLID }) ||
+			resource.Exists(tx, record.EgressGateways, sc, func(g record.EgressGateway) bool { return g.VPCID == id }) ||
+			resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return e.VPCID == id }) ||
+			resource.Exists(tx, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, id) != nil })
+		if used {
+			return ec2err.VPCHasDependencies(id)
 		}
 		record.RouteTables.Delete(tx, sc.Key(v.MainRouteTableID))
 		record.SecurityGroups.Delete(tx, sc.Key(v.DefaultGroupID))
