@@ -413,6 +413,9 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	if s.Warning {
 		fields["warning"] = true
 	}
+	if s.Cause != "" {
+		fields["cause"] = s.Cause
+	}
 	if s.Decision != nil {
 		fields["decision"] = s.Decision
 	}

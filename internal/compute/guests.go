@@ -119,6 +119,15 @@ func (g *guests) describeCluster(ctx context.Context, in machine.Instance, regio
 	return info, nil
 }
 
+// A wordedError is an error in a program's words.
+type wordedError struct {
+	text string
+	err  error
+}
+
+func (e *wordedError) Error() string { return e.text }
+func (e *wordedError) Unwrap() error { return e.err }
+
 // cliError words an error as the AWS CLI does.
 func cliError(err error, operation, target string) error {
 	var ae smithy.APIError
@@ -131,7 +140,7 @@ func cliError(err error, operation, target string) error {
 	}
 	switch {
 	case errors.As(err, &ae):
-		return fmt.Errorf("An error occurred (%s) when calling the %s operation: %s", ae.ErrorCode(), operation, ae.ErrorMessage()) //nolint:staticcheck // the AWS CLI's text
+		return &wordedError{fmt.Sprintf("An error occurred (%s) when calling the %s operation: %s", ae.ErrorCode(), operation, ae.ErrorMessage()), err}
 	case errors.As(err, &oe) && oe.Timeout():
 		return keep(fmt.Sprintf("Connect timeout on endpoint URL: %q", target)) // the AWS CLI's text
 	}

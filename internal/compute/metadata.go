@@ -21,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -118,11 +119,19 @@ func (m *Machines) metadataOf(instanceID string) http.RoundTripper {
 	return m.Metadata(instanceID, 1)
 }
 
+// A noProfileError is of an instance without an instance profile, by its ID.
+type noProfileError string
+
+func (e noProfileError) Error() string { return "instance " + string(e) + " has no instance profile" }
+
+// Cause implements what node.CauseOf looks for.
+func (e noProfileError) Cause() string { return node.CauseNoProfile }
+
 // credentials are what the instance's metadata service hands out.
 func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
 	c, err := imds.Client{Transport: m.metadataOf(instanceID)}.Credentials(ctx)
 	if errors.Is(err, imds.ErrNotFound) {
-		return aws.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
+		return aws.Credentials{}, noProfileError(instanceID)
 	}
 	if err != nil {
 		return aws.Credentials{}, err
@@ -255,7 +264,7 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (im
 		return imds.Credentials{}, err
 	}
 	if i.IamInstanceProfile == nil {
-		return imds.Credentials{}, fmt.Errorf("instance %s has no instance profile", instanceID)
+		return imds.Credentials{}, noProfileError(instanceID)
 	}
 	role, err := s.role(ctx, m, aws.ToString(i.IamInstanceProfile.Arn))
 	if err != nil {

@@ -81,6 +81,9 @@ type Failure struct {
 	Verdict []string
 	// Fix are commands that mend it.
 	Fix []string
+	// Sketch says that no printed fix can be pasted: only a person knows what is wanted.
+	// Other rows are mended by what `drydock why` prints.
+	Sketch bool
 	// Relaunch says that the fix is another instance, launched with FixedUserData or
 	// by FixedLaunch: user data runs once.
 	Relaunch                   bool

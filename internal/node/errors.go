@@ -19,8 +19,19 @@ type Decision struct {
 	// Connection is what was to be connected, if the network refused it: how to mend that
 	// is looked for when somebody asks.
 	Connection *Connection `json:"connection,omitempty"`
+	// Subject is what the fixes are about, by kind; how it is mended is looked for when
+	// somebody asks.
+	Subject *Subject `json:"subject,omitempty"`
 	// Fixes are what else would each remove the reason.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
+}
+
+// A Subject is who wants what of whom.
+type Subject struct {
+	PlaneID string `json:"plane,omitempty"`   // of the cluster
+	Cluster string `json:"cluster,omitempty"` // that refuses
+	Named   string `json:"named,omitempty"`   // the cluster that user data names instead
+	Role    string `json:"role,omitempty"`
 }
 
 // A Connection is one that an instance wanted to make.

@@ -23,6 +23,8 @@ type Step struct {
 	Cluster string
 	// Evidence says what was seen, for people: an error's text, a version, a count.
 	Evidence string
+	// Cause is what failed as data, where no decision says it: see CauseOf.
+	Cause string
 	// Decision is what stands behind a step that failed or warns, if it is known.
 	Decision *Decision
 	Time     time.Time

@@ -3,6 +3,8 @@ package why
 import (
 	"testing"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -16,33 +18,34 @@ func TestHint(t *testing.T) {
 	bare.ProfileARN = ""
 	al2023 := *withProfile
 	al2023.Image.Family = images.AL2023
+	x := New(Config{EC2: noEC2{}, EKS: closed{host: "dev.example"}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
 	for _, tt := range []struct {
-		name, step, evidence string
+		name, step, failed string // as data; of register, in the words of Kubernetes
 		machine              *machine.Instance
 		code                 string // "" for no hint
 	}{
 		{"metadata off", node.StepMetadata, "403 Forbidden", withProfile, "MetadataOff"},
 		{"a script", node.StepScript, "exit status 1", withProfile, "ScriptFailed"},
 		{"a script of a machine that is gone", node.StepScript, "exit status 1", nil, "ScriptFailed"},
-		{"a command that is not there", node.StepScript, "commands that a simulated machine does not have: yumm", withProfile, "UnknownCommand"},
+		{"a command that is not there", node.StepScript, "UnknownCommand", withProfile, "UnknownCommand"},
 		{"bootstrap.sh on AL2023", node.StepScript, "exit status 1", &al2023, "BootstrapRemoved"},
-		{"may not describe", node.StepDescribe, "An error occurred (AccessDeniedException)", withProfile, "AccessDeniedException"},
-		{"no such cluster", node.StepDescribe, "An error occurred (ResourceNotFoundException)", withProfile, "NoSuchCluster"},
+		{"may not describe", node.StepDescribe, "AccessDeniedException", withProfile, "AccessDeniedException"},
+		{"no such cluster", node.StepDescribe, "ResourceNotFoundException", withProfile, "NoSuchCluster"},
 		{"user data", node.StepUserData, "yaml: line 3", withProfile, "UserData"},
-		{"no such name", node.StepDNS, "lookup x: no such host", withProfile, "NoSuchEndpoint"},
-		{"another authority", node.StepEndpoint, "x509: certificate signed by unknown authority", withProfile, "WrongAuthority"},
-		{"a time-out has its decision elsewhere", node.StepEndpoint, "i/o timeout", withProfile, ""},
+		{"no such name", node.StepDNS, node.CauseNoSuchHost, withProfile, "NoSuchEndpoint"},
+		{"another authority", node.StepEndpoint, node.CauseWrongAuthority, withProfile, "WrongAuthority"},
+		{"a time-out has its decision elsewhere", node.StepEndpoint, "", withProfile, ""},
 		{"another username", node.StepRegister, `nodes "ip-1" is forbidden: node "i-1" is not allowed to modify node "ip-1"`, withProfile, "Forbidden"},
 		{"no groups", node.StepRegister, `nodes is forbidden: User "system:node:ip-1" cannot create resource "nodes"`, withProfile, "Forbidden"},
 		{"another type of entry", node.StepRegister, `nodes is forbidden: User "arn:aws:sts::1:assumed-role/r/i-1" cannot create resource "nodes"`, withProfile, "Forbidden"},
 		{"another refusal", node.StepRegister, "the server is on fire", withProfile, ""},
-		{"a full subnet", node.StepNetwork, "the subnet has no free addresses", withProfile, "InsufficientFreeAddressesInSubnet"},
-		{"no profile", node.StepName, "get credentials: instance i-1 has no instance profile", &bare, "NoInstanceProfile"},
-		{"no trust", node.StepName, "get credentials: EC2 cannot assume the role node", withProfile, "AssumeRoleUnauthorizedAccess"},
+		{"a full subnet", node.StepNetwork, "InsufficientFreeAddressesInSubnet", withProfile, "InsufficientFreeAddressesInSubnet"},
+		{"no profile", node.StepName, node.CauseNoProfile, &bare, "NoInstanceProfile"},
+		{"no trust", node.StepName, node.CauseNotTrusted, withProfile, "AssumeRoleUnauthorizedAccess"},
 		{"no word", node.StepName, "", withProfile, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			why := hint(e, tt.machine, &node.Step{Name: tt.step, Evidence: tt.evidence})
+			why := x.hint(e, tt.machine, &node.Step{Name: tt.step, Evidence: tt.failed, Cause: tt.failed})
 			switch {
 			case why == nil && tt.code != "":
 				t.Errorf("no hint, want %s", tt.code)
@@ -52,3 +55,8 @@ func TestHint(t *testing.T) {
 		})
 	}
 }
+
+// noEC2 has no instances.
+type noEC2 struct{}
+
+func (noEC2) InstanceByID(_, _, _ string) (ec2types.Instance, bool) { return ec2types.Instance{}, false }

@@ -119,7 +119,7 @@ func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation
 		case !s.OK:
 			ns.State, failed = api.StepFailed, true
 			if ns.Reason == nil {
-				ns.Reason = hint(&e, machine, &s)
+				ns.Reason = x.hint(&e, machine, &s)
 			}
 		case s.Warning:
 			ns.State = api.StepWarning
@@ -177,6 +177,7 @@ func (x *Explainer) stepsInJournal(account, region, id string) ([]node.Step, err
 		s := node.Step{Time: e.Time, InstanceID: id}
 		s.Name, _ = e.Fields["step"].(string)
 		s.Evidence, _ = e.Fields["evidence"].(string)
+		s.Cause, _ = e.Fields["cause"].(string)
 		s.OK, _ = e.Fields["ok"].(bool)
 		s.Warning, _ = e.Fields["warning"].(bool)
 		if raw, ok := e.Fields["decision"]; ok {

@@ -2,6 +2,8 @@ package why
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// Codes of why a cluster does not know a machine's token.
+const (
+	codeUnauthorized = "Unauthorized"
+	codeWrongCluster = "WrongClusterName"
+	codeStaleEntry   = "StaleAccessEntry"
 )
 
 // Unauthorized says why a cluster does not know an instance's token.
@@ -21,15 +31,29 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 	if err == nil {
 		return nil // it would get in now
 	}
-	out := &node.Decision{By: node.ByCluster, Code: "Unauthorized", Component: in.RoleARN, Text: err.Error()}
+	out := &node.Decision{
+		By: node.ByCluster, Code: codeUnauthorized, Component: in.RoleARN, Text: err.Error(),
+		Subject: &node.Subject{PlaneID: plane, Cluster: cluster, Role: in.RoleARN},
+	}
+	if refused, ok := errors.AsType[*eks.Refusal](err); ok {
+		switch refused.Cause() {
+		case eks.CauseSignature:
+			if info, ok := x.cfg.Machines.Info(in.ID); ok && info.Cluster != "" && info.Cluster != cluster {
+				out.By, out.Code, out.Component, out.Subject.Named = node.ByImage, codeWrongCluster, "user data of "+in.ID, info.Cluster
+				out.Text = "user data names the cluster " + info.Cluster + ", and its endpoint is that of " + cluster +
+					": the name is signed with each token (x-k8s-aws-id), so " + cluster + " takes none of them"
+			}
+			return out // nobody can tell whose token it is: no mapping helps
+		case eks.CauseStaleEntry:
+			out.Code = codeStaleEntry
+			return out
+		}
+	}
 	principals, err := x.cfg.EKS.KnownPrincipals(ctx, plane)
 	if err != nil {
 		return out
 	}
-	role, bare := in.RoleARN, in.RoleARN
-	if a, err := arn.Parse(role); err == nil {
-		bare = arn.IAM(a.Account, "role/"+roleName(role))
-	}
+	role, bare := in.RoleARN, withoutPath(in.RoleARN)
 	known := append(append([]string{}, principals.Entries...), principals.Mapped...)
 	const most = 5
 	switch n := len(known); {
@@ -55,12 +79,54 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 			out.Text += ". " + m + " is of another account or kind than " + bare
 		}
 	}
+	return out
+}
+
+func withoutPath(role string) string {
+	if a, err := arn.Parse(role); err == nil {
+		return arn.IAM(a.Account, "role/"+roleName(role))
+	}
+	return role
+}
+
+// mapRole lets a cluster know a role as that of nodes of a type of access entries: by an
+// entry where its mode has them, and by aws-auth, whose text is made here and read again.
+func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject, typ string) []advice.Fix {
+	principals, err := x.cfg.EKS.KnownPrincipals(ctx, s.PlaneID)
+	if err != nil {
+		return nil
+	}
+	var out []advice.Fix
 	if principals.API {
-		out.Fixes = append(out.Fixes, advice.Paste("aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type EC2_LINUX --region "+in.Region))
+		out = append(out, advice.Fix{Proven: true, Commands: []string{createEntry(region, s, typ)}})
 	}
 	if principals.ConfigMap {
-		out.Fixes = append(out.Fixes, advice.Paste("eksctl create iamidentitymapping --cluster "+cluster+" --arn "+bare+
-			" --username 'system:node:{{EC2PrivateDNSName}}' --group system:bootstrappers --group system:nodes"))
+		out = append(out, x.editAuth(ctx, s, typ)...)
 	}
 	return out
 }
+
+func createEntry(region string, s *node.Subject, typ string) string {
+	return "aws eks create-access-entry --cluster-name " + s.Cluster + " --principal-arn " + s.Role + " --type " + typ + " --region " + region
+}
+
+// editAuth is the command that maps a role in aws-auth; what is there besides stays.
+func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) []advice.Fix {
+	text, exists, err := x.cfg.EKS.MapRoles(ctx, s.PlaneID, s.Role, typ)
+	if err != nil {
+		return nil
+	}
+	if !exists {
+		return []advice.Fix{{Proven: true, Commands: []string{"kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles=" + quoted(text)}}}
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(map[string]any{"data": map[string]string{"mapRoles": text}}); err != nil { // strings
+		panic(err)
+	}
+	return []advice.Fix{{Proven: true, Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
+}
+
+// quoted is a text as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -18,7 +18,16 @@ import (
 type closed struct {
 	EKS
 	principals eks.KnownPrincipals
-	opens      bool // meanwhile
+	opens      bool   // meanwhile
+	host       string // of the cluster dev
+}
+
+func (c closed) APIEndpoints(context.Context, string, string) ([]eks.APIEndpoint, error) {
+	return []eks.APIEndpoint{{ARN: "arn:aws:eks:us-east-1:000000000000:cluster/dev", Host: c.host}}, nil
+}
+
+func (c closed) MapRoles(_ context.Context, _, role, _ string) (mapRoles string, exists bool, err error) {
+	return "- rolearn: " + role + "\n", true, nil
 }
 
 func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.UserInfo, error) {
@@ -36,7 +45,7 @@ func (c closed) KnownPrincipals(context.Context, string) (eks.KnownPrincipals, e
 // know the role.
 func TestUnauthorized(t *testing.T) {
 	const plain, withPath = "arn:aws:iam::000000000000:role/node", "arn:aws:iam::000000000000:role/team/node"
-	const entry, mapping = "aws eks create-access-entry --cluster-name dev --principal-arn ", "eksctl create iamidentitymapping --cluster dev --arn "
+	const entry, mapping = "aws eks create-access-entry --cluster-name dev --principal-arn ", "kubectl patch configmap aws-auth --namespace kube-system --type merge --patch '{\"data\":{\"mapRoles\":\"- rolearn: "
 	for _, tt := range []struct {
 		name, role string
 		principals eks.KnownPrincipals
@@ -47,7 +56,7 @@ func TestUnauthorized(t *testing.T) {
 		{"another role is", plain, eks.KnownPrincipals{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster knows arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
 		{"many are", plain, eks.KnownPrincipals{API: true, Entries: make([]string, 6)}, "the cluster knows 6 others", []string{entry + plain}},
 		{"aws-auth cannot be read", plain, eks.KnownPrincipals{ConfigMap: true, Invalid: errors.New("line 3")}, "maps nobody: line 3", []string{mapping + plain}},
-		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + plain}},
+		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + withPath}},
 		{"an instance profile", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are known by their role, " + plain, []string{mapping + plain}},
 		{"a session", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; write the role's ARN, " + plain, []string{mapping + plain}},
 		{"another account", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
@@ -62,12 +71,13 @@ func TestUnauthorized(t *testing.T) {
 			if why == nil || why.By != node.ByCluster || why.Component != tt.role || !strings.HasPrefix(why.Text, "p-1 does not know the role; ") || !strings.Contains(why.Text, tt.text) {
 				t.Fatalf("%+v, want %s", why, tt.text)
 			}
-			if len(why.Fixes) != len(tt.fixes) {
-				t.Fatalf("fixes %q", advice.Flat(why.Fixes))
+			fixes := advice.Flat(x.reason("000000000000", "us-east-1", why).Fixes)
+			if len(fixes) != len(tt.fixes) {
+				t.Fatalf("fixes %q", fixes)
 			}
 			for i, fix := range tt.fixes {
-				if !strings.HasPrefix(why.Fixes[i].Shell(), fix+" ") {
-					t.Errorf("fix %s, want %s", why.Fixes[i].Shell(), fix)
+				if !strings.HasPrefix(fixes[i], fix) {
+					t.Errorf("fix %s, want %s", fixes[i], fix)
 				}
 			}
 		})

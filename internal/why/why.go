@@ -69,6 +69,7 @@ type EKS interface {
 	ExplainFargate(ctx context.Context, account, region, cluster, namespace string, pod *corev1.Pod) (eks.FargateChoice, error)
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
 	Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
+	MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/failures"
 )
 
@@ -270,8 +272,13 @@ func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure)
 	}
 }
 
-// mend runs the row's fix.
+// mend runs what `drydock why` prints as the first fix, exactly as it is printed, and what
+// it prints after that, until nothing is left to mend. The table's own fix is for rows of
+// which only a person knows the rest.
 func (f *failure) mend(t *testing.T) {
+	if f.printed(t) {
+		return
+	}
 	f.run(t, f.Fix)
 	if !f.Relaunch {
 		return
@@ -284,6 +291,80 @@ func (f *failure) mend(t *testing.T) {
 		command = f.Launch
 	}
 	f.launchBy(t, command)
+}
+
+var launched = regexp.MustCompile(`"InstanceId": "(i-[0-9a-f]+)"`)
+
+// printed reports whether `drydock why` has a fix that can be pasted, and runs it.
+func (f *failure) printed(t *testing.T) bool {
+	t.Helper()
+	if f.Sketch {
+		return false
+	}
+	done := map[string]bool{}
+	for range 4 {
+		out, err := f.try(t.Context(), "drydock why "+f.Why+f.w.cluster(f)+" --output json")
+		if err == nil && f.Outcome != failures.Warned {
+			return true // nothing is left
+		}
+		fix := firstFix(t, out)
+		if len(fix.Commands) == 0 || fix.Sketch != "" || done[strings.Join(fix.Commands, "\n")] {
+			if len(done) == 0 {
+				t.Errorf("no fix is printed that can be pasted:\n%s", out)
+			}
+			return len(done) > 0
+		}
+		done[strings.Join(fix.Commands, "\n")] = true
+		f.w.mapping.Lock() // some replace what they were made of
+		did := f.sh(t, "set -e\n"+strings.Join(fix.Commands, "\n"))
+		f.w.mapping.Unlock()
+		if m := launched.FindAllStringSubmatch(did, -1); m != nil && f.Relaunch {
+			f.vars["INSTANCE"] = m[len(m)-1][1]
+			f.vars["NODE"] = strings.TrimSpace(f.sh(t, "aws ec2 describe-instances --instance-ids $INSTANCE --query 'Reservations[0].Instances[0].PrivateDnsName' --output text"))
+			return true
+		}
+		if f.Outcome == failures.Warned {
+			return true
+		}
+		if f.mends(t) {
+			return true
+		}
+	}
+	return true
+}
+
+// mends waits for a moment for the recovery.
+func (f *failure) mends(t *testing.T) bool {
+	t.Helper()
+	for range 8 {
+		if _, err := f.try(t.Context(), "drydock why "+f.Why+f.w.cluster(f)); err == nil {
+			return true
+		}
+		<-time.After(time.Second)
+	}
+	return false
+}
+
+// firstFix is that of the first step that fails or warns.
+func firstFix(t *testing.T, out string) advice.Fix {
+	t.Helper()
+	var e struct {
+		Steps []struct {
+			State  string
+			Reason *struct{ Fixes []advice.Fix }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &e); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, state := range []string{"failed", "warning"} {
+		for _, s := range e.Steps {
+			if s.State == state && s.Reason != nil && len(s.Reason.Fixes) > 0 {
+				return s.Reason.Fixes[0]
+			}
+		}
+	}
+	return advice.Fix{}
 }
 
 // recovered waits until all is well.

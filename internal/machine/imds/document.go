@@ -16,6 +16,9 @@ import (
 	"strings"
 )
 
+// Cause names the kind of the error, for those who explain it.
+func (e *RoleError) Cause() string { return e.Code }
+
 func asRoleError(err error) (*RoleError, bool) { return errors.AsType[*RoleError](err) }
 
 // quote is a JSON string.

@@ -195,6 +195,16 @@ func (c *Computer) report(ctx context.Context, name string, err error, evidence 
 	c.guest.Report(ctx, machine.Event{Name: name, Err: err, Evidence: evidence})
 }
 
+// An unknownCommandsError is of a script that runs what is not on the machine.
+type unknownCommandsError struct{ names []string }
+
+func (e *unknownCommandsError) Error() string {
+	return "commands that a simulated machine does not have: " + strings.Join(e.names, ", ")
+}
+
+// Cause names the kind of the error, for those who explain it.
+func (e *unknownCommandsError) Cause() string { return "UnknownCommand" }
+
 // userData reads the instance's user data where cloud-init does. An instance whose
 // metadata service is disabled has none.
 func (c *Computer) userData(ctx context.Context) ([]byte, error) {
@@ -283,7 +293,7 @@ func (c *Computer) cloudInit(ctx context.Context, userData []byte, first bool) e
 		}
 	}
 	if len(res.Unknown) > 0 {
-		c.report(ctx, machine.EventScript, fmt.Errorf("commands that a simulated machine does not have: %s", strings.Join(res.Unknown, ", ")), "")
+		c.report(ctx, machine.EventScript, &unknownCommandsError{res.Unknown}, "")
 	}
 	return nil
 }

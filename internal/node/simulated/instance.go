@@ -58,7 +58,7 @@ func (m *instance) pods(n int) {
 
 // step records a step unless the same was recorded last time.
 func (m *instance) step(ctx context.Context, name string, err error, evidence string) {
-	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Decision: node.DecisionOf(err)}
+	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Cause: node.CauseOf(err), Decision: node.DecisionOf(err)}
 	if err != nil {
 		s.Evidence = err.Error()
 	}

@@ -92,6 +92,7 @@ type (
 	APIEndpoint            = cluster.APIEndpoint
 	ClusterStatus          = cluster.Status
 	KnownPrincipals        = access.KnownPrincipals
+	Refusal                = access.Refusal
 	FargateBlock           = fargate.Block
 	FargateChoice          = fargate.Choice
 	FargateCluster         = fargate.Cluster
@@ -107,6 +108,12 @@ type (
 	PodToken               = pod.Token
 	PodNotRunningError     = pod.NotRunningError
 	NoContainerError       = pod.NoContainerError
+)
+
+// Why a token is refused.
+const (
+	CauseSignature  = access.CauseSignature
+	CauseStaleEntry = access.CauseStaleEntry
 )
 
 // The errors that callers tell apart.

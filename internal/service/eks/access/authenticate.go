@@ -33,21 +33,21 @@ var ErrUnauthenticated = errors.New("unauthenticated")
 func (s *Service) Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if errors.Is(err, base.ErrUnknownPlane) {
-		return authnv1.UserInfo{}, unauthenticated("%w", err)
+		return authnv1.UserInfo{}, unauthenticated(CauseToken, "%w", err)
 	}
 	if err != nil {
 		return authnv1.UserInfo{}, err
 	}
 	u, err := parseToken(token, s.Clock.Now(), s.OwnHost)
 	if err != nil {
-		return authnv1.UserInfo{}, unauthenticated("%w", err)
+		return authnv1.UserInfo{}, unauthenticated(CauseToken, "%w", err)
 	}
 	// The client signed the header but the URL cannot carry it.
 	p, err := s.VerifyPresigned(ctx, &http.Request{
 		Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"X-K8s-Aws-Id": {rec.Name()}},
 	})
 	if err != nil {
-		return authnv1.UserInfo{}, unauthenticated("the token's signature is not good for cluster %s: %w", rec.Name(), err)
+		return authnv1.UserInfo{}, unauthenticated(CauseSignature, "the token's signature is not good for cluster %s: %w", rec.Name(), err)
 	}
 	to, err := s.MapPrincipal(ctx, key, rec, p)
 	if err != nil {
@@ -67,14 +67,14 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 			return EntryMapping(&entry), nil
 		}
 		if err == nil && !rec.UsesConfigMap() {
-			return Mapping{}, unauthenticated("the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
+			return Mapping{}, unauthenticated(CauseStaleEntry, "the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
 		}
 	} else if rec.BootstrapAdmin && rec.Creator == (record.Identity{ARN: identity, ID: id}) {
 		// In this mode the creator is an administrator that no list shows.
 		return Mapping{Username: "kubernetes-admin", Groups: []string{"system:masters"}}, nil
 	}
 	if !rec.UsesConfigMap() {
-		return Mapping{}, unauthenticated("%s has no access entry in cluster %s", identity, rec.Name())
+		return Mapping{}, unauthenticated(CauseNotMapped, "%s has no access entry in cluster %s", identity, rec.Name())
 	}
 	auth, err := s.AuthMap(ctx, rec.Plane.ID)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 	canonical := canonicalARN(p.ARN)
 	to, ok := auth.Find(canonical, p.Account)
 	if !ok {
-		return Mapping{}, unauthenticated("ARN is not mapped: %s has no access entry and is not in aws-auth of cluster %s", canonical, rec.Name())
+		return Mapping{}, unauthenticated(CauseNotMapped, "ARN is not mapped: %s has no access entry and is not in aws-auth of cluster %s", canonical, rec.Name())
 	}
 	return to, nil
 }
@@ -174,7 +174,7 @@ const nodeNamesLimit = 20_000
 // privateDNSName returns the name of the instance whose role session this is.
 func (s *Service) privateDNSName(ctx context.Context, account, region, instanceID string) (string, error) {
 	if !instanceIDPattern.MatchString(instanceID) {
-		return "", unauthenticated("the session name %q is not an instance ID, which the mapping to {{EC2PrivateDNSName}} needs", instanceID)
+		return "", unauthenticated(CauseNotMapped, "the session name %q is not an instance ID, which the mapping to {{EC2PrivateDNSName}} needs", instanceID)
 	}
 	id := account + "/" + region + "/" + instanceID
 	s.names.mu.Lock()
@@ -186,7 +186,7 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 	got, err := s.Instances.DescribeInstances(s.AsService(ctx, account, region), &awsec2.DescribeInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil {
 		if strings.HasPrefix(ekserr.Code(err), "InvalidInstanceID") {
-			return "", unauthenticated("failed querying private DNS from EC2 API for node %s: %w", instanceID, err)
+			return "", unauthenticated(CauseNotMapped, "failed querying private DNS from EC2 API for node %s: %w", instanceID, err)
 		}
 		return "", err
 	}
@@ -196,7 +196,7 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 		}
 	}
 	if name == "" {
-		return "", unauthenticated("instance %s has no private DNS name", instanceID)
+		return "", unauthenticated(CauseNotMapped, "instance %s has no private DNS name", instanceID)
 	}
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
@@ -207,16 +207,30 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 	return name, nil
 }
 
-func unauthenticated(format string, args ...any) error {
-	return &refusal{fmt.Errorf(format, args...)}
+// Why a token or its principal is not let in.
+const (
+	CauseToken      = "InvalidToken"
+	CauseSignature  = "SignatureOfAnotherCluster" // or of nobody: the name of the cluster is signed
+	CauseStaleEntry = "StaleAccessEntry"          // of an identity of the same name that is gone
+	CauseNotMapped  = "NotMapped"
+)
+
+func unauthenticated(cause, format string, args ...any) error {
+	return &Refusal{cause, fmt.Errorf(format, args...)}
 }
 
-// A refusal is an ErrUnauthenticated with its reason.
-type refusal struct{ reason error }
+// A Refusal is an ErrUnauthenticated with its reason.
+type Refusal struct {
+	cause  string
+	reason error
+}
 
-func (r *refusal) Error() string { return r.reason.Error() }
+func (r *Refusal) Error() string { return r.reason.Error() }
 
-func (r *refusal) Unwrap() []error { return []error{ErrUnauthenticated, r.reason} }
+// Cause is one of the Cause… constants.
+func (r *Refusal) Cause() string { return r.cause }
+
+func (r *Refusal) Unwrap() []error { return []error{ErrUnauthenticated, r.reason} }
 
 // IdentityOf returns the IAM identity behind a principal: a role for its
 // sessions. The unique ID is the first part of UserID.

@@ -17,6 +17,7 @@ import (
 type AuthMap struct {
 	roles, users map[string]Mapping
 	accounts     []string
+	data         map[string]string // nil: there is no such ConfigMap
 	// invalid says what is wrong with it.
 	Invalid error
 }
@@ -45,7 +46,7 @@ type userMapping struct {
 // does: it uses what is valid, even if the rest is not. The error says what is wrong;
 // the map can be used in any case.
 func parseAuthMap(data map[string]string) (*AuthMap, error) {
-	m := &AuthMap{roles: map[string]Mapping{}, users: map[string]Mapping{}}
+	m := &AuthMap{roles: map[string]Mapping{}, users: map[string]Mapping{}, data: data}
 	var errs []error
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
@@ -134,6 +135,39 @@ func withRole(data map[string]string, roleARN, typ string) (out map[string]strin
 	return putRoles(data, append(roles, roleMapping{
 		RoleARN: roleARN, Username: nodeTypes()[typ].username, Groups: mappedGroups(typ),
 	}))
+}
+
+// MappedAs returns mapRoles as it is when a role is that of nodes of a type, whatever it was
+// before; others stay. Text that cannot be read maps nobody, and is replaced. exists says
+// whether there is a ConfigMap.
+func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, err error) {
+	var roles []roleMapping
+	if err := parseYAML(m.data, "mapRoles", &roles); err != nil {
+		roles = nil
+	}
+	roleARN = WithoutPath(roleARN)
+	i := slices.IndexFunc(roles, func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) })
+	if i < 0 {
+		roles, i = append(roles, roleMapping{RoleARN: roleARN}), len(roles)
+	}
+	roles[i].Username = nodeTypes()[typ].username
+	for _, g := range mappedGroups(typ) {
+		if !slices.Contains(roles[i].Groups, g) {
+			roles[i].Groups = append(roles[i].Groups, g)
+		}
+	}
+	data, _, err := putRoles(m.data, roles)
+	if err != nil {
+		return "", false, err
+	}
+	proof, err := parseAuthMap(map[string]string{"mapRoles": data["mapRoles"]})
+	if err != nil {
+		return "", false, err
+	}
+	if to, ok := proof.Find(roleARN, ""); !ok || !IsNode(to) {
+		return "", false, fmt.Errorf("%s would not be a node's role", roleARN)
+	}
+	return data["mapRoles"], m.data != nil, nil
 }
 
 // withoutRole undoes withRole. What somebody else made of a role of Fargate stays.

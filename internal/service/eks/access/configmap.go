@@ -68,6 +68,9 @@ func (s *Service) watchAuth(ses *plane.Session) *authWatch {
 			return
 		}
 		m, err := parseAuthMap(cm.Data)
+		if m.data == nil {
+			m.data = map[string]string{}
+		}
 		if err != nil {
 			s.Log.Info("part of aws-auth is unreadable; the rest is used", "err", err)
 		}

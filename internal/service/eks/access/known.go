@@ -23,6 +23,16 @@ type KnownPrincipals struct {
 	Invalid error
 }
 
+// MapRoles returns mapRoles of a cluster's aws-auth as it is when a role is that of nodes of
+// a type, and whether there is an aws-auth.
+func (s *Service) MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error) {
+	auth, err := s.AuthMap(ctx, planeID)
+	if err != nil {
+		return "", false, err
+	}
+	return auth.MappedAs(roleARN, typ)
+}
+
 // KnownPrincipals returns those of a cluster by its control plane.
 func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPrincipals, error) {
 	key, rec, err := s.ClusterByPlane(planeID)

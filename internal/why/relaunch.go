@@ -1,0 +1,103 @@
+package why
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/machine"
+)
+
+// tagGroup is on every instance of an Auto Scaling group.
+const tagGroup = "aws:autoscaling:groupName"
+
+// relaunch replaces an instance by one with other user data, in which old, which is there once,
+// becomes news. If only a person knows what it has to be, the fix is a sketch.
+func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, news string) []advice.Fix {
+	edit, sketch := "", "correct the file user-data before the instance is launched again"
+	if old != "" && m != nil && strings.Count(string(m.UserData), old) == 1 {
+		edit, sketch = "sed -i.wrong "+quoted("s|"+old+"|"+news+"|g")+" user-data", ""
+	}
+	return x.replaced(e, m, sketch, "", edit)
+}
+
+// relaunchAfter replaces an instance whose user data is right, and has run too early.
+func (x *Explainer) relaunchAfter(e *api.NodeExplanation, m *machine.Instance, command string) []advice.Fix {
+	return x.replaced(e, m, "", command, "")
+}
+
+func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch, before, edit string) []advice.Fix {
+	at := " --region " + e.Region
+	i, ok := x.cfg.EC2.InstanceByID(e.Account, e.Region, e.Instance)
+	if !ok || m == nil {
+		return oneSketch("launch another instance with correct user data, and terminate "+e.Instance, nonEmpty(before)...)
+	}
+	tags := map[string]string{}
+	var own []map[string]string
+	for _, t := range i.Tags {
+		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		if !strings.HasPrefix(aws.ToString(t.Key), "aws:") {
+			own = append(own, map[string]string{"Key": aws.ToString(t.Key), "Value": aws.ToString(t.Value)})
+		}
+	}
+	terminate := "aws ec2 terminate-instances --instance-ids " + e.Instance + at
+	if group := tags[tagGroup]; group != "" { // it launches the next one
+		if sketch == "" && edit == "" {
+			return []advice.Fix{{Commands: append(nonEmpty(before), terminate)}}
+		}
+		return oneSketch("correct the user data in the launch template or configuration of the Auto Scaling group "+group+"; then the group replaces what is terminated",
+			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+group+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
+	}
+	run := fmt.Sprintf("aws ec2 run-instances --image-id %s --instance-type %s --subnet-id %s", aws.ToString(i.ImageId), i.InstanceType, aws.ToString(i.SubnetId))
+	var groups []string
+	for _, g := range i.SecurityGroups {
+		groups = append(groups, aws.ToString(g.GroupId))
+	}
+	if len(groups) > 0 {
+		run += " --security-group-ids " + strings.Join(groups, " ")
+	}
+	if p := i.IamInstanceProfile; p != nil {
+		run += " --iam-instance-profile Arn=" + aws.ToString(p.Arn)
+	}
+	run += " --user-data file://user-data"
+	if len(own) > 0 {
+		if b, err := json.Marshal([]any{map[string]any{"ResourceType": "instance", "Tags": own}}); err == nil {
+			run += " --tag-specifications " + quoted(string(b))
+		}
+	}
+	commands := nonEmpty(before,
+		"aws ec2 describe-instance-attribute --instance-id "+e.Instance+" --attribute userData --query UserData.Value --output text"+at+" | base64 --decode > user-data",
+		edit, run+at, terminate)
+	return []advice.Fix{{Sketch: sketch, Commands: commands}}
+}
+
+func nonEmpty(words ...string) []string {
+	var out []string
+	for _, w := range words {
+		if w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// planeOf is the control plane of a node's cluster.
+func (x *Explainer) planeOf(e *api.NodeExplanation) (string, error) {
+	endpoints, err := x.cfg.EKS.APIEndpoints(context.Background(), e.Account, e.Region)
+	if err != nil {
+		return "", err
+	}
+	for _, end := range endpoints {
+		if strings.HasSuffix(end.ARN, ":cluster/"+e.Cluster) {
+			if plane, _, ok := x.cfg.PlaneAt(end.Host); ok {
+				return plane, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("cluster %s has no control plane", e.Cluster)
+}
