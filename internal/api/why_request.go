@@ -34,8 +34,8 @@ type RequestExplanation struct {
 	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions"`
-	// Fix is the command that makes the first of them come true that takes but one.
-	Fix string `json:"fix,omitempty"`
+	// Fixes are the commands that make those come true that take but one change.
+	Fixes []advice.Fix `json:"fixes,omitempty"`
 	// Now is the decision that current policies give on the same request.
 	Now *policy.Decision `json:"now,omitempty"`
 }
@@ -106,8 +106,8 @@ func (e RequestExplanation) Text() string {
 			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
 		}
 	}
-	if e.Fix != "" {
-		b.WriteString("\nfix: " + e.Fix + "\n")
+	if len(e.Fixes) > 0 {
+		b.WriteString("\n" + advice.Text("", e.Fixes))
 	}
 	switch {
 	case e.Now == nil:

@@ -98,6 +98,9 @@ func suggest(req Request, p Policies, byRequest bool) (Suggestion, bool) {
 			return s, len(s.Changes) > 0
 		}
 		changes := obstacle(&req, &p, &d, byRequest)
+		if len(changes) == 0 {
+			return s, false
+		}
 		for i := range changes {
 			changes[i].apply(&req, &p)
 		}
@@ -123,6 +126,9 @@ func obstacle(req *Request, p *Policies, d *Decision, byRequest bool) []Change {
 			return c
 		}
 	}
+	if _, ok := federated(req); kind == RoleTrust && req.Principal.Federated != "" && !ok {
+		return nil // a statement for everybody whom the provider knows is no advice
+	}
 	return []Change{addition(req, kind)}
 }
 
@@ -130,6 +136,9 @@ func obstacle(req *Request, p *Policies, d *Decision, byRequest bool) []Change {
 // apply.
 func escape(req *Request, s *Statement, m Match) (Change, bool) {
 	for i := range s.tests {
+		if vouched(req, s.tests[i].key) {
+			continue
+		}
 		if values, ok := s.tests[i].valuesFor(&req.Context, no); ok {
 			return setKey(m, &s.Conditions[i], values, false), true
 		}
@@ -177,7 +186,7 @@ func (s *Statement) satisfy(req *Request, m Match) ([]Change, bool) {
 			continue
 		}
 		values, ok := t.valuesFor(&changed.Context, yes)
-		if !ok {
+		if !ok || vouched(req, t.key) {
 			return nil, false
 		}
 		changed.Context.Values[t.key] = values
@@ -361,10 +370,37 @@ func (p *Policies) edit(m Match, change func(*Document)) {
 
 // statementJSON is what a suggested statement looks like.
 type statementJSON struct {
-	Effect    string            `json:"Effect"`
-	Principal map[string]string `json:"Principal,omitempty"`
-	Action    string            `json:"Action"`
-	Resource  string            `json:"Resource,omitempty"`
+	Effect    string                       `json:"Effect"`
+	Principal map[string]string            `json:"Principal,omitempty"`
+	Action    string                       `json:"Action"`
+	Resource  string                       `json:"Resource,omitempty"`
+	Condition map[string]map[string]string `json:"Condition,omitempty"`
+}
+
+// federated are the claims of a web identity's token that a trust policy has to ask for:
+// without them everybody for whom the provider vouches could assume the role.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html#idp_oidc_Create_GitHub
+func federated(req *Request) (condition map[string]map[string]string, ok bool) {
+	_, provider, ok := strings.Cut(req.Principal.Federated, ":oidc-provider/")
+	if !ok {
+		return nil, false
+	}
+	claims := map[string]string{}
+	for _, claim := range []string{"aud", "sub"} {
+		values := req.Context.Values[strings.ToLower(provider)+":"+claim]
+		if len(values) != 1 || strings.ContainsAny(values[0], "*?$") {
+			return nil, false
+		}
+		claims[provider+":"+claim] = values[0]
+	}
+	return map[string]map[string]string{"StringEquals": claims}, true
+}
+
+// vouched reports whether the value of a key is what an identity provider says: no request
+// can carry another.
+func vouched(req *Request, key string) bool {
+	_, provider, ok := strings.Cut(req.Principal.Federated, ":oidc-provider/")
+	return ok && strings.HasPrefix(strings.ToLower(key), strings.ToLower(provider)+":") || req.Principal.Federated != "" && strings.EqualFold(key, "aws:FederatedProvider")
 }
 
 func addition(req *Request, t PolicyType) Change {
@@ -376,6 +412,7 @@ func addition(req *Request, t PolicyType) Change {
 	switch t {
 	case RoleTrust:
 		s.Resource = ""
+		s.Condition, _ = federated(req)
 		fallthrough
 	case ResourceBased, VPCEndpoint:
 		s.Principal = req.Principal.element()

@@ -58,12 +58,15 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 		}
 		if why, ok := kept(e); ok {
 			now := x.cfg.Authorizer.Reconsider(ctx, why)
-			return api.RequestExplanation{
+			out := api.RequestExplanation{
 				RequestID: why.RequestID, Time: e.Time, Account: e.Account, Region: e.Region,
 				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
 				Explanation: why.Explanation, OmittedStatements: why.Omitted, NoSuchRole: why.NoSuchRole, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
-				Fix: fixRequest(why.RequestID, cmp.Or(why.Principal.RoleARN, why.Principal.ARN), why.Suggestions),
-			}, true, nil
+			}
+			if !now.Allowed {
+				out.Fixes = x.requestFixes(ctx, &why, cmp.Or(why.Principal.RoleARN, why.Principal.ARN))
+			}
+			return out, true, nil
 		}
 	}
 	if id == "" {

@@ -1,30 +1,57 @@
 package why
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// fixRequest is the command that makes the first of suggestions come true that takes
-// but one: a policy of its own for the role or user, of that ARN, that lacks a
-// statement. Empty: there is none.
-func fixRequest(requestID string, arn string, suggestions []policy.Suggestion) string {
+// requestFixes are the commands that make the suggestions come true that take but one
+// change, each of which was tried on the policies of the request.
+func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, arn string) []advice.Fix {
+	var out []advice.Fix
+	for _, s := range why.Suggestions {
+		if len(s.Changes) != 1 || s.Changes[0].Kind != policy.AddStatement {
+			continue
+		}
+		c := &s.Changes[0]
+		command := ""
+		switch c.Type {
+		case policy.IdentityBased:
+			command = putPolicy(why.RequestID, arn, c.Statement)
+		case policy.RoleTrust:
+			command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
+		}
+		if command != "" {
+			out = append(out, advice.Fix{Commands: []string{command}, Proven: true})
+		}
+	}
+	return out
+}
+
+// addTrust adds a statement to the trust policy that a role has now.
+func (x *Explainer) addTrust(ctx context.Context, role, statement string) string {
+	r, err := x.cfg.IAM.RoleByARN(ctx, role)
+	if err != nil || !roleNames.MatchString(roleName(role)) {
+		return ""
+	}
+	return "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, json.RawMessage(statement))
+}
+
+// putPolicy gives the role or user of an ARN a policy of its own with a statement. Empty:
+// the policies of anybody else cannot be changed.
+func putPolicy(requestID, arn, statement string) string {
 	_, who, _ := strings.Cut(arn, ":iam::")
 	_, who, _ = strings.Cut(who, ":")
 	kind, path, _ := strings.Cut(who, "/")
 	if kind != "role" && kind != "user" || strings.HasPrefix(path, "aws-service-role/") {
-		return "" // the policies of anybody else cannot be changed
+		return ""
 	}
-	name := path[strings.LastIndexByte(path, '/')+1:]
-	for _, s := range suggestions {
-		if len(s.Changes) != 1 || s.Changes[0].Kind != policy.AddStatement || s.Changes[0].Type != policy.IdentityBased {
-			continue
-		}
-		document := `{"Version":"2012-10-17","Statement":[` + s.Changes[0].Statement + `]}`
-		// Named by the request: a name that is taken would be another policy's.
-		return "aws iam put-" + kind + "-policy --" + kind + "-name " + name + " --policy-name request-" + requestID +
-			" --policy-document '" + strings.ReplaceAll(document, "'", `'\''`) + "'"
-	}
-	return ""
+	// Named by the request: a name that is taken would be another policy's.
+	return "aws iam put-" + kind + "-policy --" + kind + "-name " + path[strings.LastIndexByte(path, '/')+1:] + " --policy-name request-" + requestID +
+		" --policy-document " + quoted(`{"Version":"2012-10-17","Statement":[`+statement+`]}`)
 }

@@ -193,7 +193,7 @@ type trustStatement struct {
 
 // withStatement is the trust policy with a statement more, quoted for a shell. What it
 // allows others stays allowed: a condition that is wrong here may be theirs.
-func withStatement(trust string, more trustStatement) string {
+func withStatement(trust string, more any) string {
 	var doc struct {
 		Version   string          `json:",omitempty"`
 		ID        string          `json:"Id,omitempty"`
