@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/advice"
 )
 
 // A NodeExplanation is how far an instance has come on its way into its cluster.
@@ -93,7 +95,7 @@ type NodesExplanation struct {
 	// Issues are EKS's own, of the node group or the cluster.
 	Issues []string `json:"issues,omitempty"`
 	// Fixes are commands that would end issues of the cluster.
-	Fixes []string `json:"fixes,omitempty"`
+	Fixes []advice.Fix `json:"fixes,omitempty"`
 	// Notes are what may be behind them: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
@@ -121,9 +123,7 @@ func (e *NodesExplanation) Text() string {
 	for _, i := range e.Issues {
 		b.WriteString("  ✘ " + i + "\n")
 	}
-	for _, f := range e.Fixes {
-		b.WriteString("    fix: " + f + "\n")
-	}
+	b.WriteString(advice.Text("    ", e.Fixes))
 	for _, n := range e.Notes {
 		b.WriteString("  ! " + n + "\n")
 	}

@@ -123,7 +123,7 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		Decision: node.Decision{
 			By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
 			Text:  "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + req.Action + " on " + req.Resource + ": " + d.Reason,
-			Fixes: advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + v.Endpoint + " --reset-policy"),
+			Fixes: advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + v.Endpoint + " --reset-policy --region " + in.Region),
 		},
 	}
 }

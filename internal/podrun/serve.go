@@ -279,7 +279,7 @@ func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun,
 	if in.Fargate {
 		// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html: not available to pods
 		rs.unreachable(w, run, metadataAddresses[0], 80, &node.Refusal{
-			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: advice.Each(roleByAnnotation(run))},
+			Err: fmt.Errorf("no metadata service"), Decision: node.Decision{By: node.ByNetwork, Component: in.ID, Text: "pods on Fargate have no instance metadata service", Fixes: []advice.Fix{roleByAnnotation(run)}},
 		})
 		return
 	}
@@ -319,7 +319,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	}
 	if !runs {
 		rs.agentRefuses(w, run, "no EKS Pod Identity Agent runs on node "+p.Pod.Spec.NodeName,
-			"aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent")
+			advice.Paste("aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region))
 		return
 	}
 	rs.cfg.EKSAuth.Agent(p.Account, p.Region, p.Cluster, func(ctx context.Context) error {
@@ -328,19 +328,20 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 }
 
 // agentRefuses is the address of the agent where none listens.
-func (rs *Runs) agentRefuses(w http.ResponseWriter, run *podRun, text, fix string) {
+func (rs *Runs) agentRefuses(w http.ResponseWriter, run *podRun, text string, fix advice.Fix) {
 	target := net.JoinHostPort(agentAddresses[0], "80")
 	rs.recordRefusal(run, target, &node.Decision{
-		By: node.ByCluster, Code: "ConnectionRefused", Component: run.program.Pod.Spec.NodeName, Text: text, Fixes: advice.Each(fix),
+		By: node.ByCluster, Code: "ConnectionRefused", Component: run.program.Pod.Spec.NodeName, Text: text, Fixes: []advice.Fix{fix},
 	})
-	run.notice(fmt.Sprintf("pod %s: %s refuses connections: %s\nTry: %s", run.name(), target, text, fix))
+	run.notice(fmt.Sprintf("pod %s: %s refuses connections: %s\nTry: %s", run.name(), target, text, fix.Shell()))
 	http.Error(w, "dial tcp "+target+": connect: connection refused", http.StatusBadGateway)
 }
 
 // roleByAnnotation gives a pod a role where neither its node nor an agent can.
-func roleByAnnotation(run *podRun) string {
+func roleByAnnotation(run *podRun) advice.Fix {
 	pod := run.program.Pod
-	return "kubectl annotate serviceaccount " + pod.Spec.ServiceAccountName + " --namespace " + pod.Namespace + " eks.amazonaws.com/role-arn=ROLE-ARN"
+	return advice.Sketch("set ROLE to the ARN of a role that trusts the cluster's identity provider (aws iam list-roles --query 'Roles[].Arn'), and start the pod again",
+		"kubectl annotate serviceaccount "+pod.Spec.ServiceAccountName+" --namespace "+pod.Namespace+" eks.amazonaws.com/role-arn=$ROLE")
 }
 
 // agentMayCall decides the call of EKS Auth that the agent makes as its node.
@@ -375,7 +376,7 @@ func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 		By: node.ByNetwork, Code: "HttpPutResponseHopLimit", Component: in.ID,
 		Text: fmt.Sprintf("the answer of %s's metadata service is lost: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
 			in.ID, max(aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit), 1), podHops),
-		Fixes: advice.Each(fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d", in.ID, podHops)),
+		Fixes: advice.Each(fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
 	}
 	rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)
 	run.notice(fmt.Sprintf("pod %s: %s\nTry: %s", run.name(), why.Text, why.Fixes[0].Shell()))

@@ -15,6 +15,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -68,7 +69,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 			for _, i := range h.Issues {
 				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
 				for _, f := range nodegroupFixes(&i, g.Nodegroup, region) {
-					if !slices.Contains(out.Fixes, f) {
+					if !slices.ContainsFunc(out.Fixes, func(o advice.Fix) bool { return o.Shell() == f.Shell() }) {
 						out.Fixes = append(out.Fixes, f)
 					}
 				}
@@ -99,39 +100,42 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 
 // nodegroupFixes are the commands that end an issue of a node group, or say more of it,
 // where its nodes do not: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
-func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string) []string {
+func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string) []advice.Fix {
 	at := " --region " + region
 	again := "aws eks delete-nodegroup --cluster-name " + aws.ToString(g.ClusterName) + " --nodegroup-name " + aws.ToString(g.NodegroupName) + at
+	remade := oneSketch("what the node group was made of is gone; delete it, and create it again with what there is", again)
 	switch issue.Code {
 	case ekstypes.NodegroupIssueCodeAutoScalingGroupNotFound, ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound, ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound,
 		ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekstypes.NodegroupIssueCodeIamInstanceProfileNotFound:
-		return []string{again}
+		return remade
 	case ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, ekstypes.NodegroupIssueCodeAmiIdNotFound:
 		if t := g.LaunchTemplate; t != nil {
-			return []string{
-				"aws ec2 create-launch-template-version --launch-template-id " + aws.ToString(t.Id) + " --source-version " + aws.ToString(t.Version) + " --launch-template-data file://MENDED" + at,
-				again,
-			}
+			return oneSketch("correct the file template.json before its version is made; then create the node group again with that version",
+				"aws ec2 describe-launch-template-versions --launch-template-id "+aws.ToString(t.Id)+" --versions "+aws.ToString(t.Version)+" --query 'LaunchTemplateVersions[0].LaunchTemplateData'"+at+" > template.json",
+				"aws ec2 create-launch-template-version --launch-template-id "+aws.ToString(t.Id)+" --source-version "+aws.ToString(t.Version)+" --launch-template-data file://template.json"+at,
+				again)
 		}
-		return []string{again}
+		return remade
 	case ekstypes.NodegroupIssueCodeIamNodeRoleNotFound:
 		_, role, _ := strings.Cut(aws.ToString(g.NodeRole), ":role/")
-		return []string{"aws iam create-role --role-name " + path.Base(role) +
-			` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`}
+		return advice.Each("aws iam create-role --role-name " + path.Base(role) +
+			` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
 	case ekstypes.NodegroupIssueCodeInsufficientFreeAddresses:
-		return []string{"aws ec2 describe-subnets --query 'Subnets[].[SubnetId,CidrBlock,AvailableIpAddressCount]' --subnet-ids " + strings.Join(g.Subnets, " ") + at}
+		return oneSketch("create the node group in subnets with free addresses, or free some; these have so many",
+			"aws ec2 describe-subnets --query 'Subnets[].[SubnetId,CidrBlock,AvailableIpAddressCount]' --subnet-ids "+strings.Join(g.Subnets, " ")+at)
 	case ekstypes.NodegroupIssueCodeInstanceLimitExceeded:
-		return []string{"aws service-quotas list-service-quotas --service-code ec2" + at}
+		return oneSketch("have the quota raised that counts these instances (aws service-quotas request-service-quota-increase)", "aws service-quotas list-service-quotas --service-code ec2"+at)
 	case ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures, ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration:
 		if r := g.Resources; r != nil && len(r.AutoScalingGroups) > 0 {
-			return []string{"aws autoscaling describe-scaling-activities --max-items 5 --auto-scaling-group-name " + aws.ToString(r.AutoScalingGroups[0].Name) + at}
+			return oneSketch("the Auto Scaling group says why it launches nothing",
+				"aws autoscaling describe-scaling-activities --max-items 5 --auto-scaling-group-name "+aws.ToString(r.AutoScalingGroups[0].Name)+at)
 		}
 	}
 	return nil
 }
 
 // keyFixes are the commands that end an issue of a cluster with its key.
-func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []string {
+func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []advice.Fix {
 	if len(issue.ResourceIds) == 0 {
 		return nil
 	}
@@ -141,11 +145,11 @@ func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []string {
 	}
 	switch issue.Code {
 	case ekstypes.ClusterIssueCodeKmsKeyDisabled:
-		return []string{kms("enable-key", "")}
+		return advice.Each(kms("enable-key", ""))
 	case ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion:
-		return []string{kms("cancel-key-deletion", ""), kms("enable-key", "")}
+		return []advice.Fix{advice.Paste(kms("cancel-key-deletion", ""), kms("enable-key", ""))}
 	case ekstypes.ClusterIssueCodeKmsGrantRevoked:
-		return []string{kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey")}
+		return advice.Each(kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"github.com/drydock-dev/drydock/internal/advice"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestIssuesOfNodeGroupsHaveFixes(t *testing.T) {
 		ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures:             "--auto-scaling-group-name eks-ng-1 --region eu-west-1",
 		ekstypes.NodegroupIssueCodeNodeCreationFailure:                   "", // its nodes say more
 	} {
-		if got := strings.Join(nodegroupFixes(&ekstypes.Issue{Code: code}, g, "eu-west-1"), "\n"); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := advice.Text("", nodegroupFixes(&ekstypes.Issue{Code: code}, g, "eu-west-1")); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", code, got, want)
 		}
 	}

@@ -112,19 +112,21 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 			why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves")
 			break
 		}
-		role, api, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
+		role, byEntry, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
 		switch {
 		case err != nil:
 		case strings.Contains(message, "assume PodExecutionRole"):
 			why.By, why.Component = node.ByIAM, role
 			why.Fixes = advice.Each("aws iam update-assume-role-policy --role-name " + roleName(role) + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
-		case api:
+		case byEntry:
 			why.By, why.Component = node.ByCluster, role
-			why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX")
+			why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX --region " + region)
 		default:
 			why.By, why.Component = node.ByCluster, role
-			why.Fixes = advice.Each("eksctl create iamidentitymapping --cluster " + cluster + " --arn " + role +
-				" --username 'system:node:{{SessionName}}' --group system:bootstrappers --group system:nodes --group system:node-proxier")
+			e := &api.NodeExplanation{Account: account, Region: region, Cluster: cluster}
+			if plane, err := x.planeOf(e); err == nil {
+				why.Fixes = x.editAuth(ctx, &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}, "FARGATE_LINUX")
+			}
 		}
 	case fargate.ReasonNoAddress:
 		why.By = node.ByNetwork

@@ -21,8 +21,8 @@ func TestHint(t *testing.T) {
 	x := New(Config{EC2: noEC2{}, EKS: closed{host: "dev.example"}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
 	for _, tt := range []struct {
 		name, step, failed string // as data; of register, in the words of Kubernetes
-		machine              *machine.Instance
-		code                 string // "" for no hint
+		machine            *machine.Instance
+		code               string // "" for no hint
 	}{
 		{"metadata off", node.StepMetadata, "403 Forbidden", withProfile, "MetadataOff"},
 		{"a script", node.StepScript, "exit status 1", withProfile, "ScriptFailed"},
@@ -59,4 +59,6 @@ func TestHint(t *testing.T) {
 // noEC2 has no instances.
 type noEC2 struct{}
 
-func (noEC2) InstanceByID(_, _, _ string) (ec2types.Instance, bool) { return ec2types.Instance{}, false }
+func (noEC2) InstanceByID(_, _, _ string) (ec2types.Instance, bool) {
+	return ec2types.Instance{}, false
+}

@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/advice"
@@ -13,6 +14,10 @@ import (
 // requestFixes are the commands that make the suggestions come true that take but one
 // change, each of which was tried on the policies of the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, arn string) []advice.Fix {
+	// Where the request itself can be another, the trust policy's condition is there for that.
+	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
+		return !slices.ContainsFunc(s.Changes, func(c policy.Change) bool { return c.Kind != policy.SetKey })
+	})
 	var out []advice.Fix
 	for _, s := range why.Suggestions {
 		if len(s.Changes) != 1 || s.Changes[0].Kind != policy.AddStatement {
@@ -24,6 +29,9 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, ar
 		case policy.IdentityBased:
 			command = putPolicy(why.RequestID, arn, c.Statement)
 		case policy.RoleTrust:
+			if byRequest {
+				continue
+			}
 			command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
 		}
 		if command != "" {

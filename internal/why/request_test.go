@@ -51,7 +51,7 @@ func TestWhyRequest(t *testing.T) {
 			return authorizer.Authorize(ctx, call, in)
 		},
 	})
-	x := New(Config{Journal: log, Authorizer: authorizer})
+	x := New(Config{Journal: log, Authorizer: authorizer, IAM: users})
 	ctx, account := t.Context(), s.Account(t)
 	root := awsiam.NewFromConfig(s.AWSConfig(account))
 	rootEC2 := awsec2.NewFromConfig(s.AWSConfig(account))

@@ -165,19 +165,25 @@ func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	switch {
 	case own > other:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = advice.Each(
-			"aws eks update-cluster-version --name "+m.clusterName()+" --kubernetes-version 1."+strconv.Itoa(other+1),
-			"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id",
-		)
+		why.Fixes = []advice.Fix{
+			advice.Paste("aws eks update-cluster-version --name " + m.clusterName() + " --kubernetes-version 1." + strconv.Itoa(other+1) + " --region " + m.in.Region),
+			m.otherImage(plane),
+		}
 	case other-own > 3:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = advice.Each("aws ssm get-parameter --name /aws/service/eks/optimized-ami/" + plane + "/amazon-linux-2023/x86_64/standard/recommended/image_id")
+		why.Fixes = []advice.Fix{m.otherImage(plane)}
 	default:
 		m.record(ctx, s)
 		return
 	}
 	s.Warning, s.Decision = true, &why
 	m.record(ctx, s)
+}
+
+// otherImage is the image of nodes for a version of the control plane.
+func (m *instance) otherImage(plane string) advice.Fix {
+	return advice.Sketch("launch nodes of this image in place of "+m.in.ID,
+		"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text --region "+m.in.Region)
 }
 
 func (m *instance) clusterName() string {

@@ -126,7 +126,7 @@ func (r ref) refusal(namespace string, err error) error {
 	return &node.Refusal{Err: err, Decision: node.Decision{
 		By: node.ByKubernetes, Code: "NotFound", Component: r.kind() + "/" + r.name,
 		Text:  "the pod refers to the " + r.kind() + " " + namespace + "/" + r.name + ": " + err.Error(),
-		Fixes: advice.Each("kubectl create " + what + " -n " + namespace + " --from-literal=" + key + "=VALUE"),
+		Fixes: []advice.Fix{advice.Sketch("set VALUE to what the pod is to have as "+key, "kubectl create "+what+" --namespace "+namespace+" --from-literal="+key+"=$VALUE")},
 	}}
 }
 
