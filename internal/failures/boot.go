@@ -30,7 +30,7 @@ ID=$$(curl --fail --silent --show-error http://169.254.169.254/latest/meta-data/
 		{
 			ID: "no-user-data", Title: "No user data", Broken: "Nothing tells the instance which cluster is its own.",
 			Launch: strings.Replace(launch, " --user-data file://user-data", "", 1), Outcome: Out, Symptom: `no cluster|no user data|user data`,
-			Step: "user-data", Verdict: []string{"because of image, UserData", "fix: aws ec2 terminate-instances --instance-ids $INSTANCE"},
+			Step: "user-data", Verdict: []string{"because of image, UserData", "aws ec2 terminate-instances --instance-ids $INSTANCE"},
 			Relaunch: true, FixedUserData: nodeConfig, FixedLaunch: launch,
 			Sources: []string{docTemplates},
 		},
@@ -46,7 +46,7 @@ ID=$$(curl --fail --silent --show-error http://169.254.169.254/latest/meta-data/
 			ID: "bootstrap-on-al2023", Title: "bootstrap.sh on Amazon Linux 2023", Broken: "Images of Amazon Linux 2023 are configured by nodeadm; bootstrap.sh there only says that it is gone.",
 			UserData: bootstrap, Launch: launch, Outcome: Out,
 			Look: console, Symptom: `bootstrap\.sh has been removed from AL2023-based EKS AMIs`,
-			Step: "script", Verdict: []string{"because of image, BootstrapRemoved", "fix: aws ec2 terminate-instances --instance-ids $INSTANCE"},
+			Step: "script", Verdict: []string{"because of image, BootstrapRemoved", "aws ec2 terminate-instances --instance-ids $INSTANCE"},
 			Relaunch: true, FixedUserData: nodeConfig,
 			Sources: []string{docAL2023},
 		},

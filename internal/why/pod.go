@@ -262,17 +262,17 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
 		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
-		why.Fixes = advice.Each("kubectl edit resourcequota " + quota + namespace)
+		why.Fixes = oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
 		why.Fixes = advice.Each("kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged")
 	case strings.Contains(m, "failed calling webhook"):
 		why.Code = "WebhookFailed"
-		why.Fixes = advice.Each("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations")
+		why.Fixes = oneSketch("find the webhook of that name, and mend or delete it", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations")
 	case strings.Contains(m, "denied the request"):
 		why.Code = "WebhookDenied"
 	case strings.Contains(m, "no PriorityClass with name"):
-		why.Fixes = advice.Each("kubectl get priorityclasses")
+		why.Fixes = oneSketch("name one of these classes in the pod's template", "kubectl get priorityclasses")
 	case !strings.Contains(m, "forbidden"):
 		why.Code = e.Reason
 	}

@@ -136,7 +136,7 @@ func (c *podChain) image() bool {
 	if e := c.lastEvent("Failed", "Failed to pull image"); e != nil {
 		message = e.Message // the waiting container says only that it is backing off
 	}
-	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: advice.Each(c.setImage(container))}
+	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: c.setImage(container)}
 	if strings.HasPrefix(message, "Failed to apply default image tag") || strings.Contains(message, "couldn't parse image") {
 		why.Code, why.Text = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
 	}
@@ -145,8 +145,8 @@ func (c *podChain) image() bool {
 }
 
 // setImage is the command that gives a container another image.
-func (c *podChain) setImage(container string) string {
-	return "kubectl set image " + c.maker() + " " + container + "=IMAGE --namespace " + c.pod.Namespace
+func (c *podChain) setImage(container string) []advice.Fix {
+	return oneSketch("set IMAGE to one that there is", "kubectl set image "+c.maker()+" "+container+"=$IMAGE --namespace "+c.pod.Namespace)
 }
 
 // maker is what to change for new pods to be other than this one.
