@@ -345,7 +345,7 @@ func (t *trailer) secret(m *model.Member) (words string, secret bool) {
 	switch {
 	case !secret:
 		return "", false
-	case t.style != trailPlain:
+	case t.style != trailPlain || name == "userdata":
 		return "<sensitiveDataRemoved>", true
 	case t.op.Service.Name == "ssm" || name == "sessiontoken":
 		// AWS deviation: STS shows the session token, which is of no use without its secret key.

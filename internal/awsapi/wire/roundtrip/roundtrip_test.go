@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -177,6 +178,11 @@ func through(t *testing.T, op *model.Operation, newClient func(aws.Config) any, 
 	if err, _ := res[1].Interface().(error); err != nil {
 		t.Errorf("client: %v", err)
 		return
+	}
+	for _, shown := range []any{wire.TrailRequest(op, decoded.Interface()), wire.TrailResponse(op, out.Interface(), "id")} {
+		if _, err := json.Marshal(shown); err != nil {
+			t.Errorf("CloudTrail: %v", err)
+		}
 	}
 	if op.Input != nil {
 		sortQueryLists(op.Input, reflect.ValueOf(wantIn.([]any)[0]))
