@@ -145,8 +145,8 @@ func (e *trailEvent) shared() *trailEvent {
 	return &owners
 }
 
-// trailReads are calls that CloudTrail calls read-only although their names do not; STS
-// and KMS are the only ones whose answered reads are kept here.
+// trailReads are calls that CloudTrail reports as read-only although their names do not say
+// so. They are recorded even if they succeed.
 // https://docs.aws.amazon.com/kms/latest/developerguide/understanding-kms-entries.html
 var trailReads = map[string]bool{
 	"sts.AssumeRole": true, "sts.AssumeRoleWithWebIdentity": true,
@@ -154,7 +154,7 @@ var trailReads = map[string]bool{
 	"kms.GenerateDataKeyPair": true, "kms.GenerateDataKeyPairWithoutPlaintext": true, "kms.Sign": true, "kms.Verify": true, "kms.GenerateMac": true, "kms.VerifyMac": true,
 }
 
-// resources are what the call was about, which three services tell.
+// resources returns what the call was about. Three services report it.
 func (i *invocation) resources(out any) []trailResource {
 	switch i.service.Name {
 	case "sts":
@@ -196,7 +196,7 @@ func textOf(of any, path ...string) string {
 	return v.String()
 }
 
-// tlsDetails are missing of calls between services, as on AWS.
+// tlsDetails returns nil for calls between services, as on AWS.
 func (i *invocation) tlsDetails() *trailTLS {
 	if i.tls == nil {
 		return nil
@@ -206,9 +206,9 @@ func (i *invocation) tlsDetails() *trailTLS {
 	}
 }
 
-// parameters are those of the request. The frameworks of some services refuse a call
-// before they read it: recorded are denials of iam and sts, and throttling of ssm and
-// cloudtrail.
+// parameters returns those of the request. Some services refuse a call before they have
+// read it, and their records have none: IAM and STS when they deny it, Systems Manager and
+// CloudTrail when they throttle it.
 func (i *invocation) parameters(err error) any {
 	switch {
 	case awsapi.IsThrottle(err) && i.service.Protocol == model.ProtocolJSON:

@@ -67,7 +67,7 @@ func orEmptyText(members map[string]any) any {
 	return members
 }
 
-// A trailStyle is a way in which a service tells CloudTrail of a call.
+// A trailStyle is a way in which a service reports a call to CloudTrail.
 type trailStyle int
 
 const (
@@ -251,7 +251,7 @@ func (t *trailer) list(p *plan, v reflect.Value, name string, own trailName, dep
 	}
 }
 
-// oneOrMany is what becomes of repeated XML elements: one is not a list.
+// oneOrMany converts repeated XML elements: a single one does not become a list.
 func oneOrMany(items []any) any {
 	switch len(items) {
 	case 0:
@@ -305,9 +305,9 @@ func (t *trailer) value(p *plan, v reflect.Value, depth int) any {
 	return nil // documents and streams
 }
 
-// time is a timestamp as the service's JSON has it: epoch milliseconds in EC2's old
-// events and ISO 8601 in its new ones, seconds in those of the REST services, and else
-// Java's words, which have a comma more in JSON services than in query services.
+// time formats a timestamp as the service does: epoch milliseconds in EC2's flat events and
+// ISO 8601 in its wrapped ones, epoch seconds in REST services, and otherwise Java's default
+// format, in which JSON services have one more comma than query services.
 func (t *trailer) time(at time.Time) any {
 	at = at.UTC()
 	switch {
@@ -324,8 +324,8 @@ func (t *trailer) time(at time.Time) any {
 	}
 }
 
-// xmlValue is an XML text as JSON has it: numbers and truth values lose their quotes,
-// whatever they mean.
+// xmlValue converts an XML text to JSON. Anything that looks like an integer or a boolean
+// becomes one, even a tag's value or an account number.
 func xmlValue(s string) any {
 	if s == "true" || s == "false" {
 		return s == "true"
@@ -336,8 +336,8 @@ func xmlValue(s string) any {
 	return s
 }
 
-// secret reports whether a member is a secret, and what CloudTrail shows in its place;
-// empty: nothing.
+// secret reports whether a member is a secret, and what CloudTrail shows in its place. It
+// shows nothing if words is empty.
 func (t *trailer) secret(m *model.Member) (words string, secret bool) {
 	name := strings.ToLower(m.Name)
 	secret = m.Sensitive || trailSecrets[name] || strings.Contains(name, "password") && m.Shape.Type == model.String ||
@@ -388,16 +388,15 @@ var trailDefaults = map[string]map[string]any{
 	"ReplaceNetworkAclEntry": {"icmpTypeCode": map[string]any{}, "portRange": map[string]any{}},
 }
 
-// A trailName is what a member is called in EC2's flat events where the rules have it
-// wrong.
+// A trailName is an exception to the rules by which members of EC2's flat events are named.
 type trailName struct {
-	name   string // "": as the rules have it
-	elem   string // of the scalars in a list
-	always bool   // an absent list is shown
-	never  bool   // it is not, although the operation describes
-	bare   bool   // the list has no items in between
-	item   bool   // they are called item
-	text   bool   // a number as text
+	name   string // the member's name; if empty, the rules apply
+	elem   string // the name of a list's scalars
+	always bool   // an absent list is shown as {}
+	never  bool   // an absent list is not shown, although this is a Describe operation
+	bare   bool   // the list is an array, not {"items": […]}
+	item   bool   // the list is {"item": […]}
+	text   bool   // a number is shown as text
 }
 
 // trailLists are names of lists of requests, by the parameter's.
