@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -29,6 +30,7 @@ var anyOfItsKind = map[string]string{
 	"autoscaling:SetInstanceHealth":                   "the sample's instance is in no group",
 	"autoscaling:TerminateInstanceInAutoScalingGroup": "as above",
 	"iam:GetAccessKeyLastUsed":                        "the sample's key is nobody's",
+	"sqs:CancelMessageMoveTask":                       "the sample's handle names no task",
 	"iam:GetServiceLinkedRoleDeletionStatus":          "the sample's task names no role",
 }
 
@@ -40,7 +42,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
 	for _, m := range []module.Module{
 		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(), elb.New(elbnet.Config{Store: st}).Module(),
-		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(),
+		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), sqs.New(sqs.Config{Store: st}).Module(),
 	} {
 		a.Register(m.Service.Name, m.Resolver)
 	}

@@ -63,7 +63,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		DataDir:         cfg.DataDir,
 		CAFile:          ca.File(),
 		NamedCAFile:     ca.NamedFile(),
-		Notice:          ca.Notice(),
+		Notice:          notice(ca.Notice(), cfg),
 		Version:         version,
 		Started:         d.started,
 		AccessKeyID:     wellKnownKey,
@@ -113,6 +113,15 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	case <-st.Failed():
 		return st.Err()
 	}
+}
+
+// notice is what the user is told at the start: of the CA, and of data that is not where
+// the rest is.
+func notice(ca string, cfg cli.DaemonConfig) string {
+	if len(cfg.Etcd.Endpoints) == 0 {
+		return ca
+	}
+	return strings.TrimSpace(ca + "\nRecords are in the etcd of --etcd-endpoints. Messages of queues are in " + filepath.Join(cfg.DataDir, "bytes") + ", on this machine only.")
 }
 
 func logLevel() slog.Level {

@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/compute"
@@ -47,6 +48,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -62,6 +64,7 @@ type daemon struct {
 	started time.Time
 
 	store   *store.Store
+	bytes   *bytestore.Store
 	faults  *keeper.Keeper
 	journal *journal.Journal
 	iam     *iam.Service
@@ -116,6 +119,7 @@ var services = []entry{
 	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
 	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
 	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module() }},
+	{new(sqs.Service).AWS, func(d *daemon) module.Module { return d.newSQS().Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},
@@ -151,6 +155,10 @@ func (d *daemon) assemble(ctx context.Context) error {
 // openState opens what an earlier daemon left beside the store.
 func (d *daemon) openState(ctx context.Context) (err error) {
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
+		return err
+	}
+	d.bytes, err = bytestore.Open(bytestore.Config{Dir: filepath.Join(d.cfg.DataDir, "bytes"), Ephemeral: d.cfg.Ephemeral})
+	if err != nil {
 		return err
 	}
 	d.faults = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
@@ -330,6 +338,9 @@ func (d *daemon) close() error {
 	}
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
+	}
+	if d.bytes != nil {
+		errs = append(errs, d.bytes.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -198,7 +198,7 @@ func (a *Authorizer) AuthorizeTargets(ctx context.Context, call *awsapi.Call, in
 }
 
 func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks func() []Check) error {
-	if call.Principal.Type == awsapi.AWSService {
+	if call.Principal.Type == awsapi.AWSService && call.SourceARN == "" {
 		return nil // Drydock's own, acting as AWS: bound by no policy of the account
 	}
 	policies, root := a.policiesOf(call.Principal)
@@ -243,8 +243,8 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 
 // policiesOf returns the policies that bind p by itself.
 func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root bool) {
-	if p.Account == "" {
-		return out, false // nobody of any account: a web identity
+	if p.Account == "" || p.Type == awsapi.AWSService {
+		return out, false // nobody of any account: a web identity, or a service
 	}
 	if out, root = a.cfg.Policies(p); root {
 		out.Identity = []policy.Source{{Name: "root of the account", Document: everything}}

@@ -95,6 +95,9 @@ func narrow(p awsapi.Principal, action string) bool {
 
 // PrincipalOf is p as policies name it.
 func PrincipalOf(p awsapi.Principal) policy.Principal {
+	if p.Type == awsapi.AWSService {
+		return policy.Principal{Service: p.Name}
+	}
 	if p.Account == "" && p.FederatedProvider != "" {
 		return policy.Principal{Federated: p.FederatedProvider}
 	}

@@ -48,6 +48,13 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:vpcsourceip", call.SourceIP.String())
 		delete(keys, "aws:sourceip") // calls through an endpoint have no public address
 	}
+	if p.Type == awsapi.AWSService {
+		set("aws:principalisawsservice", "true")
+		set("aws:principalservicename", p.Name)
+		set("aws:sourcearn", call.SourceARN)
+		set("aws:sourceaccount", p.Account)
+		return keys
+	}
 	if p.Account == "" {
 		return keys // a web identity is no principal of any account
 	}

@@ -214,11 +214,14 @@ func publicParameter(arn string) string {
 	return arn
 }
 
-// queueARN: a queue's URL ends in ACCOUNT/NAME.
+// queueARN: a queue's URL ends in ACCOUNT/NAME, and the account may be another one.
 func queueARN(arn string) string {
 	f := strings.SplitN(arn, ":", 6)
 	if i := strings.LastIndexByte(arn, '/'); len(f) == 6 && i >= 0 {
 		f[5] = arn[i+1:]
+		if account := arn[strings.LastIndexByte(arn[:i], '/')+1 : i]; len(account) == 12 && strings.Trim(account, "0123456789") == "" {
+			f[4] = account
+		}
 		return strings.Join(f, ":")
 	}
 	return arn

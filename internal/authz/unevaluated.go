@@ -23,8 +23,8 @@ var NotEvaluated = []struct{ What, Effect string }{
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 var AbsentKeys = []string{
 	"aws:AssumedRoot", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
-	"aws:PrincipalOrgID", "aws:PrincipalOrgPaths", "aws:PrincipalServiceName", "aws:PrincipalServiceNamesList", "aws:Referer",
-	"aws:ResourceOrgID", "aws:ResourceOrgPaths", "aws:SourceAccount", "aws:SourceArn", "aws:SourceOrgID", "aws:SourceOrgPaths", "aws:SourceVpcArn",
+	"aws:PrincipalOrgID", "aws:PrincipalOrgPaths", "aws:PrincipalServiceNamesList", "aws:Referer",
+	"aws:ResourceOrgID", "aws:ResourceOrgPaths", "aws:SourceOrgID", "aws:SourceOrgPaths", "aws:SourceVpcArn",
 	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
 }
 

@@ -91,6 +91,8 @@ type Call struct {
 	// InvokedBy is the service principal of the service that calls as a role it was
 	// passed (AsRole).
 	InvokedBy string
+	// SourceARN is the resource for which a service calls as itself (AsServicePrincipal).
+	SourceARN string
 	// VPCEndpoint is the one that a call of a guest came through.
 	VPCEndpoint VPCEndpoint
 }

@@ -61,6 +61,17 @@ func AsService(ctx context.Context, account, region string, role ServiceRole, at
 	})
 }
 
+// AsServicePrincipal returns a context in which an AWS service calls as itself, on behalf of
+// a resource of an account: EventBridge sends the events of a rule to a queue. What it
+// calls has to let it, by a policy of its own.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-services
+func AsServicePrincipal(ctx context.Context, account, region, service, sourceARN string, at time.Time) context.Context {
+	return WithCall(ctx, &Call{
+		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at, SourceARN: sourceARN,
+		Principal: Principal{Type: AWSService, Account: account, Name: service, UserID: service},
+	})
+}
+
 // AsRole returns a context in which an AWS service calls as a role that it was passed,
 // whose policies bind it. p is the session of the role and service the service
 // principal, for CloudTrail's invokedBy.

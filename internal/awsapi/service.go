@@ -53,6 +53,9 @@ type Operation struct {
 	// ReadOnly operations change nothing; the journal drops them first.
 	// The zero value is derived from the name (Describe, Get, List).
 	ReadOnly bool
+	// DataEvent operations are not in CloudTrail, which records them only for trails that
+	// ask for data events. The journal drops them first, too.
+	DataEvent bool
 	// FromStore says that an answer depends on nothing but the request, the caller's
 	// account and region, and the store. It is given again until the store changes.
 	FromStore bool

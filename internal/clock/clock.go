@@ -87,6 +87,9 @@ type Timing struct {
 	// PeeringOverVisible is how long a peering connection that was deleted,
 	// rejected, failed or expired is still described.
 	PeeringOverVisible time.Duration
+	// QueuePause is how long the name of a deleted queue is not free, and how long after
+	// a purge a queue cannot be purged again.
+	QueuePause time.Duration
 }
 
 // Fast passes through states as quickly as they are true; what cannot become true
@@ -161,5 +164,6 @@ func AWS() Timing {
 		EndpointDeleting:          30 * time.Second,
 		LoadBalancerProvisioning:  2 * time.Minute,
 		PeeringOverVisible:        2 * time.Hour,
+		QueuePause:                time.Minute,
 	}
 }

@@ -43,6 +43,8 @@ type Declaration struct {
 	migrations []Migration
 	// check decodes an entry for readers to come.
 	check func(*entry) error
+	// outside says that the records are not in the store (Form).
+	outside bool
 }
 
 // Name is SERVICE/TYPE.
@@ -90,6 +92,26 @@ func (d *Declaration) encode(v any) ([]byte, error) {
 		return raw, err
 	}
 	return append(fmt.Appendf(nil, "v%d", d.Version()), raw...), nil
+}
+
+// A Form encodes values that are kept outside of the store, with the versions and
+// migrations of a Collection: they are part of the data version.
+type Form[T any] struct{ d *Declaration }
+
+// NewForm declares the form of what a service keeps outside of the store.
+func NewForm[T any](service, typ string, migrations ...Migration) Form[T] {
+	f := Form[T]{&Declaration{Service: service, Type: typ, Record: reflect.TypeFor[T](), migrations: migrations, outside: true}}
+	declare(f.d)
+	return f
+}
+
+// Encode returns v as it is to be kept.
+func (f Form[T]) Encode(v T) ([]byte, error) { return f.d.encode(v) }
+
+// Decode reads what Encode, maybe of an older Drydock, returned.
+func (f Form[T]) Decode(raw []byte) (v T, err error) {
+	err = f.d.decode(raw, &v)
+	return v, err
 }
 
 // versionOf takes a stored record apart.
@@ -270,8 +292,12 @@ func (s *Store) readable(was DataVersion) error {
 	if was.Format > format {
 		newer = append(newer, fmt.Sprintf("format %d", was.Format))
 	}
+	outside := map[string]bool{}
+	for _, d := range Declared() {
+		outside[d.Name()] = d.outside
+	}
 	for name, version := range was.Collections {
-		if version > s.version.Collections[name] && len(s.list(name, "")) > 0 {
+		if version > s.version.Collections[name] && (outside[name] || len(s.list(name, "")) > 0) {
 			newer = append(newer, fmt.Sprintf("%s version %d", name, version))
 		}
 	}

@@ -142,6 +142,6 @@ func (i *invocation) record(status int, out any, err error) {
 	}
 	i.s.cfg.Journal.Append(journal.Entry{
 		Time: i.start, Account: i.account(), Region: i.call.Region, Kind: journal.KindCall,
-		Minor: err == nil && i.handler != nil && i.handler.readOnly, Fields: fields,
+		Minor: err == nil && i.handler != nil && (i.handler.readOnly || i.handler.DataEvent), Fields: fields,
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
 // bodyLimits are the services' own limits where they are not defaultLimit.
@@ -175,6 +176,16 @@ func (x *exchange) findOperation() error {
 		return notHandled(svc, x.op.Name)
 	}
 	return nil
+}
+
+// addQueueURL names the queue in a request of SQS's query protocol that was posted to the
+// queue's URL: such a request need not say it again.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests.html
+func (x *exchange) addQueueURL(req *wire.Request) {
+	if x.service.Name != "sqs" || x.service.Protocol != model.ProtocolQuery || strings.Count(req.EscapedPath, "/") != 2 || x.param("QueueUrl") != "" {
+		return
+	}
+	req.Body = append(bytes.Clone(req.Body), "&QueueUrl="+url.QueryEscape(req.EscapedPath)...)
 }
 
 // getOperations are the operations of query protocols that clients call by GET.

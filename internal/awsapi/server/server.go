@@ -290,6 +290,7 @@ func (x *exchange) decode() error {
 	if x.auth != nil && x.auth.Presigned {
 		req.RawQuery = withoutSignature(req.RawQuery)
 	}
+	x.addQueueURL(&req)
 	members, err := wire.Decode(x.op, &req, x.in)
 	if err != nil {
 		return err

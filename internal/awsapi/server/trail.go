@@ -93,10 +93,10 @@ type trailAttributes struct {
 }
 
 // trail is the call as CloudTrail records it, or nil: reads that were answered are
-// not recorded, nor are calls of unknown accounts.
+// not recorded, nor are calls of unknown accounts and data events.
 func (i *invocation) trail(out any, err error) *trailEvent {
 	account := i.account()
-	if i.handler == nil || account == "" || i.handler.readOnly && i.denial == nil && i.fault == nil {
+	if i.handler == nil || account == "" || i.handler.DataEvent || i.handler.readOnly && i.denial == nil && i.fault == nil {
 		return nil
 	}
 	e := &trailEvent{
@@ -288,6 +288,9 @@ func identityOf(call *awsapi.Call) trailIdentity {
 	case awsapi.IAMUser:
 		id.UserName = p.Name
 	case awsapi.AWSService:
+		if p.RoleARN == "" {
+			return trailIdentity{Type: "AWSService", InvokedBy: call.By()}
+		}
 		role := p.RoleARN[strings.LastIndexByte(p.RoleARN, '/')+1:]
 		id.Type, id.ARN = string(awsapi.AssumedRole), "arn:"+awsapi.Partition+":sts::"+p.Account+":assumed-role/"+role+"/"+p.SessionName
 		at := timeText(call.Time)

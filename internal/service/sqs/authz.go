@@ -1,0 +1,97 @@
+package sqs
+
+import (
+	"context"
+	"sync"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/policy"
+)
+
+// Authz tells package authz what is stored of queues, their policies among it.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// HoldsPolicies implements authz.PolicyHolder: queue policies bind the root of the account
+// too.
+func (resolver) HoldsPolicies() {}
+
+// Resource implements authz.Resolver. A queue is called by its URL, ARN or name.
+func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	if kind != "queue" {
+		return authz.Resource{}, false
+	}
+	sc, name := parseURL(scope{regional.At(account, region)}, id)
+	q, err := queues.Get(r.s.store, sc.Key(name))
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	out := authz.Resource{ARN: sc.arn(name), Tags: q.Tags}
+	if text := q.Attributes["Policy"]; text != "" {
+		out.Policy = &policy.Source{Name: "queue policy of " + out.ARN, Document: r.s.docs.get(text)}
+	}
+	return out, true
+}
+
+// Targets implements authz.Targeter. A move of messages needs what it would take to move
+// them by hand.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	queue := func(action, id string) authz.Target {
+		return authz.Target{Action: action, Type: "queue", ID: id}
+	}
+	switch in := in.(type) {
+	case *awssqs.GetQueueUrlInput:
+		sc := scope{regional.At(call.Account, call.Region)}
+		if in.QueueOwnerAWSAccountId != nil {
+			sc.Account = *in.QueueOwnerAWSAccountId
+		}
+		return []authz.Target{queue("", sc.arn(*in.QueueName))}, true
+	case *awssqs.StartMessageMoveTaskInput:
+		out := []authz.Target{
+			queue("", *in.SourceArn), queue("sqs:ReceiveMessage", *in.SourceArn),
+			queue("sqs:DeleteMessage", *in.SourceArn), queue("sqs:GetQueueAttributes", *in.SourceArn),
+		}
+		if in.DestinationArn != nil {
+			out = append(out, queue("sqs:SendMessage", *in.DestinationArn))
+		}
+		return out, true
+	case *awssqs.ListMessageMoveTasksInput:
+		return []authz.Target{queue("", *in.SourceArn)}, true
+	case *awssqs.CancelMessageMoveTaskInput:
+		if _, source, ok := parseHandle(*in.TaskHandle); ok {
+			return []authz.Target{queue("", source)}, true
+		}
+	}
+	return nil, false
+}
+
+// documents are the policies of queues, parsed, by their texts.
+type documents struct {
+	mu   sync.Mutex
+	docs map[string]*policy.Document
+}
+
+const maxDocuments = 1000
+
+func (d *documents) get(text string) *policy.Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if doc, ok := d.docs[text]; ok {
+		return doc
+	}
+	doc, err := policy.Parse(policy.Resource, text)
+	if err != nil {
+		doc = &policy.Document{} // allows nothing
+	}
+	if d.docs == nil || len(d.docs) >= maxDocuments {
+		d.docs = map[string]*policy.Document{}
+	}
+	d.docs[text] = doc
+	return doc
+}

@@ -1,0 +1,182 @@
+package sqs
+
+import (
+	"context"
+	"time"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/drydock-dev/drydock/internal/bytestore"
+)
+
+// DeleteMessage deletes a message that was received. With a receipt that is not the
+// message's last one, a standard queue answers that it did, and a FIFO queue refuses.
+func (s *Service) DeleteMessage(ctx context.Context, in *awssqs.DeleteMessageInput) (*awssqs.DeleteMessageOutput, error) {
+	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
+	errs, err := s.settle(sc, name, []*string{in.ReceiptHandle}, deleteOne)
+	if err == nil {
+		err = errs[0]
+	}
+	return &awssqs.DeleteMessageOutput{}, err
+}
+
+// DeleteMessageBatch deletes up to ten messages.
+func (s *Service) DeleteMessageBatch(ctx context.Context, in *awssqs.DeleteMessageBatchInput) (*awssqs.DeleteMessageBatchOutput, error) {
+	if _, _, err := s.find(ctx, in.QueueUrl); err != nil {
+		return nil, err
+	}
+	if err := checkBatch("DeleteMessageBatchRequestEntry", in.Entries, func(e sqstypes.DeleteMessageBatchRequestEntry) *string { return e.Id }); err != nil {
+		return nil, err
+	}
+	var handles []*string
+	for _, e := range in.Entries {
+		handles = append(handles, e.ReceiptHandle)
+	}
+	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
+	errs, err := s.settle(sc, name, handles, deleteOne)
+	if err != nil {
+		return nil, err
+	}
+	out := &awssqs.DeleteMessageBatchOutput{Successful: []sqstypes.DeleteMessageBatchResultEntry{}}
+	for i, e := range in.Entries {
+		if errs[i] == nil {
+			out.Successful = append(out.Successful, sqstypes.DeleteMessageBatchResultEntry{Id: e.Id})
+			continue
+		}
+		failed, err := failure(e.Id, errs[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Failed = append(out.Failed, failed)
+	}
+	return out, nil
+}
+
+// ChangeMessageVisibility sets when a message in flight is visible again.
+func (s *Service) ChangeMessageVisibility(ctx context.Context, in *awssqs.ChangeMessageVisibilityInput) (*awssqs.ChangeMessageVisibilityOutput, error) {
+	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
+	return &awssqs.ChangeMessageVisibilityOutput{}, s.changeOne(sc, name, *in.ReceiptHandle, in.VisibilityTimeout)
+}
+
+func (s *Service) changeOne(sc scope, name, handle string, seconds int32) error {
+	errs, err := s.settle(sc, name, []*string{&handle}, changeTo([]int32{seconds}))
+	if err == nil {
+		err = errs[0]
+	}
+	return err
+}
+
+// ChangeMessageVisibilityBatch does so for up to ten messages.
+func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.ChangeMessageVisibilityBatchInput) (*awssqs.ChangeMessageVisibilityBatchOutput, error) {
+	if _, _, err := s.find(ctx, in.QueueUrl); err != nil {
+		return nil, err
+	}
+	if err := checkBatch("ChangeMessageVisibilityBatchRequestEntry", in.Entries, func(e sqstypes.ChangeMessageVisibilityBatchRequestEntry) *string { return e.Id }); err != nil {
+		return nil, err
+	}
+	var handles []*string
+	var seconds []int32
+	for _, e := range in.Entries {
+		handles, seconds = append(handles, e.ReceiptHandle), append(seconds, e.VisibilityTimeout)
+	}
+	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
+	errs, err := s.settle(sc, name, handles, changeTo(seconds))
+	if err != nil {
+		return nil, err
+	}
+	out := &awssqs.ChangeMessageVisibilityBatchOutput{Successful: []sqstypes.ChangeMessageVisibilityBatchResultEntry{}}
+	for i, e := range in.Entries {
+		if errs[i] == nil {
+			out.Successful = append(out.Successful, sqstypes.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+			continue
+		}
+		failed, err := failure(e.Id, errs[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Failed = append(out.Failed, failed)
+	}
+	return out, nil
+}
+
+// A settlement says what becomes of a message. m is nil if it is not there any more,
+// or the receipt is not its last one.
+type settlement func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error)
+
+// settle settles messages by their receipt handles. The errors are of each of them.
+func (s *Service) settle(sc scope, name string, handles []*string, fn settlement) ([]error, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, _, err := s.open(sc, name)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now().UnixMilli()
+	q.advance(now)
+	errs := make([]error, len(handles))
+	var writes []bytestore.Write
+	for i, handle := range handles {
+		id, seq, receipt, ok := parseReceipt(*handle)
+		if !ok || id != q.id {
+			errs[i] = errReceipt(*handle)
+			continue
+		}
+		m := q.messages[seq]
+		if m != nil && m.Receipt != receipt {
+			m = nil
+			if q.fifo {
+				errs[i] = errReceiptExpired(*handle)
+				continue
+			}
+		}
+		w, err := fn(i, q, m, *handle, now)
+		writes, errs[i] = append(writes, w...), err
+	}
+	if len(writes) == 0 {
+		return errs, nil
+	}
+	q.notify()
+	c := s.bytes.Do(writes...)
+	s.mu.Unlock()
+	err = c.Wait()
+	s.mu.Lock()
+	if err != nil {
+		s.forget(q.id)
+	}
+	return errs, err
+}
+
+func deleteOne(_ int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error) {
+	switch {
+	case m == nil:
+		return nil, nil
+	case q.fifo && m.Visible <= now:
+		return nil, errReceiptExpired(handle)
+	}
+	q.remove(m, now)
+	return deletion(q, m.seq), nil
+}
+
+func changeTo(seconds []int32) settlement {
+	return func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error) {
+		if seconds[i] < 0 || seconds[i] > maxVisibility {
+			return nil, errRange(seconds[i], "VisibilityTimeout", 0, maxVisibility)
+		}
+		if m == nil || m.Visible <= now {
+			return nil, errNotInFlight(handle)
+		}
+		visible := now + (time.Duration(seconds[i]) * time.Second).Milliseconds()
+		if visible-m.Received > maxVisibility*1000 {
+			return nil, errVisibility(seconds[i])
+		}
+		q.unplace(m)
+		m.Visible = visible
+		q.place(m, now)
+		raw, err := messages.Encode(m.messageRecord)
+		if err != nil {
+			return nil, err
+		}
+		return []bytestore.Write{bytestore.Put(q.sc.bucket(q.id), key(messageLetter, m.seq), raw)}, nil
+	}
+}

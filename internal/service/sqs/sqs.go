@@ -1,0 +1,173 @@
+// Package sqs answers Amazon SQS: standard and FIFO queues with everything that their
+// clients use of them.
+//
+// Queues are records of the store. Their messages are in the store of bytes, two values
+// each: what changes (when it is visible, how often it was received) and its content. What
+// is needed to choose messages is in memory, too (queue), and read when a queue is first
+// used. A send, a deletion and a change of visibility are on disk before the answer.
+//
+//	SendMessage ─► delayed ─► visible ─► ReceiveMessage ─► in flight ─► DeleteMessage
+//	                             ▲                            │
+//	                             └── the timeout has passed ◄─┘ (too often: to the dead-letter queue)
+//
+// Who may do what is decided by package authz, which asks queue policies, too.
+// Only the composition root imports the package.
+package sqs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// KMS is what SQS asks of KMS on its caller's behalf, for queues with a KMS key.
+type KMS interface {
+	Decrypt(context.Context, *awskms.DecryptInput) (*awskms.DecryptOutput, error)
+	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
+}
+
+// Config is what the service needs.
+type Config struct {
+	Store *store.Store
+	Bytes *bytestore.Store
+	KMS   KMS
+	// PrincipalExists reports whether a queue policy may name a principal. Nil: any.
+	PrincipalExists func(ctx context.Context, arn string) bool
+	// Draining is closed when the daemon ends: receivers that wait get what there is,
+	// nothing. Nil: it never is.
+	Draining func(context.Context) <-chan struct{}
+	// Pause is how long a name is not free after its queue's deletion, and how long after
+	// a purge the queue cannot be purged again.
+	Pause time.Duration
+	Clock clock.WithTicker // nil: the real one
+	Log   *slog.Logger     // nil: slog.Default
+}
+
+// Service is Amazon SQS.
+type Service struct {
+	cfg   Config
+	store *store.Store
+	bytes *bytestore.Store
+	clock clock.WithTicker
+	log   *slog.Logger
+	docs  documents
+	keys  dataKeys
+
+	// mu guards the queues and everything in them. Nobody waits for the disk with it,
+	// except when a queue is read for the first time.
+	mu      sync.Mutex
+	queues  map[string]*queue // by the ID of the queue's record
+	deleted map[store.Key]time.Time
+	// moves wakes the runner of move tasks.
+	moves chan struct{}
+}
+
+// New returns the service. Call Run to make messages expire and tasks move them.
+func New(cfg Config) *Service {
+	s := &Service{
+		cfg: cfg, store: cfg.Store, bytes: cfg.Bytes, clock: cfg.Clock, log: cfg.Log,
+		queues: map[string]*queue{}, deleted: map[store.Key]time.Time{}, moves: make(chan struct{}, 1),
+	}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	return s
+}
+
+func (s *Service) draining(ctx context.Context) <-chan struct{} {
+	if s.cfg.Draining == nil {
+		return nil
+	}
+	return s.cfg.Draining(ctx)
+}
+
+// kind is what the service's buckets are called in the store of bytes.
+const kind = "sqs"
+
+func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+
+type scope struct{ regional.Scope }
+
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
+
+func (sc scope) arn(name string) string { return arn.New("sqs", sc.Region, sc.Account, name) }
+
+func (sc scope) url(name string) string {
+	return "https://sqs." + sc.Region + ".amazonaws.com/" + sc.Account + "/" + name
+}
+
+func (sc scope) bucket(id string) bytestore.Bucket {
+	return bytestore.Bucket{Account: sc.Account, Kind: kind, Name: sc.Region + "/" + id}
+}
+
+// parseURL reads the account and name of a queue's URL. Clients send what they were given
+// or made up: any host, or the name alone.
+func parseURL(sc scope, url string) (scope, string) {
+	if strings.HasPrefix(url, "arn:") {
+		return parseARN(sc, url)
+	}
+	i := strings.LastIndexByte(url, '/')
+	if i < 0 {
+		return sc, url
+	}
+	rest, name := url[:i], url[i+1:]
+	if account := rest[strings.LastIndexByte(rest, '/')+1:]; isAccount(account) {
+		sc.Account = account
+	}
+	return sc, name
+}
+
+// parseARN reads a queue's ARN; the name is empty if it is none of the region.
+func parseARN(sc scope, text string) (scope, string) {
+	a, err := arn.Parse(text)
+	if err != nil || a.Service != "sqs" || a.Partition != awsapi.Partition || a.Region != sc.Region || !isAccount(a.Account) {
+		return sc, ""
+	}
+	return scope{regional.At(a.Account, a.Region)}, a.Resource
+}
+
+func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
+
+// find returns the record of the queue that a request names by its URL.
+func (s *Service) find(ctx context.Context, url *string) (queueRecord, scope, error) {
+	sc, name := parseURL(scopeOf(ctx), *url)
+	rec, err := queues.Get(s.store, sc.Key(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return rec, sc, errNoQueue()
+	}
+	return rec, sc, err
+}
+
+// Reset forgets what is in memory of an account, or of all. The store of bytes is emptied
+// next.
+func (s *Service) Reset(_ context.Context, account string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, q := range s.queues {
+		if account == "" || q.sc.Account == account {
+			q.close()
+			delete(s.queues, id)
+		}
+	}
+	for key := range s.deleted {
+		if account == "" || key.Account == account {
+			delete(s.deleted, key)
+		}
+	}
+	return nil
+}
