@@ -24,7 +24,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues())
 	return err
 }
 
@@ -57,6 +57,22 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 - A connection that would time out ends at once with status 504.
 - Its connections leave the node's primary network interface: security groups of pods and custom networking do not count.
 - Names of Services do not resolve, and other volumes than those with projected tokens are not there.
+`
+}
+
+// ofQueues is the page's part on SQS.
+func ofQueues() string {
+	return `
+## Queues
+
+SQS differs from AWS in this:
+
+- The messages of an account have 2 GiB. Beyond that, SendMessage is refused with ` + "`OverLimit`" + `.
+- Requests without a signature are refused, also where a queue policy allows everybody.
+- Nothing is throttled: the quotas of FIFO queues on messages a second do not hold. ` + "`drydock fault`" + ` throttles on purpose.
+- A name is free at once after DeleteQueue, and PurgeQueue works again at once, unless with ` + "`--timing aws`" + `.
+- A queue policy that denies http denies what comes by ` + "`AWS_ENDPOINT_URL=http://…`" + `. The same port answers https, as does ` + "`drydock run`" + `.
+- AWS CLI 1 takes no endpoint for SQS from AWS_ENDPOINT_URL: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `.
 `
 }
 

@@ -63,17 +63,19 @@ type daemon struct {
 	timing  clock.Timing
 	started time.Time
 
-	store   *store.Store
-	bytes   *bytestore.Store
-	faults  *keeper.Keeper
-	journal *journal.Journal
-	iam     *iam.Service
-	sts     *sts.Service
-	ec2     *ec2.Service
-	scaling *autoscaling.Service
-	elb     *elb.Service
-	elbv2   *elbv2.Service
-	kms     *kms.Service
+	store *store.Store
+	bytes *bytestore.Store
+	// bytesDir is the folder of bytes.
+	bytesDir string
+	faults   *keeper.Keeper
+	journal  *journal.Journal
+	iam      *iam.Service
+	sts      *sts.Service
+	ec2      *ec2.Service
+	scaling  *autoscaling.Service
+	elb      *elb.Service
+	elbv2    *elbv2.Service
+	kms      *kms.Service
 	// clusterKeys let EKS and control planes use KMS.
 	clusterKeys *clusterKeys
 	ssm         *ssm.Service
@@ -157,8 +159,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
 		return err
 	}
-	d.bytes, err = bytestore.Open(bytestore.Config{Dir: filepath.Join(d.cfg.DataDir, "bytes"), Ephemeral: d.cfg.Ephemeral})
-	if err != nil {
+	if err := d.openBytes(); err != nil {
 		return err
 	}
 	d.faults = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
@@ -339,9 +340,7 @@ func (d *daemon) close() error {
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
 	}
-	if d.bytes != nil {
-		errs = append(errs, d.bytes.Close())
-	}
+	errs = append(errs, d.closeBytes())
 	return errors.Join(errs...)
 }
 

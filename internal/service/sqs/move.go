@@ -365,6 +365,11 @@ func (q *queue) visible(now int64, n int) []*message {
 func (s *Service) sweep() error {
 	s.mu.Lock()
 	var commits []*bytestore.Commit
+	for key, at := range s.deleted {
+		if s.now().Sub(at) >= s.cfg.Pause {
+			delete(s.deleted, key)
+		}
+	}
 	now := s.now().UnixMilli()
 	for id, q := range s.queues {
 		rec, err := queues.Get(s.store, q.sc.Key(q.name))

@@ -223,7 +223,9 @@ func (s *Service) DeleteQueue(ctx context.Context, in *awssqs.DeleteQueueInput) 
 		return nil, err
 	}
 	s.mu.Lock()
-	s.deleted[sc.Key(rec.Name)] = s.now()
+	if s.cfg.Pause > 0 {
+		s.deleted[sc.Key(rec.Name)] = s.now()
+	}
 	s.forget(rec.ID)
 	dropped := s.bytes.Do(bytestore.Drop(sc.bucket(rec.ID)))
 	s.mu.Unlock()

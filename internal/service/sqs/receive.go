@@ -2,6 +2,7 @@ package sqs
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -274,7 +275,7 @@ func (t *taker) one(m *message) (bool, error) {
 		t.drop(m)
 		return false, nil
 	case t.dead != nil && m.Receives >= int(t.redrive.Max):
-		return false, t.bury(m)
+		return false, t.deadLetter(m)
 	}
 	t.q.unplace(m)
 	m.Receives++
@@ -303,16 +304,21 @@ func deletion(q *queue, seq uint64) []bytestore.Write {
 	return []bytestore.Write{bytestore.Delete(b, key(messageLetter, seq)), bytestore.Delete(b, key(contentLetter, seq))}
 }
 
-// bury moves a message to the dead-letter queue. It keeps its ID and how often it was
+// deadLetter moves a message to the dead-letter queue. It keeps its ID and how often it was
 // received, and of a standard queue also when it was sent.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
-func (t *taker) bury(m *message) error {
+func (t *taker) deadLetter(m *message) error {
 	rec := m.messageRecord
 	rec.Visible, rec.Receipt, rec.Source = t.now, "", t.q.sc.arn(t.q.name)
 	if t.q.fifo {
 		rec.Sent = t.now
 	}
 	writes, err := t.s.move(t.q, t.dead, m, rec, t.now)
+	if errors.Is(err, bytestore.ErrDamaged) { // nobody could receive it; the others wait behind it
+		t.s.log.Warn("sqs: dropping a message that cannot be read", "queue", rec.Source, "id", m.ID, "err", err)
+		t.drop(m)
+		return nil
+	}
 	t.writes = append(t.writes, writes...)
 	return err
 }
@@ -349,7 +355,13 @@ func (s *Service) deliver(ctx context.Context, sc scope, rec *queueRecord, in *a
 	out := &awssqs.ReceiveMessageOutput{}
 	for _, m := range got {
 		c, err := s.content(ctx, sc, rec, m.seq)
-		if err != nil {
+		switch {
+		case errors.Is(err, bytestore.ErrNotFound): // purged meanwhile
+			continue
+		case errors.Is(err, bytestore.ErrDamaged):
+			s.log.Warn("sqs: a message cannot be read", "queue", sc.arn(rec.Name), "id", m.now.ID, "err", err)
+			continue
+		case err != nil:
 			for _, m := range got {
 				_ = s.changeOne(sc, rec.Name, m.handle, 0) // its timeout will pass in any case
 			}

@@ -530,6 +530,16 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// TestEndpointPolicy: calls through a VPC endpoint need its policy, too.
+func TestEndpointPolicy(t *testing.T) {
+	w := newWorld(t, options{endpoint: `{"Statement":[{"Effect":"Allow","Principal":"*","Action":["sqs:CreateQueue","sqs:ReceiveMessage"],"Resource":"*"}]}`})
+	c, _ := w.root(t)
+	q := w.queue(t, c, "jobs", nil)
+	q.want(1, "")
+	_, err := c.SendMessage(t.Context(), &awssqs.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x")})
+	testkit.WantErrorWith(t, err, "AccessDenied", "because no VPC endpoint policy allows the sqs:SendMessage action")
+}
+
 // TestTrail: CloudTrail has what manages queues, and no messages.
 func TestTrail(t *testing.T) {
 	w := newWorld(t, options{})

@@ -2,6 +2,7 @@ package sqs_test
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,8 @@ type options struct {
 	real  bool // clock
 	room  int64
 	sync  bool
+	// endpoint is the policy of the VPC endpoint that calls come through; empty: they do not.
+	endpoint string
 }
 
 func newWorld(t testing.TB, o options) *world {
@@ -84,6 +87,8 @@ func newWorld(t testing.TB, o options) *world {
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "sqs": w.sqs.Authz()},
 				Store:     st,
 				Journal:   w.journal,
+
+				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return o.endpoint, true },
 			})
 			return []awsapi.Service{users.AWS(), keys.AWS(), w.sqs.AWS()}
 		},
@@ -93,6 +98,12 @@ func newWorld(t testing.TB, o options) *world {
 				return sigv4.Credential{}, sigv4.ErrUnknownKey
 			}
 			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
+		},
+		Origin: func(string) (awsapi.VPCEndpoint, netip.Addr) {
+			if o.endpoint == "" {
+				return awsapi.VPCEndpoint{}, netip.Addr{}
+			}
+			return awsapi.VPCEndpoint{ID: "vpce-0123456789abcdef0", VPCID: "vpc-0123456789abcdef0"}, netip.MustParseAddr("10.0.0.5")
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error {
 			return w.authorizer.Authorize(ctx, call, in)
