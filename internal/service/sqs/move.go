@@ -87,10 +87,7 @@ func (s *Service) StartMessageMoveTask(ctx context.Context, in *awssqs.StartMess
 		Status: taskRunning, ToMove: int64(c.visible), Started: s.now(),
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		tasks, err := moveTasks.List(tx, sc.Below(name))
-		if err != nil {
-			return err
-		}
+		tasks := moveTasks.All(tx, sc.Below(name))
 		if slices.ContainsFunc(tasks, func(t store.Item[moveRecord]) bool { return t.Value.Status == taskRunning }) {
 			return errTaskRuns()
 		}
@@ -131,10 +128,7 @@ func (s *Service) ListMessageMoveTasks(ctx context.Context, in *awssqs.ListMessa
 	if _, err := queues.Get(s.store, sc.Key(name)); err != nil {
 		return nil, store.NotFoundAs(err, errNoResource("SourceArn"))
 	}
-	tasks, err := moveTasks.List(s.store, sc.Below(name))
-	if err != nil {
-		return nil, err
-	}
+	tasks := moveTasks.All(s.store, sc.Below(name))
 	byAge(tasks)
 	out := &awssqs.ListMessageMoveTasksOutput{}
 	for _, item := range tasks[:min(int(n), len(tasks))] {
@@ -224,12 +218,8 @@ func (s *Service) Run(ctx context.Context) error {
 // left that ended between the two.
 func (s *Service) dropOrphans() error {
 	buckets := s.bytes.Buckets(kind)
-	all, err := queues.List(s.store, store.Scope{})
-	if err != nil {
-		return err
-	}
 	known := map[bytestore.Bucket]bool{}
-	for _, q := range all {
+	for _, q := range queues.All(s.store, store.Scope{}) {
 		known[scope{regional.At(q.Key.Account, q.Key.Region)}.bucket(q.Value.ID)] = true
 	}
 	if len(queues.Unreadable(s.store, store.Scope{})) > 0 {
@@ -248,11 +238,7 @@ func (s *Service) dropOrphans() error {
 // runTasks takes every running task a step further, and returns when to do so again.
 func (s *Service) runTasks(ctx context.Context, limited map[string]time.Time) (time.Duration, error) {
 	wait := sweepPause
-	tasks, err := moveTasks.List(s.store, store.Scope{})
-	if err != nil {
-		return wait, err
-	}
-	for _, item := range tasks {
+	for _, item := range moveTasks.All(s.store, store.Scope{}) {
 		t := item.Value
 		if t.Status != taskRunning {
 			delete(limited, t.ID)

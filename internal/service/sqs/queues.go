@@ -209,11 +209,7 @@ func (s *Service) DeleteQueue(ctx context.Context, in *awssqs.DeleteQueueInput) 
 		return nil, err
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		tasks, err := moveTasks.List(tx, sc.Below(rec.Name))
-		if err != nil {
-			return err
-		}
-		for _, t := range tasks {
+		for _, t := range moveTasks.All(tx, sc.Below(rec.Name)) {
 			moveTasks.Delete(tx, t.Key)
 		}
 		queues.Delete(tx, sc.Key(rec.Name))
