@@ -104,8 +104,8 @@ e2e: build ## end-to-end scripts with real clients
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
-# The race detector needs everything compiled once more. A package is left out if its tests depend on one of these:
-# the EC2 client, SSM's types or Kubernetes' API types, which cost as much to compile as all that is left in.
+# The race detector needs everything compiled once more: about four CPU minutes for what is left. A package is left out
+# if its tests depend on one of these: the EC2 client, SSM's types or Kubernetes' API types.
 RACE_HEAVY = github.com/aws/aws-sdk-go-v2/service/ec2 github.com/aws/aws-sdk-go-v2/service/ssm/types k8s.io/apimachinery/pkg/apis/meta/v1
 race: export CGO_ENABLED = 1
 race: ## unit tests with the race detector, of all packages where it is cheap (needs a C compiler)
