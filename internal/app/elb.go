@@ -5,10 +5,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/elbnet"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
-	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // makeLoadBalancing makes the two load balancing services and connects them to
@@ -18,16 +16,7 @@ func (d *daemon) makeLoadBalancing() {
 		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, elbnet.ServiceName)
 		return err
 	}
-	network := elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ensureBalancerInterfaces, Probes: theNetwork{d}.Probes}
+	network := elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: theNetwork{d}.Probes}
 	cfg := elbnet.Config{Store: d.store, Network: network, EnsureServiceRole: ensureRole, Timing: d.timing, Log: d.log}
 	d.elb, d.elbv2 = elb.New(cfg), elbv2.New(cfg)
-}
-
-func (d *daemon) ensureBalancerInterfaces(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
-	got, err := d.ec2.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-	out := make([]elbnet.Interface, len(got))
-	for i, g := range got {
-		out[i] = elbnet.Interface(g)
-	}
-	return out, err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -166,4 +168,23 @@ func TestShellQuote(t *testing.T) {
 			t.Errorf("shellQuote(%q) = %s, want %s", in, got, want)
 		}
 	}
+}
+
+// playDaemon answers pings and serves a daemon's other paths with h, and returns the folder
+// in which commands find it.
+func playDaemon(t *testing.T, h http.HandlerFunc) (dataDir string) {
+	t.Helper()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_drydock/ping" {
+			h(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
+	}))
+	t.Cleanup(daemon.Close)
+	dir := t.TempDir()
+	if err := api.WriteInfo(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir, AccessKeyID: "test", SecretAccessKey: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,10 +12,8 @@ import (
 // Shells complete the names that the daemon knows; what it does not
 // know is said without how it was asked.
 func TestNames(t *testing.T) {
-	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/_drydock/ping":
-			_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
 		case "/_drydock/nodes":
 			_ = json.NewEncoder(w).Encode([]string{"i-1", "ip-10-0-0-1.ec2.internal", r.URL.Query().Get("account") + "@" + r.URL.Query().Get("region")})
 		case "/_drydock/status":
@@ -31,12 +27,7 @@ func TestNames(t *testing.T) {
 		default:
 			w.WriteHeader(http.StatusBadGateway)
 		}
-	}))
-	defer daemon.Close()
-	dir := t.TempDir()
-	if err := api.WriteInfo(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir, AccessKeyID: "test", SecretAccessKey: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"} {
 		t.Setenv(name, "")
 	}

@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -23,10 +21,8 @@ func readyNode(id string) api.NodeExplanation {
 // The commands ask the daemon, show its answer and exit with it.
 func TestWhyNode(t *testing.T) {
 	var asked string
-	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 		switch name := r.URL.Query().Get("name"); r.URL.Path {
-		case "/_drydock/ping":
-			_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
 		case "/_drydock/why/node":
 			asked = r.URL.Query().Encode()
 			switch name {
@@ -44,16 +40,7 @@ func TestWhyNode(t *testing.T) {
 			asked = r.URL.Query().Encode()
 			_ = json.NewEncoder(w).Encode(api.NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []api.NodeExplanation{readyNode("i-2"), brokenNode("i-1")}})
 		}
-	}))
-	defer daemon.Close()
-	dir := t.TempDir()
-	record, err := json.Marshal(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(api.InfoFile(dir), record, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	})
 	for _, tt := range []struct {
 		name  string
 		args  []string

@@ -3,13 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -17,10 +14,8 @@ import (
 func TestWhyReach(t *testing.T) {
 	var asked string
 	reachable := true
-	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/_drydock/ping":
-			_ = json.NewEncoder(w).Encode(api.Ping{PID: os.Getpid()})
 		case "/_drydock/why/reach":
 			asked = r.URL.Query().Encode()
 			v := reach.Verdict{Reachable: reachable, Source: netip.MustParseAddr("10.0.0.1"), Forward: []reach.Hop{{Kind: reach.KindInstance, ID: "i-1", OK: true}}}
@@ -29,16 +24,7 @@ func TestWhyReach(t *testing.T) {
 			}
 			_ = json.NewEncoder(w).Encode(v)
 		}
-	}))
-	defer daemon.Close()
-	dir := t.TempDir()
-	record, err := json.Marshal(api.DaemonInfo{PID: os.Getpid(), URL: daemon.URL, DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(api.InfoFile(dir), record, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	})
 	for _, tt := range []struct {
 		name      string
 		args      []string

@@ -54,15 +54,22 @@ type Network struct {
 	Probes func(ctx context.Context, account, region string) Prober
 }
 
-// Interfaces are the network interfaces that a load balancer wants.
+// Interfaces are the network interfaces that a load balancer wants in its subnets.
 type Interfaces struct {
-	Requester, Owner, Description, Type string
-
+	// Requester is the service as DescribeNetworkInterfaces names it: amazon-elb.
+	Requester string
+	// Owner names the load balancer; together with Requester it finds the interfaces again.
+	Owner       string
+	Description string
+	Type        string // interface, network_load_balancer
+	// Subnets have one interface each; none means that all are removed.
 	Subnets     []string
 	Addresses   map[string]string // private ones, by subnet
 	Allocations map[string]string // elastic ones, by subnet
-	Groups      []string
-	Public      bool
+	// Groups are the security groups; none means that the interfaces have none.
+	Groups []string
+	// Public gives each a public address.
+	Public bool
 }
 
 // An Interface is one of a load balancer's.

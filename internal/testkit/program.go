@@ -1,8 +1,11 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
@@ -44,4 +47,20 @@ func moduleRoot(t testing.TB) string {
 		}
 		dir = up
 	}
+}
+
+// Children are the IDs of the processes that a process has started and that still run; none
+// where there is no /proc.
+func Children(pid int) []int {
+	var out []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, t := range tasks {
+		b, _ := os.ReadFile(t)
+		for _, f := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
 }

@@ -192,7 +192,7 @@ func TestRegression(t *testing.T) {
 	begun := time.Now()
 	d.join(ctx, "c", nodeRole, subnets, 1, 100)
 	limit("100 nodes Ready", time.Since(begun), 4*time.Minute)
-	if mb := memoryMB(children(d.PID), "VmHWM:"); len(mb) != 1 || mb[0] > 850 {
+	if mb := memoryMB(testkit.Children(d.PID), "VmHWM:"); len(mb) != 1 || mb[0] > 850 {
 		t.Errorf("the control plane of 100 new nodes took %v MB, more than 850", mb)
 	}
 	const calls = 500
@@ -250,21 +250,7 @@ func (d *drydock) delete(ctx context.Context, names ...string) {
 
 // pids are the daemon and its children.
 func (d *drydock) pids() []int {
-	return append([]int{d.PID}, children(d.PID)...)
-}
-
-func children(pid int) []int {
-	var out []int
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, t := range tasks {
-		b, _ := os.ReadFile(t)
-		for _, f := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				out = append(out, n)
-			}
-		}
-	}
-	return out
+	return append([]int{d.PID}, testkit.Children(d.PID)...)
 }
 
 // cpu is the CPU time a process has used; a tick is 10 ms.
@@ -305,9 +291,9 @@ func cpuOf(pids []int) (sum time.Duration) {
 func (d *drydock) awaitChildren(n int) {
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for len(children(d.PID)) < n {
+	for len(testkit.Children(d.PID)) < n {
 		if time.Now().After(deadline) {
-			d.t.Fatalf("%d control planes run, want %d", len(children(d.PID)), n)
+			d.t.Fatalf("%d control planes run, want %d", len(testkit.Children(d.PID)), n)
 		}
 		<-time.After(100 * time.Millisecond)
 	}

@@ -170,7 +170,7 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 
 // killchild ends the daemon's control planes with SIGKILL.
 func killChild(ts *testscript.TestScript, neg bool, args []string) {
-	for _, pid := range children(readInfo(ts).PID) {
+	for _, pid := range testkit.Children(readInfo(ts).PID) {
 		ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	}
 }
@@ -185,7 +185,7 @@ func stopDaemon(ts *testscript.TestScript, neg bool, args []string) {
 // stopchild has the daemon's control planes hang, by SIGSTOP.
 func stopChild(ts *testscript.TestScript, neg bool, args []string) {
 	families.alive(ts.Getenv("DRYDOCK_DATA_DIR"))
-	for _, pid := range children(readInfo(ts).PID) {
+	for _, pid := range testkit.Children(readInfo(ts).PID) {
 		ts.Check(syscall.Kill(pid, syscall.SIGSTOP))
 	}
 }
@@ -282,7 +282,7 @@ func (f *family) alive(dir string) []int {
 		var i info
 		if json.Unmarshal(b, &i) == nil {
 			f.seen[dir][i.PID] = true
-			for _, c := range children(i.PID) {
+			for _, c := range testkit.Children(i.PID) {
 				f.seen[dir][c] = true
 			}
 		}
@@ -294,20 +294,6 @@ func (f *family) alive(dir string) []int {
 			out = append(out, pid)
 		} else {
 			delete(f.seen[dir], pid)
-		}
-	}
-	return out
-}
-
-func children(pid int) []int {
-	var out []int
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, t := range tasks {
-		b, _ := os.ReadFile(t)
-		for _, f := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				out = append(out, n)
-			}
 		}
 	}
 	return out

@@ -145,7 +145,7 @@ func (u usage) String() string {
 func (d *daemon) usage() usage {
 	d.t.Helper()
 	u := usage{files: files(d.PID)}
-	for _, pid := range children(d.PID) {
+	for _, pid := range testkit.Children(d.PID) {
 		u.childFiles += files(pid)
 	}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.PID)); err == nil {
@@ -177,18 +177,4 @@ func files(pid int) int {
 		return 0 // not Linux
 	}
 	return len(list)
-}
-
-func children(pid int) []int {
-	var out []int
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, t := range tasks {
-		b, _ := os.ReadFile(t)
-		for _, f := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				out = append(out, n)
-			}
-		}
-	}
-	return out
 }

@@ -78,34 +78,8 @@ var authTexts = map[family]map[sigv4.Kind]authText{
 		sigv4.PresignLimits: {"IncompleteSignature", http.StatusBadRequest, ""},
 		sigv4.Malformed:     {"IncompleteSignature", http.StatusBadRequest, "The request's aws-chunked body is malformed."},
 	},
-	familyJSON: {
-		sigv4.Missing:       {"MissingAuthenticationTokenException", http.StatusBadRequest, "Missing Authentication Token"},
-		sigv4.Incomplete:    {"IncompleteSignatureException", http.StatusBadRequest, ""},
-		sigv4.UnknownKey:    {"UnrecognizedClientException", http.StatusBadRequest, textInvalidToken},
-		sigv4.TokenInvalid:  {"UnrecognizedClientException", http.StatusBadRequest, textInvalidToken},
-		sigv4.TokenExpired:  {"ExpiredTokenException", http.StatusBadRequest, textExpiredToken},
-		sigv4.Mismatch:      {"InvalidSignatureException", http.StatusBadRequest, textMismatch},
-		sigv4.Expired:       {"InvalidSignatureException", http.StatusBadRequest, ""},
-		sigv4.NotYet:        {"InvalidSignatureException", http.StatusBadRequest, ""},
-		sigv4.Scope:         {"InvalidSignatureException", http.StatusBadRequest, ""},
-		sigv4.PayloadHash:   {"InvalidSignatureException", http.StatusBadRequest, textMismatch},
-		sigv4.PresignLimits: {"IncompleteSignatureException", http.StatusBadRequest, ""},
-		sigv4.Malformed:     {"IncompleteSignatureException", http.StatusBadRequest, "The request's aws-chunked body is malformed."},
-	},
-	familyRESTJSON: {
-		sigv4.Missing:       {"MissingAuthenticationTokenException", http.StatusForbidden, "Missing Authentication Token"},
-		sigv4.Incomplete:    {"IncompleteSignatureException", http.StatusForbidden, ""},
-		sigv4.UnknownKey:    {"UnrecognizedClientException", http.StatusForbidden, textInvalidToken},
-		sigv4.TokenInvalid:  {"UnrecognizedClientException", http.StatusForbidden, textInvalidToken},
-		sigv4.TokenExpired:  {"ExpiredTokenException", http.StatusForbidden, textExpiredToken},
-		sigv4.Mismatch:      {"InvalidSignatureException", http.StatusForbidden, textMismatch},
-		sigv4.Expired:       {"InvalidSignatureException", http.StatusForbidden, ""},
-		sigv4.NotYet:        {"InvalidSignatureException", http.StatusForbidden, ""},
-		sigv4.Scope:         {"InvalidSignatureException", http.StatusForbidden, ""},
-		sigv4.PayloadHash:   {"InvalidSignatureException", http.StatusForbidden, textMismatch},
-		sigv4.PresignLimits: {"IncompleteSignatureException", http.StatusForbidden, ""},
-		sigv4.Malformed:     {"IncompleteSignatureException", http.StatusForbidden, "The request's aws-chunked body is malformed."},
-	},
+	familyJSON:     jsonTexts(http.StatusBadRequest),
+	familyRESTJSON: jsonTexts(http.StatusForbidden),
 	// EC2 tells no wrong secret from an unknown key.
 	familyEC2: {
 		sigv4.Missing:       {"MissingParameter", http.StatusBadRequest, "The request must contain the parameter AWSAccessKeyId"},
@@ -136,6 +110,24 @@ var authTexts = map[family]map[sigv4.Kind]authText{
 		sigv4.PresignLimits: {"AuthorizationQueryParametersError", http.StatusBadRequest, ""},
 		sigv4.Malformed:     {"IncompleteBody", http.StatusBadRequest, "The request body terminated unexpectedly"},
 	},
+}
+
+// jsonTexts are those of the JSON protocols, which differ in the status.
+func jsonTexts(status int) map[sigv4.Kind]authText {
+	return map[sigv4.Kind]authText{
+		sigv4.Missing:       {"MissingAuthenticationTokenException", status, "Missing Authentication Token"},
+		sigv4.Incomplete:    {"IncompleteSignatureException", status, ""},
+		sigv4.UnknownKey:    {"UnrecognizedClientException", status, textInvalidToken},
+		sigv4.TokenInvalid:  {"UnrecognizedClientException", status, textInvalidToken},
+		sigv4.TokenExpired:  {"ExpiredTokenException", status, textExpiredToken},
+		sigv4.Mismatch:      {"InvalidSignatureException", status, textMismatch},
+		sigv4.Expired:       {"InvalidSignatureException", status, ""},
+		sigv4.NotYet:        {"InvalidSignatureException", status, ""},
+		sigv4.Scope:         {"InvalidSignatureException", status, ""},
+		sigv4.PayloadHash:   {"InvalidSignatureException", status, textMismatch},
+		sigv4.PresignLimits: {"IncompleteSignatureException", status, ""},
+		sigv4.Malformed:     {"IncompleteSignatureException", status, "The request's aws-chunked body is malformed."},
+	}
 }
 
 // authError words a failed check as svc does.

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,11 +34,7 @@ func TestBrowsersAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				set(req.Header)
-				resp, err := s.Client().Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer resp.Body.Close()
+				resp, _ := do(t, s, req)
 				if resp.StatusCode != http.StatusForbidden {
 					t.Errorf("%s: %s", path, resp.Status)
 				}
@@ -72,16 +67,11 @@ func TestHosts(t *testing.T) {
 	} {
 		t.Run(tt.host, func(t *testing.T) {
 			req := signedLink(t, s, "sts", "POST", "Action=GetCallerIdentity&Version=2011-06-15", tt.host)
-			resp, err := s.Client().Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, _ := io.ReadAll(resp.Body)
+			resp, body := do(t, s, req)
 			if resp.StatusCode != tt.want {
 				t.Errorf("%s: %s", resp.Status, body)
 			}
-			if name, _, _ := strings.Cut(tt.host, ":"); tt.want == 403 && !strings.Contains(string(body), "drydock up --allow-host "+name+"\n") {
+			if name, _, _ := strings.Cut(tt.host, ":"); tt.want == 403 && !strings.Contains(body, "drydock up --allow-host "+name+"\n") {
 				t.Errorf("no way out: %s", body)
 			}
 		})
@@ -126,16 +116,11 @@ func TestLinksDoNotCallQueryAPIs(t *testing.T) {
 		{"cloudformation", "DELETE", "Action=SignalResource&Version=2010-05-15", 405},
 	} {
 		t.Run(tt.service+" "+tt.method+" "+tt.query, func(t *testing.T) {
-			resp, err := s.Client().Do(signedLink(t, s, tt.service, tt.method, tt.query, ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, _ := io.ReadAll(resp.Body)
+			resp, body := do(t, s, signedLink(t, s, tt.service, tt.method, tt.query, ""))
 			if resp.StatusCode != tt.want {
 				t.Errorf("%s: %s", resp.Status, body)
 			}
-			if tt.want == 405 && tt.method != "HEAD" && !strings.Contains(string(body), "docs/compatibility.md") {
+			if tt.want == 405 && tt.method != "HEAD" && !strings.Contains(body, "docs/compatibility.md") {
 				t.Errorf("no reason: %s", body)
 			}
 		})
@@ -160,11 +145,7 @@ func TestLinksDoNotCallQueryAPIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := s.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
+		resp, _ := do(t, s, req)
 		if resp.StatusCode != 200 {
 			t.Error(resp.Status)
 		}

@@ -125,23 +125,27 @@ var inputExceptions = map[string]string{
 }
 
 func TestProtocolCorpusInputs(t *testing.T) {
+	runCorpus(t, "input", inputExceptions, (*suite).runInput)
+}
+
+func runCorpus(t *testing.T, direction string, exceptions map[string]string, run func(*suite, *testing.T, *corpusCase)) {
 	ran := 0
 	for _, protocol := range corpusProtocols {
-		for si, s := range corpus(t, "input/"+protocol+".json") {
+		for si, s := range corpus(t, direction+"/"+protocol+".json") {
 			for ci := range s.Cases {
 				c := &s.Cases[ci]
 				name := fmt.Sprintf("%s/%d/%d", protocol, si, ci)
 				t.Run(name+" "+s.Description, func(t *testing.T) {
-					if why, ok := inputExceptions[name]; ok {
+					if why, ok := exceptions[name]; ok {
 						t.Skip(why)
 					}
-					s.runInput(t, c)
+					run(&s, t, c)
 				})
 				ran++
 			}
 		}
 	}
-	t.Logf("%d input cases", ran)
+	t.Logf("%d %s cases", ran, direction)
 }
 
 func (s *suite) runInput(t *testing.T, c *corpusCase) {
@@ -194,23 +198,7 @@ var outputExceptions = map[string]string{
 }
 
 func TestProtocolCorpusOutputs(t *testing.T) {
-	ran := 0
-	for _, protocol := range corpusProtocols {
-		for si, s := range corpus(t, "output/"+protocol+".json") {
-			for ci := range s.Cases {
-				c := &s.Cases[ci]
-				name := fmt.Sprintf("%s/%d/%d", protocol, si, ci)
-				t.Run(name+" "+s.Description, func(t *testing.T) {
-					if why, ok := outputExceptions[name]; ok {
-						t.Skip(why)
-					}
-					s.runOutput(t, c)
-				})
-				ran++
-			}
-		}
-	}
-	t.Logf("%d output cases", ran)
+	runCorpus(t, "output", outputExceptions, (*suite).runOutput)
 }
 
 func (s *suite) runOutput(t *testing.T, c *corpusCase) {

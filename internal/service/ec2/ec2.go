@@ -48,14 +48,12 @@ import (
 
 // What the rest of Drydock uses of the floors below.
 type (
-	Profiles          = instance.Profiles
-	Profile           = instance.Profile
-	Machines          = instance.Machines
-	PodInterface      = eni.PodInterface
-	PodInterfaceSpec  = eni.PodInterfaceSpec
-	ManagedInterfaces = eni.ManagedInterfaces
-	ManagedInterface  = eni.ManagedInterface
-	Tags              = tag.Set
+	Profiles         = instance.Profiles
+	Profile          = instance.Profile
+	Machines         = instance.Machines
+	PodInterface     = eni.PodInterface
+	PodInterfaceSpec = eni.PodInterfaceSpec
+	Tags             = tag.Set
 )
 
 // DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region

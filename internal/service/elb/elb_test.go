@@ -53,15 +53,8 @@ func newWorld(t testing.TB) *world {
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elb.New(elbnet.Config{
 			Store: st, Log: testkit.Log(t), Network: elbnet.Network{
-				EC2: network,
-				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
-					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-					var out []elbnet.Interface
-					for _, i := range got {
-						out = append(out, elbnet.Interface(i))
-					}
-					return out, err
-				},
+				EC2:              network,
+				EnsureInterfaces: network.EnsureManagedInterfaces,
 				Probes: func(context.Context, string, string) elbnet.Prober {
 					return func(_ context.Context, p elbnet.Probe) elbnet.Finding {
 						w.mu.Lock()

@@ -63,12 +63,7 @@ func newWorld(t testing.TB) *world {
 					if broken {
 						return nil, errors.New("EC2 is out of order")
 					}
-					got, err := network.EnsureManagedInterfaces(ctx, account, region, ec2.ManagedInterfaces(want), alive)
-					var out []elbnet.Interface
-					for _, i := range got {
-						out = append(out, elbnet.Interface(i))
-					}
-					return out, err
+					return network.EnsureManagedInterfaces(ctx, account, region, want, alive)
 				},
 				Probes: func(context.Context, string, string) elbnet.Prober {
 					return func(_ context.Context, p elbnet.Probe) elbnet.Finding {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
@@ -12,37 +13,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ManagedInterfaces are the network interfaces that an AWS service has in a
-// customer's subnets for one thing of its own: a load balancer.
-type ManagedInterfaces struct {
-	// Requester is the service as DescribeNetworkInterfaces names it: amazon-elb.
-	Requester string
-	// Owner names the thing; together with Requester it finds the interfaces again.
-	Owner       string
-	Description string
-	Type        string // interface, network_load_balancer
-	// Subnets have one interface each; none means that all are removed.
-	Subnets []string
-	// Addresses are wanted private addresses, by subnet.
-	Addresses map[string]string
-	// Allocations are the elastic addresses to give, by subnet.
-	Allocations map[string]string
-	// Groups are the security groups; none means that the interfaces have none.
-	Groups []string
-	// Public gives each a public address.
-	Public bool
-}
-
-// A ManagedInterface is one that is there.
-type ManagedInterface struct{ ID, Subnet, Zone, Private, Public string }
-
 // EnsureManagedInterfaces makes, changes and removes interfaces until they are as
 // wanted, in one transaction, and returns them by their subnets. alive, unless
 // nil, is asked within it whether the thing is still there; if not, nothing is
 // done and nothing returned.
-func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region string, want ManagedInterfaces, alive func(store.Reader) bool) ([]ManagedInterface, error) {
+func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 	sc := resource.Scope{Account: account, Region: region}
-	var out []ManagedInterface
+	var out []elbnet.Interface
 	err := s.Store.Update(ctx, func(tx *store.Tx) (err error) {
 		out = nil
 		if alive != nil && !alive(tx) {
@@ -81,7 +58,7 @@ func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region s
 			}
 			out = append(out, managedInterface(e))
 		}
-		slices.SortFunc(out, func(a, b ManagedInterface) int {
+		slices.SortFunc(out, func(a, b elbnet.Interface) int {
 			return slices.Index(want.Subnets, a.Subnet) - slices.Index(want.Subnets, b.Subnet)
 		})
 		return nil
@@ -89,7 +66,7 @@ func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region s
 	return out, err
 }
 
-func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want ManagedInterfaces, subnet string) (record.NetworkInterface, error) {
+func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want elbnet.Interfaces, subnet string) (record.NetworkInterface, error) {
 	sn, err := resource.Get(tx, record.Subnets, sc, subnet)
 	if err != nil {
 		return record.NetworkInterface{}, err
@@ -124,6 +101,6 @@ func (s *Service) makeManaged(tx *store.Tx, sc resource.Scope, want ManagedInter
 	return e, record.NetworkInterfaces.Create(tx, sc.Key(e.ID), e)
 }
 
-func managedInterface(e record.NetworkInterface) ManagedInterface {
-	return ManagedInterface{ID: e.ID, Subnet: e.SubnetID, Zone: e.Zone, Private: e.Addresses[0], Public: e.PublicIP}
+func managedInterface(e record.NetworkInterface) elbnet.Interface {
+	return elbnet.Interface{ID: e.ID, Subnet: e.SubnetID, Zone: e.Zone, Private: e.Addresses[0], Public: e.PublicIP}
 }
