@@ -104,14 +104,7 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *awsec2.DescribeV
 		"vpc-endpoint-type":  filter.One(func(e v) string { return string(e.Kind()) }),
 		"vpc-id":             filter.One(func(e v) string { return e.VPCID }),
 	})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeVpcEndpointsOutput{NextToken: next, VpcEndpoints: []ec2types.VpcEndpoint{}}
-	for _, e := range found {
-		out.VpcEndpoints = append(out.VpcEndpoints, s.sdkEndpoint(sc, e))
-	}
-	return out, nil
+	return &awsec2.DescribeVpcEndpointsOutput{NextToken: next, VpcEndpoints: resource.Map(found, func(e record.VPCEndpoint) ec2types.VpcEndpoint { return s.sdkEndpoint(sc, e) })}, err
 }
 
 // reconcileEndpoint brings an endpoint to its next state when it is due.

@@ -138,11 +138,9 @@ func (s *Service) DescribePrefixLists(ctx context.Context, in *awsec2.DescribePr
 		return nil, err
 	}
 	found, next, err := resource.Paginate(found, func(p record.PrefixList) string { return p.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
-	out := &awsec2.DescribePrefixListsOutput{NextToken: next, PrefixLists: []ec2types.PrefixList{}}
-	for _, p := range found {
-		out.PrefixLists = append(out.PrefixLists, ec2types.PrefixList{PrefixListId: aws.String(p.ID), PrefixListName: aws.String(p.Name), Cidrs: p.CIDRs()})
-	}
-	return out, err
+	return &awsec2.DescribePrefixListsOutput{NextToken: next, PrefixLists: resource.Map(found, func(p record.PrefixList) ec2types.PrefixList {
+		return ec2types.PrefixList{PrefixListId: aws.String(p.ID), PrefixListName: aws.String(p.Name), Cidrs: p.CIDRs()}
+	})}, err
 }
 
 // GetManagedPrefixListEntries lists the entries of a version.
@@ -164,11 +162,9 @@ func (s *Service) GetManagedPrefixListEntries(ctx context.Context, in *awsec2.Ge
 		entries = p.Versions[i]
 	}
 	page, next, err := resource.Paginate(entries, func(e record.PrefixListEntry) string { return e.CIDR }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 100})
-	out := &awsec2.GetManagedPrefixListEntriesOutput{NextToken: next, Entries: []ec2types.PrefixListEntry{}}
-	for _, e := range page {
-		out.Entries = append(out.Entries, ec2types.PrefixListEntry{Cidr: aws.String(e.CIDR), Description: resource.Optional(e.Description)})
-	}
-	return out, err
+	return &awsec2.GetManagedPrefixListEntriesOutput{NextToken: next, Entries: resource.Map(page, func(e record.PrefixListEntry) ec2types.PrefixListEntry {
+		return ec2types.PrefixListEntry{Cidr: aws.String(e.CIDR), Description: resource.Optional(e.Description)}
+	})}, err
 }
 
 func errPrefixListVersion(v int64) error {

@@ -121,15 +121,10 @@ func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSec
 	}
 	found := resource.List(s.Store, record.SecurityGroups, sc, func(g v) bool { return g.VPCID == vpc.ID && match(g) })
 	found, next, err := resource.Paginate(found, func(g v) string { return g.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.GetSecurityGroupsForVpcOutput{NextToken: next, SecurityGroupForVpcs: []ec2types.SecurityGroupForVpc{}}
-	for _, g := range found {
-		out.SecurityGroupForVpcs = append(out.SecurityGroupForVpcs, ec2types.SecurityGroupForVpc{
+	return &awsec2.GetSecurityGroupsForVpcOutput{NextToken: next, SecurityGroupForVpcs: resource.Map(found, func(g record.SecurityGroup) ec2types.SecurityGroupForVpc {
+		return ec2types.SecurityGroupForVpc{
 			GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), Description: aws.String(g.Description),
 			OwnerId: aws.String(sc.Account), PrimaryVpcId: aws.String(g.VPCID), Tags: g.Tags.SDK(),
-		})
-	}
-	return out, nil
+		}
+	})}, err
 }

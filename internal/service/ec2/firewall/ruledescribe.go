@@ -61,14 +61,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.Des
 	}
 	slices.SortFunc(found, func(a, b groupedRule) int { return strings.Compare(a.ID, b.ID) })
 	found, next, err := resource.Paginate(found, func(r groupedRule) string { return r.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeSecurityGroupRulesOutput{NextToken: next, SecurityGroupRules: []ec2types.SecurityGroupRule{}}
-	for _, r := range found {
-		out.SecurityGroupRules = append(out.SecurityGroupRules, r.SDK(sc, r.group))
-	}
-	return out, nil
+	return &awsec2.DescribeSecurityGroupRulesOutput{NextToken: next, SecurityGroupRules: resource.Map(found, func(r groupedRule) ec2types.SecurityGroupRule { return r.SDK(sc, r.group) })}, err
 }
 
 // SecurityGroupRuleTags finds rules inside their groups.

@@ -15,7 +15,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
-	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -147,7 +146,9 @@ func echoConfig(c ec2types.FleetLaunchTemplateConfigRequest) ec2types.FleetLaunc
 func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsInput) (*awsec2.DescribeFleetsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = Fleet
-	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+	found, next, err := resource.Describe(s.Store, sc, Fleets, resource.Query{
+		IDs: in.FleetIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 1, Max: 1000},
+	}, filter.Fields[v]{
 		"activity-status": filter.One(func(f v) string {
 			c, err := s.countFleet(s.Store, sc, f.ID)
 			if err != nil {
@@ -159,20 +160,7 @@ func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsI
 		"fleet-state":                        filter.One(func(f v) string { return f.State }),
 		"replace-unhealthy-instances":        filter.Flag(func(f v) bool { return f.ReplaceUnhealthy }),
 		"type":                               filter.One(func(f v) string { return f.Type }),
-	}, func(f v) tag.Set { return f.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, Fleets, sc, in.FleetIds, func(f v) bool {
-		return (f.Type != typeInstant || len(in.FleetIds) > 0) && match(f)
-	})
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(f v) string { return f.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
+	}, func(f v) bool { return f.Type != typeInstant || len(in.FleetIds) > 0 })
 	if err != nil {
 		return nil, err
 	}
@@ -218,16 +206,11 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 	}
 	found := slices.DeleteFunc(c.live, func(i record.Instance) bool { return !match(i) })
 	found, next, err := resource.Paginate(found, func(i record.Instance) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeFleetInstancesOutput{FleetId: in.FleetId, NextToken: next, ActiveInstances: []ec2types.ActiveInstance{}}
-	for _, i := range found {
-		out.ActiveInstances = append(out.ActiveInstances, ec2types.ActiveInstance{
+	return &awsec2.DescribeFleetInstancesOutput{FleetId: in.FleetId, NextToken: next, ActiveInstances: resource.Map(found, func(i record.Instance) ec2types.ActiveInstance {
+		return ec2types.ActiveInstance{
 			InstanceId: aws.String(i.ID), InstanceType: aws.String(i.Type), SpotInstanceRequestId: resource.Optional(i.SpotRequestID), InstanceHealth: ec2types.InstanceHealthStatusHealthyStatus,
-		})
-	}
-	return out, nil
+		}
+	})}, err
 }
 
 // ModifyFleet changes the target and the launch templates of a maintain fleet.

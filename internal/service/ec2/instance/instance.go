@@ -212,7 +212,9 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 		}
 		return ""
 	}
-	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+	found, next, err := resource.Describe(s.Store, sc, record.Instances, resource.Query{
+		IDs: in.InstanceIds, Exclusive: "instancesSet", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, filter.Fields[v]{
 		"application-status.status":    filter.Never[v],
 		"attached-ebs-status.status":   filter.One(status),
 		"availability-zone":            filter.One(func(i v) string { return i.Zone }),
@@ -231,23 +233,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 		"operator.principal":           filter.Never[v],
 		"system-status.reachability":   filter.One(reachable),
 		"system-status.status":         filter.One(status),
-	}, func(i v) tag.Set { return i.Tags })
-	if err != nil {
-		return nil, err
-	}
-	if err := resource.CheckDryRun(in.DryRun); err != nil {
-		return nil, err
-	}
-	if err := resource.CheckPageOfIDs(in.InstanceIds, "instancesSet", in.MaxResults); err != nil {
-		return nil, err
-	}
-	found, err := resource.Choose(s.Store, record.Instances, sc, in.InstanceIds, func(i v) bool {
-		return (i.State == record.Running || aws.ToBool(in.IncludeAllInstances)) && match(i)
-	})
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := resource.Paginate(found, func(i v) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
+	}, func(i v) bool { return i.State == record.Running || aws.ToBool(in.IncludeAllInstances) })
 	if err != nil {
 		return nil, err
 	}

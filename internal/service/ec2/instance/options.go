@@ -121,16 +121,11 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 		}
 	}
 	kept, next, err := resource.Paginate(kept, func(i record.Instance) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeInstanceCreditSpecificationsOutput{NextToken: next, InstanceCreditSpecifications: []ec2types.InstanceCreditSpecification{}}
-	for _, i := range kept {
-		out.InstanceCreditSpecifications = append(out.InstanceCreditSpecifications, ec2types.InstanceCreditSpecification{
+	return &awsec2.DescribeInstanceCreditSpecificationsOutput{NextToken: next, InstanceCreditSpecifications: resource.Map(kept, func(i record.Instance) ec2types.InstanceCreditSpecification {
+		return ec2types.InstanceCreditSpecification{
 			InstanceId: aws.String(i.ID), CpuCredits: aws.String(i.CPUCredits),
-		})
-	}
-	return out, nil
+		}
+	})}, err
 }
 
 // GetConsoleOutput returns what an instance has written to its console; nothing

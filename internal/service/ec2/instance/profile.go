@@ -118,12 +118,7 @@ func (s *Service) DescribeIamInstanceProfileAssociations(ctx context.Context, in
 		return i.Profile != nil && (len(named) == 0 || named[i.Profile.AssociationID]) && match(i)
 	})
 	found, next, err := resource.Paginate(found, func(i record.Instance) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 5, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeIamInstanceProfileAssociationsOutput{NextToken: next, IamInstanceProfileAssociations: []ec2types.IamInstanceProfileAssociation{}}
-	for _, i := range found {
-		out.IamInstanceProfileAssociations = append(out.IamInstanceProfileAssociations, *i.Association(ec2types.IamInstanceProfileAssociationStateAssociated))
-	}
-	return out, nil
+	return &awsec2.DescribeIamInstanceProfileAssociationsOutput{NextToken: next, IamInstanceProfileAssociations: resource.Map(found, func(i record.Instance) ec2types.IamInstanceProfileAssociation {
+		return *i.Association(ec2types.IamInstanceProfileAssociationStateAssociated)
+	})}, err
 }

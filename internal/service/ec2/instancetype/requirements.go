@@ -323,14 +323,9 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, 
 		in.MaxResults = aws.Int32(1000)
 	}
 	names, next, err := resource.Paginate(names, func(n string) string { return n }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.GetInstanceTypesFromInstanceRequirementsOutput{NextToken: next, InstanceTypes: []ec2types.InstanceTypeInfoFromInstanceRequirements{}}
-	for _, n := range names {
-		out.InstanceTypes = append(out.InstanceTypes, ec2types.InstanceTypeInfoFromInstanceRequirements{InstanceType: aws.String(n)})
-	}
-	return out, nil
+	return &awsec2.GetInstanceTypesFromInstanceRequirementsOutput{NextToken: next, InstanceTypes: resource.Map(names, func(n string) ec2types.InstanceTypeInfoFromInstanceRequirements {
+		return ec2types.InstanceTypeInfoFromInstanceRequirements{InstanceType: aws.String(n)}
+	})}, err
 }
 
 // EchoRequirements is a request's requirements as answers have them: the types

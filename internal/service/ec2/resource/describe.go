@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"slices"
+
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
@@ -17,12 +19,17 @@ type Query struct {
 	MaxResults *int32
 	NextToken  *string
 	Limits     Limits
+	NoTags     bool // the call has no filters by tag
 }
 
 // Describe returns the page of records that a query asks for, sorted by ID, and
-// the token of the next page.
-func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.Fields[T]) ([]T, *string, error) {
-	match, err := filter.Compile(q.Filters, known, k.tags)
+// the token of the next page. Only records that all of keep report are listed.
+func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.Fields[T], keep ...func(T) bool) ([]T, *string, error) {
+	tags := k.tags
+	if q.NoTags {
+		tags = nil
+	}
+	match, err := filter.Compile(q.Filters, known, tags)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,7 +41,9 @@ func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.
 			return nil, nil, err
 		}
 	}
-	found, err := Choose(r, k, sc, q.IDs, match)
+	found, err := Choose(r, k, sc, q.IDs, func(v T) bool {
+		return !slices.ContainsFunc(keep, func(keep func(T) bool) bool { return !keep(v) }) && match(v)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,9 +68,14 @@ type Record[T any] interface{ SDK(Scope) T }
 
 // SDKAll renders records for the SDK.
 func SDKAll[R Record[T], T any](sc Scope, records []R) []T {
-	out := make([]T, len(records))
-	for i, r := range records {
-		out[i] = r.SDK(sc)
+	return Map(records, func(r R) T { return r.SDK(sc) })
+}
+
+// Map returns what of says of each; clients see a list, even if it is empty.
+func Map[A, B any](in []A, of func(A) B) []B {
+	out := make([]B, len(in))
+	for i, a := range in {
+		out[i] = of(a)
 	}
 	return out
 }

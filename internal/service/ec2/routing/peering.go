@@ -321,14 +321,7 @@ func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.
 	found, next, err := resource.Describe(s.Store, sc, record.Peerings, resource.Query{
 		IDs: in.VpcPeeringConnectionIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
 	}, peeringFields())
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeVpcPeeringConnectionsOutput{NextToken: next, VpcPeeringConnections: []ec2types.VpcPeeringConnection{}}
-	for _, p := range found {
-		out.VpcPeeringConnections = append(out.VpcPeeringConnections, s.sdkPeering(p))
-	}
-	return out, nil
+	return &awsec2.DescribeVpcPeeringConnectionsOutput{NextToken: next, VpcPeeringConnections: resource.Map(found, s.sdkPeering)}, err
 }
 
 // reconcilePeering lets a request expire and forgets connections that are over.

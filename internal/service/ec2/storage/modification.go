@@ -113,12 +113,5 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.D
 		}
 	}
 	found, next, err := resource.Paginate(found, func(x v) string { return x.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 500})
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeVolumesModificationsOutput{NextToken: next, VolumesModifications: []ec2types.VolumeModification{}}
-	for _, x := range found {
-		out.VolumesModifications = append(out.VolumesModifications, x.sdkModification())
-	}
-	return out, nil
+	return &awsec2.DescribeVolumesModificationsOutput{NextToken: next, VolumesModifications: resource.Map(found, func(x Volume) ec2types.VolumeModification { return x.sdkModification() })}, err
 }

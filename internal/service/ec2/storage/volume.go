@@ -167,27 +167,10 @@ func volumeFields() filter.Fields[Volume] {
 // DescribeVolumes lists volumes.
 func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolumesInput) (*awsec2.DescribeVolumesOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	match, err := filter.Compile(in.Filters, volumeFields(), func(v Volume) tag.Set { return v.Tags })
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
+	found, next, err := resource.Describe(s.Store, sc, Volumes, resource.Query{
+		IDs: in.VolumeIds, Exclusive: "volumeIds", Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, volumeFields())
 	return &awsec2.DescribeVolumesOutput{Volumes: resource.SDKAll(sc, found), NextToken: next}, err
-}
-
-// pageOfVolumes is what the descriptions of volumes share.
-func (s *Service) pageOfVolumes(sc resource.Scope, dryRun *bool, ids []string, match func(Volume) bool, maxResults *int32, token *string) ([]Volume, *string, error) {
-	if err := resource.CheckDryRun(dryRun); err != nil {
-		return nil, nil, err
-	}
-	if err := resource.CheckPageOfIDs(ids, "volumeIds", maxResults); err != nil {
-		return nil, nil, err
-	}
-	found, err := resource.Choose(s.Store, Volumes, sc, ids, match)
-	if err != nil {
-		return nil, nil, err
-	}
-	return resource.Paginate(found, func(v Volume) string { return v.ID }, maxResults, token, resource.Limits{Min: 5, Max: 1000})
 }
 
 // DescribeVolumeStatus lists the checks of volumes, which they pass.
@@ -195,7 +178,9 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeV
 	sc := resource.ScopeOf(ctx)
 	type v = Volume
 	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
-	match, err := filter.Compile(in.Filters, filter.Fields[v]{
+	found, next, err := resource.Describe(s.Store, sc, Volumes, resource.Query{
+		IDs: in.VolumeIds, Exclusive: "volumeIds", Filters: in.Filters, NoTags: true, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
+	}, filter.Fields[v]{
 		"action.code":                         filter.Never[v],
 		"action.description":                  filter.Never[v],
 		"action.event-id":                     filter.Never[v],
@@ -212,26 +197,17 @@ func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeV
 		"volume-status.details-status":        func(v) []string { return []string{"passed", "not-applicable"} },
 		"volume-status.status":                constant("ok"),
 		"volume-status.initialization-status": filter.Never[v],
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	found, next, err := s.pageOfVolumes(sc, in.DryRun, in.VolumeIds, match, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awsec2.DescribeVolumeStatusOutput{NextToken: next, VolumeStatuses: []ec2types.VolumeStatusItem{}}
-	for _, x := range found {
-		out.VolumeStatuses = append(out.VolumeStatuses, ec2types.VolumeStatusItem{
+	})
+	return &awsec2.DescribeVolumeStatusOutput{NextToken: next, VolumeStatuses: resource.Map(found, func(x Volume) ec2types.VolumeStatusItem {
+		return ec2types.VolumeStatusItem{
 			VolumeId: aws.String(x.ID), AvailabilityZone: aws.String(x.Zone), AvailabilityZoneId: aws.String(x.ZoneID),
 			VolumeStatus: &ec2types.VolumeStatusInfo{Status: ec2types.VolumeStatusInfoStatusOk, Details: []ec2types.VolumeStatusDetails{
 				{Name: ec2types.VolumeStatusNameIoEnabled, Status: aws.String("passed")},
 				{Name: ec2types.VolumeStatusNameIoPerformance, Status: aws.String("not-applicable")},
 			}},
 			Actions: []ec2types.VolumeStatusAction{}, Events: []ec2types.VolumeStatusEvent{}, AttachmentStatuses: []ec2types.VolumeStatusAttachmentStatus{},
-		})
-	}
-	return out, nil
+		}
+	})}, err
 }
 
 var Volumes = resource.NewKind("volume", resource.VolumeID, func(v *Volume) (string, *tag.Set) { return v.ID, &v.Tags })
