@@ -25,17 +25,15 @@ func (s *Service) roleUsage(_ context.Context, account, principal string) (map[s
 	usage := map[string][]string{}
 	switch principal {
 	case base.ServiceRole.Service:
-		items, err := record.Clusters.List(s.clusters.Store, store.Scope{Account: account})
-		for _, i := range items {
+		for _, i := range record.Clusters.All(s.clusters.Store, store.Scope{Account: account}) {
 			usage[i.Key.Region] = append(usage[i.Key.Region], aws.ToString(i.Value.Cluster.Arn))
 		}
-		return usage, err
+		return usage, nil
 	case "eks-nodegroup.amazonaws.com":
-		items, err := record.Nodegroups.List(s.clusters.Store, store.Scope{Account: account})
-		for _, i := range items {
+		for _, i := range record.Nodegroups.All(s.clusters.Store, store.Scope{Account: account}) {
 			usage[i.Key.Region] = append(usage[i.Key.Region], aws.ToString(i.Value.Nodegroup.NodegroupArn))
 		}
-		return usage, err
+		return usage, nil
 	}
 	return nil, nil
 }

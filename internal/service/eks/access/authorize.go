@@ -23,11 +23,7 @@ func (s *Service) Authorize(_ context.Context, planeID string, spec authzv1.Subj
 	if err != nil || !rec.UsesAPI() {
 		return false, "", nil
 	}
-	entries, err := record.AccessEntries.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return false, "", err
-	}
-	for _, e := range entries {
+	for _, e := range record.AccessEntries.All(s.Store, record.AllBelow(key)) {
 		if e.Value.PrincipalID != id || id == "" {
 			continue
 		}

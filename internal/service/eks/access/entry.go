@@ -406,11 +406,7 @@ func (s *Service) AdmitNodes(tx *store.Tx, cluster store.Key) error {
 }
 
 func admitAll[T any](s *Service, tx *store.Tx, cluster store.Key, c store.Collection[T], typ string, of func(*T) (role record.Identity, made *bool)) error {
-	all, err := c.List(tx, record.AllBelow(cluster))
-	if err != nil {
-		return err
-	}
-	for _, i := range all {
+	for _, i := range c.All(tx, record.AllBelow(cluster)) {
 		role, _ := of(&i.Value)
 		entryMade, err := s.Admit(tx, cluster, role, typ)
 		if err == nil && entryMade {

@@ -41,11 +41,7 @@ func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPri
 	}
 	out := KnownPrincipals{API: rec.UsesAPI(), ConfigMap: rec.UsesConfigMap()}
 	if out.API {
-		list, err := record.AccessEntries.List(s.Store, store.Scope{Account: key.Account, Region: key.Region})
-		if err != nil {
-			return out, err
-		}
-		for _, e := range list {
+		for _, e := range record.AccessEntries.All(s.Store, store.Scope{Account: key.Account, Region: key.Region}) {
 			if aws.ToString(e.Value.Entry.ClusterName) == rec.Name() {
 				out.Entries = append(out.Entries, aws.ToString(e.Value.Entry.PrincipalArn))
 			}

@@ -299,10 +299,7 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 		if err != nil || *r.Addon.AddonArn != *w.rec.Addon.AddonArn {
 			return store.IgnoreNotFound(err)
 		}
-		owned, err := podidentity.OwnedBy(tx, cluster, *r.Addon.AddonArn)
-		if err != nil {
-			return err
-		}
+		owned := podidentity.OwnedBy(tx, cluster, *r.Addon.AddonArn)
 		for _, o := range owned {
 			if !w.rec.Preserve {
 				record.PodIdentities.Delete(tx, o.Key)

@@ -95,11 +95,7 @@ func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, err
 			return k, rec, nil
 		}
 	}
-	all, err := record.Clusters.List(s.Store, store.Scope{})
-	if err != nil {
-		return store.Key{}, record.Cluster{}, err
-	}
-	for _, i := range all {
+	for _, i := range record.Clusters.All(s.Store, store.Scope{}) {
 		if i.Value.Plane.ID == planeID && planeID != "" {
 			s.Sessions.SetCluster(planeID, i.Key)
 			return i.Key, i.Value, nil

@@ -52,10 +52,7 @@ func ListNames[T any](ctx context.Context, s *Service, c store.Collection[T], cl
 
 // PageBelow returns a page of what belongs to a cluster: all, or what keep reports.
 func PageBelow[T any](s *Service, c store.Collection[T], cluster store.Key, keep func(*T) bool, maxResults *int32, token *string) ([]store.Item[T], *string, error) {
-	items, err := c.List(s.Store, record.AllBelow(cluster))
-	if err != nil {
-		return nil, nil, err
-	}
+	items := c.All(s.Store, record.AllBelow(cluster))
 	if keep != nil {
 		items = slices.DeleteFunc(items, func(i store.Item[T]) bool { return !keep(&i.Value) })
 	}

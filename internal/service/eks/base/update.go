@@ -29,11 +29,7 @@ func (s *Service) RepeatedUpdate(r store.Reader, cluster store.Key, token *strin
 	if token == nil {
 		return nil, nil
 	}
-	items, err := record.Updates.List(r, record.AllBelow(cluster))
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range items {
+	for _, i := range record.Updates.All(r, record.AllBelow(cluster)) {
 		if i.Value.Token != *token {
 			continue
 		}
@@ -47,10 +43,7 @@ func (s *Service) RepeatedUpdate(r store.Reader, cluster store.Key, token *strin
 
 // UpdateInProgress returns the refusal of what, naming the update that runs.
 func (s *Service) UpdateInProgress(r store.Reader, cluster store.Key, nodegroup, what string) error {
-	items, err := record.Updates.List(r, record.AllBelow(cluster))
-	if err != nil {
-		return err
-	}
+	items := record.Updates.All(r, record.AllBelow(cluster))
 	id := "unknown"
 	for _, i := range items {
 		if i.Value.Nodegroup == nodegroup && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {

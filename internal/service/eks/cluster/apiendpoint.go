@@ -26,10 +26,7 @@ type APIEndpoint struct {
 
 // APIEndpoints returns those of an account and region's clusters.
 func (s *Service) APIEndpoints(_ context.Context, account, region string) ([]APIEndpoint, error) {
-	all, err := record.Clusters.List(s.Store, store.Scope{Account: account, Region: region})
-	if err != nil {
-		return nil, err
-	}
+	all := record.Clusters.All(s.Store, store.Scope{Account: account, Region: region})
 	var out []APIEndpoint
 	for _, i := range all {
 		c := i.Value.Cluster

@@ -54,10 +54,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 			out, err = repeatedCreate(old, in.ClientRequestToken, request)
 			return err
 		}
-		all, err := record.Clusters.List(tx, store.Scope{Account: call.Account, Region: call.Region})
-		if err != nil {
-			return err
-		}
+		all := record.Clusters.All(tx, store.Scope{Account: call.Account, Region: call.Region})
 		quotas, err := s.QuotasFor(key)
 		if err != nil {
 			return err
@@ -200,10 +197,7 @@ func (s *Service) ListClusters(ctx context.Context, in *awseks.ListClustersInput
 			return nil, ekserr.InvalidParameter("", "Invalid include: %s", i)
 		}
 	}
-	items, err := record.Clusters.List(s.Store, store.Scope{Account: call.Account, Region: call.Region})
-	if err != nil {
-		return nil, err
-	}
+	items := record.Clusters.All(s.Store, store.Scope{Account: call.Account, Region: call.Region})
 	items, next, err := base.Page(items, func(i store.Item[record.Cluster]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
@@ -237,17 +231,11 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 		if on := rec.Cluster.DeletionProtection; on != nil && *on {
 			return errDeletionProtected(key.ID)
 		}
-		groups, err := record.Nodegroups.List(tx, record.AllBelow(key))
-		if err != nil {
-			return err
-		}
+		groups := record.Nodegroups.All(tx, record.AllBelow(key))
 		if len(groups) > 0 {
 			return errNodegroupsAttached(key.ID, *groups[0].Value.Nodegroup.NodegroupName)
 		}
-		profiles, err := record.FargateProfiles.List(tx, record.AllBelow(key))
-		if err != nil {
-			return err
-		}
+		profiles := record.FargateProfiles.All(tx, record.AllBelow(key))
 		if len(profiles) > 0 {
 			return errFargateProfilesAttached(key.ID)
 		}

@@ -70,11 +70,7 @@ func (s *Service) healthKey(key store.Key, rec *record.Cluster) string {
 	if keyARN := rec.KeyARN(); keyARN != "" || rec.Cluster.Status != ekstypes.ClusterStatusUpdating {
 		return keyARN
 	}
-	items, err := record.Updates.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		s.Log.Warn("looking for the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)
-	}
-	for _, i := range items {
+	for _, i := range record.Updates.All(s.Store, record.AllBelow(key)) {
 		if e := i.Value.Encryption; e != nil && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {
 			return e.KeyARN
 		}

@@ -78,11 +78,7 @@ func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record
 	s.Log.Info("the certificate authority of a cluster was issued anew", "cluster", key.String())
 	rec.Plane.CAPEM = ca
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		groups, err := record.Nodegroups.List(tx, record.AllBelow(key))
-		if err != nil {
-			return err
-		}
-		for _, g := range groups {
+		for _, g := range record.Nodegroups.All(tx, record.AllBelow(key)) {
 			if err := record.Nodegroups.Update(tx, g.Key, func(g *record.Nodegroup) error { g.TemplateStale = true; return nil }); err != nil {
 				return err
 			}
@@ -225,10 +221,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 
 // applyUpdates finishes the update of an UPDATING cluster.
 func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
-	items, err := record.Updates.List(s.Store, record.AllBelow(key))
-	if err != nil {
-		return 0, err
-	}
+	items := record.Updates.All(s.Store, record.AllBelow(key))
 	i := slices.IndexFunc(items, func(i store.Item[record.Update]) bool {
 		return i.Value.Nodegroup == "" && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
 	})

@@ -27,10 +27,7 @@ func (s Status) Unreadable() bool { return s.Status == unreadable }
 
 // Clusters returns the clusters of all accounts and regions.
 func (s *Service) Clusters(_ context.Context) ([]Status, error) {
-	all, err := record.Clusters.List(s.Store, store.Scope{})
-	if err != nil {
-		return nil, err
-	}
+	all := record.Clusters.All(s.Store, store.Scope{})
 	out := make([]Status, 0, len(all))
 	for _, i := range all {
 		c := i.Value.Cluster

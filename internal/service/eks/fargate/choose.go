@@ -62,10 +62,7 @@ func (s *Service) ExplainFargate(_ context.Context, account, region, cluster, na
 }
 
 func (s *Service) explain(cluster store.Key, namespace string, pod *corev1.Pod) (Choice, error) {
-	all, err := record.FargateProfiles.List(s.Store, record.AllBelow(cluster))
-	if err != nil {
-		return Choice{}, err
-	}
+	all := record.FargateProfiles.All(s.Store, record.AllBelow(cluster))
 	profiles := make([]*ekstypes.FargateProfile, 0, len(all))
 	for i := range all {
 		profiles = append(profiles, &all[i].Value.Profile)

@@ -112,12 +112,11 @@ func (s *Service) FargateCluster(_ context.Context, account, region, name string
 // FargateClusters returns the clusters that have Fargate profiles; keys' IDs are their
 // names.
 func (s *Service) FargateClusters() (map[store.Key]bool, error) {
-	all, err := record.FargateProfiles.List(s.Store, store.Scope{})
 	out := map[store.Key]bool{}
-	for _, p := range all {
+	for _, p := range record.FargateProfiles.All(s.Store, store.Scope{}) {
 		out[record.ClusterOf(p.Key)] = true
 	}
-	return out, err
+	return out, nil
 }
 
 // FargateRole returns the pod execution role of a profile, and whether access entries

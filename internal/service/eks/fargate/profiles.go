@@ -96,10 +96,7 @@ func (s *Service) settled(r store.Reader, cluster store.Key, verb, name string) 
 	if rec.Cluster.Status == ekstypes.ClusterStatusUpdating {
 		return nil, errClusterUpdating(verb, name, cluster.ID)
 	}
-	all, err := record.FargateProfiles.List(r, record.AllBelow(cluster))
-	if err != nil {
-		return nil, err
-	}
+	all := record.FargateProfiles.All(r, record.AllBelow(cluster))
 	for _, p := range all {
 		switch st := p.Value.Profile.Status; st {
 		case ekstypes.FargateProfileStatusCreating, ekstypes.FargateProfileStatusDeleting:

@@ -164,10 +164,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 	if wait := p.Since.Add(s.Timing.FargateProfileDeleting).Sub(s.Clock.Now()); wait > 0 {
 		return wait, nil
 	}
-	heir, err := findHeir(s.Store, key, p)
-	if err != nil {
-		return 0, err
-	}
+	heir := findHeir(s.Store, key, p)
 	if heir == nil && cluster.UsesConfigMap() && ses != nil {
 		waited, cancel := context.WithTimeout(ctx, planeWait)
 		defer cancel()
@@ -180,10 +177,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 		if err != nil || now.UUID != p.UUID {
 			return store.IgnoreNotFound(err)
 		}
-		heir, err := findHeir(tx, key, p)
-		if err != nil {
-			return err
-		}
+		heir := findHeir(tx, key, p)
 		record.FargateProfiles.Delete(tx, key)
 		if !now.AccessEntryMade {
 			return nil
@@ -194,7 +188,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 
 // findHeir returns another profile of the cluster with the same role; nil: none.
 // Only one profile changes at a time, so all others stay.
-func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) (*store.Key, error) {
+func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) *store.Key {
 	return record.Other(r, record.FargateProfiles, key, func(o *record.FargateProfile) bool { return o.Role == p.Role })
 }
 

@@ -52,10 +52,7 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 		if err != nil {
 			return err
 		}
-		all, err := record.Nodegroups.List(tx, record.AllBelow(key))
-		if err != nil {
-			return err
-		}
+		all := record.Nodegroups.All(tx, record.AllBelow(key))
 		quotas, err := s.QuotasFor(key)
 		if err != nil {
 			return err

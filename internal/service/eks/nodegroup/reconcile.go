@@ -55,10 +55,7 @@ func (s *Service) groupOfMember(changed store.Key) (store.Key, bool) {
 	if !strings.HasPrefix(name, "eks-") {
 		return store.Key{}, false
 	}
-	all, err := record.Nodegroups.List(s.Store, store.Scope{Account: changed.Account, Region: changed.Region})
-	if err != nil {
-		return store.Key{}, false
-	}
+	all := record.Nodegroups.All(s.Store, store.Scope{Account: changed.Account, Region: changed.Region})
 	i := slices.IndexFunc(all, func(g store.Item[record.Nodegroup]) bool { return g.Value.ResourceName() == name })
 	if i < 0 {
 		return store.Key{}, false

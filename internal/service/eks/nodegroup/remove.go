@@ -60,10 +60,7 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	if err := w.removeInstanceProfile(); err != nil {
 		return err
 	}
-	inherited, err := w.heir(w.s.Store)
-	if err != nil {
-		return err
-	}
+	inherited := w.heir(w.s.Store)
 	switch {
 	case inherited != nil && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
 		err = access.MapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
@@ -81,10 +78,8 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 		if err != nil || g.UUID != w.g.UUID {
 			return store.IgnoreNotFound(err)
 		}
-		heir, err := w.heir(tx)
+		heir := w.heir(tx)
 		switch {
-		case err != nil:
-			return err
 		case heir != nil && inherited == nil:
 			return errInherited
 		}
@@ -100,7 +95,7 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 var errInherited = errors.New("another node group with the same node role was created during the deletion")
 
 // heir returns another group of the cluster with the same node role that stays; nil: none.
-func (w *work) heir(r store.Reader) (*store.Key, error) {
+func (w *work) heir(r store.Reader) *store.Key {
 	return record.Other(r, record.Nodegroups, w.key, func(o *record.Nodegroup) bool {
 		return o.Role == w.g.Role && o.Nodegroup.Status != ekstypes.NodegroupStatusDeleting
 	})

@@ -185,11 +185,7 @@ func Find(r store.Reader, cluster store.Key, id *string) (store.Key, record.PodI
 	if len(aws.ToString(id)) != 19 {
 		return store.Key{}, record.PodIdentity{}, errAssociationID(cluster.ID)
 	}
-	items, err := record.PodIdentities.List(r, record.AllBelow(cluster))
-	if err != nil {
-		return store.Key{}, record.PodIdentity{}, err
-	}
-	for _, i := range items {
+	for _, i := range record.PodIdentities.All(r, record.AllBelow(cluster)) {
 		if *i.Value.Association.AssociationId == *id {
 			return i.Key, i.Value, nil
 		}

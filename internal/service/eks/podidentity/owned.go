@@ -34,10 +34,7 @@ func PutOwned(tx *store.Tx, cluster store.Key, owned []record.PodIdentity) ([]st
 // stays keeps its identity.
 func ReplaceOwned(tx *store.Tx, cluster store.Key, owner string, owned []record.PodIdentity) ([]string, error) {
 	arns := []string{}
-	old, err := OwnedBy(tx, cluster, owner)
-	if err != nil {
-		return nil, err
-	}
+	old := OwnedBy(tx, cluster, owner)
 	for _, o := range old {
 		i := slices.IndexFunc(owned, func(r record.PodIdentity) bool {
 			return *r.Association.ServiceAccount == *o.Value.Association.ServiceAccount
@@ -61,9 +58,9 @@ func ReplaceOwned(tx *store.Tx, cluster store.Key, owner string, owned []record.
 }
 
 // OwnedBy returns the associations of an add-on.
-func OwnedBy(r store.Reader, cluster store.Key, owner string) ([]store.Item[record.PodIdentity], error) {
-	items, err := record.PodIdentities.List(r, record.AllBelow(cluster))
+func OwnedBy(r store.Reader, cluster store.Key, owner string) []store.Item[record.PodIdentity] {
+	items := record.PodIdentities.All(r, record.AllBelow(cluster))
 	return slices.DeleteFunc(items, func(i store.Item[record.PodIdentity]) bool {
 		return aws.ToString(i.Value.Association.OwnerArn) != owner
-	}), err
+	})
 }

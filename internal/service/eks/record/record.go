@@ -69,10 +69,7 @@ const deleteBatch = 90
 // DeleteAll removes the records in scope in small transactions: all, or those that which
 // reports.
 func DeleteAll[T any](ctx context.Context, st *store.Store, c store.Collection[T], scope store.Scope, which func(*T) bool) error {
-	items, err := c.List(st, scope)
-	if err != nil {
-		return err
-	}
+	items := c.All(st, scope)
 	if which != nil {
 		items = slices.DeleteFunc(items, func(i store.Item[T]) bool { return !which(&i.Value) })
 	}
@@ -99,11 +96,11 @@ func Optional(s string) *string {
 
 // Other returns the key of a record beside key, of the same cluster, that is reports; nil
 // if there is none.
-func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) (*store.Key, error) {
-	all, err := c.List(r, AllBelow(ClusterOf(key)))
+func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) *store.Key {
+	all := c.All(r, AllBelow(ClusterOf(key)))
 	i := slices.IndexFunc(all, func(o store.Item[T]) bool { return o.Key != key && is(&o.Value) })
 	if i < 0 {
-		return nil, err
+		return nil
 	}
-	return &all[i].Key, nil
+	return &all[i].Key
 }

@@ -13,7 +13,7 @@ type kind struct {
 	// get returns the resource at a key.
 	get func(store.Reader, store.Key) (tagged, error)
 	// list returns those that belong to a cluster.
-	list func(store.Reader, store.Key) ([]tagged, error)
+	list func(store.Reader, store.Key) []tagged
 	// retag changes the tags of the resource at a key.
 	retag func(*store.Tx, store.Key, func(tags map[string]string) error) error
 }
@@ -55,13 +55,11 @@ func kindOf[T any](c store.Collection[T], of func(*T) (arn *string, tags *map[st
 			}
 			return read(key, &rec), nil
 		},
-		list: func(r store.Reader, cluster store.Key) ([]tagged, error) {
-			items, err := c.List(r, record.AllBelow(cluster))
-			var out []tagged
-			for _, i := range items {
+		list: func(r store.Reader, cluster store.Key) (out []tagged) {
+			for _, i := range c.All(r, record.AllBelow(cluster)) {
 				out = append(out, read(i.Key, &i.Value))
 			}
-			return out, err
+			return out
 		},
 		retag: func(tx *store.Tx, key store.Key, change func(map[string]string) error) error {
 			return c.Update(tx, key, func(rec *T) error {
@@ -92,10 +90,7 @@ func byARN(r store.Reader, account, region, path, arn string) (kind, tagged, err
 		}
 		all = []tagged{c}
 	} else {
-		var err error
-		if all, err = k.list(r, key); err != nil {
-			return kind{}, tagged{}, err
-		}
+		all = k.list(r, key)
 	}
 	for _, t := range all {
 		if t.arn == arn {
