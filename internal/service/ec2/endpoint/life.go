@@ -25,11 +25,8 @@ type endpointStates struct{ pending, available, deleting string }
 // advance brings an endpoint to its next state when that is due.
 func advance[T any](ctx context.Context, s *Service, c resource.Kind[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
 	e, err := c.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	seen := life(&e)
 	from := *seen.state
@@ -47,11 +44,8 @@ func advance[T any](ctx context.Context, s *Service, c resource.Kind[T], k store
 	}
 	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
 		e, err := c.Get(tx, k)
-		if resource.NotFound(err) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return store.IgnoreNotFound(err)
 		}
 		now := life(&e)
 		switch {

@@ -56,11 +56,8 @@ func (s *Service) Reconcilers() []reconcile.Config {
 // when it is over.
 func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duration, error) {
 	f, err := Fleets.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	if _, mine := s.underWay.m.Load(f.ID); mine {
 		return retryAfter, nil
@@ -130,10 +127,7 @@ func (s *Service) editFleet(ctx context.Context, k store.Key, fn func(*Fleet)) e
 		fn(f)
 		return nil
 	})
-	if resource.NotFound(err) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }
 
 // forgetFleet deletes the record of a fleet without instances in time.

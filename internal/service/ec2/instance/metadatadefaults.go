@@ -26,10 +26,7 @@ const metadataDefaultsID = "account"
 
 func getMetadataDefaults(r store.Reader, sc resource.Scope) (metadataDefaultsRecord, error) {
 	d, err := metadataDefaults.Get(r, sc.Key(metadataDefaultsID))
-	if resource.NotFound(err) {
-		return d, nil
-	}
-	return d, err
+	return d, store.IgnoreNotFound(err)
 }
 
 // apply sets what an account prefers over what the image says.

@@ -136,10 +136,7 @@ func changeSpot(tx *store.Tx, sc resource.Scope, i *record.Instance, fn func(*Sp
 		fn(r)
 		return nil
 	})
-	if resource.NotFound(err) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }
 
 // [seen] for terminated instances, in the status messages of Spot requests
@@ -168,11 +165,8 @@ func (s *Service) endSpot(tx *store.Tx, sc resource.Scope, i *record.Instance) e
 // reconcileSpot fulfils open requests and forgets ended ones in time.
 func (s *Service) reconcileSpot(ctx context.Context, k store.Key) (time.Duration, error) {
 	r, err := SpotRequests.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	switch r.State {
 	case spotOpen:
@@ -235,10 +229,7 @@ func (s *Service) setSpot(ctx context.Context, k store.Key, from, to, code, stat
 		}
 		return nil
 	})
-	if resource.NotFound(err) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }
 
 // DescribeSpotInstanceRequests lists Spot Instance requests.

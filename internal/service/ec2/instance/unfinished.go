@@ -43,11 +43,8 @@ func (s *Service) reconcileUnfinished(ctx context.Context, k store.Key) (time.Du
 	}
 	defer s.launches.Unlock()
 	u, err := unfinishedLaunches.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	return 0, s.takeBack(ctx, resource.KeyScope(k), u.Token, u.IDs)
 }
@@ -96,10 +93,7 @@ func forgetToken(tx *store.Tx, sc resource.Scope, token, first string) error {
 	if err == nil && slices.Contains(rec.IDs, first) {
 		resource.ClientTokens.Delete(tx, k)
 	}
-	if resource.NotFound(err) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }
 
 var unfinishedLaunches = store.NewCollection[unfinishedLaunchRecord]("ec2", "unfinished-launch")

@@ -91,11 +91,8 @@ func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error)
 		return resource.Get(r, Templates, sc, *id)
 	case aws.ToString(name) != "":
 		n, err := Names.Get(r, nameKey(sc, *name))
-		if resource.NotFound(err) {
-			return none, ec2err.TemplateNameNotFound(*name)
-		}
 		if err != nil {
-			return none, err
+			return none, store.NotFoundAs(err, ec2err.TemplateNameNotFound(*name))
 		}
 		return Templates.Get(r, sc.Key(n.ID))
 	}
@@ -194,11 +191,8 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 	want := in.LaunchTemplateIds
 	for _, name := range in.LaunchTemplateNames {
 		n, err := Names.Get(s.Store, nameKey(sc, name))
-		if resource.NotFound(err) {
-			return nil, ec2err.TemplateNamesNotFound()
-		}
 		if err != nil {
-			return nil, err
+			return nil, store.NotFoundAs(err, ec2err.TemplateNamesNotFound())
 		}
 		want = append(want[:len(want):len(want)], n.ID)
 	}

@@ -122,10 +122,7 @@ func (v Version) SDK(t Template) (ec2types.LaunchTemplateVersion, error) {
 // GetVersion returns a version of a template.
 func GetVersion(r store.Reader, sc resource.Scope, t Template, n int64) (Version, error) {
 	v, err := Versions.Get(r, Version{TemplateID: t.ID, Number: n}.key(sc))
-	if resource.NotFound(err) {
-		return v, ec2err.TemplateVersionNotFound(strconv.FormatInt(n, 10))
-	}
-	return v, err
+	return v, store.NotFoundAs(err, ec2err.TemplateVersionNotFound(strconv.FormatInt(n, 10)))
 }
 
 func listVersions(r store.Reader, sc resource.Scope, template string) []Version {

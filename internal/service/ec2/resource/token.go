@@ -93,11 +93,8 @@ func (s *Core) Reconcilers() []reconcile.Config {
 // reconcileToken forgets client tokens in time.
 func (s *Core) reconcileToken(ctx context.Context, k store.Key) (time.Duration, error) {
 	rec, err := ClientTokens.Get(s.Store, k)
-	if NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	if left := rec.Created.Add(tokenLifetime).Sub(s.Now()); left > 0 {
 		return left, nil

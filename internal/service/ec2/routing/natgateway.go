@@ -167,11 +167,8 @@ func NATGatewaysSettled(out *awsec2.DescribeNatGatewaysOutput) bool {
 // reconcileNATGateway brings a gateway to its next state when it is due.
 func (s *Service) reconcileNATGateway(ctx context.Context, k store.Key) (time.Duration, error) {
 	n, err := record.NATGateways.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	var lasts time.Duration
 	switch n.State {
@@ -223,11 +220,8 @@ func RemoveInterfaceByID(tx *store.Tx, sc resource.Scope, id string) error {
 		return nil
 	}
 	e, err := record.NetworkInterfaces.Get(tx, sc.Key(id))
-	if resource.NotFound(err) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return store.IgnoreNotFound(err)
 	}
 	return eni.Remove(tx, sc, e)
 }

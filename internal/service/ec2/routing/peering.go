@@ -327,11 +327,8 @@ func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.
 // reconcilePeering lets a request expire and forgets connections that are over.
 func (s *Service) reconcilePeering(ctx context.Context, k store.Key) (time.Duration, error) {
 	p, err := record.Peerings.Get(s.Store, k)
-	if resource.NotFound(err) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return 0, store.IgnoreNotFound(err)
 	}
 	switch {
 	case p.Active():

@@ -55,34 +55,16 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 	if err != nil {
 		return nil, err
 	}
-	request := record.Fingerprint(in)
 	rec, err := s.requested(ctx, key, in)
 	if err != nil {
 		return nil, err
 	}
-	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
-	var out awseks.CreateAccessEntryOutput
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := record.Clusters.Get(tx, key); err != nil {
-			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
-		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
-			return ekserr.NoCluster(key.ID)
-		}
-		id := record.Below(key, *rec.Entry.PrincipalArn)
-		old, err := record.AccessEntries.Get(tx, id)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			out.AccessEntry = &rec.Entry
-			return record.AccessEntries.Create(tx, id, *rec)
-		case err != nil:
-			return err
-		case rec.Token != "" && old.Token == rec.Token && old.Request == request:
-			out.AccessEntry = &old.Entry
-			return nil
-		}
-		return errEntryExists(key.ID)
-	})
-	return &out, err
+	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), record.Fingerprint(in)
+	rec, err = base.Add(ctx, s.Service, record.AccessEntries, key, record.Below(key, *rec.Entry.PrincipalArn), *rec,
+		func(r *record.AccessEntry) (token, request string) { return r.Token, r.Request },
+		func(*record.AccessEntry) error { return errEntryExists(key.ID) },
+		func(*store.Tx, *record.AccessEntry) error { return nil })
+	return &awseks.CreateAccessEntryOutput{AccessEntry: &rec.Entry}, err
 }
 
 func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.CreateAccessEntryInput) (*record.AccessEntry, error) {
@@ -264,17 +246,10 @@ func (s *Service) ListAccessEntries(ctx context.Context, in *awseks.ListAccessEn
 			return nil, errNoPolicy(key.ID, *in.AssociatedPolicyArn)
 		}
 	}
-	items, next, err := base.PageBelow(s.Service, record.AccessEntries, key, func(e *record.AccessEntry) bool {
+	principals, next, err := base.PageBelow(s.Service, record.AccessEntries, key, func(e *record.AccessEntry) bool {
 		return in.AssociatedPolicyArn == nil || slices.ContainsFunc(e.Policies, func(p ekstypes.AssociatedAccessPolicy) bool { return *p.PolicyArn == *in.AssociatedPolicyArn })
-	}, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListAccessEntriesOutput{AccessEntries: []string{}, NextToken: next}
-	for _, i := range items {
-		out.AccessEntries = append(out.AccessEntries, *i.Value.Entry.PrincipalArn)
-	}
-	return out, nil
+	}, func(i store.Item[record.AccessEntry]) string { return *i.Value.Entry.PrincipalArn }, in.MaxResults, in.NextToken)
+	return &awseks.ListAccessEntriesOutput{AccessEntries: principals, NextToken: next}, err
 }
 
 // UpdateAccessEntry replaces the groups or the username of a STANDARD entry.
@@ -342,10 +317,7 @@ func (s *Service) changeEntry(ctx context.Context, cluster store.Key, principal 
 			}
 			return fn(r)
 		})
-		if errors.Is(err, store.ErrNotFound) {
-			return errNoEntry()
-		}
-		return err
+		return store.NotFoundAs(err, errNoEntry())
 	})
 }
 

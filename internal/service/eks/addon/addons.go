@@ -61,43 +61,20 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	if err != nil {
 		return nil, err
 	}
-	out := &awseks.CreateAddonOutput{}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := record.Clusters.Get(tx, key); err != nil {
-			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
-		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
-			return ekserr.NoCluster(key.ID)
-		}
-		old, err := record.Addons.Get(tx, record.Below(key, a.Name))
-		switch {
-		case err == nil && rec.Token != "" && old.Token == rec.Token && old.Request == rec.Request:
-			out.Addon = describe(&old)
-			return nil
-		case err == nil:
-			return errExists(key.ID, a.Name)
-		case !errors.Is(err, store.ErrNotFound):
+	made, err := base.Add(ctx, s.Service, record.Addons, key, record.Below(key, a.Name), rec,
+		func(r *record.Addon) (token, request string) { return r.Token, r.Request },
+		func(*record.Addon) error { return errExists(key.ID, a.Name) },
+		func(tx *store.Tx, made *record.Addon) (err error) {
+			made.Addon.PodIdentityAssociations, err = podidentity.PutOwned(tx, key, owned)
 			return err
-		}
-		made := rec
-		if made.Addon.PodIdentityAssociations, err = podidentity.PutOwned(tx, key, owned); err != nil {
-			return err
-		}
-		out.Addon = describe(&made)
-		return record.Addons.Create(tx, record.Below(key, a.Name), made)
-	})
-	return out, err
-}
-
-// describe returns the add-on as AWS shows it.
-func describe(r *record.Addon) *ekstypes.Addon {
-	a := r.Addon
-	return &a
+		})
+	return &awseks.CreateAddonOutput{Addon: &made.Addon}, err
 }
 
 // DescribeAddon returns an add-on.
 func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInput) (*awseks.DescribeAddonOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.AddonName)
-	return &awseks.DescribeAddonOutput{Addon: describe(&rec)}, err
+	return &awseks.DescribeAddonOutput{Addon: &rec.Addon}, err
 }
 
 // find returns the named add-on of the named cluster, and its key.
@@ -125,7 +102,7 @@ func (s *Service) DeleteAddon(ctx context.Context, in *awseks.DeleteAddonInput) 
 			r.Preserve = in.Preserve
 			r.Enter(ekstypes.AddonStatusDeleting, s.Clock.Now())
 		}
-		out.Addon = describe(r)
+		out.Addon = &r.Addon
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -213,10 +190,8 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 			r.Enter(ekstypes.AddonStatusUpdating, s.Clock.Now())
 			return nil
 		})
-		if errors.Is(err, store.ErrNotFound) {
-			return NotFound(ckey.ID, a.Name)
-		} else if err != nil {
-			return err
+		if err != nil {
+			return store.NotFoundAs(err, NotFound(ckey.ID, a.Name))
 		}
 		out.Update = &up.Update
 		return record.Updates.Create(tx, record.Below(ckey, *up.Update.Id), *up)

@@ -376,8 +376,5 @@ func (w *work) endUpdate(tx *store.Tx, fn func(*ekstypes.Update)) error {
 		return nil
 	}
 	err := record.Updates.Update(tx, record.Below(record.ClusterOf(w.key), w.rec.UpdateID), func(u *record.Update) error { fn(&u.Update); return nil })
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return store.IgnoreNotFound(err)
 }

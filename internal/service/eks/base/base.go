@@ -45,10 +45,7 @@ func (s *Service) Cluster(ctx context.Context, name *string) (store.Key, record.
 	}
 	key := record.ClusterKey(awsapi.CallFrom(ctx), *name)
 	rec, err := record.Clusters.Get(s.Store, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return key, rec, ekserr.NoCluster(*name)
-	}
-	return key, rec, err
+	return key, rec, store.NotFoundAs(err, ekserr.NoCluster(*name))
 }
 
 // ActiveCluster is Cluster for operations that need an ACTIVE one. UPDATING

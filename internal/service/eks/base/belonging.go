@@ -2,8 +2,11 @@ package base
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -38,25 +41,54 @@ func ListNames[T any](ctx context.Context, s *Service, c store.Collection[T], cl
 	if err != nil {
 		return nil, nil, err
 	}
-	items, next, err := PageBelow(s, c, key, nil, maxResults, token)
-	if err != nil {
-		return nil, nil, err
-	}
-	names := []string{}
-	for _, i := range items {
-		_, name, _ := strings.Cut(i.Key.ID, "/")
-		names = append(names, name)
-	}
-	return names, next, nil
+	all := func(*T) bool { return true }
+	return PageBelow(s, c, key, all, func(i store.Item[T]) string { return strings.TrimPrefix(i.Key.ID, key.ID+"/") }, maxResults, token)
 }
 
-// PageBelow returns a page of what belongs to a cluster: all, or what keep reports.
-func PageBelow[T any](s *Service, c store.Collection[T], cluster store.Key, keep func(*T) bool, maxResults *int32, token *string) ([]store.Item[T], *string, error) {
-	items := c.All(s.Store, record.AllBelow(cluster))
-	if keep != nil {
-		items = slices.DeleteFunc(items, func(i store.Item[T]) bool { return !keep(&i.Value) })
+// PageBelow returns a page of what belongs to a cluster, as far as keep reports it: what of
+// says of each.
+func PageBelow[T, V any](s *Service, c store.Collection[T], cluster store.Key, keep func(*T) bool, of func(store.Item[T]) V, maxResults *int32, token *string) ([]V, *string, error) {
+	items := slices.DeleteFunc(c.All(s.Store, record.AllBelow(cluster)), func(i store.Item[T]) bool { return !keep(&i.Value) })
+	items, next, err := Page(items, func(i store.Item[T]) string { return i.Key.ID }, maxResults, token)
+	out := make([]V, len(items))
+	for i, item := range items {
+		out[i] = of(item)
 	}
-	return Page(items, func(i store.Item[T]) string { return i.Key.ID }, maxResults, token)
+	return out, next, err
+}
+
+// Add stores what a request makes in a cluster, unless the cluster is being deleted. A
+// request that repeats the one that made what is there, token and all, is given that; to
+// any other the name is taken. origin returns the token and the request that a record was
+// made with. also is done in the same transaction.
+func Add[T any](ctx context.Context, s *Service, c store.Collection[T], cluster, id store.Key, rec T, origin func(*T) (token, request string), exists func(old *T) error, also func(*store.Tx, *T) error) (*T, error) {
+	var out T
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
+		owner, err := record.Clusters.Get(tx, cluster)
+		switch {
+		case err != nil:
+			return store.NotFoundAs(err, ekserr.NoCluster(cluster.ID))
+		case owner.Cluster.Status == ekstypes.ClusterStatusDeleting:
+			return ekserr.NoCluster(cluster.ID)
+		}
+		old, err := c.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			out = rec
+			if err := also(tx, &out); err != nil {
+				return err
+			}
+			return c.Create(tx, id, out)
+		} else if err != nil {
+			return err
+		}
+		token, request := origin(&rec)
+		if madeWith, madeBy := origin(&old); token == "" || madeWith != token || madeBy != request {
+			return exists(&old)
+		}
+		out = old
+		return nil
+	})
+	return &out, err
 }
 
 // Repeats returns nil if a request repeats the one that made a resource: with its token,

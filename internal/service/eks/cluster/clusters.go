@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
@@ -38,10 +39,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 	if err != nil {
 		return nil, err
 	}
-	rec.Request = request
-	if in.ClientRequestToken != nil {
-		rec.Token = *in.ClientRequestToken
-	}
+	rec.Request, rec.Token = request, aws.ToString(in.ClientRequestToken)
 	undo, err := s.grantKey(ctx, rec)
 	if err != nil {
 		return nil, err
@@ -82,11 +80,10 @@ func repeatedCreate(old record.Cluster, token *string, request string) (*awseks.
 // created is CreateCluster's answer: alone it tells whether the creator is an
 // administrator.
 func created(rec record.Cluster) *awseks.CreateClusterOutput {
-	c := describe(rec)
-	access := *c.AccessConfig
+	access := *rec.Cluster.AccessConfig
 	access.BootstrapClusterCreatorAdminPermissions = new(rec.BootstrapAdmin)
-	c.AccessConfig = &access
-	return &awseks.CreateClusterOutput{Cluster: c}
+	rec.Cluster.AccessConfig = &access
+	return &awseks.CreateClusterOutput{Cluster: &rec.Cluster}
 }
 
 // newRecord checks a request and returns the record it makes.
@@ -184,9 +181,8 @@ func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeCluste
 	if err != nil {
 		return nil, err
 	}
-	c := describe(rec)
-	c.Health = s.health(ctx, key, rec)
-	return &awseks.DescribeClusterOutput{Cluster: c}, nil
+	rec.Cluster.Health = s.health(ctx, key, rec)
+	return &awseks.DescribeClusterOutput{Cluster: &rec.Cluster}, nil
 }
 
 // ListClusters returns the names of the clusters in the region.
@@ -197,8 +193,7 @@ func (s *Service) ListClusters(ctx context.Context, in *awseks.ListClustersInput
 			return nil, ekserr.InvalidParameter("", "Invalid include: %s", i)
 		}
 	}
-	items := record.Clusters.All(s.Store, store.Scope{Account: call.Account, Region: call.Region})
-	items, next, err := base.Page(items, func(i store.Item[record.Cluster]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	items, next, err := base.Page(record.Clusters.All(s.Store, store.Scope{Account: call.Account, Region: call.Region}), func(i store.Item[record.Cluster]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -242,18 +237,11 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
 			c.Cluster.Status = ekstypes.ClusterStatusDeleting
 			c.Since = s.Clock.Now().UTC()
-			out.Cluster = describe(*c)
+			out.Cluster = &c.Cluster
 			return nil
 		})
 	})
 	return &out, err
-}
-
-// describe returns the cluster as AWS shows it. The result is the caller's, what
-// it points to is not.
-func describe(rec record.Cluster) *ekstypes.Cluster {
-	c := rec.Cluster
-	return &c
 }
 
 // refuseSwitches refuses to turn on what Drydock does not do.

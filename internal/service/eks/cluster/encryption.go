@@ -89,13 +89,7 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 		if err := s.encryptable(tx, key, &now, rec.UID, wanted); err != nil {
 			return err
 		}
-		if err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
-			c.Cluster.Status, c.Since = ekstypes.ClusterStatusUpdating, s.Clock.Now().UTC()
-			return nil
-		}); err != nil {
-			return err
-		}
-		return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
+		return s.begin(tx, key, up)
 	})
 	if err != nil {
 		undo()
@@ -253,10 +247,8 @@ func (s *Service) encryptPlane(ctx context.Context, rec record.Cluster, planeID,
 // ClusterRole returns the ARNs of a cluster and of its role.
 func (s *Service) ClusterRole(account, region, name string) (cluster, role string, err error) {
 	rec, err := record.Clusters.Get(s.Store, store.Key{Account: account, Region: region, ID: name})
-	if errors.Is(err, store.ErrNotFound) {
-		return "", "", ekserr.NoCluster(name)
-	} else if err != nil {
-		return "", "", err
+	if err != nil {
+		return "", "", store.NotFoundAs(err, ekserr.NoCluster(name))
 	}
 	return *rec.Cluster.Arn, *rec.Cluster.RoleArn, nil
 }

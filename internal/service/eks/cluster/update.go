@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
@@ -43,11 +44,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 	if err != nil {
 		return nil, err
 	}
-	up.Request = request
-	if in.ClientRequestToken != nil {
-		up.Token = *in.ClientRequestToken
-	}
-	var out awseks.UpdateClusterConfigOutput
+	up.Request, up.Token = request, aws.ToString(in.ClientRequestToken)
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		now, err := record.Clusters.Get(tx, key)
 		switch {
@@ -60,17 +57,21 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		case now.UID != rec.UID || in.AccessConfig != nil && now.Mode() != rec.Mode():
 			return ekserr.UpdateInProgress(string(up.Update.Type), key.ID, *up.Update.Id)
 		}
-		if err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
-			c.Cluster.Status = ekstypes.ClusterStatusUpdating
-			c.Since = s.Clock.Now().UTC()
-			return nil
-		}); err != nil {
-			return err
-		}
-		out.Update = &up.Update
-		return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
+		return s.begin(tx, key, up)
 	})
-	return &out, err
+	return &awseks.UpdateClusterConfigOutput{Update: &up.Update}, err
+}
+
+// begin writes an update down and makes its cluster UPDATING.
+func (s *Service) begin(tx *store.Tx, key store.Key, up *record.Update) error {
+	err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+		c.Cluster.Status, c.Since = ekstypes.ClusterStatusUpdating, s.Clock.Now().UTC()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
 }
 
 // requestedChange checks the one change in a request and returns its update.

@@ -234,13 +234,22 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 	}
 	up := s.NewUpdate(ekstypes.UpdateTypeConfigUpdate)
 	up.Nodegroup, up.Request, up.Token = name, request, aws.ToString(in.ClientRequestToken)
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+	err = s.begin(ctx, key, up, func(g *record.Nodegroup) error {
 		up.Update.Params = nil
+		return s.change(cluster, g, up, in)
+	})
+	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, err
+}
+
+// begin writes an update down and has change make the group ready for it.
+func (s *Service) begin(ctx context.Context, key store.Key, up *record.Update, change func(*record.Nodegroup) error) error {
+	cluster := record.ClusterOf(key)
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		err := record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
-			if err := updatable(cluster.ID, name, g); err != nil {
+			if err := updatable(cluster.ID, up.Nodegroup, g); err != nil {
 				return err
 			}
-			if err := s.change(cluster, g, up, in); err != nil {
+			if err := change(g); err != nil {
 				return err
 			}
 			g.Nodegroup.Status, g.Since, g.UpdateID = ekstypes.NodegroupStatusUpdating, s.Clock.Now().UTC(), *up.Update.Id
@@ -252,7 +261,6 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 		}
 		return record.Updates.Create(tx, record.Below(cluster, *up.Update.Id), *up)
 	})
-	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, err
 }
 
 // change applies a request to the record and notes the parameters.

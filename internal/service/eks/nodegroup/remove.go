@@ -53,14 +53,14 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 // removeRest removes what a group without instances has left.
 func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	name := "eks-" + w.g.UUID
-	_, err := w.s.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
-	if err != nil && !strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
+	if _, err := w.s.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name}); err != nil && !strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
 		return fmt.Errorf("removing the launch template: %w", err)
 	}
 	if err := w.removeInstanceProfile(); err != nil {
 		return err
 	}
 	inherited := w.heir(w.s.Store)
+	var err error
 	switch {
 	case inherited != nil && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
 		err = access.MapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
@@ -79,8 +79,7 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 			return store.IgnoreNotFound(err)
 		}
 		heir := w.heir(tx)
-		switch {
-		case heir != nil && inherited == nil:
+		if heir != nil && inherited == nil {
 			return errInherited
 		}
 		record.Nodegroups.Delete(tx, w.key)

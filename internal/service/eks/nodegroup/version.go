@@ -3,7 +3,6 @@ package nodegroup
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -43,34 +42,22 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 	}
 	up := s.NewUpdate(ekstypes.UpdateTypeVersionUpdate)
 	up.Nodegroup, up.Request, up.Token = name, request, aws.ToString(in.ClientRequestToken)
-	for _, p := range []struct {
-		typ   ekstypes.UpdateParamType
-		value *string
-	}{
-		{ekstypes.UpdateParamTypeVersion, r.Version},
-		{ekstypes.UpdateParamTypeReleaseVersion, r.ReleaseVersion},
-	} {
-		if p.value != nil && rec.Nodegroup.AmiType != ekstypes.AMITypesCustom {
-			up.Update.Params = append(up.Update.Params, base.UpdateParam(p.typ, *p.value))
+	note := func(t ekstypes.UpdateParamType, value *string) {
+		if value != nil {
+			up.Update.Params = append(up.Update.Params, base.UpdateParam(t, *value))
 		}
+	}
+	if rec.Nodegroup.AmiType != ekstypes.AMITypesCustom {
+		note(ekstypes.UpdateParamTypeVersion, r.Version)
+		note(ekstypes.UpdateParamTypeReleaseVersion, r.ReleaseVersion)
 	}
 	if in.LaunchTemplate != nil {
-		up.Update.Params = append(up.Update.Params,
-			base.UpdateParam(ekstypes.UpdateParamTypeLaunchTemplateName, *r.LaunchTemplate.Name), base.UpdateParam(ekstypes.UpdateParamTypeLaunchTemplateVersion, *r.LaunchTemplate.Version))
+		note(ekstypes.UpdateParamTypeLaunchTemplateName, r.LaunchTemplate.Name)
+		note(ekstypes.UpdateParamTypeLaunchTemplateVersion, r.LaunchTemplate.Version)
 	}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if err := record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
-			if err := updatable(owner.ID, name, g); err != nil {
-				return err
-			}
-			r.Size = *g.Nodegroup.ScalingConfig
-			g.Rollout, g.Nodegroup.Status, g.Since, g.UpdateID = r, ekstypes.NodegroupStatusUpdating, s.Clock.Now().UTC(), *up.Update.Id
-			g.Nodegroup.ModifiedAt = new(g.Since.Truncate(time.Millisecond))
-			return nil
-		}); err != nil {
-			return err
-		}
-		return record.Updates.Create(tx, record.Below(owner, *up.Update.Id), *up)
+	err = s.begin(ctx, key, up, func(g *record.Nodegroup) error {
+		g.Rollout, r.Size = r, *g.Nodegroup.ScalingConfig
+		return nil
 	})
 	return &awseks.UpdateNodegroupVersionOutput{Update: &up.Update}, err
 }

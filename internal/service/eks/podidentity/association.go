@@ -39,28 +39,11 @@ func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.C
 	if rec.Association, err = s.NewAssociation(ctx, key, in); err != nil {
 		return nil, err
 	}
-	out := &awseks.CreatePodIdentityAssociationOutput{Association: &rec.Association}
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if c, err := record.Clusters.Get(tx, key); err != nil {
-			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
-		} else if c.Cluster.Status == ekstypes.ClusterStatusDeleting {
-			return ekserr.NoCluster(key.ID)
-		}
-		id := record.PodIdentityKey(key, *in.Namespace, *in.ServiceAccount)
-		old, err := record.PodIdentities.Get(tx, id)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			out.Association = &rec.Association
-			return record.PodIdentities.Create(tx, id, rec)
-		case err != nil:
-			return err
-		case rec.Token != "" && old.Token == rec.Token && old.Request == rec.Request:
-			out.Association = &old.Association
-			return nil
-		}
-		return errExists(key.ID, *old.Association.AssociationId)
-	})
-	return out, err
+	made, err := base.Add(ctx, s.Service, record.PodIdentities, key, record.PodIdentityKey(key, *in.Namespace, *in.ServiceAccount), rec,
+		func(r *record.PodIdentity) (token, request string) { return r.Token, r.Request },
+		func(old *record.PodIdentity) error { return errExists(key.ID, *old.Association.AssociationId) },
+		func(*store.Tx, *record.PodIdentity) error { return nil })
+	return &awseks.CreatePodIdentityAssociationOutput{Association: &made.Association}, err
 }
 
 // NewAssociation checks a request and returns the association that it makes, which is not
@@ -200,22 +183,17 @@ func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *awseks.Li
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := base.PageBelow(s.Service, record.PodIdentities, key, func(r *record.PodIdentity) bool {
+	found, next, err := base.PageBelow(s.Service, record.PodIdentities, key, func(r *record.PodIdentity) bool {
 		a := &r.Association
 		return (in.Namespace == nil || *a.Namespace == *in.Namespace) && (in.ServiceAccount == nil || *a.ServiceAccount == *in.ServiceAccount)
-	}, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListPodIdentityAssociationsOutput{Associations: []ekstypes.PodIdentityAssociationSummary{}, NextToken: next}
-	for _, i := range items {
+	}, func(i store.Item[record.PodIdentity]) ekstypes.PodIdentityAssociationSummary {
 		a := &i.Value.Association
-		out.Associations = append(out.Associations, ekstypes.PodIdentityAssociationSummary{
+		return ekstypes.PodIdentityAssociationSummary{
 			AssociationArn: a.AssociationArn, AssociationId: a.AssociationId, ClusterName: a.ClusterName,
 			Namespace: a.Namespace, ServiceAccount: a.ServiceAccount, OwnerArn: a.OwnerArn,
-		})
-	}
-	return out, nil
+		}
+	}, in.MaxResults, in.NextToken)
+	return &awseks.ListPodIdentityAssociationsOutput{Associations: found, NextToken: next}, err
 }
 
 // UpdatePodIdentityAssociation changes the roles, the policy or the session tags of

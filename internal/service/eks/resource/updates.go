@@ -49,15 +49,8 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 			return nil, store.NotFoundAs(err, addon.NotFound(key.ID, *in.AddonName))
 		}
 	}
-	items, next, err := base.PageBelow(s.Service, record.Updates, key, func(u *record.Update) bool {
+	ids, next, err := base.PageBelow(s.Service, record.Updates, key, func(u *record.Update) bool {
 		return u.Nodegroup == aws.ToString(in.NodegroupName) && u.Addon == aws.ToString(in.AddonName)
-	}, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	out := &awseks.ListUpdatesOutput{UpdateIds: []string{}, NextToken: next}
-	for _, i := range items {
-		out.UpdateIds = append(out.UpdateIds, *i.Value.Update.Id)
-	}
-	return out, nil
+	}, func(i store.Item[record.Update]) string { return *i.Value.Update.Id }, in.MaxResults, in.NextToken)
+	return &awseks.ListUpdatesOutput{UpdateIds: ids, NextToken: next}, err
 }
