@@ -20,12 +20,15 @@ func (f *whyNodeFlags) add(cmd *cobra.Command) {
 
 func (f *whyNodeFlags) place() api.Place { return api.Place{Account: f.account, Region: f.region} }
 
-func (f *whyNodeFlags) check() error {
+func (f *whyNodeFlags) check() error { return checkFlags(f.account, f.output) }
+
+// checkFlags checks --account and --output.
+func checkFlags(account, output string) error {
 	switch {
-	case f.account != "" && !accountID.MatchString(f.account):
-		return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", f.account)}
-	case f.output != "text" && f.output != "json":
-		return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", f.output)}
+	case account != "" && !accountID.MatchString(account):
+		return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
+	case output != "text" && output != "json":
+		return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", output)}
 	}
 	return nil
 }

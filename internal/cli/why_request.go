@@ -26,13 +26,11 @@ The exit code is 0 if the request was refused and explained, 2 if it is not know
   drydock why request 7f1d0e3c-2f0a-4c0e-9a51-0d3c1f2b7a11 --output json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case last == (len(args) == 1):
+			if last == (len(args) == 1) {
 				return &ExitError{2, withHint(fmt.Errorf("name one request, or --last-denied"), "drydock why request --last-denied")}
-			case account != "" && !accountID.MatchString(account):
-				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
-			case output != "text" && output != "json":
-				return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", output)}
+			}
+			if err := checkFlags(account, output); err != nil {
+				return err
 			}
 			daemon, err := o.client()
 			if err != nil {

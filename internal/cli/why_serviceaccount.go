@@ -27,13 +27,11 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, ok := strings.Cut(args[0], "/")
-			switch {
-			case !ok || namespace == "" || name == "" || strings.Contains(name, "/"):
+			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 				return &ExitError{2, withHint(fmt.Errorf("%q is not NAMESPACE/NAME", args[0]), "drydock why serviceaccount default/default")}
-			case account != "" && !accountID.MatchString(account):
-				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
-			case output != "text" && output != "json":
-				return &ExitError{2, fmt.Errorf("--output %q is neither text nor json", output)}
+			}
+			if err := checkFlags(account, output); err != nil {
+				return err
 			}
 			daemon, err := o.client()
 			if err != nil {

@@ -6,6 +6,7 @@
 package clock
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -13,6 +14,21 @@ import (
 
 // Stamp is the time of a clock as records keep it: in UTC, whole milliseconds.
 func Stamp(c clock.PassiveClock) time.Time { return c.Now().UTC().Truncate(time.Millisecond) }
+
+// Sleep waits for d, and reports whether it waited to the end: not if ctx ends first.
+func Sleep(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // Timing is how long states last. Zero means: as quickly as they are true.
 type Timing struct {

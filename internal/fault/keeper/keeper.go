@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -215,14 +216,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // pause bounds how often counts are written.
 func (k *Keeper) pause(ctx context.Context) bool {
-	t := k.cfg.Clock.NewTimer(countEvery)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return timing.Sleep(ctx, k.cfg.Clock, countEvery)
 }
 
 // settle does what is due of all faults, and says when something will be.

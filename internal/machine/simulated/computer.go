@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/cloudinit"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
@@ -319,17 +320,7 @@ func (c *Computer) job() shell.Job {
 
 // sleep waits, and reports whether it waited to the end.
 func (c *Computer) sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := c.rt.cfg.Clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return timing.Sleep(ctx, c.rt.cfg.Clock, d)
 }
 
 // A console keeps the end of what a machine has printed.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
@@ -186,12 +187,5 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 
 // wait sleeps between the attempts of a program.
 func (m *Machine) wait(ctx context.Context, d time.Duration) bool {
-	t := m.world.Clock.NewTimer(d / time.Duration(m.world.Patience))
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return timing.Sleep(ctx, m.world.Clock, d/time.Duration(m.world.Patience))
 }

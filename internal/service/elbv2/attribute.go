@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
@@ -126,8 +125,27 @@ func (a *attribute) check(value string) bool {
 	return err == nil && n >= from && n <= to
 }
 
-// A setting is an attribute of a request.
+// A setting is an attribute with its value.
 type setting struct{ key, value string }
+
+// requested are the settings of a request, of whatever SDK type.
+func requested[T any](in []T, split func(T) (key, value *string)) []setting {
+	out := make([]setting, 0, len(in))
+	for _, a := range in {
+		k, v := split(a)
+		out = append(out, setting{text(k), text(v)})
+	}
+	return out
+}
+
+// list returns all attributes with their values in an SDK type.
+func list[T any](known []attribute, changed map[string]string, attribute func(key, value *string) T) []T {
+	out := []T{}
+	for _, s := range values(known, changed) {
+		out = append(out, attribute(&s.key, &s.value))
+	}
+	return out
+}
 
 // set returns changed with the settings of a request. unknown makes the error for a
 // key that nothing of this kind has.
@@ -175,11 +193,9 @@ func (r *loadBalancerRecord) attributes() []attribute {
 }
 
 func (r *loadBalancerRecord) sdkAttributes() []elbv2types.LoadBalancerAttribute {
-	var out []elbv2types.LoadBalancerAttribute
-	for _, v := range values(r.attributes(), r.Attributes) {
-		out = append(out, elbv2types.LoadBalancerAttribute{Key: aws.String(v.key), Value: aws.String(v.value)})
-	}
-	return out
+	return list(r.attributes(), r.Attributes, func(k, v *string) elbv2types.LoadBalancerAttribute {
+		return elbv2types.LoadBalancerAttribute{Key: k, Value: v}
+	})
 }
 
 // DescribeLoadBalancerAttributes lists the attributes of a load balancer.
@@ -193,11 +209,8 @@ func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselb
 
 // ModifyLoadBalancerAttributes changes attributes of a load balancer.
 func (s *Service) ModifyLoadBalancerAttributes(ctx context.Context, in *awselbv2.ModifyLoadBalancerAttributesInput) (*awselbv2.ModifyLoadBalancerAttributesOutput, error) {
-	var request []setting
-	for _, a := range in.Attributes {
-		request = append(request, setting{text(a.Key), text(a.Value)})
-	}
-	r, err := s.changeLoadBalancer(ctx, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
+	request := requested(in.Attributes, func(a elbv2types.LoadBalancerAttribute) (key, value *string) { return a.Key, a.Value })
+	r, err := loadBalancerKind.change(ctx, s, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
 		var err error
 		r.Attributes, err = set(r.attributes(), r.Attributes, request, func(key string) error {
 			other := networkAttributes
@@ -249,11 +262,9 @@ func (r *targetGroupRecord) attributes() []attribute {
 }
 
 func (r *targetGroupRecord) sdkAttributes() []elbv2types.TargetGroupAttribute {
-	var out []elbv2types.TargetGroupAttribute
-	for _, v := range values(r.attributes(), r.Attributes) {
-		out = append(out, elbv2types.TargetGroupAttribute{Key: aws.String(v.key), Value: aws.String(v.value)})
-	}
-	return out
+	return list(r.attributes(), r.Attributes, func(k, v *string) elbv2types.TargetGroupAttribute {
+		return elbv2types.TargetGroupAttribute{Key: k, Value: v}
+	})
 }
 
 // DescribeTargetGroupAttributes lists the attributes of a target group.
@@ -267,11 +278,8 @@ func (s *Service) DescribeTargetGroupAttributes(ctx context.Context, in *awselbv
 
 // ModifyTargetGroupAttributes changes attributes of a target group.
 func (s *Service) ModifyTargetGroupAttributes(ctx context.Context, in *awselbv2.ModifyTargetGroupAttributesInput) (*awselbv2.ModifyTargetGroupAttributesOutput, error) {
-	var request []setting
-	for _, a := range in.Attributes {
-		request = append(request, setting{text(a.Key), text(a.Value)})
-	}
-	r, err := s.changeTargetGroup(ctx, in.TargetGroupArn, func(r *targetGroupRecord) error {
+	request := requested(in.Attributes, func(a elbv2types.TargetGroupAttribute) (key, value *string) { return a.Key, a.Value })
+	r, err := targetGroupKind.change(ctx, s, in.TargetGroupArn, func(_ *store.Tx, r *targetGroupRecord) error {
 		var err error
 		r.Attributes, err = set(r.attributes(), r.Attributes, request, errGroupAttributeKey)
 		return err
@@ -303,11 +311,7 @@ func (r *listenerRecord) attributes() []attribute {
 }
 
 func (r *listenerRecord) sdkAttributes() []elbv2types.ListenerAttribute {
-	out := []elbv2types.ListenerAttribute{}
-	for _, v := range values(r.attributes(), r.Attributes) {
-		out = append(out, elbv2types.ListenerAttribute{Key: aws.String(v.key), Value: aws.String(v.value)})
-	}
-	return out
+	return list(r.attributes(), r.Attributes, func(k, v *string) elbv2types.ListenerAttribute { return elbv2types.ListenerAttribute{Key: k, Value: v} })
 }
 
 // DescribeListenerAttributes lists the attributes of a listener.
@@ -321,11 +325,8 @@ func (s *Service) DescribeListenerAttributes(ctx context.Context, in *awselbv2.D
 
 // ModifyListenerAttributes changes attributes of a listener.
 func (s *Service) ModifyListenerAttributes(ctx context.Context, in *awselbv2.ModifyListenerAttributesInput) (*awselbv2.ModifyListenerAttributesOutput, error) {
-	var request []setting
-	for _, a := range in.Attributes {
-		request = append(request, setting{text(a.Key), text(a.Value)})
-	}
-	r, err := s.changeListener(ctx, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
+	request := requested(in.Attributes, func(a elbv2types.ListenerAttribute) (key, value *string) { return a.Key, a.Value })
+	r, err := listenerKind.change(ctx, s, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
 		var err error
 		r.Attributes, err = set(r.attributes(), r.Attributes, request, errListenerAttributeKey)
 		return err

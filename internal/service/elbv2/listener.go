@@ -161,35 +161,8 @@ const defaultSSLPolicy = "ELBSecurityPolicy-2016-08"
 
 // listener returns the listener with an ARN.
 func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
-	if text(a) == "" {
-		return listenerRecord{}, errMissing("listener ARN")
-	}
-	id := idOf("listener", *a)
-	if id == "" {
-		return listenerRecord{}, errARN(*a, "listener")
-	}
-	l, err := listeners.Get(r, sc.Key(id))
-	if store.IsNotFound(err) || err == nil && l.arn() != *a {
-		return listenerRecord{}, errNoListeners()
-	}
-	return l, err
-}
-
-// changeListener changes the listener with an ARN.
-func (s *Service) changeListener(ctx context.Context, a *string, fn func(*store.Tx, *listenerRecord) error) (listenerRecord, error) {
-	sc := scopeOf(ctx)
-	var out listenerRecord
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := listener(tx, sc, a); err != nil {
-			return err
-		}
-		return listeners.Update(tx, sc.Key(idOf("listener", *a)), func(r *listenerRecord) error {
-			err := fn(tx, r)
-			out = *r
-			return err
-		})
-	})
-	return out, err
+	v, _, err := listenerKind.get(r, sc, a)
+	return v, err
 }
 
 // ModifyListener changes a listener; what the request does not name stays. Members
@@ -197,7 +170,7 @@ func (s *Service) changeListener(ctx context.Context, a *string, fn func(*store.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ModifyListener.html
 func (s *Service) ModifyListener(ctx context.Context, in *awselbv2.ModifyListenerInput) (*awselbv2.ModifyListenerOutput, error) {
 	sc := scopeOf(ctx)
-	r, err := s.changeListener(ctx, in.ListenerArn, func(tx *store.Tx, r *listenerRecord) error {
+	r, err := listenerKind.change(ctx, s, in.ListenerArn, func(tx *store.Tx, r *listenerRecord) error {
 		lb, err := loadBalancer(tx, sc, r.Listener.LoadBalancerArn)
 		if err != nil {
 			return err
@@ -317,7 +290,7 @@ const maxCertificates = 25
 // AddListenerCertificates adds certificates that clients choose by name.
 func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error) {
 	sc := scopeOf(ctx)
-	r, err := s.changeListener(ctx, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
+	r, err := listenerKind.change(ctx, s, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
 		if len(r.Listener.Certificates) == 0 {
 			return errNoCertificates(r.Listener.Protocol)
 		}
@@ -347,7 +320,7 @@ func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddL
 
 // RemoveListenerCertificates takes certificates away, but for the default one.
 func (s *Service) RemoveListenerCertificates(ctx context.Context, in *awselbv2.RemoveListenerCertificatesInput) (*awselbv2.RemoveListenerCertificatesOutput, error) {
-	_, err := s.changeListener(ctx, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
+	_, err := listenerKind.change(ctx, s, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
 		for _, c := range in.Certificates {
 			if len(r.Listener.Certificates) > 0 && text(c.CertificateArn) == text(r.Listener.Certificates[0].CertificateArn) {
 				return &elbv2types.OperationNotPermittedException{Message: aws.String("Default certificate cannot be removed")} // from memory

@@ -167,36 +167,8 @@ func (r *loadBalancerRecord) sdk() elbv2types.LoadBalancer {
 
 // loadBalancer returns the load balancer with an ARN.
 func loadBalancer(r store.Reader, sc scope, a *string) (loadBalancerRecord, error) {
-	if text(a) == "" {
-		return loadBalancerRecord{}, errMissing("load balancer ARN")
-	}
-	id := idOf("loadbalancer", *a)
-	if id == "" {
-		return loadBalancerRecord{}, errARN(*a, "load balancer")
-	}
-	lb, err := loadBalancers.Get(r, sc.Key(part(id, 1)))
-	if store.IsNotFound(err) || err == nil && lb.arn() != *a {
-		return loadBalancerRecord{}, errNoLoadBalancer(*a)
-	}
-	return lb, err
-}
-
-// changeLoadBalancer changes the load balancer with an ARN.
-func (s *Service) changeLoadBalancer(ctx context.Context, a *string, fn func(*store.Tx, *loadBalancerRecord) error) (loadBalancerRecord, error) {
-	sc := scopeOf(ctx)
-	var out loadBalancerRecord
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		lb, err := loadBalancer(tx, sc, a)
-		if err != nil {
-			return err
-		}
-		return loadBalancers.Update(tx, sc.Key(lb.name()), func(r *loadBalancerRecord) error {
-			err := fn(tx, r)
-			out = *r
-			return err
-		})
-	})
-	return out, err
+	v, _, err := loadBalancerKind.get(r, sc, a)
+	return v, err
 }
 
 // DescribeLoadBalancers lists load balancers.

@@ -172,7 +172,7 @@ func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurit
 	if err != nil {
 		return nil, err
 	}
-	lb, err = s.changeLoadBalancer(ctx, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
+	lb, err = loadBalancerKind.change(ctx, s, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
 		r.LB.SecurityGroups = groups
 		if e := string(in.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic); e != "" {
 			r.LB.EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic = &e
@@ -211,7 +211,7 @@ func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) 
 	if lb.network() && len(lb.LB.SecurityGroups) == 0 && slices.ContainsFunc(before, func(id string) bool { return !slices.Contains(lb.subnets(), id) }) {
 		return nil, errSubnetsRemoved()
 	}
-	lb, err = s.changeLoadBalancer(ctx, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
+	lb, err = loadBalancerKind.change(ctx, s, in.LoadBalancerArn, func(_ *store.Tx, r *loadBalancerRecord) error {
 		r.LB.AvailabilityZones, r.Addresses, r.Allocations = lb.LB.AvailabilityZones, lb.Addresses, lb.Allocations
 		return nil
 	})

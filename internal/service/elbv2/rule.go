@@ -90,17 +90,7 @@ func (r *listenerRecord) defaultRule() elbv2types.Rule {
 
 // rule returns the rule with an ARN; a default rule has no record of its own.
 func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
-	if text(a) == "" {
-		return ruleRecord{}, errMissing("rule ARN")
-	}
-	id := idOf("listener-rule", *a)
-	if id == "" {
-		return ruleRecord{}, errARN(*a, "listener rule")
-	}
-	v, err := rules.Get(r, sc.Key(id))
-	if store.IsNotFound(err) || err == nil && v.arn() != *a {
-		return ruleRecord{}, errNoRules()
-	}
+	v, _, err := ruleKind.get(r, sc, a)
 	return v, err
 }
 

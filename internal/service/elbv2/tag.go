@@ -50,42 +50,14 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 	}
 	kind, _, _ := strings.Cut(p[5], "/")
 	switch kind {
-	case "loadbalancer":
-		v, err := loadBalancer(r, sc, &a)
-		if err == nil {
-			v.Tags, err = fn(v.Tags)
-		}
-		if err != nil || tx == nil {
-			return err
-		}
-		return loadBalancers.Put(tx, sc.Key(v.name()), v)
-	case "targetgroup":
-		v, err := targetGroup(r, sc, &a)
-		if err == nil {
-			v.Tags, err = fn(v.Tags)
-		}
-		if err != nil || tx == nil {
-			return err
-		}
-		return targetGroups.Put(tx, sc.Key(v.name()), v)
-	case "listener":
-		v, err := listener(r, sc, &a)
-		if err == nil {
-			v.Tags, err = fn(v.Tags)
-		}
-		if err != nil || tx == nil {
-			return err
-		}
-		return listeners.Put(tx, sc.Key(idOf("listener", a)), v)
-	case "listener-rule":
-		v, err := rule(r, sc, &a)
-		if err == nil {
-			v.Tags, err = fn(v.Tags)
-		}
-		if err != nil || tx == nil {
-			return err
-		}
-		return rules.Put(tx, sc.Key(idOf("listener-rule", a)), v)
+	case loadBalancerKind.resource:
+		return loadBalancerKind.retag(r, tx, sc, &a, fn)
+	case targetGroupKind.resource:
+		return targetGroupKind.retag(r, tx, sc, &a, fn)
+	case listenerKind.resource:
+		return listenerKind.retag(r, tx, sc, &a, fn)
+	case ruleKind.resource:
+		return ruleKind.retag(r, tx, sc, &a, fn)
 	}
 	return errARN(a, "load balancing")
 }

@@ -217,40 +217,13 @@ func (r *targetGroupRecord) sdk(users map[string][]string) elbv2types.TargetGrou
 
 // targetGroup returns the target group with an ARN.
 func targetGroup(r store.Reader, sc scope, a *string) (targetGroupRecord, error) {
-	if text(a) == "" {
-		return targetGroupRecord{}, errMissing("target group ARN")
-	}
-	id := idOf("targetgroup", *a)
-	if id == "" {
-		return targetGroupRecord{}, errARN(*a, "target group")
-	}
-	g, err := targetGroups.Get(r, sc.Key(part(id, 0)))
-	if store.IsNotFound(err) || err == nil && g.arn() != *a {
-		return targetGroupRecord{}, errNoTargetGroup(*a)
-	}
-	return g, err
-}
-
-func (s *Service) changeTargetGroup(ctx context.Context, a *string, fn func(*targetGroupRecord) error) (targetGroupRecord, error) {
-	sc := scopeOf(ctx)
-	var out targetGroupRecord
-	err := s.Store.Update(ctx, func(tx *store.Tx) error {
-		g, err := targetGroup(tx, sc, a)
-		if err != nil {
-			return err
-		}
-		return targetGroups.Update(tx, sc.Key(g.name()), func(r *targetGroupRecord) error {
-			err := fn(r)
-			out = *r
-			return err
-		})
-	})
-	return out, err
+	v, _, err := targetGroupKind.get(r, sc, a)
+	return v, err
 }
 
 // ModifyTargetGroup changes the health check of a target group.
 func (s *Service) ModifyTargetGroup(ctx context.Context, in *awselbv2.ModifyTargetGroupInput) (*awselbv2.ModifyTargetGroupOutput, error) {
-	r, err := s.changeTargetGroup(ctx, in.TargetGroupArn, func(r *targetGroupRecord) error { return setHealthCheck(&r.Group, *in) })
+	r, err := targetGroupKind.change(ctx, s, in.TargetGroupArn, func(_ *store.Tx, r *targetGroupRecord) error { return setHealthCheck(&r.Group, *in) })
 	if err != nil {
 		return nil, err
 	}

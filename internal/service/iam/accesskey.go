@@ -76,10 +76,7 @@ func (s *Service) UpdateAccessKey(ctx context.Context, in *awsiam.UpdateAccessKe
 		k.Active = in.Status == iamtypes.StatusTypeActive
 		return keys.Put(tx, key, k)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UpdateAccessKeyOutput{}, nil
+	return done[awsiam.UpdateAccessKeyOutput](err)
 }
 
 // DeleteAccessKey removes a key.
@@ -88,10 +85,7 @@ func (s *Service) DeleteAccessKey(ctx context.Context, in *awsiam.DeleteAccessKe
 		keys.Delete(tx, key)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteAccessKeyOutput{}, nil
+	return done[awsiam.DeleteAccessKeyOutput](err)
 }
 
 // changeKey runs fn on a key of the user named, or of the caller.

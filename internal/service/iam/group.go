@@ -121,10 +121,7 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 		groups.Delete(tx, nameKey(acct, g.Name))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteGroupOutput{}, nil
+	return done[awsiam.DeleteGroupOutput](err)
 }
 
 // AddUserToGroup puts a user into a group; twice is no error.
@@ -144,10 +141,7 @@ func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupI
 		slices.Sort(u.Groups)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.AddUserToGroupOutput{}, nil
+	return done[awsiam.AddUserToGroupOutput](err)
 }
 
 // RemoveUserFromGroup takes a user out of a group.
@@ -160,10 +154,7 @@ func (s *Service) RemoveUserFromGroup(ctx context.Context, in *awsiam.RemoveUser
 		u.Groups = slices.DeleteFunc(u.Groups, func(g string) bool { return strings.EqualFold(g, *in.GroupName) })
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.RemoveUserFromGroupOutput{}, nil
+	return done[awsiam.RemoveUserFromGroupOutput](err)
 }
 
 func outGroup(account string, g *group) *iamtypes.Group {

@@ -123,10 +123,7 @@ func (s *Service) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteIn
 		profiles.Delete(tx, key)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteInstanceProfileOutput{}, nil
+	return done[awsiam.DeleteInstanceProfileOutput](err)
 }
 
 // AddRoleToInstanceProfile puts a role into an instance profile, which holds one.
@@ -145,10 +142,7 @@ func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRo
 		p.Role = r.Name
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.AddRoleToInstanceProfileOutput{}, nil
+	return done[awsiam.AddRoleToInstanceProfileOutput](err)
 }
 
 // RemoveRoleFromInstanceProfile takes a role out of an instance profile.
@@ -160,10 +154,7 @@ func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *awsiam.
 		p.Role = ""
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.RemoveRoleFromInstanceProfileOutput{}, nil
+	return done[awsiam.RemoveRoleFromInstanceProfileOutput](err)
 }
 
 // changeProfile changes an instance profile of the caller's account.

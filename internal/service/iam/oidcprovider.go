@@ -131,10 +131,7 @@ func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *awsiam.De
 		providers.Delete(tx, key)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteOpenIDConnectProviderOutput{}, nil
+	return done[awsiam.DeleteOpenIDConnectProviderOutput](err)
 }
 
 // UpdateOpenIDConnectProviderThumbprint replaces a provider's thumbprints.
@@ -146,10 +143,7 @@ func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in 
 		p.Thumbprints = slices.Clone(in.ThumbprintList)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UpdateOpenIDConnectProviderThumbprintOutput{}, nil
+	return done[awsiam.UpdateOpenIDConnectProviderThumbprintOutput](err)
 }
 
 // AddClientIDToOpenIDConnectProvider registers an audience; twice is no error.
@@ -164,10 +158,7 @@ func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *aw
 		p.ClientIDs = append(p.ClientIDs, *in.ClientID)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.AddClientIDToOpenIDConnectProviderOutput{}, nil
+	return done[awsiam.AddClientIDToOpenIDConnectProviderOutput](err)
 }
 
 // RemoveClientIDFromOpenIDConnectProvider removes an audience; one that is not
@@ -177,8 +168,5 @@ func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, i
 		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.RemoveClientIDFromOpenIDConnectProviderOutput{}, nil
+	return done[awsiam.RemoveClientIDFromOpenIDConnectProviderOutput](err)
 }

@@ -181,10 +181,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput
 		policies.Delete(tx, nameKey(acct, p.Name))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeletePolicyOutput{}, nil
+	return done[awsiam.DeletePolicyOutput](err)
 }
 
 // CreatePolicyVersion adds a version, in force at once if asked so.
@@ -274,10 +271,7 @@ func (s *Service) DeletePolicyVersion(ctx context.Context, in *awsiam.DeletePoli
 		p.Versions = slices.DeleteFunc(p.Versions, func(v policyVersion) bool { return v.ID == *in.VersionId })
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeletePolicyVersionOutput{}, nil
+	return done[awsiam.DeletePolicyVersionOutput](err)
 }
 
 // SetDefaultPolicyVersion puts a version in force.
@@ -289,10 +283,7 @@ func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *awsiam.SetDef
 		p.Default, p.Updated = *in.VersionId, s.now()
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.SetDefaultPolicyVersionOutput{}, nil
+	return done[awsiam.SetDefaultPolicyVersionOutput](err)
 }
 
 // usage says how often a managed policy is used in an account.

@@ -81,10 +81,7 @@ func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UpdateRoleOutput{}, nil
+	return done[awsiam.UpdateRoleOutput](err)
 }
 
 // UpdateRoleDescription changes a role's description.
@@ -108,10 +105,7 @@ func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *awsiam.UpdateA
 		r.Trusted, err = checkTrust(tx, r.Trust)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.UpdateAssumeRolePolicyOutput{}, nil
+	return done[awsiam.UpdateAssumeRolePolicyOutput](err)
 }
 
 // DeleteRole removes a role that has no policies and no instance profile.
@@ -141,10 +135,7 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 		roles.Delete(tx, nameKey(acct, r.Name))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteRoleOutput{}, nil
+	return done[awsiam.DeleteRoleOutput](err)
 }
 
 func (s *Service) outRole(account string, r *role) *iamtypes.Role {

@@ -137,10 +137,7 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 		users.Delete(tx, nameKey(acct, name))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.DeleteUserOutput{}, nil
+	return done[awsiam.DeleteUserOutput](err)
 }
 
 func outUser(account string, u *user) *iamtypes.User {
