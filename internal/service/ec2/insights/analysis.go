@@ -208,4 +208,5 @@ func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec
 	return &awsec2.DescribeNetworkInsightsAnalysesOutput{NetworkInsightsAnalyses: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-var Analyses = resource.NewKind("network-insights-analysis", AnalysisID, func(v *Analysis) (string, *tag.Set) { return v.ID, &v.Tags })
+// Version 2: explanations name the attribute or target group that is in the way, and verdicts have no commands.
+var Analyses = resource.NewKind("network-insights-analysis", AnalysisID, func(v *Analysis) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same)

@@ -13,9 +13,9 @@ type Kind[T any] struct {
 	Of func(*T) (id string, tags *tag.Set)
 }
 
-// NewKind declares the collection of a kind of resource.
-func NewKind[T any](typ string, id IDKind, of func(*T) (string, *tag.Set)) Kind[T] {
-	return Kind[T]{store.NewCollection[T]("ec2", typ), id, of}
+// NewKind declares the collection of a kind of resource, with the migrations of its records.
+func NewKind[T any](typ string, id IDKind, of func(*T) (string, *tag.Set), migrations ...store.Migration) Kind[T] {
+	return Kind[T]{store.NewCollection[T]("ec2", typ, migrations...), id, of}
 }
 
 func (k Kind[T]) id(v T) string    { id, _ := k.Of(&v); return id }
