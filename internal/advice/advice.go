@@ -18,6 +18,8 @@ type Fix struct {
 	// Sketch, if not empty, says that the commands cannot be run as they are: what has to
 	// be filled in, and how to find it.
 	Sketch string `json:"sketch,omitempty"`
+	// Replaces says that what the fix is about makes room for another of its kind.
+	Replaces bool `json:"replaces,omitempty"`
 	// Proven says that the changes were tried on a copy: what failed works then, and what
 	// worked before still does.
 	Proven bool `json:"proven,omitempty"`

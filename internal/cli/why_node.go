@@ -36,6 +36,7 @@ func checkFlags(account, output string) error {
 func newWhyNode(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
 	var watch bool
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "node NAME|INSTANCE-ID",
 		Short: "Show how far an instance has come into its cluster, and what keeps it out",
@@ -58,14 +59,19 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			return whyChain(cmd.Context(), o, f.output, watch, func(ctx context.Context) (explanation, error) {
+			ask := func(ctx context.Context) (explanation, error) {
 				e, err := daemon.WhyNode(ctx, f.place(), args[0])
 				return &e, o.orHint(err, "drydock status", "aws ec2 describe-instances --region "+f.region)
-			})
+			}
+			if fix.apply {
+				return fix.mendChain(cmd.Context(), o, ask)
+			}
+			return whyChain(cmd.Context(), o, f.output, watch, ask)
 		},
 	}
 	f.add(cmd)
 	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.nodeNames(ctx, f.account, f.region) })
+	fix.add(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the node is Ready")
 	return cmd
 }

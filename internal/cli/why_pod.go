@@ -12,6 +12,7 @@ func newWhyPod(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
 	var cluster, namespace string
 	var watch bool
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "pod [NAMESPACE/]NAME",
 		Short: "Show how far a pod has come, and what keeps it from running",
@@ -47,15 +48,20 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if it is not k
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			return whyChain(cmd.Context(), o, f.output, watch, func(ctx context.Context) (explanation, error) {
+			ask := func(ctx context.Context) (explanation, error) {
 				e, err := daemon.WhyPod(ctx, f.place(), cluster, namespace, name)
 				return &e, o.orHint(err, "drydock status", "kubectl get pods --namespace "+namespace)
-			})
+			}
+			if fix.apply {
+				return fix.mendChain(cmd.Context(), o, ask)
+			}
+			return whyChain(cmd.Context(), o, f.output, watch, ask)
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster (not needed where there is only one)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace (default unless NAME tells it)")
+	fix.add(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the pod runs")
 	return cmd
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 func newWhyReach(o *globalOptions) *cobra.Command {
 	var from, to, protocol, account, region, output string
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "reach --from SOURCE --to DESTINATION",
 		Short: "Show whether a connection can be made, hop by hop",
@@ -51,7 +53,10 @@ question is wrong.`,
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			v, err := daemon.WhyReach(cmd.Context(), api.Place{Account: account, Region: region}, api.Connection{From: from, To: host, Port: port, Protocol: protocol})
+			ask := func(ctx context.Context) (api.ReachExplanation, error) {
+				return daemon.WhyReach(ctx, api.Place{Account: account, Region: region}, api.Connection{From: from, To: host, Port: port, Protocol: protocol})
+			}
+			v, err := ask(cmd.Context())
 			if err != nil {
 				return &ExitError{2, err}
 			}
@@ -63,12 +68,23 @@ question is wrong.`,
 			default:
 				_, err = fmt.Fprint(o.streams.Out, v.Text())
 			}
+			if err == nil && fix.apply && !v.Reachable {
+				return fix.mend(cmd.Context(), o, v.Fixes, func(ctx context.Context) (outcome, error) {
+					v, err := ask(ctx)
+					now := outcome{done: v.Reachable}
+					if len(v.Explanations) > 0 {
+						now.says = v.Explanations[0].Text
+					}
+					return now, err
+				})
+			}
 			if err == nil && !v.Reachable {
 				return &ExitError{Code: 1}
 			}
 			return err
 		},
 	}
+	fix.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "where the connection comes from")
 	f.StringVar(&to, "to", "", "where it goes: ADDRESS:PORT, NAME:PORT, ID:PORT, [IPV6]:PORT, https://ENDPOINT")

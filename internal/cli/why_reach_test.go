@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -53,6 +58,47 @@ func TestWhyReach(t *testing.T) {
 			code, stdout, stderr := run(t, dir, append([]string{"why", "reach"}, tt.args...)...)
 			if code != tt.code || !strings.Contains(stdout+stderr, tt.out) || asked != tt.asked {
 				t.Errorf("exit code %d, asked %q\n%s%s", code, asked, stdout, stderr)
+			}
+		})
+	}
+}
+
+// --apply runs what is printed, after an answer, and waits until it has helped.
+func TestWhyReachApplies(t *testing.T) {
+	mended := filepath.Join(t.TempDir(), "mended")
+	commands := []string{"true"}
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_drydock/why/reach" {
+			return
+		}
+		_, err := os.Stat(mended)
+		e := api.ReachExplanation{Verdict: reach.Verdict{Reachable: err == nil}}
+		if err != nil {
+			e.Explanations = []reach.Explanation{{Code: reach.CodeNoRoute, Text: "rtb-1 has no route"}}
+			e.Fixes = []advice.Fix{{Commands: commands}}
+		}
+		_ = json.NewEncoder(w).Encode(e)
+	})
+	touch := []string{"test -n \"$AWS_ENDPOINT_URL\"", "FILE=" + mended, "touch $FILE"}
+	for _, tt := range []struct {
+		name, in string
+		commands []string
+		args     []string
+		code     int
+		out      string
+	}{
+		{"no", "n\n", touch, nil, 1, "nothing was run"},
+		{"no answer", "", touch, nil, 1, "nothing was run"},
+		{"a failure", "", []string{"exit 3", "touch " + mended}, []string{"--yes"}, 1, "the fix failed"},
+		{"it does not help", "", []string{"true"}, []string{"--yes", "--timeout", "1ms"}, 1, "not within 1ms: rtb-1 has no route"},
+		{"yes", "y\n", touch, nil, 0, "It has helped"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			commands = tt.commands
+			var out bytes.Buffer
+			code := Run(t.Context(), append([]string{"--data-dir", dir, "why", "reach", "--from", "i-1", "--to", "i-2:22", "--apply"}, tt.args...), Streams{strings.NewReader(tt.in), &out, &out}, Config{})
+			if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(out.String(), tt.commands[0]) {
+				t.Errorf("exit code %d:\n%s", code, out.String())
 			}
 		})
 	}

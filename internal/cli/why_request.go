@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 func newWhyRequest(o *globalOptions) *cobra.Command {
 	var account, output string
 	var last bool
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "request REQUEST-ID | request --last-denied",
 		Short: "Explain why a request was refused",
@@ -48,9 +50,17 @@ The exit code is 0 if the request was refused and explained, 2 if it is not know
 				return o.printJSON(e)
 			}
 			_, err = fmt.Fprint(o.streams.Out, e.Text())
+			if err == nil && fix.apply {
+				id := e.RequestID
+				return fix.mend(cmd.Context(), o, e.Fixes, func(ctx context.Context) (outcome, error) {
+					e, err := daemon.WhyRequest(ctx, account, id)
+					return outcome{done: e.Now != nil && e.Now.Allowed, says: "current policies would still deny it"}, err
+				})
+			}
 			return err
 		},
 	}
+	fix.add(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&last, "last-denied", false, "the last request that was refused")
 	f.StringVar(&account, "account", "", "the account (default any)")

@@ -48,7 +48,7 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	terminate := "aws ec2 terminate-instances --instance-ids " + e.Instance + at
 	if group := tags[tagGroup]; group != "" { // it launches the next one
 		if sketch == "" && edit == "" {
-			return []advice.Fix{{Commands: append(nonEmpty(before), terminate)}}
+			return []advice.Fix{{Commands: append(nonEmpty(before), terminate), Replaces: true}}
 		}
 		return oneSketch("correct the user data in the launch template or configuration of the Auto Scaling group "+group+"; then the group replaces what is terminated",
 			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+group+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
@@ -73,7 +73,7 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	commands := nonEmpty(before,
 		"aws ec2 describe-instance-attribute --instance-id "+e.Instance+" --attribute userData --query UserData.Value --output text"+at+" | base64 --decode > user-data",
 		edit, run+at, terminate)
-	return []advice.Fix{{Sketch: sketch, Commands: commands}}
+	return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true}}
 }
 
 func nonEmpty(words ...string) []string {
