@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,12 +18,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // doorway sends requests for AWS's hosts to the daemon.
@@ -49,7 +54,7 @@ func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) 
 	var out bytes.Buffer
 	res, err := shell.Run(t.Context(), shell.Job{
 		FS: vfs.New(vfs.DefaultLimits, nil), Script: []byte("set -e\n" + f.Shell()), Name: "fix", Stdout: &out, Stderr: &out,
-		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret},
+		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=eu-central-1"}, // not that of the world: commands say theirs
 		Outside: func(ctx context.Context, c *shell.Call) (int, bool) { return cli.Run(ctx, c), c.Args[0] == "aws" },
 	})
 	if err != nil {
@@ -365,13 +370,14 @@ func settled(t testing.TB, daemon *api.Client, account, from, name string) api.R
 	}
 }
 
-// TestPrintedFixesHold breaks random networks, asks why a machine does not reach one of
-// AWS's services, and runs the first fix that is printed as it is printed. It must mend what
-// was asked about, and what a bystander reached it must still reach.
+// TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine
+// does not reach one of AWS's services or why a request was refused, and runs the first fix
+// that is printed as it is printed. It must mend what was asked about, and what worked before
+// must still work: what a bystander reached, and what else the caller may do.
 //
-// DRYDOCK_WORLDS is how many networks there are, DRYDOCK_SEED the first one's number.
+// DRYDOCK_WORLDS is how many worlds there are, DRYDOCK_SEED the first one's number.
 func TestPrintedFixesHold(t *testing.T) {
-	count, seed := 60, uint64(1)
+	count, seed := 100, uint64(1)
 	if s := os.Getenv("DRYDOCK_WORLDS"); s != "" {
 		count = must[int](t)(strconv.Atoi(s))
 	}
@@ -380,58 +386,151 @@ func TestPrintedFixesHold(t *testing.T) {
 	}
 	info := startDaemon(t)
 	daemon := &api.Client{Daemon: info}
-	broken, offered, held := 0, 0, 0
+	var sum tally
 	for n := range uint64(count) {
 		r := rand.New(rand.NewPCG(seed+n, 12))
 		account := fmt.Sprintf("%012d", 100000000000+seed+n)
-		kind := []string{"public", "nat", "closed", "closed"}[r.IntN(4)]
-		w := newNetWorld(t, info, account, kind)
-		var did []string
-		ways := slices.DeleteFunc(breakages(), func(b breakage) bool { return b.kinds != nil && !slices.Contains(b.kinds, kind) })
-		for range 1 + r.IntN(3) {
-			b := ways[r.IntN(len(ways))]
-			b.do(t, w, r)
-			did = append(did, b.name)
-		}
-		before, others := reaches(t, daemon, account, w.machine), reaches(t, daemon, account, w.bystander)
-		var failing []string
-		for _, name := range networkNames {
-			if !before[name] {
-				failing = append(failing, name)
-			}
-		}
-		if len(failing) == 0 {
-			continue
-		}
-		broken++
-		name := failing[r.IntN(len(failing))]
-		about := fmt.Sprintf("seed %d, %s, %s: %s", seed+n, kind, strings.Join(did, " and "), name)
-		e := ask(t, daemon, account, w.machine, name)
-		if len(e.Fixes) == 0 || e.Fixes[0].Sketch != "" {
-			t.Logf("%s: nothing is offered: %s", about, e.Note)
-			continue
-		}
-		offered++
-		out, ok := paste(t, info, account, "test", e.Fixes[0])
-		after := settled(t, daemon, account, w.machine, name)
-		still := reaches(t, daemon, account, w.bystander)
-		good := true
-		if !ok || !after.Reachable {
-			good = false
-			t.Errorf("%s: the fix does not mend it:\n%s\n%s\n%s", about, e.Fixes[0].Shell(), out, after.Text())
-		}
-		for _, name := range networkNames {
-			if others[name] && !still[name] || before[name] && !settled(t, daemon, account, w.machine, name).Reachable {
-				good = false
-				t.Errorf("%s: the fix breaks %s:\n%s", about, name, e.Fixes[0].Shell())
-			}
-		}
-		if good {
-			held++
+		if r.IntN(5) == 0 {
+			playRequest(t, info, account, seed+n, r, &sum)
+		} else {
+			playNetwork(t, info, account, seed+n, r, &sum)
 		}
 		if err := daemon.Reset(t.Context(), account); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d networks were broken; a fix was offered for %d, and held for %d", broken, offered, held)
+	t.Logf("%d worlds were broken; a fix was offered for %d, and held for %d", sum.broken, sum.offered, sum.held)
+}
+
+// A tally counts worlds.
+type tally struct{ broken, offered, held int }
+
+// playRequest has a user or a role ask for what its policies do not allow.
+func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64, r *rand.Rand, sum *tally) {
+	ctx, daemon := t.Context(), &api.Client{Daemon: info}
+	root := awsiam.NewFromConfig(configFor(info, account, "test"))
+	must[*awsiam.CreateUserOutput](t)(root.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("dev")}))
+	put := func(name, document string) {
+		must[*awsiam.PutUserPolicyOutput](t)(root.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("dev"), PolicyName: &name, PolicyDocument: &document}))
+	}
+	grant := func(effect, action, resource, more string) string {
+		return `{"Version":"2012-10-17","Statement":[{"Effect":"` + effect + `","Action":"` + action + `","Resource":"` + resource + `"` + more + `}]}`
+	}
+	put("own", grant("Allow", "ec2:DescribeSubnets", "*", ""))
+	type request struct {
+		action string
+		call   func(aws.Config) error
+	}
+	requests := []request{
+		{"ec2:DescribeVpcs", func(c aws.Config) error { _, err := awsec2.NewFromConfig(c).DescribeVpcs(ctx, nil); return err }},
+		{"ec2:CreateVpc", func(c aws.Config) error {
+			_, err := awsec2.NewFromConfig(c).CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.0.0.0/16")})
+			return err
+		}},
+		{"iam:ListRoles", func(c aws.Config) error { _, err := awsiam.NewFromConfig(c).ListRoles(ctx, nil); return err }},
+		{"iam:GetUser", func(c aws.Config) error {
+			_, err := awsiam.NewFromConfig(c).GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String("dev")})
+			return err
+		}},
+		{"sts:AssumeRole", func(c aws.Config) error {
+			_, err := awssts.NewFromConfig(c).AssumeRole(ctx, &awssts.AssumeRoleInput{RoleArn: aws.String("arn:aws:iam::" + account + ":role/ops"), RoleSessionName: aws.String("session")})
+			return err
+		}},
+	}
+	q := requests[r.IntN(len(requests))]
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:root"},"Action":"sts:AssumeRole"}]}`
+	if r.IntN(2) == 0 {
+		trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+	}
+	must[*awsiam.CreateRoleOutput](t)(root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("ops"), AssumeRolePolicyDocument: &trust}))
+	how := r.IntN(5)
+	switch how {
+	case 1:
+		put("elsewhere", grant("Allow", q.action, "arn:aws:ec2:us-east-1:"+account+":instance/i-00000000000000000", ""))
+	case 2:
+		put("elsewhere", grant("Allow", q.action, "*", `,"Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue"}}`))
+	case 3:
+		put("deny", grant("Deny", "ec2:Delete*", "*", ""))
+	case 4: // only the owner of the policy can say whether it may go
+		put("deny", grant("Deny", q.action, "*", ""))
+	}
+	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("dev")})).AccessKey
+	dev := configFor(info, *key.AccessKeyId, *key.SecretAccessKey)
+	var ae smithy.APIError
+	switch err := q.call(dev); {
+	case err == nil:
+		return
+	case !errors.As(err, &ae) || ae.ErrorCode() != "AccessDenied" && ae.ErrorCode() != "UnauthorizedOperation":
+		t.Fatal(err)
+	}
+	sum.broken++
+	about := fmt.Sprintf("seed %d, request %s, way %d", seed, q.action, how)
+	var e api.RequestExplanation
+	testkit.Eventually(t, 10*time.Second, func() (err error) { // the journal is written in the background
+		e, err = daemon.WhyRequest(ctx, account, "")
+		return err
+	})
+	if len(e.Fixes) == 0 || e.Fixes[0].Sketch != "" {
+		return
+	}
+	sum.offered++
+	out, ok := paste(t, info, account, "test", e.Fixes[0])
+	if err := q.call(dev); !ok || err != nil {
+		t.Errorf("%s: the fix does not mend it: %v\n%s\n%s", about, err, e.Fixes[0].Shell(), out)
+		return
+	}
+	if _, err := awsec2.NewFromConfig(dev).DescribeSubnets(ctx, nil); err != nil {
+		t.Errorf("%s: the fix takes away another grant: %v\n%s", about, err, e.Fixes[0].Shell())
+		return
+	}
+	sum.held++
+}
+
+// playNetwork breaks a network and asks why a machine does not reach a service.
+func playNetwork(t *testing.T, info api.DaemonInfo, account string, seed uint64, r *rand.Rand, sum *tally) {
+	daemon := &api.Client{Daemon: info}
+	kind := []string{"public", "nat", "closed", "closed"}[r.IntN(4)]
+	w := newNetWorld(t, info, account, kind)
+	var did []string
+	ways := slices.DeleteFunc(breakages(), func(b breakage) bool { return b.kinds != nil && !slices.Contains(b.kinds, kind) })
+	for range 1 + r.IntN(3) {
+		b := ways[r.IntN(len(ways))]
+		b.do(t, w, r)
+		did = append(did, b.name)
+	}
+	before, others := reaches(t, daemon, account, w.machine), reaches(t, daemon, account, w.bystander)
+	var failing []string
+	for _, name := range networkNames {
+		if !before[name] {
+			failing = append(failing, name)
+		}
+	}
+	if len(failing) == 0 {
+		return
+	}
+	sum.broken++
+	name := failing[r.IntN(len(failing))]
+	about := fmt.Sprintf("seed %d, %s, %s: %s", seed, kind, strings.Join(did, " and "), name)
+	e := ask(t, daemon, account, w.machine, name)
+	if len(e.Fixes) == 0 || e.Fixes[0].Sketch != "" {
+		t.Logf("%s: nothing is offered: %s", about, e.Note)
+		return
+	}
+	sum.offered++
+	out, ok := paste(t, info, account, "test", e.Fixes[0])
+	after := settled(t, daemon, account, w.machine, name)
+	still := reaches(t, daemon, account, w.bystander)
+	good := ok && after.Reachable
+	if !good {
+		t.Errorf("%s: the fix does not mend it:\n%s\n%s\n%s", about, e.Fixes[0].Shell(), out, after.Text())
+	}
+	for _, name := range networkNames {
+		if others[name] && !still[name] || before[name] && !settled(t, daemon, account, w.machine, name).Reachable {
+			good = false
+			t.Errorf("%s: the fix breaks %s:\n%s", about, name, e.Fixes[0].Shell())
+		}
+	}
+	if good {
+		sum.held++
+	}
 }
