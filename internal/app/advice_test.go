@@ -444,7 +444,7 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 	}
 	must[*awsiam.CreateRoleOutput](t)(root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("ops"), AssumeRolePolicyDocument: &trust}))
 	how := r.IntN(5)
-	switch how {
+	switch how { // 0: nothing allows it
 	case 1:
 		put("elsewhere", grant("Allow", q.action, "arn:aws:ec2:us-east-1:"+account+":instance/i-00000000000000000", ""))
 	case 2:
@@ -471,6 +471,7 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		return err
 	})
 	if len(e.Fixes) == 0 || e.Fixes[0].Sketch != "" {
+		t.Logf("%s: nothing is offered", about)
 		return
 	}
 	sum.offered++

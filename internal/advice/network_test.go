@@ -1,0 +1,158 @@
+package advice
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+func machine(id, subnet, zone, address string, groups ...string) *reach.Interface {
+	return &reach.Interface{
+		ID: "eni-" + id, VPC: "vpc-1", Subnet: subnet, Zone: zone, Type: "interface", Instance: "i-" + id, Attached: true, Primary: true,
+		Addresses: []reach.Address{{Private: netip.MustParseAddr(address)}}, Groups: groups,
+	}
+}
+
+// closedWorld is a VPC without a way out: a node, another machine, endpoints for ec2 and
+// ecr.api, S3's prefix list, and a cluster with a private endpoint.
+func closedWorld(edit func(d *reach.Draft)) *reach.Snapshot {
+	out := reach.Rule{ID: "out", Egress: true, Protocol: reach.AllProtocols, CIDR: everywhere}
+	in := func(group string) reach.Rule {
+		return reach.Rule{ID: "in-" + group, Protocol: reach.TCP, Ports: reach.PortRange{From: 443, To: 443}, Group: group}
+	}
+	open := func(egress bool) reach.Entry {
+		return reach.Entry{Number: 100, Egress: egress, Allow: true, Protocol: reach.AllProtocols, CIDR: everywhere}
+	}
+	endpoint := func(service, name, address string) []reach.Resource {
+		e := machine("vpce-"+service, "subnet-a", "us-east-1a", address, "sg-endpoint")
+		e.Instance, e.Type = "", reach.TypeVPCEndpoint
+		return []reach.Resource{e, &reach.VPCEndpoint{
+			ID: "vpce-" + service, VPC: "vpc-1", Type: reach.InterfaceEndpoint, Service: "com.amazonaws.us-east-1." + service, State: "available",
+			Interfaces: []string{e.ID}, PrivateNames: []string{name},
+		}}
+	}
+	cluster := machine("cluster", "subnet-b", "us-east-1b", "10.0.2.50", "sg-cluster")
+	cluster.Instance, cluster.Requester = "", "amazon-eks"
+	d := reach.New("us-east-1").Edit()
+	for _, r := range slices.Concat([]reach.Resource{
+		&reach.VPC{ID: "vpc-1", CIDRs: []netip.Prefix{prefix("10.0.0.0/16")}, DNSSupport: true, DNSHostnames: true},
+		&reach.Subnet{ID: "subnet-a", VPC: "vpc-1", Zone: "us-east-1a", CIDRs: []netip.Prefix{prefix("10.0.1.0/24")}},
+		&reach.Subnet{ID: "subnet-b", VPC: "vpc-1", Zone: "us-east-1b", CIDRs: []netip.Prefix{prefix("10.0.2.0/24")}},
+		&reach.ACL{ID: "acl-1", VPC: "vpc-1", Default: true, Entries: []reach.Entry{open(true), open(false)}},
+		&reach.RouteTable{ID: "rtb-1", VPC: "vpc-1", Main: true, Routes: []reach.Route{{Destination: prefix("10.0.0.0/16"), Target: reach.Local}}},
+		&reach.PrefixList{ID: "pl-s3", Name: "com.amazonaws.us-east-1.s3", CIDRs: []netip.Prefix{prefix("54.231.0.0/16")}},
+		&reach.SecurityGroup{ID: "sg-node", VPC: "vpc-1", Rules: []reach.Rule{out}},
+		&reach.SecurityGroup{ID: "sg-other", VPC: "vpc-1", Rules: []reach.Rule{out}},
+		&reach.SecurityGroup{ID: "sg-endpoint", VPC: "vpc-1", Rules: []reach.Rule{out, in("sg-node"), in("sg-other")}},
+		&reach.SecurityGroup{ID: "sg-cluster", VPC: "vpc-1", Rules: []reach.Rule{out, in("sg-node")}},
+		&reach.Instance{ID: "i-node"}, machine("node", "subnet-a", "us-east-1a", "10.0.1.10", "sg-node"),
+		&reach.Instance{ID: "i-other"}, machine("other", "subnet-b", "us-east-1b", "10.0.2.10", "sg-other"),
+		cluster,
+		&reach.HostName{Name: "c.eks.amazonaws.com", VPC: "vpc-1", Private: []netip.Addr{netip.MustParseAddr("10.0.2.50")}, Owner: "arn:aws:eks:us-east-1:000000000000:cluster/c"},
+	}, endpoint("ec2", "ec2.us-east-1.amazonaws.com", "10.0.1.100"), endpoint("ecr.api", "api.ecr.us-east-1.amazonaws.com", "10.0.1.101")) {
+		d.Put(r)
+	}
+	edit(d)
+	return d.Snapshot()
+}
+
+func needs(names ...string) []Need {
+	var out []Need
+	for _, n := range names {
+		out = append(out, Need{Flow: reach.Flow{From: reach.At("i-node"), Protocol: reach.TCP, Port: 443}, Name: n})
+	}
+	return out
+}
+
+const (
+	ec2Name = "ec2.us-east-1.amazonaws.com"
+	ecrName = "api.ecr.us-east-1.amazonaws.com"
+	s3Name  = "bucket.s3.us-east-1.amazonaws.com"
+)
+
+// The first fix brings the node all the way, names kinds instead of addresses, and opens no
+// way to the internet.
+func TestFixesOfAClosedNetwork(t *testing.T) {
+	group := func(id string, rules ...reach.Rule) func(*reach.Draft) {
+		return func(d *reach.Draft) { d.Put(&reach.SecurityGroup{ID: id, VPC: "vpc-1", Rules: rules}) }
+	}
+	for _, tt := range []struct {
+		name  string
+		broke func(d *reach.Draft)
+		needs []Need
+		want  []string
+	}{
+		{"an endpoint is gone", func(d *reach.Draft) { d.Delete("vpce-ecr.api"); d.Delete("eni-vpce-ecr.api") }, needs(ecrName, ec2Name, "c.eks.amazonaws.com"), []string{
+			"aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --vpc-id vpc-1 --service-name com.amazonaws.us-east-1.ecr.api --private-dns-enabled --subnet-ids subnet-a subnet-b --security-group-ids sg-endpoint --region us-east-1",
+		}},
+		{"the group lets nothing out", group("sg-node"), needs(ec2Name, "c.eks.amazonaws.com"), []string{
+			"aws ec2 authorize-security-group-egress --group-id sg-node --ip-permissions 'IpProtocol=tcp,FromPort=443,ToPort=443,UserIdGroupPairs=[{GroupId=sg-endpoint}]' --region us-east-1",
+			"aws ec2 authorize-security-group-egress --group-id sg-node --ip-permissions 'IpProtocol=tcp,FromPort=443,ToPort=443,UserIdGroupPairs=[{GroupId=sg-cluster}]' --region us-east-1",
+		}},
+		{"the endpoint's group lets nobody in", group("sg-endpoint"), needs(ec2Name), []string{
+			"aws ec2 authorize-security-group-ingress --group-id sg-endpoint --ip-permissions 'IpProtocol=tcp,FromPort=443,ToPort=443,UserIdGroupPairs=[{GroupId=sg-node}]' --region us-east-1",
+		}},
+		{"no endpoint for S3", func(*reach.Draft) {}, needs(s3Name), []string{
+			"aws ec2 create-vpc-endpoint --vpc-id vpc-1 --service-name com.amazonaws.us-east-1.s3 --route-table-ids rtb-1 --region us-east-1",
+		}},
+		{"no endpoint of two", func(d *reach.Draft) {
+			for _, s := range []string{"ec2", "ecr.api"} {
+				d.Delete("vpce-" + s)
+				d.Delete("eni-vpce-" + s)
+			}
+		}, needs(ec2Name, ecrName), []string{
+			"GROUP=$(aws ec2 create-security-group --group-name vpc-endpoints --description 'HTTPS from the VPC to its endpoints' --vpc-id vpc-1 --query GroupId --output text --region us-east-1)",
+			"aws ec2 authorize-security-group-ingress --group-id $GROUP --ip-permissions 'IpProtocol=tcp,FromPort=443,ToPort=443,IpRanges=[{CidrIp=10.0.0.0/16}]' --region us-east-1",
+			"aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --vpc-id vpc-1 --service-name com.amazonaws.us-east-1.ec2 --private-dns-enabled --subnet-ids subnet-a subnet-b --security-group-ids $GROUP --region us-east-1",
+			"aws ec2 create-vpc-endpoint --vpc-endpoint-type Interface --vpc-id vpc-1 --service-name com.amazonaws.us-east-1.ecr.api --private-dns-enabled --subnet-ids subnet-a subnet-b --security-group-ids $GROUP --region us-east-1",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := closedWorld(tt.broke)
+			a := Network(s, Connection{Needs: tt.needs})
+			if len(a.Fixes) == 0 {
+				t.Fatalf("no fix: %s", a.Note)
+			}
+			if got := a.Fixes[0]; !slices.Equal(got.Commands, tt.want) || !got.Proven {
+				t.Errorf("got\n%s\nwant\n%s", got.Shell(), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// What nothing mends is said to be so, with what is known to be wrong.
+func TestNothingHelps(t *testing.T) {
+	a := Network(closedWorld(func(*reach.Draft) {}), Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-gone"), Protocol: reach.TCP, Port: 443}, Name: ec2Name}}})
+	if len(a.Fixes) > 0 || !strings.Contains(a.Note, "the source i-gone does not exist") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// An endpoint whose group lets only one machine in would cut the others off, if they have
+// another way: the neighbours are asked.
+func TestNeighboursKeepTheirWay(t *testing.T) {
+	s := closedWorld(func(d *reach.Draft) {
+		d.Delete("vpce-ecr.api")
+		d.Delete("eni-vpce-ecr.api")
+		d.Put(&reach.InternetGateway{ID: "igw-1", VPC: "vpc-1"})
+		d.Put(&reach.RouteTable{ID: "rtb-b", VPC: "vpc-1", Subnets: []string{"subnet-b"}, Routes: []reach.Route{
+			{Destination: prefix("10.0.0.0/16"), Target: reach.Local}, {Destination: everywhere, Target: "igw-1"},
+		}})
+		other := machine("other", "subnet-b", "us-east-1b", "10.0.2.10", "sg-other")
+		other.Addresses[0].Public = netip.MustParseAddr("54.1.2.3")
+		d.Put(other)
+		d.Put(&reach.SecurityGroup{ID: "sg-endpoint", VPC: "vpc-1", Rules: []reach.Rule{{Protocol: reach.TCP, Ports: reach.PortRange{From: 443, To: 443}, Group: "sg-node"}}})
+	})
+	for _, f := range Network(s, Connection{Needs: needs(ecrName)}).Fixes {
+		for _, c := range f.Changes {
+			if c.Kind == CreateEndpoint && slices.Contains(c.Groups, "sg-endpoint") {
+				t.Errorf("it cuts i-other off:\n%s", f.Shell())
+			}
+		}
+	}
+}
