@@ -2,7 +2,11 @@ package why
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
@@ -11,19 +15,60 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// reason is a decision with what mends it. Of a connection that the network refused, the
-// fixes are looked for in the network as it is now, and have to bring a node all the way:
-// steps are those that it has taken.
-func (x *Explainer) reason(account, region string, d *node.Decision, steps ...node.Step) *api.Reason {
+// answers are those known already, by what was asked and of what kind of machine.
+type answers map[string]advice.Answer
+
+// key is a question about a connection: machines of one subnet with the same groups get the
+// same answer.
+func (x *Explainer) key(account, region string, c node.Connection) string {
+	i, ok := x.cfg.EC2.InstanceByID(account, region, c.From)
+	if !ok {
+		return c.From + fmt.Sprint(c.Host, c.Port)
+	}
+	var groups []string
+	for _, g := range i.SecurityGroups {
+		groups = append(groups, aws.ToString(g.GroupId))
+	}
+	return fmt.Sprint(aws.ToString(i.SubnetId), groups, i.PublicIpAddress != nil, c.Host, c.Port)
+}
+
+// ofOne reports whether an answer changes the machine itself, which helps no other.
+func ofOne(a *advice.Answer) bool {
+	return slices.ContainsFunc(a.Fixes, func(f advice.Fix) bool {
+		return slices.ContainsFunc(f.Changes, func(c advice.Change) bool {
+			return strings.HasPrefix(c.Resource, "eni-") || strings.HasPrefix(c.Resource, "i-")
+		})
+	})
+}
+
+// reason is a decision with what mends it.
+func (x *Explainer) reason(account, region string, d *node.Decision) *api.Reason {
+	return x.reasonOf(account, region, d, nil, nil)
+}
+
+// reasonOf looks for the fixes of a connection that the network refused in the network as it
+// is now. They have to bring a node all the way: steps are those that it has taken.
+func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []node.Step, known answers) *api.Reason {
 	if d == nil {
 		return nil
 	}
 	out := &api.Reason{By: d.By, Code: d.Code, Component: d.Component, Text: d.Text, Fixes: d.Fixes}
 	if c := d.Connection; c != nil {
-		a, err := x.connect(context.Background(), account, region, *c, steps)
-		if err == nil { // without the network there is no advice about it
-			out.Fixes, out.Note = append(a.Fixes, out.Fixes...), a.Note
+		key := ""
+		if known != nil {
+			key = x.key(account, region, *c)
 		}
+		a, ok := known[key]
+		if !ok {
+			var err error
+			if a, err = x.connect(context.Background(), account, region, *c, steps); err != nil {
+				return out // without the network there is no advice about it
+			}
+			if known != nil && !ofOne(&a) {
+				known[key] = a
+			}
+		}
+		out.Fixes, out.Note = append(slices.Clone(a.Fixes), out.Fixes...), a.Note
 	}
 	if d.Subject != nil {
 		out.Fixes = append(x.identified(account, region, d), out.Fixes...)

@@ -79,6 +79,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	if len(out.Issues) > 0 || nodegroup != "" && out.Status == string(ekstypes.NodegroupStatusCreating) {
 		out.Notes = x.launchFaultNotes(account, region)
 	}
+	known := answers{} // a thousand nodes may fail alike
 	for _, m := range x.cfg.Machines.Instances(account, region) {
 		info, _ := x.cfg.Machines.Info(m.ID)
 		of := m.Tags["eks:cluster-name"]
@@ -88,7 +89,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		if of != cluster || nodegroup != "" && m.Tags["eks:nodegroup-name"] != nodegroup {
 			continue
 		}
-		e, err := x.explainNode(account, region, m.ID)
+		e, err := x.explainNode(account, region, m.ID, known)
 		if err != nil {
 			return out, err
 		}

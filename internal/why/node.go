@@ -35,7 +35,7 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no instance or node "+name+" is known in "+region, http.StatusNotFound)
 		return
 	}
-	e, err := x.explainNode(account, region, id)
+	e, err := x.explainNode(account, region, id, nil)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -82,7 +82,7 @@ func (x *Explainer) FindNode(account, region, name string) (string, bool) {
 
 // explainNode tells an instance's steps: as its runtime knows them, or from the
 // journal once it is off.
-func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation, error) {
+func (x *Explainer) explainNode(account, region, id string, have answers) (api.NodeExplanation, error) {
 	e := api.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []api.Step{}}
 	instance, known := x.cfg.EC2.InstanceByID(account, region, id)
 	if known && instance.State != nil {
@@ -114,7 +114,7 @@ func (x *Explainer) explainNode(account, region, id string) (api.NodeExplanation
 	}
 	failed := false
 	for _, s := range steps {
-		ns := api.Step{Name: s.Name, State: api.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: x.reason(account, region, s.Decision, steps...)}
+		ns := api.Step{Name: s.Name, State: api.StepOK, Evidence: s.Evidence, Time: s.Time, Reason: x.reasonOf(account, region, s.Decision, steps, have)}
 		switch {
 		case !s.OK:
 			ns.State, failed = api.StepFailed, true

@@ -41,7 +41,7 @@ func (c *podChain) onNode() error {
 		why.Code, why.Text = ready.Reason, ready.Message
 	}
 	if ok {
-		e, err := c.x.explainNode(c.facts.Account, c.facts.Region, id)
+		e, err := c.x.explainNode(c.facts.Account, c.facts.Region, id, nil)
 		if err != nil {
 			return err
 		}
