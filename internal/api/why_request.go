@@ -34,7 +34,7 @@ type RequestExplanation struct {
 	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions"`
-	// Fixes are the commands that make those come true that take but one change.
+	// Fixes are the commands that make those come true.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	// Now is the decision that current policies give on the same request.
 	Now *policy.Decision `json:"now,omitempty"`

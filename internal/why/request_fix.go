@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// requestFixes are the commands that make the suggestions come true that take but one
-// change, each of which was tried on the policies of the request.
+// requestFixes are the commands that make the suggestions come true for whose changes there
+// are commands; each suggestion was tried on the policies of the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, arn string) []advice.Fix {
 	// Where the request itself can be another, the trust policy's condition is there for that.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
@@ -20,22 +20,22 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, ar
 	})
 	var out []advice.Fix
 	for _, s := range why.Suggestions {
-		if len(s.Changes) != 1 || s.Changes[0].Kind != policy.AddStatement {
-			continue
-		}
-		c := &s.Changes[0]
-		command := ""
-		switch c.Type {
-		case policy.IdentityBased:
-			command = putPolicy(why.RequestID, arn, c.Statement)
-		case policy.RoleTrust:
-			if byRequest {
-				continue
+		f := advice.Fix{Proven: true}
+		for i := range s.Changes {
+			command := ""
+			switch c := &s.Changes[i]; {
+			case c.Kind != policy.AddStatement:
+			case c.Type == policy.IdentityBased:
+				command = putPolicy(why.RequestID, arn, c.Statement)
+			case c.Type == policy.RoleTrust && !byRequest:
+				command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
 			}
-			command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
+			if command != "" {
+				f.Commands = append(f.Commands, command)
+			}
 		}
-		if command != "" {
-			out = append(out, advice.Fix{Commands: []string{command}, Proven: true})
+		if n := len(f.Commands); n > 0 && n == len(s.Changes) {
+			out = append(out, f)
 		}
 	}
 	return out

@@ -319,7 +319,7 @@ func (f *failure) printed(t *testing.T) bool {
 		did := f.sh(t, "set -e\n"+strings.Join(fix.Commands, "\n"))
 		f.w.mapping.Unlock()
 		if m := launched.FindAllStringSubmatch(did, -1); m != nil && f.Relaunch {
-			f.vars["INSTANCE"] = m[len(m)-1][1]
+			f.vars["INSTANCE"] = m[0][1] // what is terminated comes after it
 			f.vars["NODE"] = strings.TrimSpace(f.sh(t, "aws ec2 describe-instances --instance-ids $INSTANCE --query 'Reservations[0].Instances[0].PrivateDnsName' --output text"))
 			return true
 		}
