@@ -8,15 +8,17 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
 )
 
 // balancers are the load balancers of an account and region as the network sees them.
 func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, error) {
-	classic, err := n.cfg.ELB.Endpoints(account, region)
+	classic, err := elb.Endpoints(n.cfg.Store, account, region)
 	if err != nil {
 		return nil, err
 	}
-	newer, err := n.cfg.ELBv2.Endpoints(account, region)
+	newer, err := elbv2.Endpoints(n.cfg.Store, account, region)
 	if err != nil {
 		return nil, err
 	}
@@ -25,6 +27,23 @@ func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, erro
 		out = append(out, &reach.LoadBalancer{DNSName: strings.ToLower(e.DNSName), Name: e.Name, Internal: e.Internal, Interfaces: e.Interfaces})
 	}
 	return out, nil
+}
+
+// Balanced is a Network with what its load balancers do with connections.
+type Balanced struct {
+	*Network
+	ELB   ELB
+	ELBv2 ELBv2
+}
+
+// ELB is what is asked of the service of that name, in its first version.
+type ELB interface {
+	Serve(ctx context.Context, account, region, name string, port uint16) (elb.Way, error)
+}
+
+// ELBv2 is what is asked of the service of that name, in its second version.
+type ELBv2 interface {
+	Serve(ctx context.Context, account, region, arn string, port uint16) (elbv2.Way, error)
 }
 
 // A balancing is what a load balancer does with a connection to one of its ports.
@@ -50,9 +69,9 @@ type balancedTarget struct {
 }
 
 // balance asks the service that has a load balancer.
-func (n *Network) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
+func (n *Balanced) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
 	if !strings.HasPrefix(lb.Name, "arn:") {
-		w, err := n.cfg.ELB.Serve(ctx, account, region, lb.Name, port)
+		w, err := n.ELB.Serve(ctx, account, region, lb.Name, port)
 		b := balancing{
 			listener: w.Listener, noListener: reach.CodeClassicListeners, noTargets: reach.CodeTargetHealth,
 		}
@@ -63,7 +82,7 @@ func (n *Network) balance(ctx context.Context, account, region string, lb *reach
 		}
 		return b, err
 	}
-	w, err := n.cfg.ELBv2.Serve(ctx, account, region, lb.Name, port)
+	w, err := n.ELBv2.Serve(ctx, account, region, lb.Name, port)
 	b := balancing{
 		listener: w.Listener, answer: w.Answer, noListener: reach.CodeListeners, noTargets: reach.CodeNoTargets,
 		group: w.Group,
@@ -83,7 +102,7 @@ func (n *Network) balance(ctx context.Context, account, region string, lb *reach
 
 // Through goes on with a connection that gets to a load balancer's interface: to its
 // listener, and to a target that is healthy. Other connections stay as they are.
-func (n *Network) Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
+func (n *Balanced) Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
 	if !v.Reachable || v.Flow.Protocol != reach.TCP {
 		return v, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // healthProbes are the health checks of load balancers: whether the network lets
@@ -147,11 +148,8 @@ func arrival(v *reach.Verdict) string {
 
 // planesByVPC returns the control planes of clusters by the VPC in which all their
 // nodes are: https://docs.aws.amazon.com/eks/latest/userguide/worker.html
-func (n *Network) planesByVPC(ctx context.Context, account, region string) (map[string][]string, error) {
-	clusters, err := n.cfg.EKS.APIEndpoints(ctx, account, region)
-	if err != nil {
-		return nil, err
-	}
+func (n *Network) planesByVPC(_ context.Context, account, region string) (map[string][]string, error) {
+	clusters := eks.APIEndpoints(n.cfg.Store, account, region)
 	out := map[string][]string{}
 	for _, c := range clusters {
 		if id, ok := n.cfg.ControlPlanes.AtHost(c.Host); ok {

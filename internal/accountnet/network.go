@@ -4,7 +4,10 @@
 // How packets get through is decided by package reach; load balancers ask for their health
 // checks through package elbnet.
 //
-// It reads the services by the interfaces below, and only app imports it.
+// Where clusters and load balancers are found it reads from the store, so that a Network
+// needs none of their services: load balancers ask it about the health of their targets.
+// What a load balancer does with a connection it asks that service (Balanced). Only app
+// imports it.
 package accountnet
 
 import (
@@ -16,20 +19,18 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/service/elb"
-	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Config is who makes the network.
 type Config struct {
+	Store *store.Store
 	EC2   EC2
-	EKS   EKS
-	ELB   ELB
-	ELBv2 ELBv2
-	// Faults is what is broken in the network of an account and region.
-	Faults        func(account, region string) []reach.Resource
+	// Faults are those in force.
+	Faults        *fault.Set
 	ControlPlanes ControlPlanes
 	Log           *slog.Logger
 }
@@ -37,23 +38,6 @@ type Config struct {
 // EC2 is what is asked of the service of that name.
 type EC2 interface {
 	Reach(ctx context.Context, account, region string) (*reach.Snapshot, error)
-}
-
-// EKS is what is asked of the service of that name.
-type EKS interface {
-	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
-}
-
-// ELB is what is asked of the service of that name, in its first version.
-type ELB interface {
-	Endpoints(account, region string) ([]elbnet.Endpoint, error)
-	Serve(ctx context.Context, account, region, name string, port uint16) (elb.Way, error)
-}
-
-// ELBv2 is what is asked of the service of that name, in its second version.
-type ELBv2 interface {
-	Endpoints(account, region string) ([]elbnet.Endpoint, error)
-	Serve(ctx context.Context, account, region, arn string, port uint16) (elbv2.Way, error)
 }
 
 // ControlPlanes are those of clusters.
@@ -88,15 +72,12 @@ func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := n.cfg.EKS.APIEndpoints(ctx, account, region)
-	if err != nil {
-		return nil, err
-	}
+	endpoints := eks.APIEndpoints(n.cfg.Store, account, region)
 	balancers, err := n.balancers(account, region)
 	if err != nil {
 		return nil, err
 	}
-	broken := n.cfg.Faults(account, region)
+	broken := broken(n.cfg.Faults, account, region)
 	if len(endpoints)+len(balancers)+len(broken) == 0 {
 		return s, nil
 	}
@@ -111,6 +92,18 @@ func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.
 		draft.Put(b)
 	}
 	return draft.Snapshot(), nil
+}
+
+// broken is what faults break in a network.
+func broken(set *fault.Set, account, region string) []reach.Resource {
+	var out []reach.Resource
+	for _, x := range set.Network(account, region) {
+		out = append(out, &reach.Fault{
+			ID: x.ID, Instance: x.Instance, Zone: x.Zone, VPC: x.VPC,
+			Metadata: x.Kind == fault.IMDS, DNS: x.Kind == fault.DNS, Text: x.Why(), Fix: x.Fix(),
+		})
+	}
+	return out
 }
 
 // hostName is a cluster's endpoint in DNS.

@@ -41,7 +41,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	st := testkit.NewServer(t, testkit.Config{}).Store
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
 	for _, m := range []module.Module{
-		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(), elb.New(elbnet.Config{Store: st}).Module(),
+		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
 		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), sqs.New(sqs.Config{Store: st}).Module(),
 	} {
 		a.Register(m.Service.Name, m.Resolver)

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/api"
-	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/authority"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/cli"
@@ -186,29 +184,4 @@ func explainListen(err error, cfg cli.DaemonConfig) error {
 	default:
 		return fmt.Errorf("listening on %s: %w", cfg.Listen, err)
 	}
-}
-
-// A madeKey is the access key of the default user of a daemon that listens
-// beyond loopback, where test/test must not be good.
-type madeKey struct {
-	AccessKeyID     string `json:"accessKeyId"`
-	SecretAccessKey string `json:"secretAccessKey"`
-}
-
-// readMadeKey returns the key made earlier for this data folder, if any.
-func readMadeKey(dir string) (madeKey, bool) {
-	var k madeKey
-	b, err := os.ReadFile(filepath.Join(dir, "credentials.json"))
-	if err != nil || json.Unmarshal(b, &k) != nil {
-		return madeKey{}, false
-	}
-	return k, true
-}
-
-func writeMadeKey(dir string, k madeKey) error {
-	b, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(filepath.Join(dir, "credentials.json"), b, 0o600)
 }

@@ -35,7 +35,7 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
-	(&keeper.API{Keeper: d.faults, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
+	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
@@ -138,7 +138,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}
-	err := errors.Join(d.faults.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	err := errors.Join(d.keeper.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	for _, m := range d.modules {
 		if m.Reset != nil {
 			err = errors.Join(err, m.Reset(ctx, account))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/compute"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
 // disks keeps the root volumes of instances as files.
@@ -17,9 +18,20 @@ type disks struct{ dir string }
 
 var _ compute.Disks = disks{}
 
-func newDisks(dataDir string) (disks, error) {
+// newDisks opens the disks of the instances that there are.
+func newDisks(dataDir string, instances *ec2.Service) (disks, error) {
 	d := disks{filepath.Join(dataDir, "disks")}
-	return d, os.MkdirAll(d.dir, 0o700)
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return d, err
+	}
+	known, err := instances.InstanceIDs()
+	if err == nil {
+		err = d.sweep(known)
+	}
+	if err != nil {
+		return d, fmt.Errorf("removing the disks of ended instances: %w", err)
+	}
+	return d, nil
 }
 
 func (d disks) file(instanceID string) (string, error) {
@@ -51,7 +63,7 @@ func (d disks) Save(instanceID string, data []byte) error {
 	return atomicfile.Write(name, data, 0o600)
 }
 
-// sweep removes the disks of instances that are no more: a crash may come between
+// sweep removes the disks of other instances than those known: a crash may come between
 // the end of one and the removal of its disk.
 func (d disks) sweep(known map[string]bool) error {
 	list, err := os.ReadDir(d.dir)

@@ -70,12 +70,16 @@ func (k *clusterKeys) Try(ctx context.Context, clusterARN, roleARN, keyARN strin
 }
 
 // planeKeys are the same keys as control planes use them.
-type planeKeys struct{ keys *clusterKeys }
+type planeKeys struct {
+	keys   *clusterKeys
+	planes *controlplane.Manager
+	eks    *eks.Service
+}
 
 // Encrypt implements controlplane.KMS.
 func (k planeKeys) Encrypt(ctx context.Context, planeID, keyARN string, plaintext []byte) ([]byte, error) {
 	var sealed []byte
-	err := k.keys.asPlane(ctx, planeID, func(c *awskms.Client) error {
+	err := k.asPlane(ctx, planeID, func(c *awskms.Client) error {
 		out, err := c.Encrypt(ctx, &awskms.EncryptInput{KeyId: &keyARN, Plaintext: plaintext})
 		if err == nil {
 			sealed = out.CiphertextBlob
@@ -88,7 +92,7 @@ func (k planeKeys) Encrypt(ctx context.Context, planeID, keyARN string, plaintex
 // Decrypt implements controlplane.KMS.
 func (k planeKeys) Decrypt(ctx context.Context, planeID, keyARN string, ciphertext []byte) ([]byte, error) {
 	var plaintext []byte
-	err := k.keys.asPlane(ctx, planeID, func(c *awskms.Client) error {
+	err := k.asPlane(ctx, planeID, func(c *awskms.Client) error {
 		out, err := c.Decrypt(ctx, &awskms.DecryptInput{KeyId: &keyARN, CiphertextBlob: ciphertext})
 		if err == nil {
 			plaintext = out.Plaintext
@@ -99,16 +103,16 @@ func (k planeKeys) Decrypt(ctx context.Context, planeID, keyARN string, cipherte
 }
 
 // asPlane calls KMS as the role of a control plane's cluster.
-func (k *clusterKeys) asPlane(ctx context.Context, planeID string, fn func(*awskms.Client) error) error {
-	p, err := k.d.planes.Get(planeID)
+func (k planeKeys) asPlane(ctx context.Context, planeID string, fn func(*awskms.Client) error) error {
+	p, err := k.planes.Get(planeID)
 	if err != nil {
 		return err
 	}
-	cluster, role, err := k.d.eks.ClusterRole(p.Key.Account, p.Key.Region, p.Key.Name)
+	cluster, role, err := k.eks.ClusterRole(p.Key.Account, p.Key.Region, p.Key.Name)
 	if err != nil {
 		return err
 	}
-	return k.call(cluster, role, p.Key.Region, fn)
+	return k.keys.call(cluster, role, p.Key.Region, fn)
 }
 
 // staleSession are the answers to credentials that are no good any more: a reset

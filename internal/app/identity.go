@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -119,3 +121,59 @@ func (i identities) InstanceProfile(ctx context.Context, account, name string) (
 	}
 	return ec2.Profile{ARN: p.ARN, ID: p.ID, RoleARN: role.ARN}, true, nil
 }
+
+// denies returns the actions that no policy of a role allows on any resource, or that
+// one denies everywhere. What depends on a condition counts as allowed.
+func (i identities) denies(ctx context.Context, roleARN string, actions []string) ([]string, error) {
+	role, err := i.iam.RoleByARN(ctx, roleARN)
+	if errors.Is(err, iam.ErrNoSuchRole) {
+		return actions, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking %s up: %w", roleARN, err)
+	}
+	a, err := arn.Parse(roleARN)
+	if err != nil {
+		return nil, err
+	}
+	who := awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: roleARN, UserID: role.ID + ":addon"}
+	policies, _ := i.iam.PoliciesOf(who)
+	var denied []string
+	for _, action := range actions {
+		req := policy.Request{Action: action, Resource: "*", Principal: policy.Principal{ARN: roleARN, Account: a.Account}}
+		req.Context.Unknown = func(string) bool { return true }
+		if got := policy.Evaluate(req, policies); !got.Allowed && len(got.UnknownKeys) == 0 {
+			denied = append(denied, action)
+		}
+	}
+	return denied, nil
+}
+
+// exists reports whether a policy may name a principal: an account by its
+// number or root, a user or role that is there, a session of such a role.
+func (i identities) exists(ctx context.Context, name string) bool {
+	if isAccount(name) {
+		return true
+	}
+	a, err := arn.Parse(name)
+	if err != nil || !isAccount(a.Account) {
+		return false
+	}
+	kind, id, _ := strings.Cut(a.Resource, "/")
+	switch {
+	case a.Service == "iam" && a.Resource == "root":
+		return true
+	case a.Service == "iam" && (kind == "user" || kind == "role"):
+		_, ok := i.iam.Authz().Resource(ctx, a.Account, "", kind, name)
+		return ok
+	case a.Service == "sts" && kind == "assumed-role":
+		role, session, _ := strings.Cut(id, "/")
+		_, ok := i.iam.Authz().Resource(ctx, a.Account, "", "role", role)
+		return ok && session != ""
+	case a.Service == "sts" && kind == "federated-user":
+		return id != ""
+	}
+	return false
+}
+
+func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }

@@ -6,23 +6,47 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/drydock-dev/drydock/internal/compute"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/fault/keeper"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// newMachines makes what runs instances. The services that these call come later.
-func (d *daemon) newMachines(ctx context.Context, volumes disks) (*compute.Machines, error) {
+// endpoint is where machines find AWS on this machine, and who signs its certificates.
+func (d *daemon) endpoint() (host string, trusted *x509.CertPool, err error) {
 	endpoint, err := url.Parse(d.info.URL)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	pem, err := os.ReadFile(d.info.CAFile)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	trusted := x509.NewCertPool()
+	trusted = x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
-	return compute.New(ctx, compute.Config{
-		Store: d.store, Timing: d.timing, Disks: volumes, Network: theNetwork{d}, ControlPlanes: planes{d.planes}, Faults: d.faults.Set(),
-		Origins: &d.origins, Endpoint: endpoint.Host, Trusted: trusted, WhyUnauthorized: d.whyUnauthorized, Step: d.recordStep, Log: d.log,
-	})
+	return endpoint.Host, trusted, nil
+}
+
+// recordStep keeps what a machine did for `drydock why`.
+func (d *daemon) recordStep(_ context.Context, s node.Step) {
+	fields := map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence}
+	if s.Warning {
+		fields["warning"] = true
+	}
+	if s.Cause != "" {
+		fields["cause"] = s.Cause
+	}
+	if s.Decision != nil {
+		fields["decision"] = s.Decision
+	}
+	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
+}
+
+// interruptInstance takes away the instance of a fault that is due.
+func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
+	step, err := keeper.Interrupt(ctx, d.ec2, f)
+	if step != nil {
+		d.recordStep(ctx, *step)
+	}
+	return err
 }

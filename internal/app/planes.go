@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -106,4 +107,53 @@ func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {
 		}
 	}
 	return controlplane.Plane{}, false
+}
+
+// AtHost implements accountnet.ControlPlanes.
+func (p planes) AtHost(host string) (planeID string, ok bool) {
+	pl, ok := p.ByHost(host)
+	return pl.ID, ok
+}
+
+// Serving implements accountnet.ControlPlanes: clients would wait for a plane that boots.
+func (p planes) Serving(planeID string) (*rest.Config, error) {
+	st, err := p.m.Status(planeID)
+	if err != nil {
+		return nil, err
+	}
+	if st.State != controlplane.Ready {
+		return nil, fmt.Errorf("the control plane is %s", st.State)
+	}
+	return p.m.RESTConfig(planeID)
+}
+
+// at finds a plane, and the name of its cluster, by the host of either endpoint.
+func (p planes) at(host string) (planeID, cluster string, ok bool) {
+	pl, ok := p.ByHost(host)
+	if !ok {
+		pl, ok = p.ByEndpoint("https://" + host)
+	}
+	return pl.ID, pl.Key.Name, ok
+}
+
+// issuerKeys answers what STS asks of clusters: the keys that verify the tokens
+// of their service accounts.
+func (p planes) issuerKeys(_ context.Context, issuer string) (keySet []byte, ok bool) {
+	id := issuer[strings.LastIndexByte(issuer, '/')+1:]
+	pl, err := p.m.Get(id)
+	if err != nil || pl.Issuer != issuer {
+		return nil, false
+	}
+	keySet, err = p.m.JWKS(id)
+	return keySet, err == nil
+}
+
+// authorize is a control plane's authorization webhook.
+func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
+	ok, reason, err := d.eks.Authorize(ctx, planeID, *spec)
+	if err != nil {
+		d.log.Warn("authorizing by access policies", "plane", planeID, "err", err)
+		return false, false, ""
+	}
+	return ok, false, reason
 }

@@ -1,8 +1,15 @@
 package app
 
 import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/catalog/quotas"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // The codes of EKS's quotas, https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
@@ -13,42 +20,126 @@ const (
 	quotaFargateProfiles      = "L-33415657"
 )
 
-// newServiceQuotas makes Service Quotas. Services that cannot ask yet are Fixed: their
-// quotas are shown, not raised.
-func (d *daemon) newServiceQuotas() *servicequotas.Service {
-	return servicequotas.New(servicequotas.Config{
-		Store: d.store,
-		Providers: []servicequotas.Provider{
-			servicequotas.Fixed("autoscaling"), networkQuotas{d.ec2Quotas, d.ec2}, d.eksQuotas, networkQuotas{servicequotas.Fixed("vpc"), d.ec2},
-		},
-	})
+// quotaTables are the quotas that can be raised, with the defaults that --quota sets.
+type quotaTables struct {
+	eks *servicequotas.Table
+	ec2 ec2Quotas
+	// vcpus is --quota vcpus=N, 0 without it.
+	vcpus int
 }
 
-// makeQuotaTables makes the tables of the quotas that can be raised, and returns what
-// EKS asks of its own.
-func (d *daemon) makeQuotaTables() func(account, region string) (eks.Quotas, error) {
+func newQuotaTables(st *store.Store, flags map[string]int) quotaTables {
 	defaults := map[string]float64{}
 	for code, flag := range map[string]string{
 		quotaClusters: "clusters", quotaNodegroupsPerCluster: "nodegroups-per-cluster", quotaNodesPerNodegroup: "nodes-per-nodegroup",
 	} {
-		if v := d.cfg.Quotas[flag]; v != 0 {
+		if v := flags[flag]; v != 0 {
 			defaults[code] = float64(v)
 		}
 	}
-	d.eksQuotas = servicequotas.NewTable(d.store, "eks", defaults)
-	d.ec2Quotas = newEC2Quotas(d.store, d.cfg.Quotas["vcpus"])
-	return func(account, region string) (eks.Quotas, error) {
-		var q eks.Quotas
-		for code, to := range map[string]*int{
-			quotaClusters: &q.Clusters, quotaNodegroupsPerCluster: &q.NodegroupsPerCluster, quotaNodesPerNodegroup: &q.NodesPerNodegroup,
-			quotaFargateProfiles: &q.FargateProfilesPerCluster,
-		} {
-			v, err := d.eksQuotas.Value(account, region, code)
-			if err != nil {
-				return q, err
-			}
-			*to = int(v)
-		}
-		return q, nil
+	return quotaTables{servicequotas.NewTable(st, "eks", defaults), newEC2Quotas(st, flags["vcpus"]), flags["vcpus"]}
+}
+
+// providers are what Service Quotas shows. Services that cannot ask yet are Fixed: their
+// quotas are shown, not raised.
+func (q quotaTables) providers(network *ec2.Service) []servicequotas.Provider {
+	return []servicequotas.Provider{
+		servicequotas.Fixed("autoscaling"), networkQuotas{q.ec2, network}, q.eks, networkQuotas{servicequotas.Fixed("vpc"), network},
 	}
+}
+
+// ofEKS are those that EKS asks for.
+func (q quotaTables) ofEKS(account, region string) (eks.Quotas, error) {
+	var out eks.Quotas
+	for code, to := range map[string]*int{
+		quotaClusters: &out.Clusters, quotaNodegroupsPerCluster: &out.NodegroupsPerCluster, quotaNodesPerNodegroup: &out.NodesPerNodegroup,
+		quotaFargateProfiles: &out.FargateProfilesPerCluster,
+	} {
+		v, err := q.eks.Value(account, region, code)
+		if err != nil {
+			return out, err
+		}
+		*to = int(v)
+	}
+	return out, nil
+}
+
+// ofVCPUs is how many vCPUs of a bucket an account may run in a region. Buckets that the
+// catalogue of quotas does not have are as big as the others by default.
+func (q quotaTables) ofVCPUs(_ context.Context, account, region, code string) int {
+	if _, ok := quotas.Lookup("ec2", code); ok {
+		if v, err := q.ec2.Value(account, region, code); err == nil {
+			return int(v)
+		}
+	}
+	return cmp.Or(q.vcpus, ec2.DefaultVCPUQuota)
+}
+
+// ec2Quotas are EC2's quotas, of which only those of vCPUs can be changed: EC2
+// asks for no other.
+type ec2Quotas struct{ *servicequotas.Table }
+
+// newEC2Quotas returns the quotas with those that --quota vcpus=N sets.
+func newEC2Quotas(st *store.Store, n int) ec2Quotas {
+	defaults := map[string]float64{}
+	for _, q := range quotas.Of("ec2") {
+		if n > 0 && countsVCPUs(q) {
+			defaults[q.Code] = float64(n)
+		}
+	}
+	return ec2Quotas{servicequotas.NewTable(st, "ec2", defaults)}
+}
+
+func countsVCPUs(q quotas.Quota) bool {
+	return strings.HasPrefix(q.Name, "Running On-Demand") || strings.HasSuffix(q.Name, "Spot Instance Requests")
+}
+
+// Set refuses quotas that EC2 does not ask for.
+func (e ec2Quotas) Set(ctx context.Context, account, region, code string, value float64) error {
+	if q, ok := quotas.Lookup("ec2", code); !ok || !countsVCPUs(q) {
+		return servicequotas.Fixed("ec2").Set(ctx, account, region, code, value)
+	}
+	return e.Table.Set(ctx, account, region, code, value)
+}
+
+// networkQuotas are a service's quotas, of which EC2 keeps those it enforces on
+// networks.
+type networkQuotas struct {
+	servicequotas.Provider // the others
+
+	ec2 *ec2.Service
+}
+
+// Quotas returns the other provider's with EC2's values.
+func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error) {
+	all, err := n.Provider.Quotas(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	for i, q := range all {
+		if !n.keeps(q.Code) {
+			continue
+		}
+		if all[i].Value, _, err = n.ec2.QuotaValue(account, region, q.Code); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Set changes a value.
+func (n networkQuotas) Set(ctx context.Context, account, region, code string, value float64) error {
+	if n.keeps(code) {
+		return n.ec2.SetQuota(ctx, account, region, code, value)
+	}
+	return n.Provider.Set(ctx, account, region, code, value)
+}
+
+func (n networkQuotas) keeps(code string) bool {
+	for _, q := range n.ec2.Quotas() {
+		if q.Code == code && q.Service == n.ServiceCode() {
+			return true
+		}
+	}
+	return false
 }

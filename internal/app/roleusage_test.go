@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
-	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -23,13 +25,17 @@ import (
 
 // TestServiceRolesInUse: the role of Auto Scaling stays while there are groups.
 func TestServiceRolesInUse(t *testing.T) {
-	d := &daemon{}
+	var groups *autoscaling.Service
 	s := testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
-		d.server = front
-		d.store, d.iam, d.ec2 = st, iam.New(iam.Config{Store: st, RoleUsage: d.roleUsage}), ec2.New(ec2.Config{Store: st})
-		d.scaling = d.newAutoScaling()
-		d.modules = []module.Module{d.scaling.Module()}
-		return []awsapi.Service{d.iam.AWS(), d.ec2.AWS(), d.scaling.AWS()}
+		identities, instances := iam.New(iam.Config{Store: st}), ec2.New(ec2.Config{Store: st})
+		groups = autoscaling.New(autoscaling.Config{
+			Store: st, EC2: awscall.EC2{API: front}, Instances: instances, EnsureServiceRole: func(ctx context.Context, account string) (string, error) {
+				role, err := identities.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
+				return role.ARN, err
+			},
+		})
+		identities.Register(groups.Module().RoleUsage...)
+		return []awsapi.Service{identities.AWS(), instances.AWS(), groups.AWS()}
 	}})
 	account := s.Account(t)
 	ctx, cfg := t.Context(), s.AWSConfig(account)
@@ -64,23 +70,31 @@ func TestServiceRolesInUse(t *testing.T) {
 		t.Errorf("with a group: %s", got)
 	}
 	for i := range 100 { // more than a page
-		if _, err := d.scaling.CreateAutoScalingGroup(awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: testkit.Region}), &awsautoscaling.CreateAutoScalingGroupInput{
+		if _, err := groups.CreateAutoScalingGroup(awsapi.WithCall(ctx, &awsapi.Call{Account: account, Region: testkit.Region}), &awsautoscaling.CreateAutoScalingGroupInput{
 			AutoScalingGroupName: aws.String(fmt.Sprint("g", i)), MinSize: aws.Int32(0), MaxSize: aws.Int32(0), AvailabilityZones: []string{*zones.AvailabilityZones[0].ZoneName},
 			LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateName: aws.String("template")},
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := d.roleUsage(ctx, account, "autoscaling.amazonaws.com")[testkit.Region]; len(got) != 101 {
+	usage := func(account, principal string) []string {
+		t.Helper()
+		out, err := groups.Module().RoleUsage[0](account, principal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[testkit.Region]
+	}
+	if got := usage(account, "autoscaling.amazonaws.com"); len(got) != 101 {
 		t.Errorf("%d groups need the role, want 101", len(got))
 	}
 	if _, err := scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: aws.String("g"), ForceDelete: aws.Bool(true)}); err != nil {
 		t.Fatal(err)
 	}
-	if len(d.roleUsage(ctx, "999999999999", "autoscaling.amazonaws.com")) != 0 {
+	if len(usage("999999999999", "autoscaling.amazonaws.com")) != 0 {
 		t.Error("another account's groups count")
 	}
-	if _, gone := d.roleUsage(ctx, "999999999999", "spot.amazonaws.com")["us-east-1"]; gone {
+	if len(usage(account, "spot.amazonaws.com")) != 0 {
 		t.Error("a service that keeps nothing")
 	}
 }

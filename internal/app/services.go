@@ -3,18 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
-	authzv1 "k8s.io/api/authorization/v1"
 	clocks "k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/accountnet"
@@ -28,12 +21,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
-	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/module"
-	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/podrun"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
@@ -63,42 +55,48 @@ type daemon struct {
 	timing  clock.Timing
 	started time.Time
 
-	store *store.Store
-	bytes *bytestore.Store
+	// What an earlier daemon left, and what connections are known to be (openState).
+	store   *store.Store
+	bytes   *bytestore.Store
+	journal *journal.Journal
+	faults  *fault.Set
+	planes  *controlplane.Manager
 	// bytesDir is the folder of bytes.
 	bytesDir string
-	faults   *keeper.Keeper
-	journal  *journal.Journal
-	iam      *iam.Service
-	sts      *sts.Service
-	ec2      *ec2.Service
-	scaling  *autoscaling.Service
-	elb      *elb.Service
-	elbv2    *elbv2.Service
-	kms      *kms.Service
-	// clusterKeys let EKS and control planes use KMS.
-	clusterKeys *clusterKeys
-	ssm         *ssm.Service
-	quotas      *servicequotas.Service
-	eks         *eks.Service
-	eksAuth     *eksauth.Service
-	planes      *controlplane.Manager
-	machines    *compute.Machines
-	// origins are where connections of machines to the endpoint come from.
-	origins compute.Origins
-	podRuns *podrun.Runs
-	network *accountnet.Network
-	why     *why.Explainer
-	server  *server.Server
-	// ec2Quotas are EC2's, which Service Quotas changes.
-	ec2Quotas ec2Quotas
-	eksQuotas *servicequotas.Table
-	// authorizer decides about every call of the AWS API.
+	// origins are where connections of machines to the endpoint come from, and podListeners
+	// where programs listen that run as pods.
+	origins      compute.Origins
+	podListeners podrun.Listeners
+
+	// What identifies callers, decides about their calls and answers them (makeFrontDoor).
+	iam        *iam.Service
+	sts        *sts.Service
 	authorizer *authz.Authorizer
-	// modules are the services as they were declared, in the order of the list.
-	modules []module.Module
+	server     *server.Server
 	// daemonAPI is what answers the daemon's own paths, /_drydock/.
 	daemonAPI http.ServeMux
+
+	// The other services, and the network that they make together (makeServices).
+	ssm         *ssm.Service
+	ec2         *ec2.Service
+	quotas      *servicequotas.Service
+	network     *accountnet.Balanced
+	elb         *elb.Service
+	elbv2       *elbv2.Service
+	scaling     *autoscaling.Service
+	kms         *kms.Service
+	clusterKeys *clusterKeys
+	eks         *eks.Service
+	eksAuth     *eksauth.Service
+
+	// What runs on them, and explains or breaks what runs (makeMachines).
+	machines *compute.Machines
+	keeper   *keeper.Keeper
+	why      *why.Explainer
+	podRuns  *podrun.Runs
+
+	// modules are the services as they were declared, in the order of the list (register).
+	modules []module.Module
 }
 
 // An entry is a service in the list of all: its operations, which are constant, and the
@@ -113,7 +111,7 @@ type entry struct {
 var services = []entry{
 	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
 	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
-	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module() }},
+	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module(d.machines) }},
 	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
@@ -137,20 +135,15 @@ func operations() []awsapi.Service {
 	return out
 }
 
-// assemble makes every part. What answers calls comes first, so that the services can be
-// given it: they call one another through the front door's stages (awsapi.API), and are
-// registered with it before anything runs.
+// assemble makes every part from those before it. What answers calls comes first: services
+// call one another through it (awsapi.API). They are registered with it last, before
+// anything runs.
 func (d *daemon) assemble(ctx context.Context) error {
-	for _, phase := range []func(context.Context) error{d.openState, d.makeFrontDoor, d.makeServices, d.register} {
+	for _, phase := range []func(context.Context) error{d.openState, d.makeFrontDoor, d.makeServices, d.makeMachines, d.register} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
 	}
-	d.machines.Connect(compute.Services{EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer})
-	d.network = d.newNetwork()
-	d.why = d.newExplainer()
-	d.podRuns = d.newPodRuns()
-	d.addDaemonAPI()
 	return nil
 }
 
@@ -162,10 +155,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	if err := d.openBytes(); err != nil {
 		return err
 	}
-	d.faults = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Interrupt: d.interruptInstance, Log: d.log})
-	if err := d.faults.Refresh(); err != nil {
-		return err
-	}
+	d.faults = fault.NewSet(fault.Config{})
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
 		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
 		Store:         d.store,
@@ -180,12 +170,12 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 
 // makeFrontDoor makes what identifies callers, decides about their calls and answers them.
 func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
-	d.iam = iam.New(iam.Config{Store: d.store, RoleUsage: d.roleUsage, Log: d.log})
+	d.iam = iam.New(iam.Config{Store: d.store, Log: d.log})
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return err
 	}
-	d.authorizer = d.newAuthorizer()
-	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: d.issuerKeys, Log: d.log})
+	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Store: d.store, Journal: d.journal})
+	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes}.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {
 		if err := d.makeCredentials(ctx); err != nil {
@@ -197,7 +187,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
 		Origin:    d.origins.Of,
-		Faults:    d.faults.Set(),
+		Faults:    d.faults,
 		Changed:   d.store.Changed,
 		Journal:   d.journal,
 		Internal:  d.access().Guard(&d.daemonAPI),
@@ -208,63 +198,67 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	return err
 }
 
-// makeServices makes the AWS services that need more than a line of the list.
-func (d *daemon) makeServices(ctx context.Context) error {
-	volumes, err := newDisks(d.cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	if d.machines, err = d.newMachines(ctx, volumes); err != nil {
-		return err
-	}
+// makeServices makes the AWS services that need more than a line of the list, and the
+// network that they make together: load balancers ask it how their targets are.
+func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Log: d.log})
-	identities := identities{d.iam}
-	eksQuotas := d.makeQuotaTables()
+	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.ec2 = ec2.New(ec2.Config{
 		Store:           d.store,
 		Timing:          d.timing,
-		Profiles:        identities,
-		Machines:        d.machines,
-		VCPUQuota:       d.vcpuQuota,
+		Profiles:        identities{d.iam},
+		VCPUQuota:       quotas.ofVCPUs,
 		Parameter:       d.ssm.ImageParameter,
 		AuthorizeLaunch: d.authorizeLaunch,
-		Faults:          d.faults.Set(),
+		Faults:          d.faults,
 		Log:             d.log,
 	})
-	known, err := d.ec2.InstanceIDs()
-	if err == nil {
-		err = volumes.sweep(known)
-	}
-	if err != nil {
-		return fmt.Errorf("removing the disks of ended instances: %w", err)
-	}
-	d.quotas = d.newServiceQuotas()
+	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
 	if err := d.quotas.Resume(ctx); err != nil {
 		return err
 	}
-	d.makeLoadBalancing()
-	d.scaling = d.newAutoScaling()
-	d.kms = d.newKMS()
+
+	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Faults: d.faults, ControlPlanes: planes{d.planes}, Log: d.log})
+	balancing := elbnet.Config{
+		Store:             d.store,
+		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
+		EnsureServiceRole: d.ensureRole(elbnet.ServiceName),
+		Timing:            d.timing,
+		Log:               d.log,
+	}
+	d.elb, d.elbv2 = elb.New(balancing), elbv2.New(balancing)
+	d.network = &accountnet.Balanced{Network: network, ELB: d.elb, ELBv2: d.elbv2}
+
+	d.scaling = autoscaling.New(autoscaling.Config{
+		Store:     d.store,
+		EC2:       awscall.EC2{API: d.server},
+		Instances: d.ec2,
+		Sources:   map[string]autoscaling.Sources{"elb": d.elb, "elbv2": d.elbv2},
+		EnsureServiceRole: func(ctx context.Context, account string) (string, error) {
+			role, err := d.iam.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
+			return role.ARN, err
+		},
+		Timing: d.timing,
+		Log:    d.log,
+	})
+	d.kms = kms.New(kms.Config{Store: d.store, Allowed: d.authorizer.Allowed, PrincipalExists: identities{d.iam}.exists, Log: d.log})
 	d.clusterKeys = newClusterKeys(d)
 	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
-		Store:            d.store,
-		ControlPlanes:    planes{d.planes},
-		Identity:         identities.identity,
-		InstanceProfiles: awscall.IAM{API: asEKS},
-		RoleDenies:       d.roleDenies,
-		Network:          awscall.EC2{API: asEKS},
-		Instances:        awscall.EC2{API: asEKS},
-		AutoScaling:      groups{awscall.AutoScaling{API: asEKS}, d.scaling},
-		Keys:             d.clusterKeys,
-		VerifyPresigned:  d.verifyPresigned,
-		OwnHost:          d.ownHost,
-		EndpointURL:      d.info.URL,
-		QuotasOf:         eksQuotas,
-		EnsureFargateRole: func(ctx context.Context, account string) error {
-			_, err := d.iam.EnsureServiceLinkedRole(ctx, account, compute.FargateService)
-			return err
-		},
+		Store:             d.store,
+		ControlPlanes:     planes{d.planes},
+		Identity:          identities{d.iam}.identity,
+		InstanceProfiles:  awscall.IAM{API: asEKS},
+		RoleDenies:        identities{d.iam}.denies,
+		Network:           awscall.EC2{API: asEKS},
+		Instances:         awscall.EC2{API: asEKS},
+		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
+		Keys:              d.clusterKeys,
+		VerifyPresigned:   d.verifyPresigned,
+		OwnHost:           d.ownHost,
+		EndpointURL:       d.info.URL,
+		QuotasOf:          quotas.ofEKS,
+		EnsureFargateRole: d.ensureRole(compute.FargateService),
 		FargateMachines: func(account, region, cluster, profile string) (int, error) {
 			return fargate.Count(d.store, account, region, cluster, profile)
 		},
@@ -278,6 +272,41 @@ func (d *daemon) makeServices(ctx context.Context) error {
 	return nil
 }
 
+// makeMachines makes what runs instances and pods, and what explains and breaks it. EC2 is
+// given the machines when it runs.
+func (d *daemon) makeMachines(ctx context.Context) error {
+	volumes, err := newDisks(d.cfg.DataDir, d.ec2)
+	if err != nil {
+		return err
+	}
+	endpoint, trusted, err := d.endpoint()
+	if err != nil {
+		return err
+	}
+	d.machines, err = compute.New(ctx, compute.Config{
+		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
+		EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer,
+		Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
+		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
+	})
+	if err != nil {
+		return err
+	}
+	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interruptInstance, Log: d.log})
+	if err := d.keeper.Refresh(); err != nil {
+		return err
+	}
+	d.why = why.New(why.Config{
+		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
+		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at,
+	})
+	d.podRuns = podrun.New(podrun.Config{
+		EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
+		Services: operations, AWS: d.server, OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
+	})
+	return nil
+}
+
 // register makes the modules of all services, and makes them known to what answers and
 // decides about their calls.
 func (d *daemon) register(context.Context) error {
@@ -287,6 +316,7 @@ func (d *daemon) register(context.Context) error {
 		if m.Resolver != nil {
 			d.authorizer.Register(m.Service.Name, m.Resolver)
 		}
+		d.iam.Register(m.RoleUsage...)
 		if m.DaemonAPI != nil {
 			m.DaemonAPI(&d.daemonAPI)
 		}
@@ -294,6 +324,7 @@ func (d *daemon) register(context.Context) error {
 			return err
 		}
 	}
+	d.addDaemonAPI()
 	return nil
 }
 
@@ -305,14 +336,14 @@ func (d *daemon) start(ctx context.Context) error {
 		MutatePod:        d.eks.MutatePod,
 		MutateFargatePod: d.eks.MutateFargatePod,
 		Cloud:            d.cloud,
-		KMS:              planeKeys{d.clusterKeys},
+		KMS:              planeKeys{d.clusterKeys, d.planes, d.eks},
 	})
 }
 
 // runs is what runs until the daemon ends, by name.
 func (d *daemon) runs() map[string]func(context.Context) error {
 	runs := map[string]func(context.Context) error{
-		"faults":         d.faults.Run,
+		"faults":         d.keeper.Run,
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,
 		"memory":         giveBackMemory,
@@ -342,129 +373,4 @@ func (d *daemon) close() error {
 	}
 	errs = append(errs, d.closeBytes())
 	return errors.Join(errs...)
-}
-
-// groups are Auto Scaling groups as EKS uses them: by calls, and by look-ups of their
-// members.
-type groups struct {
-	awscall.AutoScaling
-	members
-}
-
-type members interface {
-	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
-	WatchMembers(store.Scope) *store.Watcher
-	MemberGroup(store.Key) string
-}
-
-// authorize is a control plane's authorization webhook.
-func (d *daemon) authorize(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string) {
-	ok, reason, err := d.eks.Authorize(ctx, planeID, *spec)
-	if err != nil {
-		d.log.Warn("authorizing by access policies", "plane", planeID, "err", err)
-		return false, false, ""
-	}
-	return ok, false, reason
-}
-
-func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {
-	u := *r.URL
-	u.Host = r.Host
-	return d.server.Verifier().VerifyPresigned(ctx, &u, r.Header, r.Method)
-}
-
-// ownHost: tokens may be signed for this endpoint, by whatever address of this
-// machine the client calls it.
-func (d *daemon) ownHost(host string) bool {
-	_, own, err := net.SplitHostPort(strings.TrimPrefix(d.info.URL, "http://"))
-	if err != nil {
-		return false
-	}
-	name, port, err := net.SplitHostPort(host)
-	if err != nil || port != own && !d.podRuns.Listens(host) {
-		return false
-	}
-	_, err = netip.ParseAddr(name)
-	return err == nil || name == "localhost"
-}
-
-// handler serves the AWS API and, by their host names, the OIDC issuers of the
-// clusters, whose documents anybody may read. What comes from programs of pods goes
-// the way of these.
-func (d *daemon) handler(proxy *server.Proxy) http.Handler {
-	oidc, access := d.planes.OIDCHandler(), d.access()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.podRuns.Serve(w, r, proxy) {
-			return
-		}
-		if r.Method == http.MethodConnect {
-			if d.origins.Has(r.RemoteAddr) { // the proxy would be a way around its network
-				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
-				return
-			}
-			if !access.Shown(r.Header.Get("Proxy-Authorization")) {
-				w.Header().Set("Proxy-Authenticate", "Bearer")
-				http.Error(w, "the proxy requires a token; use drydock run", http.StatusProxyAuthRequired)
-				return
-			}
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		if strings.HasPrefix(r.Host, "oidc.eks.") {
-			oidc.ServeHTTP(w, r)
-			return
-		}
-		d.server.ServeHTTP(w, r)
-	})
-}
-
-func (d *daemon) recordStep(_ context.Context, s node.Step) {
-	fields := map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence}
-	if s.Warning {
-		fields["warning"] = true
-	}
-	if s.Cause != "" {
-		fields["cause"] = s.Cause
-	}
-	if s.Decision != nil {
-		fields["decision"] = s.Decision
-	}
-	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
-}
-
-// whyUnauthorized says why a cluster does not know a machine's token.
-func (d *daemon) whyUnauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {
-	return d.why.Unauthorized(ctx, in, host, token)
-}
-
-// interruptInstance takes away the instance of a fault that is due.
-func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
-	step, err := keeper.Interrupt(ctx, d.ec2, f)
-	if step != nil {
-		d.recordStep(ctx, *step)
-	}
-	return err
-}
-
-// makeCredentials gives the default user an access key that only readers of the
-// data folder know. It runs before the daemon serves requests; nothing writes d.info after that.
-func (d *daemon) makeCredentials(ctx context.Context) error {
-	k, ok := readMadeKey(d.cfg.DataDir)
-	if ok {
-		secret, _, err := d.iam.LookupAccessKey(ctx, k.AccessKeyID)
-		ok = err == nil && secret == k.SecretAccessKey
-	}
-	if !ok {
-		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: awsapi.DefaultAccount, Region: "us-east-1"})
-		out, err := d.iam.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("admin")})
-		if err != nil {
-			return fmt.Errorf("making credentials for the user admin: %w\nTry: drydock up on loopback, then aws iam delete-access-key --user-name admin --access-key-id ID", err)
-		}
-		k = madeKey{aws.ToString(out.AccessKey.AccessKeyId), aws.ToString(out.AccessKey.SecretAccessKey)}
-		if err := writeMadeKey(d.cfg.DataDir, k); err != nil {
-			return err
-		}
-	}
-	d.info.AccessKeyID, d.info.SecretAccessKey = k.AccessKeyID, k.SecretAccessKey
-	return nil
 }

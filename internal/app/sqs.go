@@ -12,7 +12,7 @@ func (d *daemon) newSQS() *sqs.Service {
 		Store:           d.store,
 		Bytes:           d.bytes,
 		KMS:             awscall.KMS{API: d.server},
-		PrincipalExists: d.principalExists,
+		PrincipalExists: identities{d.iam}.exists,
 		Draining:        server.Draining,
 		Pause:           d.timing.QueuePause,
 		Log:             d.log,

@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -53,6 +52,14 @@ type Config struct {
 	// Network is what machines connect in.
 	Network       Network
 	ControlPlanes ControlPlanes
+	// The services are those that machines call.
+	EC2         EC2
+	EKS         EKS
+	EKSAuth     EKSAuth
+	IAM         IAM
+	STS         STS
+	AutoScaling AutoScaling
+	Authorizer  Authorizer
 	// Faults are those in force.
 	Faults *fault.Set
 	// Origins learns of the connections of machines to Endpoint.
@@ -61,8 +68,9 @@ type Config struct {
 	// its certificates.
 	Endpoint string
 	Trusted  *x509.CertPool
-	// WhyUnauthorized and Step are the runtimes': see [node.Config].
-	WhyUnauthorized func(ctx context.Context, in machine.Instance, host, token string) *node.Decision
+	// WhyUnauthorized says why a cluster does not know a machine's token, which was made for
+	// the cluster named, if any. Step is the runtimes': see [node.Config].
+	WhyUnauthorized func(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision
 	Step            func(ctx context.Context, s node.Step)
 	Log             *slog.Logger
 }
@@ -93,18 +101,6 @@ type ControlPlanes interface {
 	Planes() []controlplane.Plane
 	Release(ctx context.Context, planeID string) error
 	RESTConfig(planeID string) (*rest.Config, error)
-}
-
-// Services are whom machines call. They know the machines themselves, so [Machines.Connect]
-// tells of them when they are there.
-type Services struct {
-	EC2         EC2
-	EKS         EKS
-	EKSAuth     EKSAuth
-	IAM         IAM
-	STS         STS
-	AutoScaling AutoScaling
-	Authorizer  Authorizer
 }
 
 // EC2 is what is asked of the service of that name.
@@ -165,7 +161,6 @@ type Authorizer interface {
 // Machines are those that run.
 type Machines struct {
 	cfg      Config
-	services Services
 	runtime  machine.Runtime
 	kubelets *simulated.Runtime // the same machines
 	metadata *imds.Service
@@ -188,33 +183,30 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	}
 	m.scripts = sandbox.NewPool(sandbox.Config{})
 	g := &guests{machines: m, endpoint: cfg.Endpoint, trusted: cfg.Trusted, origins: cfg.Origins}
+	calls := m.calls()
 	m.kubelets = simulated.New(node.Config{
-		Credentials:  m.credentials,
-		DialEndpoint: m.DialEndpoint,
-		Call:         m.Call,
-		Patience:     cfg.Timing.GuestDial,
-		Connect: func(ctx context.Context, in machine.Instance, host string, port int) error {
-			return m.calls().connect(ctx, in, host, port)
-		},
-		WhyUnauthorized:     cfg.WhyUnauthorized,
+		Credentials:         m.credentials,
+		DialEndpoint:        m.DialEndpoint,
+		Call:                calls.call,
+		Patience:            cfg.Timing.GuestDial,
+		Connect:             calls.connect,
+		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
-		PodCredentials: func(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
-			return m.calls().podCredentials(ctx, in, id)
-		},
-		PodNetwork: podNetwork{m},
-		Step:       cfg.Step,
-		Log:        cfg.Log,
+		PodCredentials:      calls.podCredentials,
+		PodNetwork:          podNetwork{m},
+		Step:                cfg.Step,
+		Log:                 cfg.Log,
 	}, simulated.Options{
 		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks,
 		BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.runtime = machine.NewManager(nil, m.kubelets)
+	m.fargates = newFargates(m)
 	return m, nil
 }
 
-// Connect tells of the services, before anything runs.
-func (m *Machines) Connect(s Services) {
-	m.services = s
-	m.fargates = newFargates(m)
+func (m *Machines) whyUnauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {
+	info, _ := m.Info(in.ID)
+	return m.cfg.WhyUnauthorized(ctx, in, info.Cluster, host, token)
 }
 
 // RunFargate runs Fargate's scheduler for the clusters that have profiles, until ctx ends.
@@ -228,17 +220,13 @@ func (m *Machines) RunNetwork(ctx context.Context) error {
 
 // Close ends all machines as when the daemon ends: they are expected to be started again.
 func (m *Machines) Close(ctx context.Context) error {
-	var err error
-	if m.fargates != nil {
-		err = m.fargates.runtime.Shutdown(ctx)
-	}
-	err = errors.Join(err, m.runtime.Shutdown(ctx))
+	err := errors.Join(m.fargates.runtime.Shutdown(ctx), m.runtime.Shutdown(ctx))
 	m.scripts.Close()
 	return err
 }
 
 // calls decides what a machine's programs call.
 func (m *Machines) calls() *guestCalls {
-	s := &m.services
-	return &guestCalls{network: m.network, credentials: m.credentials, sts: s.STS, ec2: s.EC2, eksAuth: s.EKSAuth, authorizer: s.Authorizer, faults: m.cfg.Faults}
+	c := &m.cfg
+	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, eksAuth: c.EKSAuth, authorizer: c.Authorizer, faults: c.Faults}
 }

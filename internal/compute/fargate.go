@@ -66,9 +66,9 @@ type runningFargate struct {
 func newFargates(m *Machines) *fargates {
 	f := &fargates{
 		m: m, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
-		clusters: m.services.EKS.Clusters, profiles: m.services.EKS.FargateClusters, restConfig: m.cfg.ControlPlanes.RESTConfig,
+		clusters: m.cfg.EKS.Clusters, profiles: m.cfg.EKS.FargateClusters, restConfig: m.cfg.ControlPlanes.RESTConfig,
 		network: func(account, region string) fargate.Network {
-			return fargateNetwork{m.services.EC2, account, region}
+			return fargateNetwork{m.cfg.EC2, account, region}
 		},
 	}
 	calls := m.calls()
@@ -81,7 +81,7 @@ func newFargates(m *Machines) *fargates {
 		},
 		Connect:             calls.connect,
 		Patience:            m.cfg.Timing.GuestDial,
-		WhyUnauthorized:     m.cfg.WhyUnauthorized,
+		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
 		Step:                m.cfg.Step,
 		Log:                 m.cfg.Log,
@@ -255,7 +255,7 @@ func (f *fargates) start(ctx context.Context, c eks.ClusterStatus) (*runningFarg
 }
 
 func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.Cluster, error) {
-	is, err := f.m.services.EKS.FargateCluster(ctx, c.Account, c.Region, c.Name)
+	is, err := f.m.cfg.EKS.FargateCluster(ctx, c.Account, c.Region, c.Name)
 	if err != nil {
 		return fargate.Cluster{}, err
 	}
@@ -270,7 +270,7 @@ func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.C
 }
 
 func (f *fargates) profile(ctx context.Context, c eks.ClusterStatus, name string, pod *corev1.Pod) (fargate.Profile, error) {
-	p, err := f.m.services.EKS.FargateLaunch(ctx, c.Account, c.Region, c.Name, name, pod)
+	p, err := f.m.cfg.EKS.FargateLaunch(ctx, c.Account, c.Region, c.Name, name, pod)
 	var blocked *eks.FargateBlock
 	switch {
 	case errors.As(err, &blocked):
@@ -339,7 +339,7 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	if time.Until(m.credentials.Expires) > 10*time.Minute {
 		return m.credentials, nil
 	}
-	c, err := f.m.services.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.NodeName, instanceSession, sts.SessionOptions{})
+	c, err := f.m.cfg.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.NodeName, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return aws.Credentials{}, err
 	}

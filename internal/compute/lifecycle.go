@@ -47,7 +47,7 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 	for {
 		changed := n.m.cfg.Store.Changed()
 		planes := n.m.cfg.ControlPlanes.Planes() // before the clusters: a record precedes its claim
-		clusters, err := n.m.services.EKS.Clusters(ctx)
+		clusters, err := n.m.cfg.EKS.Clusters(ctx)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 		Lifecycle: node.NewLifecycle(node.LifecycleConfig{
 			Client: client,
 			State: func(_ context.Context, providerID string) (node.InstanceState, error) {
-				return instanceState(n.m.services.EC2, c.Account, c.Region, providerID)
+				return instanceState(n.m.cfg.EC2, c.Account, c.Region, providerID)
 			},
 			Log: n.m.cfg.Log.With("cluster", c.Name),
 		}),
@@ -150,7 +150,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 
 // watchInstances has the nodes looked at when an instance goes away or stops.
 func (n *nodeLifecycles) watchInstances(ctx context.Context) {
-	w := n.m.services.EC2.WatchInstances(store.Scope{})
+	w := n.m.cfg.EC2.WatchInstances(store.Scope{})
 	defer w.Stop()
 	for {
 		keys, err := w.Next(ctx)
@@ -158,7 +158,7 @@ func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 			return
 		}
 		for _, k := range keys {
-			i, ok := n.m.services.EC2.InstanceByID(k.Account, k.Region, k.ID)
+			i, ok := n.m.cfg.EC2.InstanceByID(k.Account, k.Region, k.ID)
 			if ok && (i.State.Name == ec2types.InstanceStateNamePending || i.State.Name == ec2types.InstanceStateNameRunning) {
 				continue
 			}

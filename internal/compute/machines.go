@@ -39,7 +39,7 @@ func (m *Machines) Stop(ctx context.Context, account, region, instanceID string)
 
 // keepsDisk says whether an instance that is off may boot again.
 func (m *Machines) keepsDisk(account, region, instanceID string) bool {
-	i, ok := m.services.EC2.InstanceByID(account, region, instanceID)
+	i, ok := m.cfg.EC2.InstanceByID(account, region, instanceID)
 	if !ok || i.State == nil {
 		return false
 	}

@@ -156,7 +156,7 @@ func (s *metadataSource) find(instanceID string) (machine.Instance, ec2types.Ins
 	if err != nil {
 		return m, ec2types.Instance{}, imds.ErrNotRunning
 	}
-	i, ok := s.m.services.EC2.InstanceByID(m.Account, m.Region, instanceID)
+	i, ok := s.m.cfg.EC2.InstanceByID(m.Account, m.Region, instanceID)
 	if !ok {
 		return m, i, imds.ErrNotRunning
 	}
@@ -200,7 +200,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 			out.Volumes = append(out.Volumes, name)
 		}
 	}
-	if out.Tags[groupTag] != "" && s.m.services.AutoScaling != nil {
+	if out.Tags[groupTag] != "" && s.m.cfg.AutoScaling != nil {
 		out.TargetState = func(ctx context.Context) (string, error) { return s.targetState(call(ctx, m), instanceID) }
 	}
 	if f := s.m.cfg.Faults.Instance(fault.Terminate, m.Account, m.Region, instanceID); f != nil && out.Spot {
@@ -218,7 +218,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 		out.RoleName = role.Name
 	}
 	if out.KeyName != "" {
-		keys, err := s.m.services.EC2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
+		keys, err := s.m.cfg.EC2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
 		if err == nil && len(keys.KeyPairs) == 1 { // a deleted key pair leaves none
 			out.PublicKey = strings.TrimSpace(aws.ToString(keys.KeyPairs[0].PublicKey))
 		}
@@ -232,7 +232,7 @@ const groupTag = "aws:autoscaling:groupName"
 // targetState is where an Auto Scaling group takes the instance.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
 func (s *metadataSource) targetState(ctx context.Context, instanceID string) (string, error) {
-	out, err := s.m.services.AutoScaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
+	out, err := s.m.cfg.AutoScaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil || len(out.AutoScalingInstances) == 0 {
 		return "Detached", err
 	}
@@ -250,7 +250,7 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 
 // role returns the role of a profile as it is now; the zero Role if there is none.
 func (s *metadataSource) role(ctx context.Context, m machine.Instance, profileARN string) (iam.Role, error) {
-	_, role, err := s.m.services.IAM.InstanceProfileRole(ctx, m.Account, profileARN)
+	_, role, err := s.m.cfg.IAM.InstanceProfileRole(ctx, m.Account, profileARN)
 	if errors.Is(err, iam.ErrNoSuchInstanceProfile) || errors.Is(err, iam.ErrNoSuchRole) {
 		return iam.Role{}, nil
 	}
@@ -273,10 +273,10 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (im
 	if role.ARN == "" {
 		return imds.Credentials{}, imds.NoProfile()
 	}
-	if !s.m.services.IAM.TrustsService(role, "ec2.amazonaws.com") {
+	if !s.m.cfg.IAM.TrustsService(role, "ec2.amazonaws.com") {
 		return imds.Credentials{}, imds.NotTrusted(role.Name)
 	}
-	c, err := s.m.services.STS.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
+	c, err := s.m.cfg.STS.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return imds.Credentials{}, err
 	}
@@ -335,7 +335,7 @@ func (s *metadataSource) networkInterface(ctx context.Context, n ec2types.Instan
 	for _, p := range n.Ipv6Prefixes {
 		out.IPv6Prefixes = append(out.IPv6Prefixes, aws.ToString(p.Ipv6Prefix))
 	}
-	subnets, err := s.m.services.EC2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{out.SubnetID}})
+	subnets, err := s.m.cfg.EC2.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: []string{out.SubnetID}})
 	if err != nil {
 		return out, err
 	}
@@ -345,7 +345,7 @@ func (s *metadataSource) networkInterface(ctx context.Context, n ec2types.Instan
 			out.SubnetIPv6CIDRs = append(out.SubnetIPv6CIDRs, aws.ToString(a.Ipv6CidrBlock))
 		}
 	}
-	vpcs, err := s.m.services.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{out.VPCID}})
+	vpcs, err := s.m.cfg.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{out.VPCID}})
 	if err != nil {
 		return out, err
 	}

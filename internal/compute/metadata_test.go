@@ -62,7 +62,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 	d.iam = iam.New(iam.Config{Store: st})
 	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam})
 	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
-	d.machines.services = Services{EC2: d.ec2, IAM: d.iam, STS: d.sts}
+	d.machines.cfg.EC2, d.machines.cfg.IAM, d.machines.cfg.STS = d.ec2, d.iam, d.sts
 	if err := d.machines.connectMetadata(t.Context()); err != nil {
 		t.Fatal(err)
 	}

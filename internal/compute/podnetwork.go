@@ -30,7 +30,7 @@ func podInterface(p ec2.PodInterface) node.PodInterface {
 }
 
 func (n podNetwork) Interfaces(ctx context.Context, in machine.Instance) ([]node.PodInterface, error) {
-	all, err := n.machines.services.EC2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
+	all, err := n.machines.cfg.EC2.PodInterfaces(ctx, in.Account, in.Region, in.ID)
 	out := make([]node.PodInterface, len(all))
 	for i, p := range all {
 		out[i] = podInterface(p)
@@ -39,21 +39,21 @@ func (n podNetwork) Interfaces(ctx context.Context, in machine.Instance) ([]node
 }
 
 func (n podNetwork) Attach(ctx context.Context, in machine.Instance, s node.PodInterfaceSpec) (node.PodInterface, error) {
-	p, err := n.machines.services.EC2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
+	p, err := n.machines.cfg.EC2.AttachPodInterface(ctx, in.Account, in.Region, in.ID, ec2.PodInterfaceSpec{
 		Subnet: s.Subnet, Groups: s.Groups, Addresses: s.Addresses, Prefixes: s.Prefixes, Tags: s.Tags, Discover: s.Discover, Cluster: s.Cluster,
 	})
 	return podInterface(p), err
 }
 
 func (n podNetwork) Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
-	p, err := n.machines.services.EC2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
+	p, err := n.machines.cfg.EC2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
 	return podInterface(p), err
 }
 
 func (n podNetwork) Unassign(ctx context.Context, in machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
-	return n.machines.services.EC2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
+	return n.machines.cfg.EC2.UnassignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes)
 }
 
 func (n podNetwork) Remove(ctx context.Context, in machine.Instance, eni string) error {
-	return n.machines.services.EC2.RemovePodInterface(ctx, in.Account, in.Region, eni)
+	return n.machines.cfg.EC2.RemovePodInterface(ctx, in.Account, in.Region, eni)
 }

@@ -14,10 +14,9 @@ import (
 // A Set holds the faults in force. Asking one without faults costs an atomic load.
 // Its methods may be called concurrently; those of a nil *Set find nothing.
 type Set struct {
-	clock clock.PassiveClock
-	roll  func() float64 // 0 ≤ roll < 1
-	// counted is told of every use of a fault with a Count.
-	counted func()
+	clock   clock.PassiveClock
+	roll    func() float64 // 0 ≤ roll < 1
+	counted chan struct{}
 
 	index atomic.Pointer[index] // nil: no faults
 	mu    sync.Mutex            // of Replace
@@ -28,13 +27,11 @@ type Config struct {
 	Clock clock.PassiveClock // nil: the real one
 	// Roll decides who is hit of a percentage: 0 ≤ x < 1. nil: at random.
 	Roll func() float64
-	// Counted is told when a fault with a Count was used. It must be quick.
-	Counted func()
 }
 
 // NewSet returns an empty set.
 func NewSet(cfg Config) *Set {
-	s := &Set{clock: cfg.Clock, roll: cfg.Roll, counted: cfg.Counted}
+	s := &Set{clock: cfg.Clock, roll: cfg.Roll, counted: make(chan struct{}, 1)}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
@@ -304,11 +301,15 @@ func (s *Set) take(r *rule) bool {
 	if r.used.Add(1) > r.Count {
 		return false
 	}
-	if s.counted != nil {
-		s.counted()
+	select {
+	case s.counted <- struct{}{}:
+	default:
 	}
 	return true
 }
+
+// Counted yields after faults with a Count were used.
+func (s *Set) Counted() <-chan struct{} { return s.counted }
 
 // Match reports whether a name matches a pattern, in which * stands for any
 // characters and ? for one. Case does not count, as with IAM's actions. It takes

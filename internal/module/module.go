@@ -23,9 +23,8 @@ type Module struct {
 	Resolver authz.Resolver
 	// Run runs the service's reconcilers until ctx ends.
 	Run func(ctx context.Context) error
-	// RoleUsage returns the ARNs of the resources, by region, that need an account's
-	// service-linked role of a service principal. IAM does not delete a role in use.
-	RoleUsage func(ctx context.Context, account, principal string) (map[string][]string, error)
+	// RoleUsage is what needs service-linked roles. IAM does not delete a role in use.
+	RoleUsage []RoleUsage
 	// Reset removes what the service keeps of an account, or of all if account is empty,
 	// outside of the store. The store itself has been emptied.
 	Reset func(ctx context.Context, account string) error
@@ -33,10 +32,14 @@ type Module struct {
 	DaemonAPI func(mux *http.ServeMux)
 }
 
-// InUse returns a Module.RoleUsage for resources that all need the service-linked role of
-// one service principal. arn names a resource.
-func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) func(context.Context, string, string) (map[string][]string, error) {
-	return func(_ context.Context, account, asked string) (map[string][]string, error) {
+// A RoleUsage returns the ARNs of the resources, by region, that need an account's
+// service-linked role of a service principal.
+type RoleUsage func(account, principal string) (map[string][]string, error)
+
+// InUse returns the RoleUsage of resources that all need the service-linked role of one
+// service principal. arn names a resource.
+func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) RoleUsage {
+	return func(account, asked string) (map[string][]string, error) {
 		if asked != principal {
 			return nil, nil
 		}

@@ -79,13 +79,17 @@ func (rs *Runs) add(r *podRun) (secret string, err error) {
 		return "", fmt.Errorf("%d commands run as pods already", maxPodRuns)
 	}
 	rs.bySecret[secret] = r
+	rs.cfg.Listeners.count(r.listener, 1)
 	return secret, nil
 }
 
 func (rs *Runs) remove(secret string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.bySecret, secret)
+	if r, ok := rs.bySecret[secret]; ok {
+		rs.cfg.Listeners.count(r.listener, -1)
+		delete(rs.bySecret, secret)
+	}
 }
 
 func (rs *Runs) find(secret string) (*podRun, bool) {
@@ -101,19 +105,6 @@ func (rs *Runs) of(remote string) (podConn, bool) {
 	defer rs.mu.Unlock()
 	c, ok := rs.conns[remote]
 	return c, ok
-}
-
-// Listens reports whether an address is that of a run's listener, whose name AWS's
-// tokens are then signed for.
-func (rs *Runs) Listens(address string) bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for _, r := range rs.bySecret {
-		if r.listener == address {
-			return true
-		}
-	}
-	return false
 }
 
 // keep remembers a connection until it is closed.

@@ -189,11 +189,11 @@ func TestEnterPodRun(t *testing.T) {
 			t.Errorf("%s: %v with status %d", tt.name, got, w.Code)
 		}
 	}
-	if !rs.Listens("127.0.0.1:1111") || rs.Listens("127.0.0.1:2222") {
+	if !rs.cfg.Listeners.Has("127.0.0.1:1111") || rs.cfg.Listeners.Has("127.0.0.1:2222") {
 		t.Error("the run listens elsewhere")
 	}
 	rs.remove(secret)
-	if _, ok := rs.find(secret); ok || rs.Listens("127.0.0.1:1111") {
+	if _, ok := rs.find(secret); ok || rs.cfg.Listeners.Has("127.0.0.1:1111") {
 		t.Error("the run goes on")
 	}
 	for range maxPodRuns {

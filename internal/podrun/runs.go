@@ -40,10 +40,12 @@ type Config struct {
 	// for the issuers of clusters.
 	Services  func() []awsapi.Service
 	AWS, OIDC http.Handler
-	// Origins learns where the connections of programs to AWS come from.
-	Origins *compute.Origins
-	Journal Journal
-	Log     *slog.Logger
+	// Origins learns where the connections of programs to AWS come from, and Listeners where
+	// runs listen.
+	Origins   *compute.Origins
+	Listeners *Listeners
+	Journal   Journal
+	Log       *slog.Logger
 }
 
 // EC2 is what is asked of the service of that name.
@@ -113,8 +115,37 @@ type Runs struct {
 	conns    map[string]podConn // by remote address
 }
 
+// Listeners are the addresses at which runs listen. AWS's tokens are then signed for their
+// names. The zero value has none.
+type Listeners struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+// Has reports whether a run listens at an address.
+func (l *Listeners) Has(address string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[address] > 0
+}
+
+// count adds n runs at an address.
+func (l *Listeners) count(address string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[string]int{}
+	}
+	if l.all[address] += n; l.all[address] == 0 {
+		delete(l.all, address)
+	}
+}
+
 // New returns Runs of nothing yet.
 func New(cfg Config) *Runs {
+	if cfg.Listeners == nil {
+		cfg.Listeners = new(Listeners)
+	}
 	return &Runs{cfg: cfg, bySecret: map[string]*podRun{}, conns: map[string]podConn{}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	authnv1 "k8s.io/api/authentication/v1"
+
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -21,13 +23,29 @@ const (
 	codeStaleEntry   = "StaleAccessEntry"
 )
 
-// Unauthorized says why a cluster does not know an instance's token.
-func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {
-	plane, cluster, ok := x.cfg.PlaneAt(host)
+// Tokens explains why clusters refuse the tokens of machines. Machines ask it themselves,
+// so it is no part of the Explainer, which asks the machines.
+type Tokens struct {
+	EKS Authenticator
+	// PlaneAt finds the control plane, and the name of its cluster, by the host of an
+	// endpoint.
+	PlaneAt func(host string) (planeID, cluster string, ok bool)
+}
+
+// An Authenticator is EKS as far as it decides about tokens.
+type Authenticator interface {
+	Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
+	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
+}
+
+// Unauthorized says why a cluster does not know an instance's token. named is the cluster
+// that the instance's user data names, if known.
+func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision {
+	plane, cluster, ok := t.PlaneAt(host)
 	if !ok {
 		return nil
 	}
-	_, err := x.cfg.EKS.Authenticate(ctx, plane, token)
+	_, err := t.EKS.Authenticate(ctx, plane, token)
 	if err == nil {
 		return nil // it would get in now
 	}
@@ -38,9 +56,9 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 	if refused, ok := errors.AsType[*eks.Refusal](err); ok {
 		switch refused.Cause() {
 		case eks.CauseSignature:
-			if info, ok := x.cfg.Machines.Info(in.ID); ok && info.Cluster != "" && info.Cluster != cluster {
-				out.By, out.Code, out.Component, out.Subject.Named = node.ByImage, codeWrongCluster, "user data of "+in.ID, info.Cluster
-				out.Text = "user data names the cluster " + info.Cluster + ", and its endpoint is that of " + cluster +
+			if named != "" && named != cluster {
+				out.By, out.Code, out.Component, out.Subject.Named = node.ByImage, codeWrongCluster, "user data of "+in.ID, named
+				out.Text = "user data names the cluster " + named + ", and its endpoint is that of " + cluster +
 					": the name is signed with each token (x-k8s-aws-id), so " + cluster + " takes none of them"
 			}
 			return out // nobody can tell whose token it is: no mapping helps
@@ -49,7 +67,7 @@ func (x *Explainer) Unauthorized(ctx context.Context, in machine.Instance, host,
 			return out
 		}
 	}
-	principals, err := x.cfg.EKS.KnownPrincipals(ctx, plane)
+	principals, err := t.EKS.KnownPrincipals(ctx, plane)
 	if err != nil {
 		return out
 	}

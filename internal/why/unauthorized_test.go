@@ -62,16 +62,17 @@ func TestUnauthorized(t *testing.T) {
 		{"another account", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := New(Config{EKS: closed{principals: tt.principals}, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }})
+			clusters := closed{principals: tt.principals}
+			x := Tokens{EKS: clusters, PlaneAt: func(host string) (planeID, cluster string, ok bool) { return "p-1", "dev", host == "dev.example" }}
 			in := machine.Instance{RoleARN: tt.role}
-			if why := x.Unauthorized(t.Context(), in, "other.example", "token"); why != nil {
+			if why := x.Unauthorized(t.Context(), in, "", "other.example", "token"); why != nil {
 				t.Errorf("of no cluster: %+v", why)
 			}
-			why := x.Unauthorized(t.Context(), in, "dev.example", "token")
+			why := x.Unauthorized(t.Context(), in, "", "dev.example", "token")
 			if why == nil || why.By != node.ByCluster || why.Component != tt.role || !strings.HasPrefix(why.Text, "p-1 does not know the role; ") || !strings.Contains(why.Text, tt.text) {
 				t.Fatalf("%+v, want %s", why, tt.text)
 			}
-			fixes := advice.Flat(x.reason("000000000000", "us-east-1", why).Fixes)
+			fixes := advice.Flat(New(Config{EKS: clusters}).reason("000000000000", "us-east-1", why).Fixes)
 			if len(fixes) != len(tt.fixes) {
 				t.Fatalf("fixes %q", fixes)
 			}
@@ -82,8 +83,8 @@ func TestUnauthorized(t *testing.T) {
 			}
 		})
 	}
-	x := New(Config{EKS: closed{opens: true}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
-	if why := x.Unauthorized(t.Context(), machine.Instance{RoleARN: plain}, "dev.example", "token"); why != nil {
+	x := Tokens{EKS: closed{opens: true}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }}
+	if why := x.Unauthorized(t.Context(), machine.Instance{RoleARN: plain}, "", "dev.example", "token"); why != nil {
 		t.Errorf("it would get in now: %+v", why)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
-	authnv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -68,7 +67,6 @@ type EKS interface {
 	ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (eks.ServiceAccountIdentity, error)
 	ExplainFargate(ctx context.Context, account, region, cluster, namespace string, pod *corev1.Pod) (eks.FargateChoice, error)
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
-	Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
 	MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }

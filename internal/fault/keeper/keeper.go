@@ -30,6 +30,8 @@ var faultRecords = store.NewCollection[fault.Fault]("fault", "fault")
 type Config struct {
 	Store *store.Store
 	Clock clock.WithTicker
+	// Set has the faults in force.
+	Set *fault.Set
 	// Interrupt takes an instance away from its user, for a fault that is due.
 	Interrupt func(ctx context.Context, f *fault.Fault) error
 	Log       *slog.Logger
@@ -38,27 +40,13 @@ type Config struct {
 // A Keeper keeps the faults that users set: their records in the store, and the
 // set of those in force, which everybody asks who has to fail.
 type Keeper struct {
-	cfg Config
-	set *fault.Set
-
-	counted    chan struct{} // a fault with a count was used
-	refreshing sync.Mutex    // what is read last is what is in force
+	cfg        Config
+	set        *fault.Set
+	refreshing sync.Mutex // what is read last is what is in force
 }
 
-// New returns a Keeper with no fault in force: Refresh reads them.
-func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, counted: make(chan struct{}, 1)}
-	k.set = fault.NewSet(fault.Config{Clock: cfg.Clock, Counted: func() {
-		select {
-		case k.counted <- struct{}{}:
-		default:
-		}
-	}})
-	return k
-}
-
-// Set are the faults in force.
-func (k *Keeper) Set() *fault.Set { return k.set }
+// New returns a Keeper that has put no fault in force: Refresh reads them.
+func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, set: cfg.Set} }
 
 // Refresh makes what is in the store what is in force.
 func (k *Keeper) Refresh() error {
@@ -203,7 +191,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
-		case <-k.counted:
+		case <-k.set.Counted():
 			t.Stop()
 			if !k.pause(ctx) {
 				return nil

@@ -20,7 +20,7 @@ import (
 
 func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*Keeper, func()) {
 	t.Helper()
-	f := New(Config{Store: st, Clock: clk, Log: testkit.Log(t)})
+	f := New(Config{Store: st, Clock: clk, Set: fault.NewSet(fault.Config{Clock: clk}), Log: testkit.Log(t)})
 	if err := f.Refresh(); err != nil {
 		t.Fatal(err)
 	}

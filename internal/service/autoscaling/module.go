@@ -11,8 +11,8 @@ import (
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Service: s.AWS(), Resolver: s.Authz(), Run: s.Run,
-		RoleUsage: module.InUse(serviceRole.Service, s.store, groups, func(r store.Item[groupRecord]) string {
+		RoleUsage: []module.RoleUsage{module.InUse(serviceRole.Service, s.store, groups, func(r store.Item[groupRecord]) string {
 			return aws.ToString(r.Value.Group.AutoScalingGroupARN)
-		}),
+		})},
 	}
 }

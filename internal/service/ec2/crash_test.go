@@ -83,11 +83,11 @@ func newCrashWorld(t testing.TB) *crashWorld {
 }
 
 func (w *crashWorld) start() {
-	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Machines: w.machine, Log: testkit.Log(w.TB),
+	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Log: testkit.Log(w.TB),
 		VCPUQuota: func(context.Context, string, string, string) int { return 1_000_000 }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	go func() { done <- w.RunOn(ctx, w.machine) }()
 	w.stop = func() {
 		cancel()
 		if err := <-done; err != nil {

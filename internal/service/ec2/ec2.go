@@ -69,9 +69,6 @@ type Config struct {
 	Timing timing.Timing
 	// Profiles knows instance profiles; nil means there are none.
 	Profiles Profiles
-	// Machines runs instances; nil means instances are records only, which run
-	// as soon as they are launched.
-	Machines Machines
 	// AuthorizeLaunch says whether the caller of a fleet may launch from one of its
 	// pools, whose RunInstances request it is given; its error becomes that pool's.
 	// nil means every launch is allowed.
@@ -142,7 +139,7 @@ func New(cfg Config) *Service {
 	interfaces := eni.New(core)
 	images := image.New(core, cfg.Parameter)
 	instances := instance.New(core, instance.Config{
-		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles, Machines: cfg.Machines,
+		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles,
 		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Ended: fleet.Poke,
 	})
 	return &Service{
@@ -164,11 +161,14 @@ func New(cfg Config) *Service {
 	}
 }
 
-// Run moves everything that has a life of its own until ctx ends: machines
-// above all.
-func (s *Service) Run(ctx context.Context) error {
+// Run moves everything that has a life of its own until ctx ends. Instances are
+// records only, which run as soon as they are launched.
+func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
+
+// RunOn is Run with machines, which boot the instances.
+func (s *Service) RunOn(ctx context.Context, machines Machines) error {
 	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
-		s.instanceService.Reconcilers(), s.fleetService.Reconcilers())
+		s.instanceService.Reconcilers(machines), s.fleetService.Reconcilers())
 	for i := range all {
 		all[i].Log, all[i].Clock = s.Log, s.Clock
 	}

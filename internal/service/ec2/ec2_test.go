@@ -69,7 +69,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Machines: w.machines, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch, Faults: w.faults})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch, Faults: w.faults})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)
@@ -84,7 +84,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	w.Client = awsec2.NewFromConfig(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.service.Run(ctx) }()
+	go func() { done <- w.service.RunOn(ctx, w.machines) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -382,10 +382,10 @@ func TestRunningInstancesAreStartedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.launch(t, 3, nil)
 	machines := &fakeMachines{running: map[string]machine.Instance{}}
-	again := ec2.New(ec2.Config{Store: w.server.Store, Machines: machines})
+	again := ec2.New(ec2.Config{Store: w.server.Store})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- again.Run(ctx) }()
+	go func() { done <- again.RunOn(ctx, machines) }()
 	testkit.Eventually(t, 5*time.Second, func() error {
 		if n, _ := machines.count(); n != 3 {
 			return fmt.Errorf("%d machines run", n)

@@ -1,10 +1,12 @@
 package ec2
 
 import (
+	"context"
+
 	"github.com/drydock-dev/drydock/internal/module"
 )
 
-// Module declares the service to the daemon.
-func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run}
+// Module declares the service to the daemon, whose machines boot its instances.
+func (s *Service) Module(machines Machines) module.Module {
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) }}
 }

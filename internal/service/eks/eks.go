@@ -31,6 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/resource"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Service answers the EKS API. Its methods are those of its parts; the ones named after
@@ -86,6 +87,11 @@ type (
 	Objects       = plane.Objects
 	ApplyOptions  = plane.ApplyOptions
 )
+
+// APIEndpoints returns where the clusters of an account and region are found.
+func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
+	return cluster.APIEndpoints(r, account, region)
+}
 
 // What the service's methods return.
 type (

@@ -73,7 +73,7 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	var scaling *autoscaling.Service
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		identities := iam.New(iam.Config{Store: st, Log: quiet})
-		network = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{identities}, Machines: machines{t, planes}, Log: quiet})
+		network = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{identities}, Log: quiet})
 		scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: network, Instances: network, Log: quiet})
 		var err error
 		service, err = eks.New(eks.Config{
@@ -104,7 +104,7 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 3)
 	go func() { done <- service.Run(ctx) }()
-	go func() { done <- network.Run(ctx) }()
+	go func() { done <- network.RunOn(ctx, machines{t, planes}) }()
 	go func() { done <- scaling.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()

@@ -34,6 +34,7 @@ type world struct {
 	*awselb.Client
 	ec2     *awsec2.Client
 	svc     *elb.Service
+	store   *store.Store
 	account string
 	vpc     string
 	subnets []string // default ones, by zone
@@ -65,7 +66,7 @@ func newWorld(t testing.TB) *world {
 				},
 			},
 		})
-		w.svc = svc
+		w.svc, w.store = svc, st
 		return []awsapi.Service{svc.AWS(), network.AWS()}
 	}})
 	w.account = server.Account(t)

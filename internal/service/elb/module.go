@@ -11,8 +11,8 @@ import (
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Service: s.AWS(), Resolver: s.Authz(), Run: s.Run,
-		RoleUsage: module.InUse(elbnet.ServiceName, s.Store, loadBalancers, func(r store.Item[loadBalancerRecord]) string {
+		RoleUsage: []module.RoleUsage{module.InUse(elbnet.ServiceName, s.Store, loadBalancers, func(r store.Item[loadBalancerRecord]) string {
 			return arn.New("elasticloadbalancing", r.Key.Region, r.Key.Account, "loadbalancer/"+r.Value.Name)
-		}),
+		})},
 	}
 }

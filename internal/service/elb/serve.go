@@ -8,17 +8,18 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // Endpoints returns where the load balancers of an account and region are found.
-func (s *Service) Endpoints(account, region string) ([]elbnet.Endpoint, error) {
-	all, err := loadBalancers.List(s.Store, regional.At(account, region).All())
+func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error) {
+	all, err := loadBalancers.List(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
-		r := &all[i].Value
-		e := elbnet.Endpoint{Name: r.Name, DNSName: r.DNSName, Internal: r.Internal}
-		for _, z := range r.Zones {
-			if id := r.Interfaces[z]; id != "" {
+		lb := &all[i].Value
+		e := elbnet.Endpoint{Name: lb.Name, DNSName: lb.DNSName, Internal: lb.Internal}
+		for _, z := range lb.Zones {
+			if id := lb.Interfaces[z]; id != "" {
 				e.Interfaces = append(e.Interfaces, id)
 			}
 		}

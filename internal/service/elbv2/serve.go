@@ -14,14 +14,14 @@ import (
 )
 
 // Endpoints returns where the load balancers of an account and region are found.
-func (s *Service) Endpoints(account, region string) ([]elbnet.Endpoint, error) {
-	all, err := loadBalancers.List(s.Store, regional.At(account, region).All())
+func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error) {
+	all, err := loadBalancers.List(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
-		r := &all[i].Value
-		e := elbnet.Endpoint{Name: r.arn(), DNSName: *r.LB.DNSName, Internal: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal}
-		for _, z := range r.LB.AvailabilityZones {
-			if id := r.Interfaces[*z.ZoneName]; id != "" {
+		lb := &all[i].Value
+		e := elbnet.Endpoint{Name: lb.arn(), DNSName: *lb.LB.DNSName, Internal: lb.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal}
+		for _, z := range lb.LB.AvailabilityZones {
+			if id := lb.Interfaces[*z.ZoneName]; id != "" {
 				e.Interfaces = append(e.Interfaces, id)
 			}
 		}

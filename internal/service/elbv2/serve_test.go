@@ -29,7 +29,7 @@ func TestServe(t *testing.T) {
 		DefaultActions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("404")}}},
 	}))(t)
 
-	found, err := w.svc.Endpoints(w.account, testkit.Region)
+	found, err := elbv2.Endpoints(w.store, w.account, testkit.Region)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}

@@ -34,6 +34,7 @@ type world struct {
 	ec2     *awsec2.Client
 	server  *testkit.Server
 	svc     *elbv2.Service
+	store   *store.Store
 	account string
 	vpc     string
 	subnets []string // default ones, by zone
@@ -81,7 +82,7 @@ func newWorld(t testing.TB) *world {
 				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
 			},
 		})
-		w.svc = svc
+		w.svc, w.store = svc, st
 		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS()}
 	}})
 	w.account = w.server.Account(t)

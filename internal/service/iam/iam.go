@@ -10,12 +10,12 @@ package iam
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -32,10 +32,7 @@ var ErrNoSuchInstanceProfile = errors.New("no such instance profile")
 type Config struct {
 	Store *store.Store     // required
 	Clock clock.WithTicker // nil is the real clock
-	// RoleUsage returns the ARNs of the resources for which a service, named as in
-	// eks.amazonaws.com, needs its role in an account, by region. Nil: there are none.
-	RoleUsage func(ctx context.Context, account, service string) map[string][]string
-	Log       *slog.Logger // nil is slog.Default()
+	Log   *slog.Logger     // nil is slog.Default()
 }
 
 // A Service is IAM for every account of the store.
@@ -44,14 +41,13 @@ type Service struct {
 	clock  clock.WithTicker
 	parsed documentCache
 	used   usageLog
-	// roleUsage may be nil.
-	roleUsage func(ctx context.Context, account, service string) map[string][]string
+	log    *slog.Logger
+	// roleUsages is complete before anything runs.
+	roleUsages []module.RoleUsage
 }
 
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
-	return &Service{
-		store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), roleUsage: cfg.RoleUsage,
-		parsed: documentCache{log: cmp.Or(cfg.Log, slog.Default())},
-	}
+	log := cmp.Or(cfg.Log, slog.Default())
+	return &Service{store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: log, parsed: documentCache{log: log}}
 }

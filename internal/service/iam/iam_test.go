@@ -34,7 +34,8 @@ func newWorld(t *testing.T) *world {
 	check(t, err)
 	t.Cleanup(func() { check(t, st.Close()) })
 	w := &world{}
-	w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t), RoleUsage: func(context.Context, string, string) map[string][]string { return w.usage }})
+	w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
+	w.iam.Register(func(string, string) (map[string][]string, error) { return w.usage, nil })
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,
 		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS()} },

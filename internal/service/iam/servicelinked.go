@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -103,6 +104,23 @@ type deletion struct {
 	Usage map[string][]string // ARNs of what needs the role, by region
 }
 
+// Register adds what needs service-linked roles. It is called before anything runs.
+func (s *Service) Register(usage ...module.RoleUsage) { s.roleUsages = append(s.roleUsages, usage...) }
+
+func (s *Service) roleUsage(ctx context.Context, account, principal string) map[string][]string {
+	usage := map[string][]string{}
+	for _, u := range s.roleUsages {
+		used, err := u(account, principal)
+		if err != nil {
+			s.log.WarnContext(ctx, "listing what needs a service-linked role", "principal", principal, "err", err)
+		}
+		for _, region := range slices.Sorted(maps.Keys(used)) {
+			usage[region] = append(usage[region], used[region]...)
+		}
+	}
+	return usage
+}
+
 // DeleteServiceLinkedRole removes a service's role at once, unless the service
 // still has resources that need it: then the deletion fails, as its status says.
 func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.DeleteServiceLinkedRoleInput) (*awsiam.DeleteServiceLinkedRoleOutput, error) {
@@ -115,9 +133,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.Delete
 	}
 	acct := awsapi.CallFrom(ctx).Account
 	failed := deletion{Task: "task" + r.Path + r.Name + "/" + ids.UUID()}
-	if s.roleUsage != nil {
-		failed.Usage = s.roleUsage(ctx, acct, r.ServiceLinked)
-	}
+	failed.Usage = s.roleUsage(ctx, acct, r.ServiceLinked)
 	key := nameKey(acct, r.Name)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := roles.Get(tx, key); err != nil {

@@ -21,39 +21,51 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A bootedSet remembers which machines this process has started, and their boot:
-// after a restart of the daemon it is empty, so every running instance is started
-// again.
-type bootedSet struct {
-	mu   sync.Mutex
-	boot map[store.Key]int
+// A boot is one that this process has started.
+type boot struct {
+	number  int             // of the instance's boots
+	machine machine.Machine // nil if there are no Machines
 }
 
-func newBootedSet() *bootedSet { return &bootedSet{boot: map[store.Key]int{}} }
+// A bootedSet remembers what this process has booted: after a restart of the daemon
+// it is empty, so every running instance is started again.
+type bootedSet struct {
+	mu    sync.Mutex
+	boots map[store.Key]boot
+}
 
-func (b *bootedSet) get(k store.Key) (int, bool) {
+func newBootedSet() *bootedSet { return &bootedSet{boots: map[store.Key]boot{}} }
+
+func (b *bootedSet) get(k store.Key) (boot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, ok := b.boot[k]
+	n, ok := b.boots[k]
 	return n, ok
 }
 
-func (b *bootedSet) set(k store.Key, boot int) {
+func (b *bootedSet) set(k store.Key, n boot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.boot[k] = boot
+	b.boots[k] = n
 }
 
 func (b *bootedSet) remove(k store.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.boot, k)
+	delete(b.boots, k)
 }
 
-// Reconcilers move instances, launches and Spot requests on.
-func (s *Service) Reconcilers() []reconcile.Config {
+// A runner brings machines to what the records of instances say. Without Machines,
+// instances are records only.
+type runner struct {
+	*Service
+	machines Machines
+}
+
+// Reconcilers move instances, their machines, launches and Spot requests on.
+func (s *Service) Reconcilers(machines Machines) []reconcile.Config {
 	return []reconcile.Config{
-		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileInstance, Workers: 32},
+		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: runner{s, machines}.reconcileInstance, Workers: 32},
 		{Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1},
 		{Name: "ec2/spot-request", Watcher: SpotRequests.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4},
 	}
@@ -61,7 +73,7 @@ func (s *Service) Reconcilers() []reconcile.Config {
 
 // reconcileInstance brings one machine to the state of its record, and the
 // record to the next state when it is due.
-func (s *Service) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
+func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
 	i, err := record.Instances.Get(s.Store, k)
 	if resource.NotFound(err) {
 		return 0, s.stopMachine(ctx, k) // reset, or forgotten
@@ -192,11 +204,12 @@ func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) 
 	return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
 }
 
-func (s *Service) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
-	boot, running := s.booted.get(k)
-	if running && boot == i.Boot {
+func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
+	last, running := s.booted.get(k)
+	if running && last.number == i.Boot {
 		return s.showInterfaces(ctx, k, i)
 	}
+	now := boot{number: i.Boot}
 	if s.machines != nil {
 		if running { // a reboot
 			if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
@@ -210,13 +223,14 @@ func (s *Service) startMachine(ctx context.Context, k store.Key, i record.Instan
 		if err := s.machines.Start(ctx, m); err != nil {
 			return fmt.Errorf("starting %s: %w", k.ID, err)
 		}
+		now.machine, _ = s.machines.Machine(k.ID)
 	}
-	s.booted.set(k, i.Boot)
+	s.booted.set(k, now)
 	return nil
 }
 
 // showInterfaces tells a running machine which network interfaces it has now.
-func (s *Service) showInterfaces(ctx context.Context, k store.Key, i record.Instance) error {
+func (s runner) showInterfaces(ctx context.Context, k store.Key, i record.Instance) error {
 	if s.machines == nil {
 		return nil
 	}
@@ -230,7 +244,7 @@ func (s *Service) showInterfaces(ctx context.Context, k store.Key, i record.Inst
 	return nil
 }
 
-func (s *Service) stopMachine(ctx context.Context, k store.Key) error {
+func (s runner) stopMachine(ctx context.Context, k store.Key) error {
 	if s.machines != nil {
 		if err := s.machines.Stop(ctx, k.Account, k.Region, k.ID); err != nil {
 			return fmt.Errorf("stopping %s: %w", k.ID, err)

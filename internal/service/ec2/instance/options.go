@@ -140,11 +140,8 @@ func (s *Service) GetConsoleOutput(ctx context.Context, in *awsec2.GetConsoleOut
 		return nil, err
 	}
 	out := &awsec2.GetConsoleOutputOutput{InstanceId: aws.String(i.ID), Timestamp: aws.Time(s.Now())}
-	if s.machines == nil {
-		return out, nil
-	}
-	if m, ok := s.machines.Machine(i.ID); ok {
-		out.Output = aws.String(base64.StdEncoding.EncodeToString(m.Console()))
+	if b, ok := s.booted.get(sc.Key(i.ID)); ok && b.machine != nil {
+		out.Output = aws.String(base64.StdEncoding.EncodeToString(b.machine.Console()))
 	}
 	return out, nil
 }

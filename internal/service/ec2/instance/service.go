@@ -8,8 +8,8 @@
 //	                   └──────────┴─► shutting-down ◄────────┘
 //	                                      └─► terminated ─► (forgotten)
 //
-// It starts no process: what boots an instance is behind Machines. It does not know
-// fleets; Config.Ended tells them of an instance's end.
+// It starts no process: what boots an instance is behind Machines, which the reconcilers
+// are given. It does not know fleets; Config.Ended tells them of an instance's end.
 package instance
 
 import (
@@ -29,7 +29,6 @@ type Config struct {
 	Images     *image.Service
 	Interfaces *eni.Service
 	Profiles   Profiles // nil: there are no instance profiles
-	Machines   Machines // nil: instances are records only
 	// VCPUQuota is how many vCPUs of a bucket an account may run; nil means
 	// DefaultVCPUQuota of each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
@@ -44,7 +43,6 @@ type Service struct {
 	images     *image.Service
 	interfaces *eni.Service
 	profiles   Profiles
-	machines   Machines
 	vcpuQuota  func(ctx context.Context, account, region, code string) int
 	faults     *fault.Set
 	ended      func(*store.Tx, resource.Scope, *record.Instance) error
@@ -59,7 +57,7 @@ type Service struct {
 // New returns the service on top of core.
 func New(core *resource.Core, cfg Config) *Service {
 	s := &Service{
-		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, profiles: cfg.Profiles, machines: cfg.Machines,
+		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, profiles: cfg.Profiles,
 		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
 	}
 	if s.vcpuQuota == nil {

@@ -26,7 +26,12 @@ type APIEndpoint struct {
 
 // APIEndpoints returns those of an account and region's clusters.
 func (s *Service) APIEndpoints(_ context.Context, account, region string) ([]APIEndpoint, error) {
-	all := record.Clusters.All(s.Store, store.Scope{Account: account, Region: region})
+	return APIEndpoints(s.Store, account, region), nil
+}
+
+// APIEndpoints returns those of an account and region's clusters.
+func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
+	all := record.Clusters.All(r, store.Scope{Account: account, Region: region})
 	var out []APIEndpoint
 	for _, i := range all {
 		c := i.Value.Cluster
@@ -40,5 +45,5 @@ func (s *Service) APIEndpoints(_ context.Context, account, region string) ([]API
 			Public:     v.EndpointPublicAccess, Private: v.EndpointPrivateAccess, PublicCIDRs: v.PublicAccessCidrs,
 		})
 	}
-	return out, nil
+	return out
 }

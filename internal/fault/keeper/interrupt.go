@@ -9,20 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
-	"github.com/drydock-dev/drydock/internal/reach"
 )
-
-// Network is what is broken in a network.
-func (k *Keeper) Network(account, region string) []reach.Resource {
-	var out []reach.Resource
-	for _, x := range k.set.Network(account, region) {
-		out = append(out, &reach.Fault{
-			ID: x.ID, Instance: x.Instance, Zone: x.Zone, VPC: x.VPC,
-			Metadata: x.Kind == fault.IMDS, DNS: x.Kind == fault.DNS, Text: x.Why(), Fix: x.Fix(),
-		})
-	}
-	return out
-}
 
 // Interrupter is EC2 as far as it takes instances away.
 type Interrupter interface {
