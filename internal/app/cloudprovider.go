@@ -11,6 +11,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
@@ -33,7 +35,7 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	if err != nil {
 		return controlplane.Cloud{}, err
 	}
-	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: p.Key.Account, Region: p.Key.Region})
+	ctx = awsapi.AsService(ctx, p.Key.Account, p.Key.Region, eks.ServiceRole, time.Now())
 	described, err := d.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &p.Key.Name})
 	if err != nil {
 		return controlplane.Cloud{}, err
@@ -47,22 +49,48 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	}
 	// Without its role the cloud provider runs all the same: its calls fail, and the
 	// events of the services say so.
-	out.Credentials, err = d.assumeClusterRole(ctx, aws.ToString(c.RoleArn), aws.ToString(c.Arn))
+	out.Credentials, err = clusterRoles{d.iam, d.sts}.credentials(ctx, aws.ToString(c.Arn), aws.ToString(c.RoleArn))
 	return out, err
 }
 
-var errRoleTrust = errors.New("its trust policy does not let " + clusterService + " assume it")
+// clusterRoles lets EKS act as the roles of clusters, which users pass to it.
+type clusterRoles struct {
+	iam *iam.Service
+	sts *sts.Service
+}
 
-// assumeClusterRole returns credentials of a cluster's role.
-func (d *daemon) assumeClusterRole(ctx context.Context, roleARN, cluster string) (controlplane.CloudCredentials, error) {
-	role, err := d.iam.RoleByARN(ctx, roleARN)
+// check returns a cluster's role if EKS may assume it.
+func (r clusterRoles) check(ctx context.Context, cluster, roleARN string) (iam.Role, error) {
+	role, err := r.iam.RoleByARN(ctx, roleARN)
+	switch {
+	case errors.Is(err, iam.ErrNoSuchRole):
+		return role, fmt.Errorf("%w: the cluster role %s: %w", eks.ErrNoIdentity, roleARN, err)
+	case err != nil:
+		return role, fmt.Errorf("the cluster role %s: %w", roleARN, err)
+	case !r.iam.TrustsServiceFor(role, clusterService, cluster):
+		return role, fmt.Errorf("%w: the cluster role %s: its trust policy does not let %s assume it", eks.ErrNoIdentity, roleARN, clusterService)
+	}
+	return role, nil
+}
+
+// as returns a context in which EKS calls as a cluster's role.
+func (r clusterRoles) as(ctx context.Context, cluster, roleARN, region string) (context.Context, error) {
+	role, err := r.check(ctx, cluster, roleARN)
 	if err != nil {
-		return controlplane.CloudCredentials{}, fmt.Errorf("the cluster role %s: %w", roleARN, err)
+		return nil, err
 	}
-	if !d.iam.TrustsServiceFor(role, clusterService, cluster) {
-		return controlplane.CloudCredentials{}, fmt.Errorf("the cluster role %s: %w", role.ARN, errRoleTrust)
+	now := time.Now()
+	session, err := r.sts.RoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, now.UnixNano()))
+	return awsapi.AsRole(ctx, session, region, clusterService, now), err
+}
+
+// credentials are those of a cluster's role.
+func (r clusterRoles) credentials(ctx context.Context, cluster, roleARN string) (controlplane.CloudCredentials, error) {
+	role, err := r.check(ctx, cluster, roleARN)
+	if err != nil {
+		return controlplane.CloudCredentials{}, err
 	}
-	creds, err := d.sts.IssueRoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, time.Now().UnixNano()), cloudSession, sts.SessionOptions{})
+	creds, err := r.sts.IssueRoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, time.Now().UnixNano()), cloudSession, sts.SessionOptions{})
 	if err != nil {
 		return controlplane.CloudCredentials{}, err
 	}

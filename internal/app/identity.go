@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -93,7 +94,7 @@ func (i identities) identity(ctx context.Context, name string) (eks.Identity, er
 		return id, nil
 	case "user":
 		user := rest[strings.LastIndexByte(rest, '/')+1:]
-		ctx := awsapi.WithCall(ctx, &awsapi.Call{Account: a.Account, Region: "us-east-1"})
+		ctx := awsapi.AsService(ctx, a.Account, "us-east-1", eks.ServiceRole, time.Now())
 		out, err := i.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: &user})
 		var missing *iamtypes.NoSuchEntityException
 		if errors.As(err, &missing) || err == nil && aws.ToString(out.User.Arn) != name {

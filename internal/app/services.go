@@ -77,17 +77,16 @@ type daemon struct {
 	daemonAPI http.ServeMux
 
 	// The other services, and the network that they make together (makeServices).
-	ssm         *ssm.Service
-	ec2         *ec2.Service
-	quotas      *servicequotas.Service
-	network     *accountnet.Balanced
-	elb         *elb.Service
-	elbv2       *elbv2.Service
-	scaling     *autoscaling.Service
-	kms         *kms.Service
-	clusterKeys *clusterKeys
-	eks         *eks.Service
-	eksAuth     *eksauth.Service
+	ssm     *ssm.Service
+	ec2     *ec2.Service
+	quotas  *servicequotas.Service
+	network *accountnet.Balanced
+	elb     *elb.Service
+	elbv2   *elbv2.Service
+	scaling *autoscaling.Service
+	kms     *kms.Service
+	eks     *eks.Service
+	eksAuth *eksauth.Service
 
 	// What runs on them, and explains or breaks what runs (makeMachines).
 	machines *compute.Machines
@@ -242,7 +241,6 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Log:    d.log,
 	})
 	d.kms = kms.New(kms.Config{Store: d.store, Allowed: d.authorizer.Allowed, PrincipalExists: identities{d.iam}.exists, Log: d.log})
-	d.clusterKeys = newClusterKeys(d)
 	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
 		Store:             d.store,
@@ -253,7 +251,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Network:           awscall.EC2{API: asEKS},
 		Instances:         awscall.EC2{API: asEKS},
 		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
-		Keys:              d.clusterKeys,
+		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
 		VerifyPresigned:   d.verifyPresigned,
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
@@ -336,7 +334,7 @@ func (d *daemon) start(ctx context.Context) error {
 		MutatePod:        d.eks.MutatePod,
 		MutateFargatePod: d.eks.MutateFargatePod,
 		Cloud:            d.cloud,
-		KMS:              planeKeys{d.clusterKeys, d.planes, d.eks},
+		KMS:              planeKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}, d.planes, d.eks},
 	})
 }
 

@@ -13,6 +13,9 @@ import (
 // through it: the call passes the same faults, policies, handler and journal as a
 // request from outside, without being encoded.
 //
+// No call is made inside a store transaction, which may run several times: it fails, and
+// the error log says so.
+//
 // Who calls is in ctx:
 //
 //   - the context of a handler is a user's: the call is made in a forward access

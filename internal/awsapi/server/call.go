@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 var _ awsapi.API = (*Server)(nil)
@@ -31,6 +32,11 @@ func (s *Server) Call(ctx context.Context, in any) (any, error) {
 	op := s.registry.inputs[reflect.TypeOf(in)]
 	if op == nil {
 		return nil, awserr.NotImplemented(fmt.Sprintf("the operation of %T", in))
+	}
+	if store.InTransaction() {
+		err := fmt.Errorf("%s is called inside a store transaction, which may run several times", op.action())
+		s.cfg.Log.ErrorContext(ctx, "call between services", "err", err)
+		return nil, err
 	}
 	for try := 1; ; try++ {
 		out, err := s.callOnce(ctx, op, in)

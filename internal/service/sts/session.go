@@ -272,6 +272,18 @@ func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName str
 	return s.issue(ctx, rolePrincipal(roleARN, id, sessionName, opts), "", duration)
 }
 
+// RoleSession returns the identity of a session of a role, for AWS services that were
+// passed the role: they call as it in process (awsapi.AsRole), without credentials.
+func (s *Service) RoleSession(ctx context.Context, roleARN, sessionName string) (awsapi.Principal, error) {
+	id, _, ok := s.dir.RoleSession(ctx, roleARN)
+	if !ok {
+		return awsapi.Principal{}, fmt.Errorf("beginning a session: no role %s", roleARN)
+	}
+	p := rolePrincipal(roleARN, id, sessionName, SessionOptions{})
+	p.IssuedAt, p.Tags = s.clock.Now().UTC().Truncate(time.Second), s.tags(p)
+	return p, nil
+}
+
 // rolePrincipal is the identity of a role session. Its ARN loses the role's path.
 func rolePrincipal(roleARN, id, sessionName string, opts SessionOptions) awsapi.Principal {
 	a, _ := arn.Parse(roleARN) // the role exists
