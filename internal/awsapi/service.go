@@ -47,6 +47,9 @@ type Operation struct {
 	Except string
 	// Unsigned operations need no signature (AssumeRoleWithWebIdentity).
 	Unsigned bool
+	// WebIdentity tells, for CloudTrail, who makes an unsigned call, from the handler's
+	// input and output; out is nil if there is none.
+	WebIdentity func(in, out any) WebIdentity
 	// Exempt operations are not authorized before their handlers run: sts:AssumeRole
 	// asks by itself, once it has read the request.
 	Exempt bool
@@ -64,6 +67,12 @@ type Operation struct {
 	// Settled says no, the pipeline holds the answer and asks the handler again
 	// after the next change in the store, for 10 s at most. Use SettledWhen.
 	Settled func(out any) bool
+}
+
+// A WebIdentity is who calls by the token of an identity provider.
+type WebIdentity struct {
+	Account                     string // the one that the call is about
+	Provider, Audience, Subject string // of the token; empty unless it was accepted
 }
 
 // SettledWhen adapts a typed predicate to Operation.Settled.

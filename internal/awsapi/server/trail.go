@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -246,25 +244,27 @@ func (i *invocation) account() string {
 	if i.call.Account != "" || i.in == nil {
 		return i.call.Account
 	}
-	in, ok := i.in.(*awssts.AssumeRoleWithWebIdentityInput)
-	if !ok || in.RoleArn == nil {
-		return ""
+	return i.webIdentity(nil).Account
+}
+
+// webIdentity is who called without a signature, as far as the operation tells.
+func (i *invocation) webIdentity(out any) awsapi.WebIdentity {
+	if i.handler == nil || i.handler.WebIdentity == nil {
+		return awsapi.WebIdentity{}
 	}
-	role, _ := arn.Parse(*in.RoleArn) // the account of a malformed ARN is empty
-	return role.Account
+	return i.handler.WebIdentity(i.in, out)
 }
 
 // identity is who called, in CloudTrail's words. The answer to a web identity tells
 // whose token it was:
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html#cloudtrail-integration_examples-sts-api
 func (i *invocation) identity(out any) trailIdentity {
 	if i.call.Principal.Type != awsapi.AnonymousCaller {
 		return identityOf(&i.call)
 	}
 	id := trailIdentity{Type: "WebIdentityUser"}
-	if o, ok := out.(*awssts.AssumeRoleWithWebIdentityOutput); ok && o != nil {
-		id.IdentityProvider, id.UserName = aws.ToString(o.Provider), aws.ToString(o.SubjectFromWebIdentityToken)
-		id.PrincipalID = id.IdentityProvider + ":" + aws.ToString(o.Audience) + ":" + id.UserName
+	if who := i.webIdentity(out); who.Provider != "" {
+		id.IdentityProvider, id.UserName = who.Provider, who.Subject
+		id.PrincipalID = who.Provider + ":" + who.Audience + ":" + who.Subject
 	}
 	return id
 }

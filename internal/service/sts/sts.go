@@ -93,7 +93,7 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity"},
 		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity"},
-		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
+		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, WebIdentity: webIdentity, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
 		{Name: "GetSessionToken", Members: "DurationSeconds"},
 		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},

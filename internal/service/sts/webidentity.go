@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -21,6 +22,21 @@ var (
 )
 
 const withWebIdentity = "sts:AssumeRoleWithWebIdentity"
+
+// webIdentity tells CloudTrail whose token a call showed: the answer does, and the account
+// is that of the role. That of a malformed ARN is empty.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html#cloudtrail-integration_examples-sts-api
+func webIdentity(in, out any) awsapi.WebIdentity {
+	var who awsapi.WebIdentity
+	if i, ok := in.(*awssts.AssumeRoleWithWebIdentityInput); ok {
+		role, _ := arn.Parse(aws.ToString(i.RoleArn))
+		who.Account = role.Account
+	}
+	if o, ok := out.(*awssts.AssumeRoleWithWebIdentityOutput); ok && o != nil {
+		who.Provider, who.Audience, who.Subject = aws.ToString(o.Provider), aws.ToString(o.Audience), aws.ToString(o.SubjectFromWebIdentityToken)
+	}
+	return who
+}
 
 // AssumeRoleWithWebIdentity issues credentials of a role to whom an identity
 // provider of the role's account vouches for: with a cluster's issuer, to a pod
