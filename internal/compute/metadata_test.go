@@ -76,6 +76,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 			t.Fatal(err)
 		}
 	}
+	must(nil, d.ec2.Prepare(ctx, awsapi.DefaultAccount, "eu-west-1"))
 	must(d.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("node"), AssumeRolePolicyDocument: aws.String(ec2Trust)}))
 	must(d.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("profile")}))
 	must(d.iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("profile"), RoleName: aws.String("node")}))
