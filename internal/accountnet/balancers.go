@@ -144,7 +144,7 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 	}
 	if t.to == (reach.Endpoint{}) || t.from == "" {
 		if t.healthy { // a load balancer behind a load balancer: it answers for itself
-			hop.Note += ", on to " + t.what
+			hop.Note += ", forwarded to " + t.what
 			return v.Through(hop, nil)
 		}
 		return refuse(reach.CodeTargetHealth, "no target of %s is healthy: %s: %s", b.listener, t.what, t.why)
@@ -166,6 +166,6 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 			}
 		}
 	}
-	hop.Note += ", on to " + t.what + ", which is healthy"
+	hop.Note += ", forwarded to " + t.what + ", which is healthy"
 	return v.Through(hop, s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.port}, client))
 }

@@ -33,10 +33,10 @@ func TestThroughALoadBalancer(t *testing.T) {
 		{"no listener", s, balancing{noListener: reach.CodeListeners}, reach.CodeListeners, "arn:lb has no listener at port 80"},
 		{"answers itself", s, balancing{listener: listener, answer: "which answers 404"}, "", "which answers 404"},
 		{"no targets", s, balancing{listener: listener, noTargets: reach.CodeNoTargets, group: "arn:group"}, reach.CodeNoTargets, listener + " has no targets"},
-		{"healthy", s, balancing{listener: listener, targets: []balancedTarget{target(false), target(true)}}, "", "on to 10.0.0.10, which is healthy"},
+		{"healthy", s, balancing{listener: listener, targets: []balancedTarget{target(false), target(true)}}, "", "forwarded to 10.0.0.10, which is healthy"},
 		{"nothing listens", s, balancing{listener: listener, targets: []balancedTarget{target(false)}}, reach.CodeTargetHealth, "10.0.0.10 port 81: Health checks failed"},
 		{"the target's group", shut, balancing{listener: listener, targets: []balancedTarget{target(false)}}, reach.CodeGroupNoRules, "sg-shut has no rules"},
-		{"a load balancer behind it", s, balancing{listener: listener, targets: []balancedTarget{{what: "arn:alb", healthy: true}}}, "", "on to arn:alb"},
+		{"a load balancer behind it", s, balancing{listener: listener, targets: []balancedTarget{{what: "arn:alb", healthy: true}}}, "", "forwarded to arn:alb"},
 		{"one that is not healthy", s, balancing{listener: listener, targets: []balancedTarget{{what: "arn:alb", why: "no"}}}, reach.CodeTargetHealth, "no target of " + listener + " is healthy: arn:alb: no"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 // Ready has a kube-proxy, which serves the node ports of services with ready
 // endpoints; a pod that is Ready answers at its own address.
 type healthProbes struct {
-	// network is the network of an account and region as it is now.
+	// network is the current network of an account and region.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
 	// planes are the control planes of an account and region's clusters, by VPC.
 	planes func(ctx context.Context, account, region string) (map[string][]string, error)
@@ -124,7 +124,7 @@ func (p *healthProbes) check(ctx context.Context, around surrounding, probe elbn
 	for _, plane := range planes[arrival(v)] {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {
-			p.log.DebugContext(ctx, "looking for what a load balancer checks", "plane", plane, "err", err)
+			p.log.DebugContext(ctx, "looking up the health checks of load balancers", "plane", plane, "err", err)
 			finding = elbnet.Unknown // unless it is another cluster's
 			continue
 		}
@@ -195,7 +195,7 @@ func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads,
 }
 
 // errNotLooked is for those who wait for somebody who panics.
-var errNotLooked = errors.New("nobody looked")
+var errNotLooked = errors.New("health has not been checked yet")
 
 // lookAtWorkloads asks a cluster's API server what answers in it.
 func (n *Network) lookAtWorkloads(ctx context.Context, plane string) (*workloads, error) {

@@ -66,7 +66,7 @@ func (n *Network) Probes(ctx context.Context, account, region string) elbnet.Pro
 	return n.health.checks(ctx, account, region)
 }
 
-// Snapshot is the network of an account and region as it is now.
+// Snapshot is the current network of an account and region.
 func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 	s, err := n.cfg.EC2.Reach(ctx, account, region)
 	if err != nil {

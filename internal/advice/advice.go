@@ -27,7 +27,7 @@ type Fix struct {
 	Changes []Change `json:"changes,omitempty"`
 }
 
-// An Answer is what is known of how to mend something.
+// An Answer is what is known about how to fix something.
 type Answer struct {
 	Fixes []Fix `json:"fixes,omitempty"`
 	// Note says, if there is no fix, what was tried and what is known to be wrong.

@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		return e.Message
 	}
-	return fmt.Sprintf("the daemon (process %d) answers %d %s", e.PID, e.Status, http.StatusText(e.Status))
+	return fmt.Sprintf("the daemon (process %d) answered %d %s", e.PID, e.Status, http.StatusText(e.Status))
 }
 
 // An UnreachableError means that the daemon did not respond at all.
@@ -101,8 +101,8 @@ func (c *Client) Pods(ctx context.Context, p Place, cluster string) ([]string, e
 	return get[[]string](ctx, c, "pods", p.values("cluster", cluster))
 }
 
-// WhyNode explains how far an instance has come on its way into its cluster. name is an
-// instance ID or a node name.
+// WhyNode explains how far an instance got in joining its cluster. name is an instance
+// ID or a node name.
 func (c *Client) WhyNode(ctx context.Context, p Place, name string) (NodeExplanation, error) {
 	return get[NodeExplanation](ctx, c, "why/node", p.values("name", name))
 }
@@ -189,7 +189,7 @@ func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEven
 	return events, first.Run, nil
 }
 
-var errNoRun = errors.New("the first event does not start a run")
+var errNoRun = errors.New("the first event of the stream is not the start of a run")
 
 // PodRunEvents is the daemon's event stream during a run.
 type PodRunEvents struct {

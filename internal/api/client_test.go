@@ -29,7 +29,7 @@ func TestClientErrors(t *testing.T) {
 	if said, ok := errors.AsType[*Error](err); !ok || said.Status != http.StatusNotFound || err.Error() != "no instance i-1" {
 		t.Errorf("%v", err)
 	}
-	if _, err = c.Nodes(t.Context(), Place{}); err == nil || err.Error() != "the daemon (process 7) answers 502 Bad Gateway" {
+	if _, err = c.Nodes(t.Context(), Place{}); err == nil || err.Error() != "the daemon (process 7) answered 502 Bad Gateway" {
 		t.Errorf("%v", err)
 	}
 	if _, _, err = c.BeginPodRun(t.Context(), PodRunRequest{}); !errors.Is(err, errNoRun) {

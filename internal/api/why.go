@@ -31,7 +31,8 @@ type Reason struct {
 	Code      string `json:"code,omitempty"`
 	Component string `json:"component,omitempty"`
 	Text      string `json:"text"`
-	// Fixes mend it, the least intrusive first. Note says what was tried if there are none.
+	// Fixes are ways to fix it, the least intrusive first. Note says what was tried if
+	// there are none.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	Note  string       `json:"note,omitempty"`
 }

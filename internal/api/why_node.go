@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 )
 
-// A NodeExplanation is how far an instance has come on its way into its cluster.
+// A NodeExplanation is how far an instance got in joining its cluster.
 type NodeExplanation struct {
 	Instance string `json:"instance"`
 	Account  string `json:"account"`
@@ -30,8 +30,8 @@ type NodeExplanation struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// FirstFailed returns the step that keeps the node out, or nil. That is no script that
-// failed while the node went on, unless nothing else failed.
+// FirstFailed returns the step that keeps the node out, or nil. That does not include
+// a script that failed without stopping the node, unless nothing else failed.
 func (e *NodeExplanation) FirstFailed() *Step {
 	first := firstFailed(e.Steps)
 	if first == nil || first.Name != stepScript {
@@ -77,13 +77,13 @@ func (e *NodeExplanation) Verdict() string {
 	case failed != nil && e.Ready:
 		return "Ready, but " + failed.Name + " has failed."
 	case failed != nil && e.OutOfTouch:
-		return "Out of touch: " + failed.Name + " fails. Kubernetes calls the node Ready until some 40 seconds after its last sign of life, NotReady then."
+		return "Out of touch: " + failed.Name + " fails. Kubernetes shows the node as Ready until about 40 seconds after its last heartbeat, then as NotReady."
 	case failed != nil:
 		return "Not Ready: " + failed.Name + " fails."
 	case e.Ready:
 		return "Ready."
 	default:
-		return "Not Ready yet: it is on its way."
+		return "Not Ready yet: still in progress."
 	}
 }
 

@@ -43,6 +43,6 @@ func (e *PodExplanation) Verdict() string {
 	case e.Running:
 		return e.Phase + "."
 	default:
-		return e.Phase + ": it is on its way."
+		return e.Phase + ": still in progress."
 	}
 }

@@ -45,7 +45,7 @@ type RequestFault struct {
 	ID      string `json:"id"`
 	Text    string `json:"text"`
 	Fix     string `json:"fix"`
-	Code    string `json:"code"` // what the caller was told
+	Code    string `json:"code"` // the answer that the caller got
 	Message string `json:"message"`
 }
 
@@ -61,7 +61,7 @@ func (n *RequestNetwork) text(e *RequestExplanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "connection to %s, %s\nrequest   %s\nprincipal %s\npod       %s in cluster %s of %s\n\n",
 		n.Target, e.Time.UTC().Format(time.RFC3339), e.RequestID, e.Principal, n.Pod, n.Cluster, e.Region)
-	fmt.Fprintf(&b, "It was not made: %s.\nby        %s %s %s\n", strings.TrimSuffix(n.Reason.Text, "."), n.Reason.By, n.Reason.Code, n.Reason.Component)
+	fmt.Fprintf(&b, "The connection failed: %s.\nby        %s %s %s\n", strings.TrimSuffix(n.Reason.Text, "."), n.Reason.By, n.Reason.Code, n.Reason.Component)
 	b.WriteString(advice.Text("", n.Reason.Fixes))
 	if n.Reason.Note != "" {
 		b.WriteString("no fix: " + n.Reason.Note + "\n")
@@ -69,7 +69,7 @@ func (n *RequestNetwork) text(e *RequestExplanation) string {
 	return b.String()
 }
 
-// Text says it for people.
+// Text renders the explanation for people.
 func (e RequestExplanation) Text() string {
 	if e.Network != nil {
 		return e.Network.text(&e)
@@ -79,7 +79,7 @@ func (e RequestExplanation) Text() string {
 	fmt.Fprintf(&b, "request   %s\nprincipal %s\n", e.RequestID, e.Principal)
 	d := e.Explanation.Decision
 	if f := e.Fault; f != nil {
-		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed by %s.\nfix: %s\n", f.Code, f.Message, f.Text, f.Fix)
+		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed because of %s.\nfix: %s\n", f.Code, f.Message, f.Text, f.Fix)
 		return b.String()
 	}
 	if !e.Refused {
@@ -88,10 +88,10 @@ func (e RequestExplanation) Text() string {
 	}
 	fmt.Fprintf(&b, "action    %s\nresource  %s\n\n%s", d.Action, d.Resource, e.Explanation)
 	if e.OmittedStatements > 0 {
-		fmt.Fprintf(&b, "%d more statements were too many to keep.\n", e.OmittedStatements)
+		fmt.Fprintf(&b, "%d more statements matched and were not recorded.\n", e.OmittedStatements)
 	}
 	if e.NoSuchRole {
-		b.WriteString("There is no such role. STS answers as it does for one whose trust policy does not name the caller.\n")
+		b.WriteString("There is no such role. STS gives the same answer as for a role whose trust policy does not name the caller.\n")
 	}
 	if len(d.UnknownKeys) > 0 {
 		fmt.Fprintf(&b, "Drydock does not know the value of %s: conditions on it allow nothing, and deny.\n", strings.Join(d.UnknownKeys, ", "))
@@ -112,9 +112,9 @@ func (e RequestExplanation) Text() string {
 	switch {
 	case e.Now == nil:
 	case e.Now.Allowed:
-		b.WriteString("\nBy the policies of now it would be allowed.\n")
+		b.WriteString("\nCurrent policies would allow it.\n")
 	default:
-		b.WriteString("\nBy the policies of now it would be refused, too.\n")
+		b.WriteString("\nCurrent policies would still deny it.\n")
 	}
 	return b.String()
 }

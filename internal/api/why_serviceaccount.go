@@ -9,14 +9,15 @@ import (
 // A LinkState says whether a link of a chain holds.
 type LinkState string
 
-// The states of links. What comes after a broken link may not be known.
+// The states of links. Links after a broken one may be unknown.
 const (
 	LinkHolds   LinkState = "holds"
 	LinkBroken  LinkState = "broken"
 	LinkUnknown LinkState = "unknown"
 )
 
-// An IdentityLink is one step from a service account to what its pods may do.
+// An IdentityLink is one link of the chain from a service account to its
+// pods' permissions.
 type IdentityLink struct {
 	Name  string    `json:"name"`
 	State LinkState `json:"state"`
@@ -25,7 +26,7 @@ type IdentityLink struct {
 	Error string `json:"error,omitempty"`
 	// Details are lines of evidence.
 	Details []string `json:"details,omitempty"`
-	// Fix is a command or a change that mends the link.
+	// Fix is a command or a change that fixes the link.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -51,7 +52,7 @@ func (e *ServiceAccountExplanation) Broken() *IdentityLink {
 	return nil
 }
 
-// Text says it for people.
+// Text renders the explanation for people.
 func (e *ServiceAccountExplanation) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s in cluster %s of %s", e.Namespace, e.ServiceAccount, e.Cluster, e.Region)
@@ -71,9 +72,9 @@ func (e *ServiceAccountExplanation) Text() string {
 	broken := e.Broken()
 	if broken == nil {
 		if slices.ContainsFunc(e.Links, func(l IdentityLink) bool { return l.State == LinkUnknown }) {
-			b.WriteString("\nWhether its pods get credentials of the role depends on the pod.\n")
+			b.WriteString("\nWhether its pods get credentials for the role depends on the pod.\n")
 		} else {
-			b.WriteString("\nIts pods get credentials of the role.\n")
+			b.WriteString("\nIts pods get credentials for the role.\n")
 		}
 		return b.String()
 	}
@@ -82,7 +83,7 @@ func (e *ServiceAccountExplanation) Text() string {
 		fmt.Fprintf(&b, "Its pods see: %s\n", broken.Error)
 	}
 	if broken.Fix != "" {
-		b.WriteString("What would mend it:\n")
+		b.WriteString("To fix it:\n")
 		for line := range strings.Lines(broken.Fix) {
 			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
 		}

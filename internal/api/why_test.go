@@ -53,7 +53,7 @@ func TestWhyNodeScreens(t *testing.T) {
 	broken, ready := brokenNode("i-1"), readyNode("i-2")
 	isolated := readyNode("i-2")
 	isolated.Ready, isolated.OutOfTouch = false, true
-	isolated.Steps = []Step{{Name: "endpoint", State: StepFailed, Evidence: "dial tcp 99.77.1.2:443: i/o timeout"}, {Name: "ready", State: StepWarning, Evidence: "node n1, before it was out of touch"}}
+	isolated.Steps = []Step{{Name: "endpoint", State: StepFailed, Evidence: "dial tcp 99.77.1.2:443: i/o timeout"}, {Name: "ready", State: StepWarning, Evidence: "node n1, before it lost contact"}}
 	for name, text := range map[string]string{
 		"node_refused":    broken.Text(),
 		"node_ready":      ready.Text(),

@@ -47,16 +47,16 @@ The names in requestParameters and responseElements follow rules that were found
 // ofPods is the page's part on programs that run as pods.
 func ofPods() string {
 	return `
-## Programs of pods
+## Programs that run as pods
 
-Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a program of this machine as one of them, otherwise than on AWS in this:
+Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a program of this machine as one of them. It differs from AWS as follows:
 
-- The EKS Pod Identity Agent of the pod's node answers it at 169.254.170.23 and fd00:ec2::23 if the program uses a proxy for that, and by
-  AWS_CONTAINER_CREDENTIALS_FULL_URI, which names an address of this machine, in any case. Where the add-on's pod does not run, a connection
-  is not refused: it ends with status 502.
-- A connection that would time out ends at once with status 504.
-- Its connections leave the node's primary network interface: security groups of pods and custom networking do not count.
-- Names of Services do not resolve, and other volumes than those with projected tokens are not there.
+- The EKS Pod Identity Agent of the pod's node always answers at AWS_CONTAINER_CREDENTIALS_FULL_URI, which names an address of this machine.
+  It answers at 169.254.170.23 and fd00:ec2::23 only if the program uses its proxy for these addresses. If the agent's pod does not run, the
+  connection is not refused but fails with status 502.
+- A connection that would time out fails at once with status 504.
+- Its connections leave through the node's primary network interface: security groups for pods and custom networking are ignored.
+- Names of Services do not resolve, and volumes other than those with projected tokens are missing.
 `
 }
 
@@ -80,12 +80,12 @@ SQS differs from AWS in this:
 func assumed() string {
 	var b strings.Builder
 	b.WriteString(`
-## Imitated by assumption
+## Behavior based on assumptions
 
-The steps of an instance's way into its cluster, as ` + "`drydock why node`" + ` names them. What a step does is taken from the sources in the code
-beside it; the most important stand here. What stands in the second column is imitated without a source, or otherwise than on AWS.
+The steps by which an instance joins its cluster, as ` + "`drydock why node`" + ` names them. The code of each step cites its sources; the most important ones
+are listed here. The second column lists behavior that has no source, or that differs from AWS.
 
-| step | imitated by assumption | the rest is from |
+| step | assumed | sources for the rest |
 |---|---|---|
 `)
 	for _, p := range node.Provenances() {
@@ -106,10 +106,10 @@ func unevaluated() string {
 		fmt.Fprintf(&b, "- %s: %s.\n", n.What, n.Effect)
 	}
 	fmt.Fprintf(&b, "- Absent from every request: `%s`.\n", strings.Join(authz.AbsentKeys, "` `"))
-	fmt.Fprintf(&b, "- Not known of credentials of instances: `%s`.\n", strings.Join(authz.InstanceKeys, "` `"))
+	fmt.Fprintf(&b, "- Not known for instance credentials: `%s`.\n", strings.Join(authz.InstanceKeys, "` `"))
 	b.WriteString(`
-The condition keys below are in the authorization reference of operations that are handled, and their values are not known here.
-A statement that asks for one is undecided: it allows nothing and, if it is a Deny, denies. ` + "`drydock why request`" + ` names the key.
+The authorization reference lists the condition keys below for operations that Drydock handles, but Drydock does not know their values.
+A statement that uses one is undecided: an Allow does not allow, and a Deny denies. ` + "`drydock why request`" + ` names the key.
 
 | condition key | in requests of |
 |---|---|

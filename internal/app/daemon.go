@@ -95,7 +95,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	wg.Go(func() { _ = proxy.Run(ctx) }) // it has no errors
 	wg.Go(func() {
 		if err := server.Serve(ctx, ln, d.handler(proxy), log); err != nil && ctx.Err() == nil {
-			failed <- fmt.Errorf("the endpoint ended: %w", err)
+			failed <- fmt.Errorf("the AWS endpoint failed: %w", err)
 		}
 	})
 	if err := api.WriteInfo(d.info); err != nil {

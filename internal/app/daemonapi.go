@@ -64,7 +64,7 @@ const countPatience = 2 * time.Second
 func getProfile(w http.ResponseWriter, r *http.Request) {
 	seconds, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("seconds"), "10"))
 	if err != nil || seconds < 1 || seconds > 120 {
-		http.Error(w, "seconds is a number from 1 to 120", http.StatusBadRequest)
+		http.Error(w, "seconds must be a number from 1 to 120", http.StatusBadRequest)
 		return
 	}
 	var profile bytes.Buffer

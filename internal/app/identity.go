@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
-// keys finds the owner of an access key for the front door.
+// keys finds the owner of an access key for the AWS API server.
 type keys struct {
 	iam *iam.Service
 	sts *sts.Service

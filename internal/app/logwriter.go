@@ -13,8 +13,8 @@ import (
 const maxLogLines = 4096
 
 // A logWriter writes lines from a goroutine of its own: a terminal that is stopped, a
-// pipe that nobody reads or a disk that hangs must not stop who logs. What is too much
-// meanwhile is lost, and counted.
+// pipe that nobody reads or a disk that hangs must not block callers that log. Lines
+// that do not fit in the buffer are dropped and counted.
 type logWriter struct {
 	w       io.Writer
 	lines   chan []byte
@@ -67,8 +67,8 @@ func (l *logWriter) run() {
 }
 
 func (l *logWriter) put(line []byte) {
-	_, _ = l.w.Write(line) // there is nobody to tell
+	_, _ = l.w.Write(line) // there is nowhere to report the error
 	if n := l.lost.Swap(0); n > 0 {
-		fmt.Fprintf(l.w, "%d lines of the log were lost: nobody took them\n", n)
+		fmt.Fprintf(l.w, "dropped %d log lines: the reader was too slow\n", n)
 	}
 }

@@ -38,8 +38,8 @@ func Main(args []string, modes childproc.Modes) int {
 	})
 }
 
-// maxShutdown is how long the daemon may take to end once it is told to: less than
-// `drydock down` waits for it.
+// maxShutdown is how long the daemon may take to shut down: less than `drydock
+// down` waits for it.
 const maxShutdown = 20 * time.Second
 
 // endInTime calls run and returns what it returns, or, when run has not returned that
@@ -60,7 +60,7 @@ func endInTime(ctx context.Context, limit time.Duration, run func() error) error
 		return err
 	case <-timer.C:
 		out := newLogWriter(os.Stderr) // the log may be what hangs
-		fmt.Fprintf(out, "drydock: not everything ended within %s; the rest ends now, and nothing is lost by it\n", limit)
+		fmt.Fprintf(out, "drydock: some parts did not stop within %s and are killed; no data is lost\n", limit)
 		_ = pprof.Lookup("goroutine").WriteTo(out, 1)
 		out.Close(logPatience)
 		return &cli.ExitError{Code: 1} // all is said

@@ -32,7 +32,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 const (
 	subject      = "Drydock CA for AWS names"
-	namedSubject = "Drydock CA for names of its user"
+	namedSubject = "Drydock CA for user-defined names"
 )
 
 // Config describes what Drydock serves.

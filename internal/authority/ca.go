@@ -45,8 +45,8 @@ type ca struct {
 
 // openCA loads or creates a CA. If it expires soon or its scope has changed, it gets a new
 // certificate with the same key and subject, so clients that trust the old certificate keep
-// working. A CA without name constraints is replaced along with its key, because
-// its certificate may still be trusted for every name.
+// working. A CA without name constraints is replaced along with its key, because its
+// certificate may still be trusted for every name.
 func openCA(s scope, now time.Time) (*ca, error) {
 	c := &ca{scope: s}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
@@ -62,10 +62,10 @@ func openCA(s scope, now time.Time) (*ca, error) {
 		}
 		return c, c.certify(now)
 	case err == nil:
-		c.notice = fmt.Sprintf("The certificate authority in %s was replaced, because the old one could sign certificates for any host name. "+
+		c.notice = fmt.Sprintf("The certificate authority in %s was replaced because the old one could sign certificates for any host name. "+
 			"Remove the old certificate wherever you trusted it, and trust the new one instead.", s.cert)
 	case exists(s.cert):
-		c.notice = fmt.Sprintf("The certificate authority in %s was replaced, because it could not be read: %v. Trust the new one instead.", s.cert, err)
+		c.notice = fmt.Sprintf("The certificate authority in %s was replaced because it could not be read: %v. Trust the new one instead.", s.cert, err)
 	}
 	if c.signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func openCA(s scope, now time.Time) (*ca, error) {
 	return c, c.keepFirst()
 }
 
-// keepFirst loads the first certificate issued for the CA's key. If there is none, it
-// stores the present one as the first.
+// keepFirst loads the first certificate issued for the CA's key. If none is stored,
+// it stores the current one.
 func (c *ca) keepFirst() error {
 	if pair, err := tls.LoadX509KeyPair(c.scope.first, c.scope.key); err == nil && bytes.Equal(pair.Leaf.RawSubject, c.leaf.RawSubject) {
 		c.first = pair.Leaf.Raw

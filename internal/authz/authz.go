@@ -6,12 +6,12 @@
 // ec2:CreateTags when it makes tagged resources). The service authorization
 // reference, embedded as data, says which resource types and condition keys an
 // action knows; the ARNs are filled from the request's members by their names.
-// overlay.go corrects the reference, row by row with a source. What is stored of a
-// resource (its tags, its full ARN) services tell by a Resolver.
+// overlay.go corrects the reference, row by row with a source. Services provide
+// the stored facts about a resource (its tags, its full ARN) through a Resolver.
 //
-// A condition key that an action has but nobody here resolves is unknown: the
-// statement that asks for it is decided against the caller and named. A key that
-// an action does not have is absent from the request, as on AWS.
+// A condition key that an action has but that is not resolved here is unknown:
+// the statement that asks for it is decided against the caller and named. A key
+// that an action does not have is absent from the request, as on AWS.
 //
 // Services may import it for Target and Resource; awsapi/server renders its
 // denials; internal/app connects the rest.
@@ -42,7 +42,8 @@ type Resource struct {
 	// Policy is the resource's own policy, or nil. Actions of the resource's service
 	// are asked of it.
 	Policy *policy.Source
-	// PolicyRequired says that nobody gets by without Policy: a KMS key.
+	// PolicyRequired says that Policy must allow the access, whatever other
+	// policies say: a KMS key.
 	PolicyRequired bool
 	// Grants are those of a KMS key.
 	Grants []policy.Source
@@ -108,14 +109,16 @@ type Config struct {
 	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, … Register adds
 	// others.
 	Resolvers map[string]Resolver
-	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that
-	// came through one; an empty document allows everything. It returns false if there is
-	// no such endpoint: nothing is allowed through it. Nil: the resolver that has them
-	// (EndpointPolicies) is asked.
+	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that came
+	// through one; an empty document allows everything. It returns false if there is no
+	// such endpoint, and then nothing is allowed through it. Nil: the resolver that has
+	// them (EndpointPolicies) is asked.
 	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (document string, ok bool)
-	// Store keeps the key that seals encoded messages. Nil: there are none.
+	// Store keeps the key that seals encoded messages. Nil, of which there are
+	// none.
 	Store *store.Store
-	// Journal records the denials of AuthorizeAs; others the front door records.
+	// Journal records the denials of AuthorizeAs; others the AWS API server
+	// records.
 	Journal *journal.Journal
 }
 
@@ -244,7 +247,7 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 // policiesOf returns the policies that bind p by itself.
 func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root bool) {
 	if p.Account == "" || p.Type == awsapi.AWSService {
-		return out, false // nobody of any account: a web identity, or a service
+		return out, false // a web identity or a service, which belong to no account
 	}
 	if out, root = a.cfg.Policies(p); root {
 		out.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
@@ -271,8 +274,8 @@ func (a *Authorizer) endpointPolicy(ctx context.Context, e awsapi.VPCEndpoint) [
 func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 	prefix, _ := split(action)
 	if prefix == "sts" && kind == "role" {
-		// Who would assume what is not there is told no more than for a trust policy
-		// that does not name it.
+		// For a role that does not exist, the caller gets the same answer as for a
+		// trust policy that does not name it.
 		if policies.Trust = r.Trust; policies.Trust == nil {
 			policies.Trust = &policy.Source{Name: "no such role", Document: nothing}
 		}

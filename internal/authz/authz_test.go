@@ -101,8 +101,8 @@ func TestConditionKeys(t *testing.T) {
 	}
 }
 
-// TestEKSNamesWhatItLists: actions without resources are asked about an ARN all the
-// same, which policies may name.
+// TestEKSNamesWhatItLists: actions without resources are still checked for an ARN,
+// which policies may name.
 func TestEKSNamesWhatItLists(t *testing.T) {
 	for op, tt := range map[string]struct {
 		in       any

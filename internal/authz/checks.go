@@ -13,7 +13,7 @@ import (
 // A Check is one action on one resource that a call must be allowed.
 type Check struct {
 	Action   string // ec2:RunInstances
-	Resource string // ARN, or * where the action knows no resource
+	Resource string // ARN, or * if the action has no resource
 
 	target Target
 	typ    *ActionType // nil: no resource, or a type that the reference does not have
@@ -124,7 +124,7 @@ func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, 
 const idSeparator = "/"
 
 // fill puts a call's account and region and the parts of an ID into an ARN
-// pattern; parts that are missing become *, and the last takes what is left over.
+// pattern; missing parts become *, and the last one takes the rest.
 func fill(pattern string, call *awsapi.Call, id []string) string {
 	var b strings.Builder
 	left := strings.Count(pattern, "${")
@@ -169,8 +169,8 @@ type plannedType struct {
 	name     string
 	required bool
 	// parts say, for each variable part of the ARN, which members name it; 'x is x
-	// itself, where none does. A request that has several of them names each: which
-	// of them its handler would take, nobody here knows.
+	// itself, where none does. A request that has several of them is checked for
+	// each, because which one the handler uses is not known here.
 	parts [][]string
 }
 
@@ -388,7 +388,7 @@ func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) 
 				}
 				res, ok := r.Resource(ctx, call.Account, call.Region, d.via, id)
 				if !ok || res.Role == "" {
-					continue // the handler says that there is none
+					continue // the handler reports that it does not exist
 				}
 				id = res.Role
 			}

@@ -136,7 +136,7 @@ func (d *Denial) message() string {
 	return b.String()
 }
 
-// display is the resource as messages show it. IAM calls what is not there by its
+// display is the resource as messages show it. IAM names missing resources by
 // kind and name, policies by their kind too, and lists of them by their path.
 // https://github.com/aws/aws-cdk/issues/27067 (on resource: role cdk-…),
 // https://github.com/aws/aws-sam-cli/issues/394 (on resource: policy path /)
@@ -181,7 +181,8 @@ func (d *Denial) Render() *awserr.Error {
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
 }
 
-// errTooMuch is the answer to a call that touches too much to be decided upon.
+// errTooMuch is the answer to a call that touches too many resources to be
+// authorized.
 //
 // AWS deviation: AWS decides, and refuses it for one of its quotas.
 func errTooMuch(service string) error {

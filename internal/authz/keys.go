@@ -16,8 +16,8 @@ import (
 // global returns the condition keys that every request has, in lower case.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
-// Keys of that page that are in none of these maps are absent here: nobody is in
-// an organization, and no principal uses MFA.
+// Keys of that page that are not in these maps are absent here: there are no
+// organizations, and no principal uses MFA.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()
@@ -56,7 +56,7 @@ func global(call *awsapi.Call) map[string][]string {
 		return keys
 	}
 	if p.Account == "" {
-		return keys // a web identity is no principal of any account
+		return keys // a web identity is not a principal of any account
 	}
 	set("aws:principalaccount", p.Account)
 	set("aws:userid", p.UserID)
@@ -184,7 +184,8 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	if c.target.ID != "" && !c.target.New {
 		return
 	}
-	// What is being made is where the request puts it, and has no ID yet.
+	// A resource that is being created is located by the request, and has no ID
+	// yet.
 	for key, member := range map[string]string{"ec2:vpc": "VpcId", "ec2:subnet": "SubnetId"} {
 		if id := first(c.input, member); id != "" && c.offers(key) {
 			values[key] = []string{arn.New("ec2", call.Region, call.Account, strings.TrimPrefix(key, "ec2:")+"/"+id)}

@@ -36,10 +36,10 @@ var renamed = map[string]string{
 // A targetRow says which resources an operation touches where the names of its
 // members do not tell.
 type targetRow struct {
-	// targets are TYPE=MEMBERS, separated by spaces: TYPE? is left out when the
-	// request does not name it; MEMBERS are the parts of the ARN joined by +, each
-	// one or more members, joined by |; 'x is x itself, where none is there. None at all is
-	// an action without resources.
+	// targets are TYPE=MEMBERS, separated by spaces: TYPE? is left out when the request
+	// does not name it; MEMBERS are the parts of the ARN joined by +, each one or more
+	// members, joined by |; 'x is the literal x, used if none is present. None at all is an
+	// action without resources.
 	targets string
 	source  string
 }
@@ -286,7 +286,7 @@ var dependents = map[string][]dependent{
 
 // A tagger says which action tags resources on creation.
 type tagger struct {
-	// action returns the action for a type of resource, "" for none.
+	// action returns the action for a type of resource, or "" if there is none.
 	action func(kind string) string
 	// createKey is the condition key that has the operation's name.
 	createKey string
@@ -340,7 +340,7 @@ var taggers = map[string]tagger{
 	},
 	"kms": {
 		action: func(string) string { return "TagResource" },
-		free:   []string{"CreateKey"}, // the service says it itself, with its condition keys
+		free:   []string{"CreateKey"}, // the service reports it itself, with its condition keys
 		source: "https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html",
 	},
 	"ec2-instance-connect": {

@@ -194,8 +194,8 @@ func Open(ctx context.Context, st *store.Store, account, encoded string) ([]byte
 	return plain, nil
 }
 
-// cipherOf is the cipher of encoded messages; create makes its key, once, if
-// there is none.
+// cipherOf is the cipher of encoded messages; if create is set, it creates
+// the key if there is none.
 func cipherOf(ctx context.Context, st *store.Store, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(st, sealKeyID)
 	if errors.Is(err, store.ErrNotFound) && create {

@@ -8,14 +8,14 @@ import (
 // NotEvaluated are what IAM knows and no decision here weighs, and what that means:
 // for docs/compatibility.md.
 var NotEvaluated = []struct{ What, Effect string }{
-	{"service control policies and resource control policies", "there are no organizations: as if none were attached"},
+	{"service control policies and resource control policies", "there are no organizations, so none apply"},
 	{"access control lists", "grant nothing"},
 	{"AWS service principals as grantees of KMS grants, the constraint SourceArn", "refused with 501"},
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
-	{"the principal `CanonicalUser`", "names nobody"},
-	{"SAML providers, and trust policies that name them", "no operation makes them, nobody is vouched for by one; the keys `saml:…` are absent"},
-	{"multi-factor authentication", "nobody has a second factor: `aws:MultiFactorAuthPresent` is false for temporary credentials and absent for access keys, `aws:MultiFactorAuthAge` absent"},
-	{"AWS services that call for themselves", "a service under its service-linked role is bound by no policy; one that calls for its user is bound by the user's, with `aws:CalledVia` and `aws:ViaAWSService`, but the look-ups that EKS makes of a user's subnets and groups are its own"},
+	{"the principal `CanonicalUser`", "matches no principal"},
+	{"SAML providers, and trust policies that name them", "no operation creates them, so nobody can sign in through one; the keys `saml:…` are absent"},
+	{"multi-factor authentication", "there are no MFA devices: `aws:MultiFactorAuthPresent` is false for temporary credentials and absent for access keys, `aws:MultiFactorAuthAge` absent"},
+	{"calls that AWS services make themselves", "no policy restricts a service that uses its service-linked role; when a service calls on a user's behalf, the user's policies apply, with `aws:CalledVia` and `aws:ViaAWSService`; but EKS looks up a user's subnets and security groups under its own role"},
 	{"credential reports, service last accessed details, Access Analyzer", "not handled"},
 }
 
@@ -78,7 +78,7 @@ func Unresolved(service, operation string, in any) []string {
 	for _, key := range unique(offered) {
 		name, own := strings.CutPrefix(key, prefix+":")
 		if !own || strings.HasPrefix(name, "resourcetag/") || strings.HasPrefix(name, "requesttag/") || strings.HasPrefix(name, "recipientattestation:") {
-			continue // those of Nitro enclaves are absent: there are none
+			continue // those of Nitro enclaves are absent, because there are no enclaves
 		}
 		values := map[string][]string{}
 		if c.fromMember(values, prefix, key); len(values) > 0 || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
@@ -93,7 +93,7 @@ func Unresolved(service, operation string, in any) []string {
 // without the prefix.
 func StoredKeys(prefix string) []string { return strings.Fields(storedKeys[prefix]) }
 
-// Resolved reports whether a global condition key is told of requests.
+// Resolved reports whether a global condition key has a value in requests.
 func Resolved(key string) bool {
 	return slices.ContainsFunc(globalNames, func(n string) bool { return strings.EqualFold(n, key) })
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is a front door with IAM, STS, EC2, Auto Scaling and SSM behind it, connected as the
-// daemon connects them.
+// A world is an AWS API server with IAM, STS, EC2, Auto Scaling and SSM behind it, connected
+// as the daemon connects them.
 type world struct {
 	*testkit.Server
 	iam        *iam.Service

@@ -1,9 +1,9 @@
-// Package awsapi holds the vocabulary that the AWS front door shares with the
+// Package awsapi holds the vocabulary that the AWS API server shares with the
 // services behind it: who calls (Principal), what the pipeline knows of a
 // request (Call), which members the request carried (Members) and how a service
 // declares the operations it answers (Service, Operation).
 //
-// It knows no wire format and no service. Any package may import it.
+// It does not depend on wire formats or services. Any package may import it.
 package awsapi
 
 import (
@@ -32,7 +32,8 @@ const (
 	AnonymousCaller PrincipalType = "Anonymous" // operations that need no signature
 )
 
-// A Principal is an identity as AWS reports it. The zero Principal is nobody.
+// A Principal is an identity as AWS reports it. The zero Principal is
+// anonymous.
 type Principal struct {
 	Type    PrincipalType
 	Account string // 12 digits
@@ -47,8 +48,9 @@ type Principal struct {
 	// RoleARN is the assumed role's own ARN, path included. Empty for other types.
 	RoleARN     string
 	SessionName string // of an assumed role or federated user
-	// SessionPolicies are policy documents passed to AssumeRole and the like;
-	// they limit what the session may do. SessionPolicyARNs are managed ones.
+	// SessionPolicies are policy documents passed to AssumeRole and similar
+	// operations; they limit what the session may do. SessionPolicyARNs are
+	// managed ones.
 	SessionPolicies   []string
 	SessionPolicyARNs []string
 	SessionTags       map[string]string
@@ -99,7 +101,8 @@ type Call struct {
 
 // A VPCEndpoint is one that a connection came through. It belongs to the connection,
 // not to who calls: its policy binds the keys of other accounts, signatures for other
-// regions and calls without a signature. The zero VPCEndpoint is none.
+// regions and calls without a signature. The zero VPCEndpoint means that there is
+// none.
 type VPCEndpoint struct {
 	ID, VPCID       string // aws:SourceVpce and aws:SourceVpc
 	Account, Region string // whose endpoint it is, and where

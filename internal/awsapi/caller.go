@@ -84,9 +84,9 @@ func AsRole(ctx context.Context, p Principal, region, service string, at time.Ti
 
 // Forward returns the call that c's handler makes of another operation, as seen by the
 // service that answers it. A user's call goes on in a forward access session: the same
-// principal, marked as calling via c's service. What is known of the user's network
-// does not go with it: the request comes from the service. via is the service principal
-// of c's service.
+// principal, marked as calling via c's service. The user's network context is not
+// passed on: the request comes from the service. via is the service principal of c's
+// service.
 func (c *Call) Forward(via, service, operation, requestID string, at time.Time) Call {
 	next := *c
 	next.Service, next.Operation, next.RequestID, next.Time = service, operation, requestID, at

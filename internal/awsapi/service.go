@@ -2,8 +2,9 @@ package awsapi
 
 import "context"
 
-// A Service is one AWS service as the front door sees it: the API model's name,
-// a handler with one method per operation, and the table of those operations.
+// A Service is one AWS service as the AWS API server sees it: the API model's
+// name, a handler with one method per operation, and the table of those
+// operations.
 //
 // The handler's methods have the SDK's shape:
 //

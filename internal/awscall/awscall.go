@@ -1,9 +1,9 @@
 // Package awscall holds the clients with which AWS services call one another in process
-// (awsapi.API): typed methods over the SDK's inputs and outputs. Who calls is in the
-// context, see awsapi.API. The methods are generated from the list in tools/clientgen.
+// (awsapi.API): typed methods over the SDK's inputs and outputs. The context says who
+// calls, see awsapi.API. The methods are generated from the list in tools/clientgen.
 //
-// It knows no service. Only internal/app imports it; services declare what they need of
-// a client as an interface.
+// It does not depend on any service. Only internal/app imports it; services declare
+// what they need of a client as an interface.
 package awscall
 
 //go:generate go run ../../tools/clientgen

@@ -63,7 +63,7 @@ func (m Modes) Dispatch(ctx context.Context, args []string) (code int, ok bool) 
 	}
 	run := m[args[len(args)-1]]
 	if run == nil {
-		fmt.Fprintf(os.Stderr, "drydock: no child mode %q; this command is for drydock's own use\n", args[len(args)-1])
+		fmt.Fprintf(os.Stderr, "drydock: unknown child mode %q; this command is for Drydock's own use\n", args[len(args)-1])
 		return 2, true
 	}
 	code, err := be(ctx, run)
@@ -77,7 +77,7 @@ func (m Modes) Dispatch(ctx context.Context, args []string) (code int, ok bool) 
 func be(ctx context.Context, run Main) (int, error) {
 	down, up := os.NewFile(downFD, "down"), os.NewFile(upFD, "up")
 	if down == nil || up == nil {
-		return 0, errors.New("no pipe from a parent; this command is for drydock's own use")
+		return 0, errors.New("no pipe from a parent process; this command is for Drydock's own use")
 	}
 	// Not inherited by whatever the child itself may start, else the pipes would
 	// outlive it.

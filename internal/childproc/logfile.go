@@ -8,7 +8,8 @@ import (
 )
 
 // A logFile appends to a file and, when that has grown to limit, renames it to
-// FILE.1 and starts anew: the two never take more than twice the limit.
+// FILE.1 and starts an empty one: the two never take more than twice the
+// limit.
 type logFile struct {
 	path  string
 	limit int64
@@ -70,7 +71,7 @@ func (l *logFile) Close() error {
 }
 
 // tail returns about the last max bytes of the log at path, in whole lines. What a
-// file that was just started anew lacks is taken from the one before it.
+// new file lacks is read from the previous one.
 func tail(path string, max int64) string {
 	b, cut := end(path, max)
 	if left := max - int64(len(b)); !cut && left > 0 {

@@ -151,7 +151,7 @@ func (s *Supervisor) run(ctx context.Context) {
 		if time.Since(began) > s.spec.MaxBackoff {
 			backoff = s.spec.MinBackoff
 		}
-		s.spec.Log.Warn("child ended, starting it again", "mode", s.spec.Mode, "err", err, "in", backoff)
+		s.spec.Log.Warn("child process ended, restarting it", "mode", s.spec.Mode, "err", err, "in", backoff)
 		s.mu.Lock()
 		wake := s.wake
 		s.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 			return
 		case <-s.now:
 		case <-timer.C:
-			s.spec.Log.Warn("child did not stop in time, killing it", "mode", s.spec.Mode, "pid", cmd.Process.Pid)
+			s.spec.Log.Warn("child process did not stop in time, killing it", "mode", s.spec.Mode, "pid", cmd.Process.Pid)
 		}
 		_ = cmd.Process.Kill()
 	})
@@ -260,7 +260,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	}
 	<-reports
 	if err == nil {
-		err = errors.New("ended by itself with exit code 0")
+		err = errors.New("stopped unexpectedly with exit code 0")
 	}
 	return err
 }

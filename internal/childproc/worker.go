@@ -107,7 +107,7 @@ func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
 	if err == nil {
 		return msg, nil
 	}
-	<-w.done // nobody but the child closes the pipe
+	<-w.done // only the child closes the pipe
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

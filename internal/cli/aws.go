@@ -37,8 +37,8 @@ func newToken(o *globalOptions) *cobra.Command {
 		Use:   "token --cluster NAME",
 		Short: "Print a token for a cluster, as aws eks get-token does",
 		Long: `Print an ExecCredential with a token for a cluster, as "aws eks get-token" does, for
-machines without the aws CLI. The AWS environment variables say who asks; without
-them it is the daemon's default user.`,
+machines without the aws CLI. The AWS environment variables decide whose token it is;
+without them it is the daemon's default user's.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {
@@ -98,7 +98,7 @@ func eksToken(ctx context.Context, cfg aws.Config, cluster string) (string, time
 func newAMI(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ami",
-		Short: "List images and say what foreign image IDs stand for",
+		Short: "List images and map image IDs from elsewhere to them",
 	}
 	var output, region string
 	list := &cobra.Command{
@@ -128,7 +128,7 @@ func newAMI(o *globalOptions) *cobra.Command {
 	list.Flags().StringVar(&region, "region", "us-east-1", "the region")
 	alias := &cobra.Command{
 		Use:     "alias AMI-ID NAME",
-		Short:   "Let an image ID of another account or year stand for an image of the catalogue",
+		Short:   "Make an image ID from another account or year stand for a catalog image",
 		Example: "  drydock ami alias ami-0d275f57a60281ccc amazon-eks-node-1.32",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

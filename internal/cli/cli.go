@@ -226,7 +226,7 @@ when AWS would.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&o.dataDir, "data-dir", defaultDataDir(), "folder that holds everything Drydock remembers ($DRYDOCK_DATA_DIR)")
+	root.PersistentFlags().StringVar(&o.dataDir, "data-dir", defaultDataDir(), "folder for all of Drydock's data ($DRYDOCK_DATA_DIR)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		plain := goParsing.ReplaceAllString(err.Error(), "")
 		return &ExitError{2, withHint(errors.New(plain), cmd.CommandPath()+" --help")}

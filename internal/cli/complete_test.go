@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 		{"__complete why cluster --region eu-west-1 f", 0, "far\n:4\n"},
 		{"__complete why cluster --account 000000000000 p", 0, ":4\n"},
 		{"kubeconfig nope", 1, "drydock: there is no cluster nope in us-east-1 of this account\nTry: drydock status --data-dir " + dir + "\n"},
-		{"why cluster dev", 2, "answers 502 Bad Gateway\nTry: drydock status --data-dir " + dir + "\n"},
+		{"why cluster dev", 2, "answered 502 Bad Gateway\nTry: drydock status --data-dir " + dir + "\n"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			code, stdout, stderr := run(t, dir, strings.Fields(tt.args)...)

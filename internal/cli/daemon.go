@@ -42,8 +42,8 @@ func (o *globalOptions) clientOf(info api.DaemonInfo) *api.Client {
 	return &api.Client{Daemon: info, Agent: "drydock/" + o.version}
 }
 
-// pingPatience is how long a daemon may take to say that it is there; one that hangs
-// says nothing, and has to be stopped all the same.
+// pingPatience is how long a daemon may take to answer a ping; one that hangs does
+// not answer, but must still be stopped.
 const pingPatience = 3 * time.Second
 
 // own tells the recorded daemon from a stranger that got its process ID after a
@@ -66,8 +66,8 @@ func alive(pid int) bool {
 	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && !zombie(pid)
 }
 
-// zombie reports whether a process has ended and nobody has waited for it, as happens
-// in containers whose first process waits for none. Only Linux tells.
+// zombie reports whether a process has ended but has not been waited for, as happens
+// in containers whose first process does not reap children. Only Linux tells.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	name := bytes.LastIndexByte(b, ')') // the program's name may hold anything

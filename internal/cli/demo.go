@@ -40,11 +40,11 @@ func newDemo(o *globalOptions) *cobra.Command {
 	d := &demo{globalOptions: o, cluster: "demo", nodegroup: "workers", nodes: 2, replicas: 6}
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "See it all: a cluster, nodes, a workload, and two refusals explained",
-		Long: `Start Drydock if it does not run, create an IAM role, the cluster "demo" and a node
+		Short: "Take a tour: a cluster, nodes, a workload, and two failures explained",
+		Long: `Start Drydock if it is not running, create an IAM role, the cluster "demo" and a node
 group of two nodes through the AWS API, deploy a workload and show it. Then a user
-is refused and a node cannot join; "drydock why" says why, and both are mended. The
-daemon keeps running; "drydock down" ends it.`,
+is denied access and a node fails to join; "drydock why" explains both, and both are
+fixed. The daemon keeps running; "drydock down" stops it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.run(cmd.Context())
@@ -99,7 +99,7 @@ func (d *demo) run(ctx context.Context) error {
 		self = rel
 	}
 	flag := dataDirFlag(info.DataDir)
-	d.progress("\nIt is yours now. Go on by hand:")
+	d.progress("\nThe cluster is yours now. Continue by hand:")
 	fmt.Fprintf(d.streams.Out, `
   eval "$(%[1]s env%[2]s)"
   aws eks describe-cluster --name %[3]s
@@ -129,7 +129,7 @@ func (d *demo) step(format string, args ...any) {
 func (d *demo) daemon(ctx context.Context) (api.DaemonInfo, error) {
 	info, err := d.readInfo()
 	if err == nil {
-		d.step("Drydock runs already: %s", info.URL)
+		d.step("Drydock is already running: %s", info.URL)
 		return info, nil
 	}
 	if !errors.Is(err, errNotRunning) {

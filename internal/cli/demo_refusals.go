@@ -26,14 +26,14 @@ const (
 	demoNode = "demo-late"  // the instance, its security group and its instance profile
 )
 
-// refusals ends the demo with what Drydock is for: a user that is refused and a node
-// that cannot join, each explained, mended, and let in.
+// refusals ends the demo with what Drydock is for: a user who is denied access and a
+// node that cannot join, each explained, fixed, and let in.
 func (d *demo) refusals(ctx context.Context, cfg aws.Config, info api.DaemonInfo, kubeconfig string) error {
 	if err := d.refusedUser(ctx, cfg, info); err != nil {
-		return fmt.Errorf("the user that is refused: %w", err)
+		return fmt.Errorf("the user who is denied access: %w", err)
 	}
 	if err := d.refusedNode(ctx, cfg.Region, info); err != nil {
-		return fmt.Errorf("the node that cannot join: %w", err)
+		return fmt.Errorf("the node that fails to join: %w", err)
 	}
 	return d.show(ctx, "kubectl get nodes", "kubectl", "--kubeconfig", kubeconfig, "get", "nodes")
 }
@@ -60,7 +60,7 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.streams.Out, form
 // refusedUser has a user without policies describe the cluster, and gives it one.
 func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonInfo) error {
 	if _, err := d.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String(demoUser)}); err == nil {
-		d.step("user %s has been let in before", demoUser)
+		d.step("user %s already has access", demoUser)
 		return nil
 	}
 	if _, err := d.iam.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String(demoUser)}); err != nil {
@@ -73,14 +73,14 @@ func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonI
 	theirs := cfg.Copy()
 	theirs.Credentials = credentials.NewStaticCredentialsProvider(aws.ToString(key.AccessKey.AccessKeyId), aws.ToString(key.AccessKey.SecretAccessKey), "")
 	theirEKS := awseks.NewFromConfig(theirs)
-	d.step("user %s, without any policy, asks for the cluster", demoUser)
+	d.step("user %s, who has no policies, describes the cluster", demoUser)
 	describe := func() error {
 		_, err := theirEKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.cluster})
 		return err
 	}
 	refused := describe()
 	if refused == nil {
-		d.step("and is answered: nobody is refused here (--authorization)")
+		d.step("the call succeeds: authorization is off (--authorization)")
 		return nil
 	}
 	var ae smithy.APIError
@@ -99,7 +99,7 @@ func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonI
 	if err := describe(); err != nil {
 		return err
 	}
-	d.step("user %s is answered", demoUser)
+	d.step("user %s can describe the cluster", demoUser)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (d *demo) refusedNode(ctx context.Context, region string, info api.DaemonIn
 		return err
 	}
 	if len(found.Reservations) > 0 {
-		d.step("instance %s has joined before", aws.ToString(found.Reservations[0].Instances[0].InstanceId))
+		d.step("instance %s has already joined", aws.ToString(found.Reservations[0].Instances[0].InstanceId))
 		return nil
 	}
 	cluster, err := d.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.cluster})
@@ -136,7 +136,7 @@ spec:
 	if err != nil {
 		return err
 	}
-	d.step("instance %s runs, and does not join the cluster", instance)
+	d.step("instance %s is running but does not join the cluster", instance)
 	ask := func(until func(e *api.NodeExplanation) bool) error {
 		for {
 			e, err := d.clientOf(info).WhyNode(ctx, api.Place{Region: region}, instance)

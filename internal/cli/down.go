@@ -22,7 +22,7 @@ const (
 func newDown(o *globalOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Stop Drydock; its data stays",
+		Short: "Stop Drydock; keep its data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, err := o.readInfo()
@@ -54,7 +54,7 @@ func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience 
 		return err
 	}
 	// The store survives this at any moment, and the daemon's children die with it.
-	o.progress("Process %d did not end in %s and is killed. Nothing is lost by it.", info.PID, patience)
+	o.progress("Process %d did not stop within %s and is killed. No data is lost.", info.PID, patience)
 	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", info.PID, err)
 	}
@@ -63,7 +63,7 @@ func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience 
 		return err
 	}
 	if !gone {
-		return withHint(fmt.Errorf("process %d survives SIGKILL: it waits for a disk that does not answer", info.PID), fmt.Sprintf("ps -o stat,wchan,args -p %d", info.PID))
+		return withHint(fmt.Errorf("process %d did not exit after SIGKILL: it may be waiting for a disk that does not respond", info.PID), fmt.Sprintf("ps -o stat,wchan,args -p %d", info.PID))
 	}
 	return nil // its record stays, and counts as none: the disk may hang
 }

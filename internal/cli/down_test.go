@@ -65,7 +65,7 @@ func startFake(t *testing.T, kind string) *exec.Cmd {
 	return cmd
 }
 
-// A daemon that was stopped answers nothing, and is stopped for good all the same.
+// A daemon that was suspended answers nothing, and can still be stopped.
 func TestDownOfAStoppedDaemon(t *testing.T) {
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // and nobody accepts
 	if err != nil {
@@ -101,7 +101,7 @@ func TestDownOfADeafDaemon(t *testing.T) {
 	if err := o.stop(t.Context(), info, 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(errs.String(), "is killed. Nothing is lost") || alive(info.PID) {
+	if !strings.Contains(errs.String(), "is killed. No data is lost") || alive(info.PID) {
 		t.Errorf("alive %v, %q", alive(info.PID), errs.String())
 	}
 	if _, err := o.readInfo(); !errors.Is(err, errNotRunning) {

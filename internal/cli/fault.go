@@ -17,7 +17,7 @@ func newFault(o *globalOptions) *cobra.Command {
 		Use:   "fault",
 		Short: "Rehearse what goes wrong on AWS",
 		Long: `Rehearse what goes wrong on AWS: break instances, zones, capacity, API calls, the
-metadata service or DNS on purpose, see what your tools make of it, and mend it.
+metadata service or DNS on purpose, see how your tools react, and fix it again.
 Faults survive a restart of the daemon; drydock why names them as causes.`,
 		Args: cobra.NoArgs,
 	}
@@ -57,7 +57,7 @@ func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, exampl
 			if len(args) == 1 {
 				return nil
 			}
-			return fmt.Errorf("say which: %s", target)
+			return fmt.Errorf("missing argument: %s", target)
 		}
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 || complete == nil {
@@ -68,7 +68,7 @@ func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, exampl
 	}
 	f.place(cmd)
 	if !kind.Once() {
-		cmd.Flags().DurationVar(&f.until, "for", 0, "for how long, such as 90s or 10m (until it is cleared if not given)")
+		cmd.Flags().DurationVar(&f.until, "for", 0, "for how long, such as 90s or 10m (default: until cleared)")
 	}
 	if flags != nil {
 		flags(cmd, &f)
@@ -85,7 +85,7 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 		return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", f.fault.Account)}
 	}
 	if f.until < 0 {
-		return &ExitError{2, withHint(fmt.Errorf("%v is no time to come", f.until), "drydock fault set "+string(f.fault.Kind)+" --help")}
+		return &ExitError{2, withHint(fmt.Errorf("--for %v is negative; give a duration such as 5m", f.until), "drydock fault set "+string(f.fault.Kind)+" --help")}
 	}
 	if f.until > 0 {
 		f.fault.Until = time.Now().Add(f.until)
@@ -106,11 +106,11 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 		return o.printJSON(out)
 	}
 	if out.Kind.Once() && out.Until.IsZero() {
-		o.progress("Done: %s %s. To see why: drydock why node %s", out.Kind, out.Target(), out.Instance)
+		o.progress("Done: %s %s. To see its effects: drydock why node %s", out.Kind, out.Target(), out.Instance)
 		return nil
 	}
 	_, err = fmt.Fprintln(o.streams.Out, out.ID)
-	o.progress("%s %s is in force. To mend it: %s", out.Kind, out.Target(), out.Fix())
+	o.progress("%s %s is in force. To end it: %s", out.Kind, out.Target(), out.Fix())
 	return err
 }
 
@@ -119,7 +119,7 @@ func newFaultList(o *globalOptions) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what is set to fail",
+		Short: "List active faults",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := o.client()
@@ -149,7 +149,7 @@ func newFaultList(o *globalOptions) *cobra.Command {
 	}
 	outputFlag(cmd, &f.output)
 	f.place(cmd)
-	cmd.Flags().BoolVar(&all, "all-regions", false, "those of all regions")
+	cmd.Flags().BoolVar(&all, "all-regions", false, "list the faults of all regions")
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func newFaultClear(o *globalOptions) *cobra.Command {
 	var kind string
 	cmd := &cobra.Command{
 		Use:     "clear [ID...]",
-		Short:   "Mend what is set to fail: the faults named, or all of the region",
+		Short:   "End faults: those named, or all in the region",
 		Example: "  drydock fault clear F-0123abcd\n  drydock fault clear --kind throttle\n  drydock fault clear",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon, err := o.client()
@@ -177,10 +177,10 @@ func newFaultClear(o *globalOptions) *cobra.Command {
 				return o.printJSON(gone)
 			}
 			for i := range gone {
-				o.progress("%s %s is mended (%s).", gone[i].Kind, gone[i].Target(), gone[i].ID)
+				o.progress("%s %s is cleared (%s).", gone[i].Kind, gone[i].Target(), gone[i].ID)
 			}
 			if len(gone) == 0 {
-				o.progress("Nothing was set to fail in %s.", f.fault.Region)
+				o.progress("There were no faults in %s.", f.fault.Region)
 			}
 			return nil
 		},
@@ -190,7 +190,7 @@ func newFaultClear(o *globalOptions) *cobra.Command {
 	}
 	f.place(cmd)
 	outputFlag(cmd, &f.output)
-	cmd.Flags().StringVar(&kind, "kind", "", "only faults of this kind")
+	cmd.Flags().StringVar(&kind, "kind", "", "clear only faults of this kind")
 	return cmd
 }
 

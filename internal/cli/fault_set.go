@@ -11,7 +11,7 @@ import (
 )
 
 func newFaultSet(o *globalOptions) *cobra.Command {
-	cmd := &cobra.Command{Use: "set", Short: "Make something fail from now on", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "set", Short: "Make something fail", Args: cobra.NoArgs}
 	instance := func(f *fault.Fault, arg string) { f.Instance = arg }
 	operation := func(f *fault.Fault, arg string) { f.Operation = arg }
 	targets := func(of func(api.FaultTargets) []string) completion {
@@ -23,69 +23,69 @@ func newFaultSet(o *globalOptions) *cobra.Command {
 	operations := targets(func(t api.FaultTargets) []string { return t.Operations })
 	cmd.AddCommand(
 		faultCommand(o, fault.Terminate, "INSTANCE-ID", "Take an instance away",
-			`Take an instance away: a Spot Instance as when EC2 needs its capacity back, another
-one as if somebody had terminated it by hand. What protects it from termination does
-not help. Its Auto Scaling group launches another one.
+			`Take an instance away: a Spot Instance as if EC2 reclaimed its capacity, any other
+instance as if somebody had terminated it by hand. Termination protection does not
+help. Its Auto Scaling group launches a replacement.
 
-With --notice a Spot Instance is told that long before, by spot/instance-action of
-its metadata; drydock fault clear calls it off.`,
+With --notice a Spot Instance gets a warning this long in advance, through
+spot/instance-action in its metadata; drydock fault clear cancels the interruption.`,
 			"  drydock fault set terminate i-0123456789abcdef0\n  drydock fault set terminate i-0123456789abcdef0 --notice 2m",
 			instance, func(cmd *cobra.Command, f *faultFlags) {
-				cmd.Flags().DurationVar(&f.until, "notice", 0, "how long before the instance is told (at once if not given)")
+				cmd.Flags().DurationVar(&f.until, "notice", 0, "how long in advance the instance is warned (default: terminate without warning)")
 			}, instances),
 		faultCommand(o, fault.Stop, "INSTANCE-ID", "Stop an instance",
-			"Stop an instance, as when the hardware below it retires. It can be started again.",
+			"Stop an instance, as when its host hardware is retired. It can be started again.",
 			"  drydock fault set stop i-0123456789abcdef0", instance, nil, instances),
-		faultCommand(o, fault.Isolate, "INSTANCE-ID", "Drop everything an instance sends or is sent",
-			`Drop everything that an instance sends or is sent, connections under way included, as
-a failed link does. Its node becomes NotReady after some 40 seconds, as on AWS, and
-Ready again when the fault is cleared. Metadata and DNS, which its host answers, work.`,
+		faultCommand(o, fault.Isolate, "INSTANCE-ID", "Cut an instance off from the network",
+			`Drop all traffic to and from an instance, including open connections, as a failed link
+does. Its node becomes NotReady after about 40 seconds, as on AWS, and Ready again when
+the fault is cleared. Metadata and DNS still work, because the instance's host answers them.`,
 			"  drydock fault set isolate i-0123456789abcdef0 --for 5m", instance, nil, instances),
 		faultCommand(o, fault.Zone, "ZONE", "Let an availability zone fail",
 			`Let an availability zone fail: launches in it fail with InsufficientInstanceCapacity,
-and nothing gets to the network interfaces in it: instances, VPC endpoints, NAT gateways,
-those of control planes.`,
+and no traffic reaches the network interfaces in it: those of instances, VPC endpoints,
+NAT gateways and control planes.`,
 			"  drydock fault set zone us-east-1a\n  drydock fault set zone use1-az1 --for 10m",
 			func(f *fault.Fault, arg string) { f.Zone = arg }, nil, targets(func(t api.FaultTargets) []string { return t.Zones })),
 		faultCommand(o, fault.Capacity, "", "Let EC2 run out of instances",
-			`Let EC2 run out of instances of a type, in a zone, on demand or Spot: RunInstances
-fails with InsufficientInstanceCapacity, fleets and Auto Scaling groups fall back to
-their other pools. Instances that run are left alone.`,
+			`Let EC2 run out of capacity for an instance type, in a zone, On-Demand or Spot:
+RunInstances fails with InsufficientInstanceCapacity; fleets and Auto Scaling groups
+fall back to their other pools. Running instances are not affected.`,
 			"  drydock fault set capacity --type m5.large --zone us-east-1a --capacity-type spot",
 			nil, func(cmd *cobra.Command, f *faultFlags) {
-				cmd.Flags().StringVar(&f.fault.InstanceType, "type", "", `instance type, such as m5.large or "m5.*" (all if not given)`)
-				cmd.Flags().StringVar(&f.fault.Zone, "zone", "", "availability zone (all if not given)")
-				cmd.Flags().StringVar(&f.fault.CapacityType, "capacity-type", "", "on-demand or spot (both if not given)")
+				cmd.Flags().StringVar(&f.fault.InstanceType, "type", "", `instance type, such as m5.large or "m5.*" (default: all)`)
+				cmd.Flags().StringVar(&f.fault.Zone, "zone", "", "availability zone (default: all)")
+				cmd.Flags().StringVar(&f.fault.CapacityType, "capacity-type", "", "on-demand or spot (default: both)")
 			}, nil),
 		faultCommand(o, fault.Throttle, "SERVICE:OPERATION", "Throttle calls of the AWS API",
-			`Answer calls of the AWS API as AWS does to who calls too often: RequestLimitExceeded
-of EC2, TooManyRequestsException of EKS, Throttling or ThrottlingException of others.
-SDKs try again. What Drydock's own parts do inside is never throttled.`,
+			`Throttle calls of the AWS API as AWS does: EC2 answers RequestLimitExceeded, EKS
+TooManyRequestsException, other services Throttling or ThrottlingException. SDKs
+retry. The calls that services make to one another are throttled too.`,
 			"  drydock fault set throttle 'ec2:Describe*' --percent 50\n  drydock fault set throttle eks:DescribeCluster --count 3 --principal 'arn:aws:iam::*:role/karpenter*'",
 			operation, callFlags, operations),
 		faultCommand(o, fault.Latency, "SERVICE:OPERATION", "Delay calls of the AWS API",
-			"Answer calls of the AWS API later. Calls that fail by other faults are delayed, too.",
+			"Delay the answers of the AWS API. Calls that fail because of other faults are delayed too.",
 			"  drydock fault set latency 'sts:*' --delay 2s", operation, func(cmd *cobra.Command, f *faultFlags) {
 				callFlags(cmd, f)
-				cmd.Flags().DurationVar(&f.fault.Delay, "delay", 0, "how much later, such as 500ms")
+				cmd.Flags().DurationVar(&f.fault.Delay, "delay", 0, "how long to delay, such as 500ms")
 			}, operations),
 		faultCommand(o, fault.Error, "SERVICE:OPERATION", "Let calls of the AWS API fail",
-			`Let calls of the AWS API fail: with the service's own internal error, with status 503
-as unavailable, or with any code and message.`,
+			`Let calls of the AWS API fail: with the service's internal error, with status 503 if
+it is to look unavailable, or with any code and message.`,
 			"  drydock fault set error ec2:RunInstances\n  drydock fault set error 'iam:*' --status 503\n  drydock fault set error ec2:CreateTags --code InvalidID --message \"The ID 'x' is not valid\"",
 			operation, func(cmd *cobra.Command, f *faultFlags) {
 				callFlags(cmd, f)
-				cmd.Flags().StringVar(&f.fault.Code, "code", "", "the error's code (the service's internal error if not given)")
-				cmd.Flags().StringVar(&f.fault.Message, "message", "", "the error's message, for codes that Drydock has no text of")
-				cmd.Flags().IntVar(&f.fault.Status, "status", 0, "the HTTP status (that of the code if not given)")
+				cmd.Flags().StringVar(&f.fault.Code, "code", "", "the error's code (default: the service's internal error)")
+				cmd.Flags().StringVar(&f.fault.Message, "message", "", "the error's message, required for codes whose text Drydock does not know")
+				cmd.Flags().IntVar(&f.fault.Status, "status", 0, "the HTTP status (default: the code's own)")
 			}, operations),
 		faultCommand(o, fault.IMDS, "INSTANCE-ID", "Keep an instance's metadata service from answering",
-			`Keep an instance's metadata service from answering: what boots then finds no user data,
-and what needs the instance role's credentials fails. An instance that booted without
-must be rebooted once the fault is cleared.`,
+			`Keep an instance's metadata service from answering: an instance that boots finds no
+user data, and whatever needs the instance role's credentials fails. An instance that
+booted without its user data must be rebooted after the fault is cleared.`,
 			"  drydock fault set imds i-0123456789abcdef0", instance, nil, instances),
 		faultCommand(o, fault.DNS, "VPC-ID|INSTANCE-ID", "Keep AmazonProvidedDNS from answering",
-			"Keep AmazonProvidedDNS from answering in a VPC, or one instance: no name resolves there.",
+			"Keep AmazonProvidedDNS from answering a VPC or one instance: no name resolves there.",
 			"  drydock fault set dns vpc-0123456789abcdef0", func(f *fault.Fault, arg string) {
 				if strings.HasPrefix(arg, "i-") {
 					f.Instance = arg
@@ -100,8 +100,8 @@ must be rebooted once the fault is cleared.`,
 // callFlags are those of faults of calls.
 func callFlags(cmd *cobra.Command, f *faultFlags) {
 	cmd.Flags().StringVar(&f.fault.Principal, "principal", "", "only calls of this user or role: an ARN, with * for any characters")
-	cmd.Flags().Float64Var(&f.fault.Percent, "percent", 0, "how many of the calls, at random (all if not given)")
-	cmd.Flags().Int64Var(&f.fault.Count, "count", 0, "for so many calls, then never again")
+	cmd.Flags().Float64Var(&f.fault.Percent, "percent", 0, "percentage of the calls, chosen at random (default: all)")
+	cmd.Flags().Int64Var(&f.fault.Count, "count", 0, "end the fault after this many calls")
 }
 
 // faultTargets proposes what a fault can be of.

@@ -11,7 +11,7 @@ import (
 func newKubectl(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",
-		Short:              "kubectl, built in",
+		Short:              "Run the built-in kubectl",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			k := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{

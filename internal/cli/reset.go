@@ -15,7 +15,7 @@ func newReset(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Empty an account, or all of them",
-		Long:  "Empty an account, or all of them: every resource and every cluster in it is gone, as if it had never been.",
+		Long:  "Delete every resource and every cluster of an account, or of all accounts.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if account != "" && !accountID.MatchString(account) {
@@ -36,6 +36,6 @@ func newReset(o *globalOptions) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&account, "account", "", "the account to empty (all if not given)")
+	cmd.Flags().StringVar(&account, "account", "", "the account to empty (default: all)")
 	return cmd
 }

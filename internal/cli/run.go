@@ -27,24 +27,23 @@ func newRun(o *globalOptions) *cobra.Command {
 
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
 AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
-machines, and a bundle of CA certificates that includes Drydock's. So programs that
-know no endpoint but AWS's, or that look at a cluster's OIDC issuer, find Drydock too.
-The proxy ends with the command; on Linux it refuses other users' programs. On macOS,
-programs in Go trust only the system's certificates.
+hosts, and a bundle of CA certificates that includes Drydock's. So programs that cannot
+be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. The proxy
+stops with the command; on Linux it refuses other users' programs. On macOS, Go programs
+trust only the system's certificates.
 
-With --pod the command runs here, and as a container of a running pod: it has the
-container's variables, fresh tokens of the pod's service account, which are renewed
-as the kubelet does, and nothing of your own identity. Its AWS calls come from the
-pod: by IAM roles for service accounts, EKS Pod Identity (if the agent runs on the
-pod's node) or what the node's metadata service gives pods; the pod's network and
-VPC endpoints decide what it reaches. "drydock why pod|serviceaccount|request" tell why
-something is refused.
+With --pod the command runs on this machine, but as a container of a running pod: it has
+the container's variables and fresh tokens of the pod's service account, renewed as the
+kubelet renews them, and none of your own identity. It gets AWS credentials as the pod
+does: from IAM roles for service accounts, EKS Pod Identity (if the agent runs on the
+pod's node) or the node's metadata service. The pod's network and VPC endpoints decide
+what it can reach. "drydock why pod|serviceaccount|request" explain why something fails.
 
-The pod's files are in a folder that is removed at the end. Nothing can be at
-/var/run/secrets/kubernetes.io/serviceaccount here: KUBECONFIG has the pod's token
-instead, which kubectl and client-go's default loading rules take. A program that insists
-on client-go's rest.InClusterConfig finds no token. Other volumes are not there. HOME is
-a folder with links to what is in yours, without .aws, .kube and .boto.`,
+The pod's files are in a temporary folder. Files cannot be mounted at
+/var/run/secrets/kubernetes.io/serviceaccount, so the pod's token is in KUBECONFIG
+instead, where kubectl and client-go's default loading rules find it. A program that calls
+client-go's rest.InClusterConfig finds no token. Other volumes are missing. HOME is a
+folder with links to the contents of yours, without .aws, .kube and .boto.`,
 		Example: `  drydock run -- terraform apply
   drydock run --pod default/web -- aws sts get-caller-identity
   drydock run --pod kube-system/my-controller-7c5ddbdf54-9x2lq --cluster dev -- bin/controller
@@ -52,7 +51,7 @@ a folder with links to what is in yours, without .aws, .kube and .boto.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if pod.pod == "" && (pod.cluster != "" || pod.container != "") {
-				return &ExitError{2, withHint(errors.New("--cluster and --container are of a pod"), "drydock run --pod default/web -- COMMAND")}
+				return &ExitError{2, withHint(errors.New("--cluster and --container need --pod"), "drydock run --pod default/web -- COMMAND")}
 			}
 			info, err := o.readInfo()
 			if err != nil {

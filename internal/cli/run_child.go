@@ -37,7 +37,7 @@ func (o *globalOptions) runChild(path string, args, env []string) error {
 		select {
 		case s := <-signals:
 			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && inForeground() {
-				continue // from the keyboard: the terminal has told the child, too
+				continue // from the keyboard: the terminal has signalled the child too
 			}
 			_ = cmd.Process.Signal(s) // it may have ended
 		case err := <-done:

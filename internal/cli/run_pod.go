@@ -27,8 +27,8 @@ type runPodFlags struct {
 
 func (f *runPodFlags) add(cmd *cobra.Command, o *globalOptions) {
 	cmd.Flags().StringVar(&f.pod, "pod", "", "run the command as this pod: [NAMESPACE/]NAME")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "the pod's cluster (not needed where there is only one)")
-	cmd.Flags().StringVar(&f.container, "container", "", "the pod's container (the first if not given)")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "the pod's cluster (optional if there is only one)")
+	cmd.Flags().StringVar(&f.container, "container", "", "the pod's container (default: the first)")
 	cmd.Flags().StringVar(&f.account, "account", cmp.Or(defaultAccount(), "000000000000"), "the cluster's account")
 	cmd.Flags().StringVar(&f.region, "region", defaultRegion(), "the cluster's region")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("pod", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {

@@ -96,7 +96,8 @@ func (e *podEnv) aws(vars map[string]string) {
 	if vars[metadata] == "" {
 		vars[metadata] = here
 	}
-	// Where the caller's would be read otherwise: not everybody finds them by HOME.
+	// Otherwise the caller's files would be read, because not every program finds
+	// them through HOME.
 	for name, file := range map[string]string{"AWS_CONFIG_FILE": "aws-config", "AWS_SHARED_CREDENTIALS_FILE": "aws-credentials", "BOTO_CONFIG": "boto"} {
 		if vars[name] == "" {
 			vars[name] = podFiles{e.dir}.file(file) // which is not there
@@ -115,7 +116,7 @@ func linkLocal(host string) bool {
 	return err == nil && (a.Is4() && a.IsLinkLocalUnicast() || a.Is6() && strings.HasPrefix(a.String(), "fd00:ec2:"))
 }
 
-// proxy leads what knows no variables of AWS's through the listener.
+// proxy routes programs that do not use AWS's variables through the listener.
 func (e *podEnv) proxy(vars map[string]string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 		vars[name], vars[strings.ToLower(name)] = "http://"+e.listener, "http://"+e.listener

@@ -303,7 +303,7 @@ func TestRunAsPod(t *testing.T) {
 	}{
 		{1, "Try: kubectl get pods", []string{"run", "--pod", "other", "--", "true"}},
 		{2, "is not [NAMESPACE/]NAME", []string{"run", "--pod", "a/b/c", "--", "true"}},
-		{2, "are of a pod", []string{"run", "--container", "c", "--", "true"}},
+		{2, "need --pod", []string{"run", "--container", "c", "--", "true"}},
 		{2, "not a 12-digit account ID", []string{"run", "--pod", "web", "--account", "1", "--", "true"}},
 		{127, "no-such-program", []string{"run", "--pod", "web", "--", "no-such-program"}},
 	} {

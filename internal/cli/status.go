@@ -15,7 +15,7 @@ func newStatus(o *globalOptions) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what runs",
+		Short: "Show what is running",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := o.status(cmd.Context())
@@ -31,9 +31,9 @@ func newStatus(o *globalOptions) *cobra.Command {
 			switch n := len(s.Unreadable); n {
 			case 0:
 			case 1:
-				fmt.Fprintf(o.streams.Out, "1 record cannot be read and is left out: %s %s\n", s.Unreadable[0].Collection, s.Unreadable[0].Key)
+				fmt.Fprintf(o.streams.Out, "1 unreadable record was skipped: %s %s\n", s.Unreadable[0].Collection, s.Unreadable[0].Key)
 			default:
-				fmt.Fprintf(o.streams.Out, "%d records cannot be read and are left out; `drydock status --output json` names them\n", n)
+				fmt.Fprintf(o.streams.Out, "%d unreadable records were skipped; `drydock status --output json` lists them\n", n)
 			}
 			if len(s.Clusters) == 0 {
 				fmt.Fprintln(o.streams.Out, "no clusters")

@@ -15,7 +15,7 @@ import (
 )
 
 func newSupport(o *globalOptions) *cobra.Command {
-	cmd := &cobra.Command{Use: "support", Short: "Help for asking for help"}
+	cmd := &cobra.Command{Use: "support", Short: "Collect diagnostics for a bug report"}
 	var file string
 	dump := &cobra.Command{
 		Use:   "dump",
@@ -40,7 +40,7 @@ func newSupport(o *globalOptions) *cobra.Command {
 			if err := z.Close(); err != nil {
 				return err
 			}
-			o.progress("Wrote %s. Look it over before you pass it on.", file)
+			o.progress("Wrote %s. Review it before you share it.", file)
 			return nil
 		},
 	}

@@ -22,8 +22,8 @@ import (
 // DefaultPort is the port of the AWS endpoint unless --port says otherwise.
 const DefaultPort = 4566
 
-// DefaultClientAddress is the laptop's public address as AWS would see it: of
-// the documentation range (RFC 5737), so that it is nobody's.
+// DefaultClientAddress is the laptop's public address as AWS would see it:
+// from the documentation range (RFC 5737), so that it belongs to nobody.
 var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 
 // Quotas are the names --quota takes.
@@ -51,9 +51,9 @@ func newUp(o *globalOptions, cfg Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start Drydock",
-		Long: `Start Drydock: the AWS endpoint, and a control plane for every cluster there is.
-It listens on loopback only, with the credentials test/test, unless --listen
-names another address; then it makes credentials of its own, shown by "drydock env".`,
+		Long: `Start Drydock: the AWS endpoint, and a control plane for each existing cluster.
+By default it listens on loopback only, with the credentials test/test. If --listen
+names another address, it creates credentials, which "drydock env" prints.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dc, err := up.config()
@@ -67,14 +67,14 @@ names another address; then it makes credentials of its own, shown by "drydock e
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&up.detach, "detach", "d", false, "run in the background; return when the endpoint answers")
+	f.BoolVarP(&up.detach, "detach", "d", false, "run in the background; return once the endpoint answers")
 	f.StringVar(&up.listen, "listen", "127.0.0.1", "address to listen on")
-	f.StringSliceVar(&up.allowHosts, "allow-host", nil, "answer to this host name, or to all names below *.NAME, too; others than this machine's and AWS's are refused (repeatable)")
+	f.StringSliceVar(&up.allowHosts, "allow-host", nil, "also answer requests for this host name, or for all names under *.NAME; requests for names other than this machine's and AWS's are refused (repeatable)")
 	f.Uint16Var(&up.port, "port", DefaultPort, "port of the AWS endpoint, http and https (0 picks a free one)")
-	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep nothing: a store that ends with the daemon")
-	f.StringVar(&up.timing, "timing", "fast", "how long states last: fast, or aws for AWS-like durations")
-	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address, as security groups and public access CIDRs see it")
-	f.IntVar(&up.warmSpares, "warm-spares", 1, "control planes kept ready for the next cluster")
+	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep no data after the daemon stops")
+	f.StringVar(&up.timing, "timing", "fast", "how long state changes take: fast, or aws for AWS-like durations")
+	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
+	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
 	f.StringVar(&up.etcd.CertFile, "etcd-cert", "", "client certificate for the external etcd")
@@ -103,7 +103,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	}
 	for name, v := range up.quotas {
 		if !slices.Contains(Quotas, name) || v < 1 {
-			return DaemonConfig{}, fmt.Errorf("--quota %s=%d: quotas above zero are %s", name, v, strings.Join(Quotas, ", "))
+			return DaemonConfig{}, fmt.Errorf("--quota %s=%d: only these quotas can be set, to more than zero: %s", name, v, strings.Join(Quotas, ", "))
 		}
 	}
 	for _, name := range up.allowHosts {
@@ -137,7 +137,7 @@ func (up *upOptions) runForeground(ctx context.Context, dc DaemonConfig, cfg Con
 func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	where := info.DataDir
 	if dc.Ephemeral {
-		where += " (nothing is kept)"
+		where += " (no data is kept)"
 	}
 	up.progress("Drydock %s is up.", info.Version)
 	up.progress("  AWS endpoint   %s  (https on the same port)", info.URL)
@@ -168,7 +168,7 @@ func dataDirFlag(dir string) string {
 // it has written its record or ended.
 func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	if info, err := up.readInfo(); err == nil {
-		return withHint(fmt.Errorf("a daemon already runs on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
+		return withHint(fmt.Errorf("a daemon is already running on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
 	}
 	if err := os.MkdirAll(dc.DataDir, 0o700); err != nil {
 		return withHint(fmt.Errorf("cannot use the data folder: %w", err), "drydock up --data-dir FOLDER")
@@ -205,9 +205,9 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	for {
 		select {
 		case err := <-ended:
-			return fmt.Errorf("the daemon ended at start: %w\n%s", err, tail(logFile))
+			return fmt.Errorf("the daemon failed to start: %w\n%s", err, tail(logFile))
 		case <-deadline.C:
-			return withHint(fmt.Errorf("the daemon (process %d) did not get ready in 2 minutes", child.Process.Pid), "less "+logFile)
+			return withHint(fmt.Errorf("the daemon (process %d) was not ready after 2 minutes", child.Process.Pid), "less "+logFile)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:

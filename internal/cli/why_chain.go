@@ -18,7 +18,7 @@ type explanation interface {
 }
 
 // whyChain asks for an explanation and shows it, or what is new of it until its end.
-// Its error is exit code 1 while the end is not reached, and 2 when there is no answer.
+// Its error has exit code 1 if the chain is not complete, and 2 if there is no answer.
 func whyChain(ctx context.Context, o *globalOptions, output string, watch bool, ask func(context.Context) (explanation, error)) error {
 	if watch {
 		return watchChain(ctx, o, ask)

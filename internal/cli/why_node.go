@@ -39,14 +39,14 @@ func newWhyNode(o *globalOptions) *cobra.Command {
 	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "node NAME|INSTANCE-ID",
-		Short: "Show how far an instance has come into its cluster, and what keeps it out",
+		Short: "Show how far an instance got in joining its cluster, and what stops it",
 		Long: `Show the steps by which an instance becomes a node of its cluster: boot, metadata,
 user data, its name from EC2, credentials, DNS and the connection to the API
 server, the mapping of its role, registration, versions, the image of the VPC CNI
-plugin, addresses for pods. The first that fails is shown with the symptom that
-AWS shows, who decided so, and a command that would change it.
+plugin, addresses for pods. The first step that fails is shown with the symptom
+that AWS shows, what decided it, and a command that would fix it.
 
-The exit code is 0 if the node is Ready, 1 if it is not, 2 if it is not known.`,
+The exit code is 0 if the node is Ready, 1 if it is not, 2 if there is no such node.`,
 		Example: `  drydock why node i-0123456789abcdef0
   drydock why node ip-172-31-0-10.ec2.internal --output json
   drydock why node i-0123456789abcdef0 --watch`,
@@ -81,7 +81,7 @@ func newWhyNodegroup(o *globalOptions) *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:     "nodegroup NAME",
-		Short:   "Show why nodes of a node group are not Ready",
+		Short:   "Show why a node group's nodes are not Ready",
 		Example: "  drydock why nodegroup ng --cluster dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,7 +89,7 @@ func newWhyNodegroup(o *globalOptions) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster (not needed where there is only one)")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster (optional if there is only one)")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func newWhyCluster(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cluster [NAME]",
 		Short:   "Show what is wrong with a cluster and its nodes",
-		Long:    "Show what is wrong with a cluster and its nodes. NAME is not needed where there is only one.",
+		Long:    "Show what is wrong with a cluster and its nodes. NAME is optional if there is only one.",
 		Example: "  drydock why cluster dev",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

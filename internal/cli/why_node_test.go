@@ -60,10 +60,10 @@ func TestWhyNode(t *testing.T) {
 		{"the only cluster", []string{"cluster"}, 1, "1 of 2 nodes Ready", "account=&cluster=&nodegroup=&region=us-east-1"},
 		{"a cluster", []string{"cluster", "dev", "--account", "111122223333"}, 1, "cluster dev is ACTIVE: 1 of 2", "account=111122223333&cluster=dev&nodegroup=&region=us-east-1"},
 		{"a pod of an account's key", []string{"pod", "shop/web"}, 1, "Pending", "account=111122223333&cluster=&name=web&namespace=shop&region=us-east-1"},
-		{"a pod", []string{"pod", "shop/web"}, 1, "Pending: it is on its way.", "account=&cluster=&name=web&namespace=shop&region=us-east-1"},
+		{"a pod", []string{"pod", "shop/web"}, 1, "Pending: still in progress.", "account=&cluster=&name=web&namespace=shop&region=us-east-1"},
 		{"a pod by its namespace", []string{"pod", "web", "-n", "shop", "--cluster", "dev", "-o", "json"}, 1, `"phase": "Pending"`, "account=&cluster=dev&name=web&namespace=shop&region=us-east-1"},
 		{"a pod of the default namespace", []string{"pod", "web"}, 1, "Pending", "account=&cluster=&name=web&namespace=default&region=us-east-1"},
-		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "are of two namespaces", ""},
+		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "name different namespaces", ""},
 		{"no pod's name", []string{"pod", "a/b/c"}, 2, "is not [NAMESPACE/]NAME", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

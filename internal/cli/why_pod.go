@@ -15,15 +15,15 @@ func newWhyPod(o *globalOptions) *cobra.Command {
 	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "pod [NAMESPACE/]NAME",
-		Short: "Show how far a pod has come, and what keeps it from running",
+		Short: "Show how far a pod got, and what keeps it from running",
 		Long: `Show the steps from a pod's admission to its running containers: admission,
 scheduling or Fargate's profiles, the node, its address, its images, the
 ConfigMaps and Secrets it names, the IAM role of its service account. The first
-that fails is shown with its evidence, who decided so, and a command that would
-change it. NAME may be a Deployment's or another maker's of pods: then it is the
-pod of it that is worst off, or why none could be made.
+step that fails is shown with its evidence, what decided it, and a command that
+would fix it. NAME may also name a Deployment or another owner of pods: then the
+pod in the worst state is shown, or why no pod could be created.
 
-The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if it is not known.`,
+The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no such pod.`,
 		Example: `  drydock why pod kube-system/coredns --cluster dev
   drydock why pod web-7c5ddbdf54-9x2lq --namespace shop
   drydock why pod shop/web --watch`,
@@ -35,7 +35,7 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if it is not k
 			name := args[0]
 			if ns, rest, ok := strings.Cut(name, "/"); ok {
 				if namespace != "" && namespace != ns {
-					return &ExitError{2, fmt.Errorf("%q and --namespace %s are of two namespaces", name, namespace)}
+					return &ExitError{2, fmt.Errorf("%q and --namespace %s name different namespaces", name, namespace)}
 				}
 				namespace, name = ns, rest
 			} else if namespace == "" {
@@ -59,8 +59,8 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if it is not k
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster (not needed where there is only one)")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace (default unless NAME tells it)")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster (optional if there is only one)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace (if NAME does not give it: default)")
 	fix.add(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the pod runs")
 	return cmd

@@ -22,8 +22,8 @@ func newWhyReach(o *globalOptions) *cobra.Command {
 		Short: "Show whether a connection can be made, hop by hop",
 		Long: `Show whether a connection can be made in the network of an account and region,
 hop by hop, there and back: the route, security group rule or network ACL entry
-that decides at each hop, what is in the way, and the AWS CLI command that would
-change it.
+that decides at each hop, what blocks the connection, and the AWS CLI command that
+would open it.
 
 A source is an instance (i-…), a network interface (eni-…), an Instance Connect
 endpoint (eice-…), "laptop", which is this machine as AWS sees it (--client-address
@@ -31,7 +31,7 @@ of drydock up), or a public address. A destination is an address, a host name, a
 instance, a network interface or a VPC endpoint (vpce-…), with a port.
 
 The exit code is 0 if the destination can be reached, 1 if it cannot, 2 if the
-question is wrong.`,
+arguments are invalid.`,
 		Example: `  drydock why reach --from i-0123456789abcdef0 --to ec2.us-east-1.amazonaws.com:443
   drydock why reach --from laptop --to i-0123456789abcdef0:22
   drydock why reach --from laptop --to i-0123456789abcdef0 --protocol icmp -o dot | dot -Tsvg`,
@@ -47,7 +47,7 @@ question is wrong.`,
 			case account != "" && !accountID.MatchString(account):
 				return &ExitError{2, fmt.Errorf("--account %q is not a 12-digit account ID", account)}
 			case output != "text" && output != "json" && output != "dot":
-				return &ExitError{2, fmt.Errorf("--output %q is none of text, json and dot", output)}
+				return &ExitError{2, fmt.Errorf("--output %q is not text, json or dot", output)}
 			}
 			daemon, err := o.client()
 			if err != nil {
@@ -105,7 +105,7 @@ func defaultRegion() string {
 	return "us-east-1"
 }
 
-const accountUsage = "the account (AWS_ACCESS_KEY_ID's where that is one, else 000000000000)"
+const accountUsage = "the account (default: AWS_ACCESS_KEY_ID if it is an account ID, else 000000000000)"
 
 // defaultAccount is the account that the access key of the environment names, as the
 // daemon reads it: 12 digits are an account's root. It is empty where it names none.
@@ -130,7 +130,7 @@ func destination(to, protocol string) (host, port string, err error) {
 	}
 	host, port, err = net.SplitHostPort(to)
 	if err != nil || host == "" || port == "" {
-		return "", "", fmt.Errorf("--to %q has no port: DESTINATION:PORT", to)
+		return "", "", fmt.Errorf("--to %q has no port: want DESTINATION:PORT", to)
 	}
 	return host, port, nil
 }

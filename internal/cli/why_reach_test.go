@@ -48,7 +48,7 @@ func TestWhyReach(t *testing.T) {
 		{"dot", []string{"--from", "i-1", "--to", "i-2:22", "-o", "dot"}, true, 0, "digraph", "account=&from=i-1&port=22&protocol=tcp&region=us-east-1&to=i-2"},
 		{"a port is missing", []string{"--from", "i-1", "--to", "i-2"}, true, 2, "has no port", ""},
 		{"a source is missing", []string{"--to", "i-2:22"}, true, 2, "--from is missing", ""},
-		{"an output nobody knows", []string{"--from", "i-1", "--to", "i-2:22", "-o", "svg"}, true, 2, "none of text, json and dot", ""},
+		{"an output nobody knows", []string{"--from", "i-1", "--to", "i-2:22", "-o", "svg"}, true, 2, "not text, json or dot", ""},
 		{"an account that is none", []string{"--from", "i-1", "--to", "i-2:22", "--account", "1"}, true, 2, "12-digit", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,22 +14,22 @@ func newWhyRequest(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "request REQUEST-ID | request --last-denied",
 		Short: "Explain why a request was refused",
-		Long: `Explain why a request of the AWS API was refused: who asked for which action on
+		Long: `Explain why a request to the AWS API was refused: who asked for which action on
 which resource, every policy with the statements that matched, or the element or
 condition key that did not, with both values, and the smallest change that would
 allow it.
 
-The request ID is in the error of the AWS CLI with --debug, in those of the SDKs
-and Terraform, and in CloudTrail's events. What is shown was kept when the request
-was refused; the last line says what the policies of today would say.
+The request ID is in errors of the AWS CLI (with --debug), the SDKs and Terraform,
+and in CloudTrail events. The explanation was recorded when the request was refused;
+the last line says whether current policies would allow it.
 
-The exit code is 0 if the request was refused and explained, 2 if it is not known.`,
+The exit code is 0 if the request was refused and explained, 2 if there is no such request.`,
 		Example: `  drydock why request --last-denied
   drydock why request 7f1d0e3c-2f0a-4c0e-9a51-0d3c1f2b7a11 --output json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last == (len(args) == 1) {
-				return &ExitError{2, withHint(fmt.Errorf("name one request, or --last-denied"), "drydock why request --last-denied")}
+				return &ExitError{2, withHint(fmt.Errorf("give one request ID, or --last-denied"), "drydock why request --last-denied")}
 			}
 			if err := checkFlags(account, output); err != nil {
 				return err
@@ -62,8 +62,8 @@ The exit code is 0 if the request was refused and explained, 2 if it is not know
 	}
 	fix.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&last, "last-denied", false, "the last request that was refused")
-	f.StringVar(&account, "account", "", "the account (default any)")
+	f.BoolVar(&last, "last-denied", false, "explain the last request that was refused")
+	f.StringVar(&account, "account", "", "the account (default: any)")
 	f.StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }

@@ -13,15 +13,15 @@ func newWhyServiceAccount(o *globalOptions) *cobra.Command {
 	var cluster, account, region, output string
 	cmd := &cobra.Command{
 		Use:   "serviceaccount NAMESPACE/NAME",
-		Short: "Explain which IAM role the pods of a service account get, or why none",
+		Short: "Explain which IAM role the pods of a service account get, or why they get none",
 		Long: `Explain the chain by which the pods of a service account get an IAM role: the
 annotation or the EKS Pod Identity association, the token in the pod with its
 issuer, subject and audience, the OpenID Connect provider registered in IAM, the
 role's trust policy with the values its conditions want and those the token has,
-and what the role may do. The first broken link is named, with what AWS says to
-the pod and what would mend it.
+and what the role may do. The first broken link is shown, with the error the pod
+gets from AWS and a fix.
 
-The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told.`,
+The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be determined.`,
 		Example: `  drydock why serviceaccount shop/cart --cluster dev
   drydock why serviceaccount kube-system/aws-node --cluster dev --output json`,
 		Args: cobra.ExactArgs(1),
@@ -53,7 +53,7 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be told
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cluster, "cluster", "", "the cluster (not needed where there is only one)")
+	f.StringVar(&cluster, "cluster", "", "the cluster (optional if there is only one)")
 	f.StringVar(&account, "account", defaultAccount(), accountUsage)
 	f.StringVar(&region, "region", defaultRegion(), "the region")
 	f.StringVarP(&output, "output", "o", "text", "text or json")

@@ -84,7 +84,7 @@ type Disks interface {
 
 // Network is the network of all accounts and regions.
 type Network interface {
-	// Snapshot is the network of an account and region as it is now.
+	// Snapshot is the current network of an account and region.
 	Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error)
 	// Through goes on with a connection that gets to a load balancer.
 	Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)

@@ -34,8 +34,9 @@ import (
 const FargateService = "eks-fargate.amazonaws.com"
 
 // fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and
-// the machines of its pods. These are no instances: each is known by its network
-// interface, from which its connections come, and acts as its pod execution role.
+// the machines of its pods. They are not instances: each is identified by its
+// network interface, from which its connections come, and acts as its pod execution
+// role.
 type fargates struct {
 	m       *Machines
 	runtime *simulated.Runtime
@@ -112,8 +113,8 @@ const lookAgain = 200 * time.Millisecond
 // fargateRetry is how long run waits to try again what failed, if nothing changes.
 const fargateRetry = 5 * time.Second
 
-// run keeps a scheduler for each cluster with profiles until ctx ends. What fails is
-// tried again: the trouble of one cluster is none of the others'.
+// run keeps a scheduler for each cluster with profiles until ctx ends. Failures are
+// retried, and problems of one cluster do not affect the others.
 func (f *fargates) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -200,7 +201,7 @@ func (f *fargates) sync(ctx context.Context) error {
 			Machines: f, Network: f.network(key.Account, key.Region), Log: f.m.cfg.Log,
 		})
 		if err := s.Abandon(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("removing what cluster %s left of Fargate: %w", key.ID, err))
+			errs = append(errs, fmt.Errorf("removing what Fargate left behind of cluster %s: %w", key.ID, err))
 		}
 	}
 	for id, c := range want {

@@ -28,8 +28,9 @@ import (
 
 // guestCalls decides the calls that programs of an image make as the instance's
 // role, such as the VPC CNI plugin's: by the network to the service's endpoint,
-// that endpoint's policy, and the policies of the role. What such a call does is
-// done elsewhere, so a thousand nodes need no thousand HTTP exchanges for it.
+// that endpoint's policy, and the policies of the role. The effect of such a
+// call is produced elsewhere, so that a thousand nodes do not need a thousand
+// HTTP exchanges.
 type guestCalls struct {
 	network     *guestNetwork
 	credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
@@ -84,7 +85,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	if service == "ecr" && openToAll(denial.Decision) {
 		return nil
 	}
-	denial.Encoded = "" // sealed anew each time, and of no use here
+	denial.Encoded = "" // sealed again each time, and not needed here
 	code := "AccessDeniedException"
 	if service == "ec2" {
 		code = "UnauthorizedOperation"

@@ -21,7 +21,7 @@ import (
 
 // podCredentials changes the token of a pod's service account on an instance into
 // credentials, as the SDK in the pod does: by STS, or by the node's EKS Pod Identity
-// Agent. An error is the SDK's, a *node.Refusal where somebody decided so.
+// Agent. An error is the SDK's, or a *node.Refusal if the call was refused.
 func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 	if id.RoleARN == "" {
 		return g.identityCredentials(ctx, in, id)

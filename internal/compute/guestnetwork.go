@@ -19,20 +19,21 @@ import (
 )
 
 // recentEnough is for how long a snapshot of the network may let connections
-// through without being looked at again. A refusal is always of now. AWS takes
-// longer to bring a changed rule to where it counts.
+// through without being looked at again. A refusal always reflects the current
+// state. AWS takes longer to bring a changed rule to where it counts.
 const recentEnough = 100 * time.Millisecond
 
-// forgetAfter is for how long the network of a region is kept that nobody asks for:
-// test suites use an account per test, and each network is large.
+// forgetAfter is how long an unused network of a region is kept: test suites use an
+// account per test, and each network is large.
 const forgetAfter = 10 * time.Second
 
 // guestNetwork decides what instances may connect with, by the network of their
 // account and region.
 type guestNetwork struct {
-	// network is the network of an account and region as it is now.
+	// network is the current network of an account and region.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// through goes on with a connection that gets to a load balancer. Nil: there are none.
+	// through goes on with a connection that gets to a load balancer. Nil, of which there
+	// are none.
 	through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// patience is how long a program waits for an answer to its first packet.
 	patience time.Duration
@@ -82,7 +83,8 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 	return s, nil
 }
 
-// recently returns what is known of a region, and forgets those not asked for lately.
+// recently returns what is cached for a region, and drops regions that were not used
+// lately.
 func (n *guestNetwork) recently(account, region string) *recentNetwork {
 	now := time.Now()
 	n.mu.Lock()
@@ -97,7 +99,8 @@ func (n *guestNetwork) recently(account, region string) *recentNetwork {
 	return r
 }
 
-// verdict is what is known of a target by a snapshot that is still the last one.
+// verdict returns the cached verdict for a target if its snapshot is still the
+// latest.
 func (n *guestNetwork) verdict(s *reach.Snapshot, account, region string, t target) *reach.Verdict {
 	r := n.recently(account, region)
 	r.mu.Lock()
@@ -175,11 +178,11 @@ func (n *guestNetwork) decide(ctx context.Context, in machine.Instance, host str
 }
 
 // refusal is how a Go program on the instance sees a verdict: a name that does not
-// resolve, or packets that nobody answers. Security groups, network ACLs and routes
+// resolve, or packets that get no answer. Security groups, network ACLs and routes
 // all drop what they do not let through.
 func refusal(v *reach.Verdict, in machine.Instance, host string, port int) *node.Refusal {
 	out := &node.Refusal{Decision: node.Decision{
-		By: node.ByNetwork, Text: "there is no way to " + host, Connection: &node.Connection{From: in.ID, Host: host, Port: port},
+		By: node.ByNetwork, Text: "there is no route to " + host, Connection: &node.Connection{From: in.ID, Host: host, Port: port},
 	}}
 	if len(v.Explanations) > 0 {
 		x := v.Explanations[0]
@@ -241,9 +244,9 @@ func (n *guestNetwork) track(conn net.Conn, in machine.Instance, name string, v 
 	return c
 }
 
-// cut closes the connections that do not live on in the network of now, and says
-// how many these were. Security groups let established ones live on, network ACLs
-// and routes do not.
+// cut closes the connections that the current network does not allow, and returns
+// their number. Security groups let established ones live on, network ACLs and
+// routes do not.
 func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 	n.mu.Lock()
 	open := map[[2]string][]*guestConn{}
@@ -293,8 +296,8 @@ func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) 
 	}
 }
 
-// origin says how the calls of an instance reached the front door: with which
-// address, and through which VPC endpoint if any.
+// origin says how the calls of an instance reached the AWS API server: with
+// which address, and through which VPC endpoint if any.
 func (c *guestConn) origin() Origin {
 	o := Origin{Endpoint: endpointOf(c.in, c.verdict), Address: c.verdict.Source}
 	for _, h := range c.verdict.Forward {
@@ -319,8 +322,8 @@ type Origin struct {
 	Address  netip.Addr
 }
 
-// Origins are those of the open connections of guests to the front door, by their
-// remote address as the front door sees it.
+// Origins are those of the open connections of guests to the AWS API server, by
+// their remote address as the AWS API server sees it.
 type Origins struct {
 	mu  sync.Mutex
 	all map[string]Origin
@@ -349,7 +352,7 @@ func (o *Origins) add(c net.Conn, g Origin) net.Conn {
 }
 
 // Set says where the calls on a connection come from, by its remote address as the
-// front door sees it, until it is forgotten.
+// AWS API server sees it, until it is forgotten.
 func (o *Origins) Set(remote string, g Origin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -359,7 +362,7 @@ func (o *Origins) Set(remote string, g Origin) {
 	o.all[remote] = g
 }
 
-// Forget ends what is known of a connection.
+// Forget drops what is known about a connection.
 func (o *Origins) Forget(remote string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

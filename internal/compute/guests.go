@@ -45,7 +45,7 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 	if r := v.Resolution; r != nil && r.LoadBalancer != "" {
 		return nil, &node.Refusal{Err: io.EOF, Decision: node.Decision{
 			By: node.ByNetwork, Component: r.LoadBalancer,
-			Text: "the connection is made, and nobody answers: no program runs behind the targets of simulated load balancers",
+			Text: "the connection opens but gets no answer: no program runs behind the targets of simulated load balancers",
 		}}
 	}
 	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {

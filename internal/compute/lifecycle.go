@@ -66,8 +66,8 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 	}
 }
 
-// releaseOrphans ends control planes whose cluster is no more: a reset, or a
-// crash in the middle of one, takes the record away and not the plane. A cluster whose
+// releaseOrphans stops control planes whose cluster no longer exists: a reset, or a
+// crash in the middle of one, removes the record but not the plane. A cluster whose
 // record cannot be read is still there, and the name is all that is known of it.
 func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlplane.Plane, clusters []eks.ClusterStatus) {
 	type name struct{ account, region, name string }
@@ -89,7 +89,7 @@ func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlpla
 	}
 }
 
-// sync starts what is missing and stops what is no more.
+// sync starts missing machines and stops those that should no longer run.
 func (n *nodeLifecycles) sync(ctx context.Context, clusters []eks.ClusterStatus) {
 	want := map[string]eks.ClusterStatus{}
 	for _, c := range clusters {

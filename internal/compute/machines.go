@@ -83,7 +83,7 @@ func (m *Machines) Instance(instanceID string) (machine.Instance, error) {
 	return in, nil
 }
 
-// errNoEndpoint says that a name is no cluster's.
+// errNoEndpoint says that no cluster has this host name.
 var errNoEndpoint = errors.New("no cluster has this endpoint")
 
 // DialEndpoint connects an instance with a cluster's endpoint, by its AWS name or

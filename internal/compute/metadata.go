@@ -178,7 +178,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 		Instance: m, LaunchIndex: int(aws.ToInt32(i.AmiLaunchIndex)), SecurityGroups: groupNames(i.SecurityGroups),
 		Hypervisor: string(ec2types.InstanceTypeHypervisorNitro), RootDevice: aws.ToString(i.RootDeviceName),
 	}
-	// What may have changed since it was started.
+	// These may have changed since it was started.
 	out.PrivateDNSName, out.PublicDNSName = aws.ToString(i.PrivateDnsName), aws.ToString(i.PublicDnsName)
 	out.PublicIP, out.Tags, out.ProfileARN = address(i.PublicIpAddress), map[string]string{}, ""
 	if info, ok := instancetypes.Info(string(i.InstanceType)); ok && info.Hypervisor != "" {
@@ -248,7 +248,7 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 	}
 }
 
-// role returns the role of a profile as it is now; the zero Role if there is none.
+// role returns the current role of a profile, or the zero Role if there is none.
 func (s *metadataSource) role(ctx context.Context, m machine.Instance, profileARN string) (iam.Role, error) {
 	_, role, err := s.m.cfg.IAM.InstanceProfileRole(ctx, m.Account, profileARN)
 	if errors.Is(err, iam.ErrNoSuchInstanceProfile) || errors.Is(err, iam.ErrNoSuchRole) {

@@ -65,7 +65,7 @@ func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, 
 	return (&guestConn{in: in, verdict: v}).origin(), nil
 }
 
-// Metadata is the way to an instance's metadata service for a program that is so many
+// Metadata returns access to an instance's metadata service for a program that many
 // hops away: 1 on the instance itself.
 func (m *Machines) Metadata(instanceID string, hops int) http.RoundTripper {
 	return &faultyMetadata{m, instanceID, m.metadata.Transport(instanceID, hops)}

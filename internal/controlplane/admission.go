@@ -118,7 +118,7 @@ func mutate(ctx context.Context, log *slog.Logger, fn podMutation, planeID strin
 		r.Response.Patch, err = fn(ctx, planeID, req.Namespace, &pod)
 	}
 	if err != nil {
-		log.Error("a pod stays as it is", "plane", planeID, "namespace", req.Namespace, "err", err)
+		log.Error("pods cannot be changed", "plane", planeID, "namespace", req.Namespace, "err", err)
 		return
 	}
 	if r.Response.Patch != nil {

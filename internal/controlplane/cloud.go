@@ -7,7 +7,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// Cloud is what the cloud provider in a plane's process is told of AWS.
+// Cloud is the information about AWS for the cloud provider in a plane's
+// process.
 type Cloud = launch.Cloud
 
 // CloudCredentials are those that it calls AWS with.
@@ -21,7 +22,7 @@ func cloud(ctx context.Context, hooks Hooks, id string) Cloud {
 		return Cloud{Problem: errNoCloud.Error()}
 	}
 	c, err := hooks.Cloud(ctx, id)
-	if err != nil { // and what is known all the same
+	if err != nil { // and what is known anyway
 		c.Problem = err.Error()
 	}
 	return c

@@ -41,12 +41,13 @@ type Config struct {
 	// logs, exec, port-forward, webhooks and aggregated APIs. An error's text is
 	// shown to the user. nil refuses everything, saying that pods run nothing.
 	DialCluster func(ctx context.Context, planeID, address string) (net.Conn, error)
-	// OnRefused is told of connections which a plane's endpoint access refused.
+	// OnRefused is called for connections that a plane's endpoint access
+	// refused.
 	OnRefused func(planeID string, from netip.Addr, reason string)
 	// ListenAddress is where the planes' endpoints listen; by default 127.0.0.1.
 	ListenAddress string
-	// ClientAddress is the address by which the world sees users of this machine;
-	// by default 203.0.113.10. Public access CIDRs are matched against it.
+	// ClientAddress is the public address of this machine's users; by default
+	// 203.0.113.10. Public access CIDRs are matched against it.
 	ClientAddress netip.Addr
 	// Silence is how long a process may answer nothing before it is killed and started
 	// again; by default 2 minutes.
@@ -68,15 +69,15 @@ type Hooks struct {
 	// Authorize is asked after RBAC has had no opinion. nil: no opinion.
 	Authorize func(ctx context.Context, planeID string, spec *authzv1.SubjectAccessReviewSpec) (allowed, denied bool, reason string)
 	// MutatePod returns the JSON patch of a new pod, or nil, as the pod identity
-	// webhook of EKS does. A pod that cannot be judged is let in as it is. nil
-	// changes no pod.
+	// webhook of EKS does. A pod that cannot be checked is admitted unchanged.
+	// If it is nil, no pods are changed.
 	MutatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
 	// MutateFargatePod is the same for the webhook of Fargate, see
 	// Manager.FargateWebhook.
 	MutateFargatePod func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
-	// Cloud tells the cloud provider in a plane's process where it is, and the
-	// credentials it is to use, anew each time. An error about the credentials comes
-	// with the rest: the provider's calls then fail with it. nil: there is no cloud.
+	// Cloud gives the cloud provider in a plane's process its location and fresh
+	// credentials. An error about the credentials is returned with the rest, and the
+	// provider's calls then fail with it. If it is nil, there is no cloud.
 	Cloud func(ctx context.Context, planeID string) (Cloud, error)
 	// KMS encrypts and decrypts for planes with encryption. nil: no plane can have it.
 	KMS KMS
@@ -89,7 +90,7 @@ type KMS interface {
 }
 
 // A Key says what kind of control plane is wanted. All but Account and Name are
-// fixed when the plane is born, so only a spare with the same values fits.
+// fixed when the plane is created, so only a spare with the same values fits.
 type Key struct {
 	Account     string
 	Name        string

@@ -56,7 +56,7 @@ func (e *egress) close() {
 func connectHandler(ctx context.Context, dial func(ctx context.Context, address string) (net.Conn, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
-			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+			http.Error(w, "only CONNECT is supported", http.StatusMethodNotAllowed)
 			return
 		}
 		backend, err := dial(r.Context(), r.Host)

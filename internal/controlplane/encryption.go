@@ -30,9 +30,9 @@ const (
 	keyPause, longestKeyPause = time.Second, 30 * time.Second
 )
 
-// Without a key the API server is told that it encrypts nothing, so that it can
-// be told otherwise later: it takes up a changed configuration, but none from
-// nowhere.
+// Without a key, the API server gets a configuration that encrypts nothing, so
+// that it can be changed later: it reloads a changed configuration, but does
+// not notice a new one.
 const identityConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
@@ -123,7 +123,7 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 			return nil
 		}
 		if !told {
-			p.setStatus(Failed, "it waits for its key")
+			p.setStatus(Failed, "waiting for its key")
 		}
 		again := time.NewTimer(pause)
 		select {
@@ -136,15 +136,15 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 }
 
 // Encrypt has a plane's data encrypted with a key of AWS KMS, once and for all.
-// It returns when new data are, and old data have been written again; meanwhile
-// the plane answers as ever. It may be repeated after an error.
+// It returns when new data are encrypted and old data have been rewritten; the
+// plane keeps answering in the meantime. It may be repeated after an error.
 func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	p := m.find(id)
 	if p == nil {
 		return ErrNotFound
 	}
 	if keyARN == "" || m.hooks.KMS == nil {
-		return errors.New("encryption needs a key, and controlplane.Config its KMS")
+		return errors.New("encryption needs a key and controlplane.Config.KMS")
 	}
 	if err := p.offerKMS(ctx, keyARN); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 			return err
 		}
 	case rec.KMSKey != keyARN:
-		return fmt.Errorf("control plane %s is encrypted with %s already", p.id, rec.KMSKey)
+		return fmt.Errorf("control plane %s is already encrypted with %s", p.id, rec.KMSKey)
 	case rec.Encrypted:
 		return nil
 	}
@@ -211,7 +211,7 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 	tick := time.NewTicker(encryptionTick)
 	defer tick.Stop()
 	for {
-		// Patching nothing writes what should be stored otherwise than it is.
+		// An empty patch rewrites an object if it should be stored differently.
 		_, err := namespaces.Patch(ctx, metav1.NamespaceDefault, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 		var stored []byte
 		if err == nil {
@@ -221,11 +221,11 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 			return nil
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, store.ErrNotFound) && !apierrors.IsInternalError(err) {
-			return fmt.Errorf("looking whether control plane %s encrypts: %w", p.id, err)
+			return fmt.Errorf("checking whether control plane %s encrypts its data: %w", p.id, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("control plane %s does not encrypt yet: %w", p.id, errors.Join(ctx.Err(), p.kmsTrouble()))
+			return fmt.Errorf("control plane %s does not encrypt its data yet: %w", p.id, errors.Join(ctx.Err(), p.kmsTrouble()))
 		case <-tick.C:
 		}
 	}

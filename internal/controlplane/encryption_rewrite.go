@@ -62,13 +62,14 @@ func (p *plane) rewrite(ctx context.Context, cfg *rest.Config) error {
 		}
 	}
 	if n := refused.count.Load(); n > 0 {
-		p.m.cfg.Log.Warn("objects that the cluster's admission refuses to have written stay as they are until they are: they are not encrypted with the cluster's key",
+		p.m.cfg.Log.Warn("some objects are not encrypted with the cluster's key, because the cluster's admission rejects writing them; they are encrypted when they are next written",
 			"plane", p.id, "objects", n, "err", *refused.example.Load())
 	}
 	return nil
 }
 
-// refusals are objects that the user's own admission does not let anybody write.
+// refusals are objects that the user's own admission webhooks or policies do not
+// allow to be written.
 type refusals struct {
 	count   atomic.Int64
 	example atomic.Pointer[error]
@@ -79,7 +80,7 @@ func rewriteObject(ctx context.Context, objects metadata.Getter, gvr schema.Grou
 	if o.Namespace != "" {
 		in = objects.Namespace(o.Namespace)
 	}
-	// Who has changed it since has written it anew, which is all that is wanted.
+	// A concurrent change has rewritten the object, which is all that is needed.
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, o.UID, o.ResourceVersion)
 	_, err := in.Patch(ctx, o.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -139,7 +140,7 @@ func storedResources(ctx context.Context, cfg *rest.Config) ([]schema.GroupVersi
 	for _, list := range lists {
 		of[list.GroupVersion] = list.APIResources
 	}
-	// What has several versions is stored once.
+	// A resource with several versions is stored once.
 	seen := sets.New(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
 	var out []schema.GroupVersionResource
 	for _, group := range groups {

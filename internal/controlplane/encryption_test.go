@@ -403,7 +403,7 @@ func (w *world) wantEncrypted(id string) {
 			w.t.Errorf("%s is not encrypted", key)
 		}
 	}
-	if n < 50 { // the roles that every cluster is born with
+	if n < 50 { // the roles that every new cluster has
 		w.t.Errorf("only %d values are encrypted", n)
 	}
 }

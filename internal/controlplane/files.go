@@ -30,7 +30,8 @@ func leaves(rec record, sec secrets, webhooks authority, dir launch.Files, liste
 		// kubeadm does, kubelets allow system:masters.
 		client(dir.KubeletClient(), "kube-apiserver-kubelet-client", "system:masters"),
 		// The group spares both the wait for the built-in roles of a new cluster:
-		// what they are refused meanwhile they try again only after seconds.
+		// they would retry requests that are denied in the meantime only after
+		// seconds.
 		client(dir.ControllerManager(), "system:kube-controller-manager", "system:masters"),
 		client(dir.Scheduler(), "system:kube-scheduler", "system:masters"),
 		// Its name tells the daemon which plane is asking.
@@ -92,7 +93,8 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 	)
 }
 
-// writeFile replaces a file at once, and leaves it alone if it is the same.
+// writeFile replaces a file atomically, and does not touch it if the content
+// is the same.
 func writeFile(path string, b []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, b) {
 		return nil
@@ -167,8 +169,8 @@ authorizers:
     - expression: "!request.user.startsWith('system:')"
 `
 
-// What is not named is dialled directly. Etcd must not be named: the dialer of
-// proxyProtocol Direct knows no unix sockets.
+// Destinations that are not named are dialled directly. Etcd must not be
+// named: the dialer of proxyProtocol Direct does not support unix sockets.
 const egressConfig = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:

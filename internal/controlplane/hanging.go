@@ -27,8 +27,8 @@ type hanging struct {
 	times int
 }
 
-// endHanging kills processes that answer nothing any more, or never get ready: they
-// hang, or somebody has stopped them. Their supervisors start them again.
+// endHanging kills processes that no longer answer or never become ready: they
+// hang, or were stopped by a signal. Their supervisors start them again.
 func (m *Manager) endHanging() {
 	pause := m.cfg.Silence / (2 * maxUnanswered) // and as long for an answer
 	unanswered := map[string]hanging{}
@@ -62,7 +62,7 @@ func (m *Manager) endHanging() {
 					h.times += was.times
 				}
 				if h.times >= most {
-					m.cfg.Log.Error("a control plane hangs, starting it again", "plane", p.id, "pid", h.pid, "state", h.state)
+					m.cfg.Log.Error("a control plane is not responding, restarting it", "plane", p.id, "pid", h.pid, "state", h.state)
 					p.killRun()
 				}
 				mu.Lock()

@@ -29,7 +29,7 @@ func tryKMS(ctx context.Context, kms KMS, planeID, keyARN string) error {
 		return fmt.Errorf("failed to decrypt data: %w", err)
 	}
 	if !bytes.Equal(opened, probe) {
-		return errors.New("what was decrypted is not what was encrypted")
+		return errors.New("the decrypted data is not what was encrypted")
 	}
 	return nil
 }
@@ -45,8 +45,8 @@ type kmsPlugin struct {
 	kms     KMS
 	server  *grpc.Server
 	done    chan struct{}
-	// heard is told of every error of KMS, and with nil that the key was tried and
-	// works.
+	// heard is called with every error of KMS, and with nil if the key was used
+	// successfully.
 	heard func(error)
 }
 

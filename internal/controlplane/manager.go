@@ -168,7 +168,7 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	return m.removeStrayState(ctx)
 }
 
-// renewAuthorities issues a plane's authorities anew that expire soon.
+// renewAuthorities reissues a plane's authorities that expire soon.
 func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets) error {
 	renewed := false
 	for _, a := range []*authority{&sec.CA, &sec.FrontProxy} {
@@ -208,7 +208,7 @@ func (m *Manager) removeStrayState(ctx context.Context) error {
 	return nil
 }
 
-// Close stops all processes and returns when they are gone. What is in the
+// Close stops all processes and returns when they are gone. The data in the
 // store stays: Open runs it again.
 func (m *Manager) Close() error {
 	m.once.Do(func() {
@@ -376,7 +376,7 @@ func (m *Manager) Status(id string) (Status, error) {
 }
 
 // Release removes a plane and everything of it: process, listener, files,
-// Kubernetes state, record. Releasing what is not there does nothing. After an
+// Kubernetes state, record. Releasing a missing plane does nothing. After an
 // error, call it again; a new Manager goes on with it by itself.
 func (m *Manager) Release(ctx context.Context, id string) error {
 	p := m.find(id)
@@ -437,7 +437,7 @@ func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
 // RESTConfig returns a client configuration with the rights of system:masters.
 // It goes straight to the process, whatever the endpoint access, follows it
 // through restarts and renews its certificate. The caller may change its copy's
-// QPS, UserAgent and the like but not its Transport.
+// QPS, UserAgent and similar fields, but not its Transport.
 func (m *Manager) RESTConfig(id string) (*rest.Config, error) { return m.client(id, true) }
 
 // AnonymousRESTConfig is RESTConfig without any identity: set a BearerToken or

@@ -79,7 +79,7 @@ func TestClaimRefusesWhatCannotRun(t *testing.T) {
 	}{
 		{"no owner", "", func(*controlplane.Key) {}, "owner"},
 		{"unknown version", "o", func(k *controlplane.Key) { k.Version = "1.12" }, `no Kubernetes version "1.12"`},
-		{"no region", "o", func(k *controlplane.Key) { k.Region = "" }, "no region"},
+		{"a control plane needs a region", "o", func(k *controlplane.Key) { k.Region = "" }, "a control plane needs a region"},
 		{"bad service CIDR", "o", func(k *controlplane.Key) { k.ServiceCIDR = "many" }, "service CIDR"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestEndpointAccess(t *testing.T) {
 		{"public for all", controlplane.Access{Public: true}, ""},
 		{"public for the world", controlplane.Access{Public: true, PublicCIDRs: prefixes("0.0.0.0/0")}, ""},
 		{"public for the client", controlplane.Access{Public: true, PublicCIDRs: prefixes("198.51.100.0/24", "203.0.113.8/30")}, ""},
-		{"public for others", controlplane.Access{Public: true, PublicCIDRs: prefixes("198.51.100.0/24")}, "203.0.113.10: 203.0.113.10 is in none of the cluster's public access CIDRs"},
-		{"the real address does not count", controlplane.Access{Public: true, PublicCIDRs: prefixes("127.0.0.0/8")}, "203.0.113.10: 203.0.113.10 is in none of the cluster's public access CIDRs"},
+		{"public for others", controlplane.Access{Public: true, PublicCIDRs: prefixes("198.51.100.0/24")}, "203.0.113.10: 203.0.113.10 is not in the cluster's public access CIDRs"},
+		{"the real address does not count", controlplane.Access{Public: true, PublicCIDRs: prefixes("127.0.0.0/8")}, "203.0.113.10: 203.0.113.10 is not in the cluster's public access CIDRs"},
 		{"private only", controlplane.Access{Private: true}, "203.0.113.10: the cluster's endpoint has no public access"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

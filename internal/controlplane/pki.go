@@ -67,8 +67,8 @@ func selfSign(commonName string, key crypto.Signer, now time.Time) ([]byte, erro
 	return encodeCert(der), nil
 }
 
-// renew issues the authority's certificate anew if it expires soon. Key and subject stay,
-// so what it has signed remains good.
+// renew reissues the authority's certificate if it expires soon. Key and subject stay, so
+// what it has signed remains good.
 func (a *authority) renew(now time.Time) (renewed bool, err error) {
 	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
 	if err != nil {
@@ -145,8 +145,8 @@ func (a authority) pool() *x509.CertPool {
 	return pool
 }
 
-// expiresSoon tells whether the first certificate in b must be renewed; it must
-// when there is none.
+// expiresSoon reports whether the first certificate in b must be renewed, which
+// is also the case if there is none.
 func expiresSoon(b []byte, now time.Time) bool {
 	block, _ := pem.Decode(b)
 	if block == nil {

@@ -70,7 +70,7 @@ func (p *plane) snapshot() record {
 	return p.rec
 }
 
-// set changes the guarded fields and wakes whoever waits for a change.
+// set changes the guarded fields and wakes everyone waiting for a change.
 func (p *plane) set(fn func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *plane) listen(ctx context.Context) error {
 	}
 	l, err := listen(ctx, p.m.cfg.ListenAddress, p.id, rec.Port)
 	if err != nil && rec.Port != 0 {
-		p.m.cfg.Log.Error("the port of a cluster's endpoint is taken; it gets another one, "+
+		p.m.cfg.Log.Error("the port of a cluster's endpoint is in use; it gets another one, "+
 			"and kubeconfig files that name the old one need `aws eks update-kubeconfig`",
 			"cluster", rec.Key.Name, "plane", p.id, "port", rec.Port, "err", err)
 		l, err = listen(ctx, p.m.cfg.ListenAddress, p.id, 0)
@@ -357,7 +357,7 @@ func (a Access) refusal(from netip.Addr) string {
 	if len(a.PublicCIDRs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is in none of the cluster's public access CIDRs", from)
+	return fmt.Sprintf("%s is not in the cluster's public access CIDRs", from)
 }
 
 // update changes the record, in the store and then here.

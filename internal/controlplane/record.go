@@ -42,8 +42,8 @@ type secrets struct {
 	SigningKey []byte
 }
 
-// systemAccount holds the records that belong to no AWS account. It is no valid
-// account number.
+// systemAccount holds the records that belong to no AWS account. It is not a
+// valid account number.
 const systemAccount = "drydock"
 
 func recordKey(id string) store.Key { return store.Key{Account: systemAccount, ID: id} }
@@ -90,7 +90,7 @@ func (k Key) validate() error {
 		return fmt.Errorf("no Kubernetes version %q", k.Version)
 	}
 	if k.Region == "" {
-		return fmt.Errorf("no region")
+		return fmt.Errorf("a control plane needs a region")
 	}
 	if _, err := netip.ParsePrefix(k.ServiceCIDR); err != nil {
 		return fmt.Errorf("service CIDR: %w", err)
@@ -114,8 +114,8 @@ func (k Key) dnsSuffix() string {
 	return "amazonaws.com"
 }
 
-// awsHost is 0123….gr7.us-east-1.eks.amazonaws.com. What the second label means
-// is AWS's secret; there are few of them.
+// awsHost is 0123….gr7.us-east-1.eks.amazonaws.com. The meaning of the second
+// label is not public; there are few of them.
 func (r record) awsHost() string {
 	cells := []string{"gr7", "sk1", "yl4", "ra1"}
 	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())

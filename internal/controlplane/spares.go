@@ -7,9 +7,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// spareDelay is how long nothing must have been claimed, and every claimed plane
-// be ready, before spares are started: whoever made a cluster goes on working
-// with it, and gets the processor first.
+// spareDelay is how long no plane must have been claimed, and all claimed planes
+// must be ready, before spares are started: whoever creates a cluster keeps
+// working with it, and should get the CPU first.
 const spareDelay = 4 * time.Second
 
 // wakeSpares makes keepSpares look again.
@@ -34,7 +34,7 @@ func (m *Manager) keepSpares() {
 			continue // closing, or a plane's becoming ready wakes this again
 		}
 		if err := m.tendSpares(); err != nil && !m.isClosed() {
-			m.cfg.Log.Warn("keeping spare control planes", "err", err)
+			m.cfg.Log.Warn("preparing spare control planes", "err", err)
 		}
 	}
 }

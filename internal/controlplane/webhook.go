@@ -21,8 +21,8 @@ const (
 	authorizePath    = "/authorize"
 	mutatePath       = "/mutate"
 	maxReview        = 3 << 20
-	// mutateFargatePath is another, as a pod must be matched with Fargate profiles
-	// though its identity cannot be told.
+	// mutateFargatePath is separate, because a pod must be matched with Fargate
+	// profiles even if its identity cannot be determined.
 	mutateFargatePath = "/mutate-fargate"
 )
 

@@ -1,11 +1,12 @@
-// Package failures is the table of what keeps an instance out of its cluster, or a
-// pod from running: one fault a row, with the symptom that AWS shows, what
-// `drydock why` says of it, and the commands that mend it.
+// Package failures is the table of problems that keep an instance out of its
+// cluster or a pod from running: one problem per row, with the symptom that AWS
+// shows, what `drydock why` says about it, and the commands that fix it.
 //
-// Everything in a row that is a command is run: test/e2e breaks, looks, asks and
-// mends each row with the AWS CLI and kubectl. docs/failures is written from the
-// same rows ([Pages]). Names such as $SUBNET are variables of the shell, which the
-// test sets to resources that the row has for itself.
+// All commands in a row are run: for each row, test/e2e breaks something, checks
+// the symptom, runs `drydock why` and fixes it with the AWS CLI and kubectl.
+// docs/failures is written from the same rows ([Pages]). Names such as $SUBNET are
+// variables of the shell, which the test sets to resources that the row has for
+// itself.
 //
 // Pure data; may be imported by tools and tests.
 package failures
@@ -16,9 +17,9 @@ type Outcome string
 // The outcomes.
 const (
 	Out      Outcome = "the node never registers"
-	NotReady Outcome = "the node registers and stays NotReady"
+	NotReady Outcome = "the node registers but stays NotReady"
 	Warned   Outcome = "the node is Ready; `drydock why` warns"
-	Pod      Outcome = "the node is Ready, and a pod does not run"
+	Pod      Outcome = "the node is Ready, but a pod does not run"
 )
 
 // World is a network with a cluster in it that a row is played in.
@@ -39,7 +40,7 @@ const (
 // Own names what a row has for itself, so that rows do not disturb each other.
 type Own uint
 
-// What a row may have for itself.
+// Fields that only some rows have.
 const (
 	OwnGroup        Own = 1 << iota // $SG, all ways out open, none in
 	OwnSubnet                       // $SUBNET, public, with instances that get public addresses
@@ -63,7 +64,7 @@ type Failure struct {
 	Own    Own
 	// Break are commands that break it, before the instance is launched.
 	Break []string
-	// UserData is the instance's. Empty is none.
+	// UserData is the instance's. Empty means that there is none.
 	UserData string
 	// Launch is the command that launches the instance; empty in rows about pods.
 	Launch string
@@ -79,10 +80,10 @@ type Failure struct {
 	// Step is the first that fails (or warns), Verdict what stands below it.
 	Step    string
 	Verdict []string
-	// Fix are commands that mend it.
+	// Fix are the commands that fix it.
 	Fix []string
 	// Sketch says that no printed fix can be pasted: only a person knows what is wanted.
-	// Other rows are mended by what `drydock why` prints.
+	// Other rows are fixed by what `drydock why` prints.
 	Sketch bool
 	// Relaunch says that the fix is another instance, launched with FixedUserData or
 	// by FixedLaunch: user data runs once.
@@ -104,13 +105,13 @@ func All() []Failure {
 		class *Class
 		rows  []Failure
 	}{
-		{&Class{"network", "The network between a node and its cluster", "A node has to reach the cluster's API server and EC2's API on port 443. Security groups, network ACLs and routes drop what they do not let through, so the symptom is always a time-out; which of them it was is what `drydock why` tells."}, network()},
-		{&Class{"endpoints", "VPC endpoints in a network without a way out", "In a VPC without internet, each AWS service that a node calls needs an endpoint, and the endpoint its private DNS name, a security group that lets the node in, and a policy that lets the call through."}, endpoints()},
-		{&Class{"identity", "The node's identity in the cluster", "The API server knows a node by the IAM role of its instance. An access entry or aws-auth must say so, with the name and the groups of a node."}, identity()},
-		{&Class{"permissions", "The node role's permissions", "The role needs a trust policy for EC2, and the policies for EC2's API, for the VPC CNI plugin and for the registry."}, permissions()},
-		{&Class{"boot", "Boot and user data", "User data is what tells an image of EKS which cluster to join. It runs once, when the instance first boots: an instance with wrong user data is replaced."}, boot()},
-		{&Class{"versions", "Versions and tags", "What does not keep a node out, and should be mended all the same."}, versions()},
-		{&Class{"pods", "Pods that do not run", "The node is Ready, and a pod on it is not."}, pods()},
+		{&Class{"network", "The network between a node and its cluster", "A node has to reach the cluster's API server and EC2's API on port 443. Security groups, network ACLs and routes silently drop what they do not let through, so the symptom is always a timeout; `drydock why` tells you which of them is the cause."}, network()},
+		{&Class{"endpoints", "VPC endpoints in a network without internet access", "In a VPC without internet access, each AWS service that a node calls needs an endpoint, and each endpoint needs its private DNS name, a security group that lets the node in, and a policy that allows the call."}, endpoints()},
+		{&Class{"identity", "The node's identity in the cluster", "The API server identifies a node by the IAM role of its instance. An access entry or aws-auth must map that role to a node's user name and groups."}, identity()},
+		{&Class{"permissions", "The node role's permissions", "The role needs a trust policy for EC2, and permissions for the EC2 API, the VPC CNI plugin and the registry."}, permissions()},
+		{&Class{"boot", "Boot and user data", "User data tells an EKS image which cluster to join. It runs only once, when the instance first boots: to fix wrong user data, replace the instance."}, boot()},
+		{&Class{"versions", "Versions and tags", "Problems that do not keep a node out, but should still be fixed."}, versions()},
+		{&Class{"pods", "Pods that do not run", "The node is Ready, but a pod on it is not."}, pods()},
 	} {
 		for _, f := range class.rows {
 			f.Class = class.class

@@ -5,7 +5,7 @@ import "strings"
 func network() []Failure {
 	return []Failure{
 		{
-			ID: "sg-egress", Title: "The node's security group lets nothing out", Broken: "The security group of the instance has no rule that lets traffic to port 443 out.",
+			ID: "sg-egress", Title: "The node's security group has no egress rules", Broken: "The instance's security group has no rule that allows outbound traffic to port 443.",
 			Own:      OwnGroup,
 			Break:    []string{"aws ec2 revoke-security-group-egress --group-id $SG --ip-permissions 'IpProtocol=-1,IpRanges=[{CidrIp=0.0.0.0/0}]'"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -15,7 +15,7 @@ func network() []Failure {
 			Sources: []string{docGroups, docTrouble},
 		},
 		{
-			ID: "cluster-sg-ingress", Title: "The cluster's security group does not let the node in", Broken: "The endpoint is private as well, so its name leads to the cluster's network interfaces, whose security group has no rule for the node's.",
+			ID: "cluster-sg-ingress", Title: "The cluster's security group does not let the node in", Broken: "The endpoint is also private, so its name resolves to the cluster's network interfaces, whose security group has no rule for the node's security group.",
 			Own:      OwnGroup,
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
 			Symptom: `dial tcp 10\.40\.[0-9.]+:443: i/o timeout`,
@@ -24,7 +24,7 @@ func network() []Failure {
 			Sources: []string{docGroups, docTrouble},
 		},
 		{
-			ID: "nacl-egress", Title: "A network ACL denies the way out", Broken: "The network ACL of the node's subnet denies what leaves it.",
+			ID: "nacl-egress", Title: "A network ACL denies outbound traffic", Broken: "The network ACL of the node's subnet denies outbound traffic to port 443.",
 			Own:      OwnSubnet | OwnACL,
 			Break:    []string{"aws ec2 create-network-acl-entry --network-acl-id $ACL --egress --rule-number 1 --protocol tcp --port-range From=443,To=443 --cidr-block 0.0.0.0/0 --rule-action deny"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -34,7 +34,7 @@ func network() []Failure {
 			Sources: []string{"https://docs.aws.amazon.com/vpc/latest/userguide/vpc-network-acls.html", docRepost},
 		},
 		{
-			ID: "nacl-ingress", Title: "A network ACL denies the answers", Broken: "Network ACLs know no connections: the answers, which come to high ports, need a rule of their own, and the subnet's ACL denies them.",
+			ID: "nacl-ingress", Title: "A network ACL denies the answers", Broken: "Network ACLs are stateless: answers arrive at high ports and need a rule of their own, and the subnet's ACL denies them.",
 			Own:      OwnSubnet | OwnACL,
 			Break:    []string{"aws ec2 create-network-acl-entry --network-acl-id $ACL --ingress --rule-number 1 --protocol tcp --port-range From=1024,To=65535 --cidr-block 0.0.0.0/0 --rule-action deny"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -44,7 +44,7 @@ func network() []Failure {
 			Sources: []string{"https://docs.aws.amazon.com/vpc/latest/userguide/vpc-network-acls.html#nacl-ephemeral-ports", docRepost},
 		},
 		{
-			ID: "no-route", Title: "A subnet without a way out", Broken: "The route table of the node's subnet has no route to the internet, by a NAT or an internet gateway.",
+			ID: "no-route", Title: "A subnet without a route to the internet", Broken: "The route table of the node's subnet has no route to the internet through a NAT gateway or an internet gateway.",
 			Own:      OwnSubnet | OwnTable,
 			Break:    []string{"aws ec2 delete-route --route-table-id $TABLE --destination-cidr-block 0.0.0.0/0"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -54,7 +54,7 @@ func network() []Failure {
 			Sources: []string{docNetwork, docTrouble},
 		},
 		{
-			ID: "no-public-address", Title: "A public subnet, and no public address", Broken: "The subnet's way out is an internet gateway, which only carries what has a public address, and the instance has none.",
+			ID: "no-public-address", Title: "A public subnet, but no public address", Broken: "The subnet reaches the internet through an internet gateway, which requires a public address, and the instance has none.",
 			Own:      OwnSubnet,
 			Break:    []string{"aws ec2 modify-subnet-attribute --subnet-id $SUBNET --no-map-public-ip-on-launch"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -66,7 +66,7 @@ func network() []Failure {
 			Sources: []string{"https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#worker-node-fail", docNetwork},
 		},
 		{
-			ID: "dns-support", Title: "The VPC's name server is off", Broken: "enableDnsSupport of the node's VPC is false: no name resolves.",
+			ID: "dns-support", Title: "The VPC's DNS server is off", Broken: "enableDnsSupport of the node's VPC is false: no name resolves.",
 			Own:      OwnVPC,
 			Break:    []string{"aws ec2 modify-vpc-attribute --vpc-id $OWN_VPC --enable-dns-support Value=false"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -76,7 +76,7 @@ func network() []Failure {
 			Sources: []string{docNetwork, docVPCDNS},
 		},
 		{
-			ID: "private-endpoint", Title: "A private endpoint, and a node elsewhere", Broken: "The cluster's endpoint is private only, and the node is in another VPC: the name leads to private addresses of a network that it has no way to.",
+			ID: "private-endpoint", Title: "A private endpoint and a node in another VPC", Broken: "The cluster's endpoint is private only, and the node is in another VPC: the name resolves to private addresses that the node has no route to.",
 			World:    Elsewhere,
 			Break:    []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=false,endpointPrivateAccess=true && aws eks wait cluster-active --name $CLUSTER"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -86,7 +86,7 @@ func network() []Failure {
 			Sources: []string{docEndpoint},
 		},
 		{
-			ID: "public-cidrs", Title: "A public endpoint, and not for the node", Broken: "The endpoint is public for some addresses only, and the node's public address is none of them.",
+			ID: "public-cidrs", Title: "A public endpoint that does not admit the node", Broken: "The endpoint's public access CIDRs do not include the node's public address.",
 			World:    Elsewhere,
 			Break:    []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config publicAccessCidrs=203.0.113.5/32 && aws eks wait cluster-active --name $CLUSTER"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
@@ -134,7 +134,7 @@ func EndpointVariable(service string) string {
 func endpoints() []Failure {
 	return []Failure{
 		closed(Failure{
-			ID: "no-eks-endpoint", Title: "No endpoint for EKS, and bootstrap.sh without the cluster's details", Broken: "bootstrap.sh asks EKS for the endpoint and the certificate authority unless it is told.",
+			ID: "no-eks-endpoint", Title: "No endpoint for EKS, and bootstrap.sh without the cluster's details", Broken: "bootstrap.sh asks EKS for the endpoint and the certificate authority if it is not given them.",
 			Break: deleted("eks"), UserData: bootstrap, Launch: al2(launch), Outcome: Out,
 			Look: console, Symptom: `Connect timeout on endpoint URL: "https://eks\.us-east-1\.amazonaws\.com/clusters/`,
 			Step: "describe-cluster", Verdict: []string{"because of network, NO_ROUTE_TO_DESTINATION, $TABLE", "aws ec2 create-vpc-endpoint"},
@@ -149,21 +149,21 @@ func endpoints() []Failure {
 			Fix: created("ecr.api"), Sources: []string{docRegistry},
 		}),
 		closed(Failure{
-			ID: "no-ecr-dkr-endpoint", Title: "No endpoint for the registry", Broken: "containerd asks the registry itself for an image's manifest.",
+			ID: "no-ecr-dkr-endpoint", Title: "No endpoint for the registry", Broken: "containerd asks the registry for an image's manifest.",
 			Break: deleted("ecr.dkr"), Outcome: NotReady,
 			Look: "kubectl describe node $NODE", Symptom: `NetworkPluginNotReady.*cni plugin not initialized`,
 			Step: "image", Verdict: []string{"Failed to pull image", "i/o timeout", "because of network, NO_ROUTE_TO_DESTINATION, $TABLE"},
 			Fix: created("ecr.dkr"), Sources: []string{docRegistry},
 		}),
 		closed(Failure{
-			ID: "no-s3-endpoint", Title: "No endpoint for S3", Broken: "The layers of an image are in S3, where the registry sends containerd.",
+			ID: "no-s3-endpoint", Title: "No endpoint for S3", Broken: "The registry redirects containerd to S3 for an image's layers.",
 			Break: deleted("s3"), Outcome: NotReady,
 			Look: "kubectl describe node $NODE", Symptom: `NetworkPluginNotReady.*cni plugin not initialized`,
 			Step: "image", Verdict: []string{"Failed to pull image", "starport-layer-bucket", "because of network, NO_ROUTE_TO_DESTINATION, $TABLE"},
 			Fix: created("s3"), Sources: []string{docRegistry},
 		}),
 		closed(Failure{
-			ID: "endpoint-policy", Title: "An endpoint's policy is too tight", Broken: "The policy of EC2's endpoint allows other calls than the node's.",
+			ID: "endpoint-policy", Title: "An endpoint's policy is too tight", Broken: "The policy of the EC2 endpoint does not allow the node's call.",
 			Break:   []string{"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpointOf("ec2") + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"ec2:DescribeRegions","Resource":"*"}]}'`},
 			Outcome: Out,
 			Symptom: `UnauthorizedOperation.*no VPC endpoint policy allows the ec2:DescribeInstances action`,
@@ -181,7 +181,7 @@ func endpoints() []Failure {
 			Sources: []string{"https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html"},
 		}),
 		closed(Failure{
-			ID: "endpoint-private-dns", Title: "An endpoint without its private DNS name", Broken: "The endpoint is there, and the service's usual name leads to its public addresses all the same.",
+			ID: "endpoint-private-dns", Title: "An endpoint without its private DNS name", Broken: "The endpoint exists, but the service's usual name still resolves to its public addresses.",
 			Break:   []string{"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpointOf("ec2") + " --no-private-dns-enabled"},
 			Outcome: Out,
 			Symptom: `operation error EC2: DescribeInstances.*i/o timeout`,
@@ -190,7 +190,7 @@ func endpoints() []Failure {
 			Sources: []string{"https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html"},
 		}),
 		closed(Failure{
-			ID: "dns-hostnames", Title: "The VPC has no DNS host names", Broken: "enableDnsHostnames is off, without which private names of endpoints do not resolve to them.",
+			ID: "dns-hostnames", Title: "The VPC has no DNS host names", Broken: "enableDnsHostnames is off, so private DNS names do not resolve to the endpoints.",
 			Break:   []string{"aws ec2 modify-vpc-attribute --vpc-id $VPC --enable-dns-hostnames Value=false"},
 			Outcome: Out,
 			Symptom: `operation error EC2: DescribeInstances.*i/o timeout`,
@@ -199,7 +199,7 @@ func endpoints() []Failure {
 			Sources: []string{docNetwork, docVPCDNS},
 		}),
 		closed(Failure{
-			ID: "no-ec2-endpoint", Title: "No endpoint for EC2", Broken: "Nodes ask EC2 for their own name, and the VPC CNI plugin for interfaces and addresses.",
+			ID: "no-ec2-endpoint", Title: "No endpoint for EC2", Broken: "Nodes ask EC2 for their own name, and the VPC CNI plugin asks it for interfaces and addresses.",
 			Break: deleted("ec2"), Outcome: Out,
 			Symptom: `operation error EC2: DescribeInstances.*i/o timeout`,
 			Step:    "private-dns-name", Verdict: []string{"because of network, NO_ROUTE_TO_DESTINATION, $TABLE", "aws ec2 create-vpc-endpoint"},

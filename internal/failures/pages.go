@@ -9,11 +9,11 @@ import (
 func Pages() map[string]string {
 	out := map[string]string{}
 	var index strings.Builder
-	index.WriteString(`# What goes wrong, and how to see it
+	index.WriteString(`# What goes wrong, and how to diagnose it
 
 Written by ` + "`make failures`" + ` from the table in internal/failures, which test/e2e plays row by row with the AWS CLI and kubectl:
-it breaks, looks at the symptom, asks ` + "`drydock why`" + `, mends, and waits until all is well. Please don't edit.
-Words with a $ are variables of the shell.
+for each failure it breaks something, checks the symptom, runs ` + "`drydock why`" + `, applies the fix and waits until it works. Please don't edit.
+Words with a $ are shell variables.
 `)
 	var page *strings.Builder
 	var class *Class
@@ -75,12 +75,12 @@ func (f *Failure) write(b *strings.Builder) {
 		b.WriteString("\nwith this file `user-data`:\n\n" + fenced(f.UserData))
 	}
 	if f.Look != "" {
-		fmt.Fprintf(b, "\n**What AWS's users see**\n\n```sh\n%s\n```\n\nshows, as a regular expression: `%s`\n", f.Look, f.Symptom)
+		fmt.Fprintf(b, "\n**What you see on AWS**\n\n```sh\n%s\n```\n\nshows, as a regular expression: `%s`\n", f.Look, f.Symptom)
 	} else {
-		fmt.Fprintf(b, "\n**What AWS's users see**, in the logs of the node (`journalctl -u kubelet -u nodeadm-config`), as a regular expression: `%s`\n", f.Symptom)
+		fmt.Fprintf(b, "\n**What you see on AWS**, in the logs of the node (`journalctl -u kubelet -u nodeadm-config`), as a regular expression: `%s`\n", f.Symptom)
 	}
 	fmt.Fprintf(b, "\n**What `drydock why %s` says**: %s, and\n\n```text\n%s\n```\n", f.Why, f.says(), strings.Join(f.Verdict, "\n"))
-	b.WriteString("\n**What mends it**\n\n```sh\n")
+	b.WriteString("\n**Fix**\n\n```sh\n")
 	for _, c := range f.Fix {
 		b.WriteString(c + "\n")
 	}
@@ -103,7 +103,7 @@ func (f *Failure) write(b *strings.Builder) {
 
 func (f *Failure) says() string {
 	if f.Outcome == Warned {
-		return "it warns of " + f.step()
+		return "it warns about " + f.step()
 	}
 	return "the first step that fails is " + f.step()
 }

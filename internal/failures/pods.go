@@ -8,7 +8,7 @@ func apply(object string) string { return "echo '" + object + "' | kubectl apply
 func pods() []Failure {
 	return []Failure{
 		{
-			ID: "subnet-full", Title: "The subnet has no more addresses", Broken: "Every pod takes an address of the node's subnet, and a /28 has eleven.",
+			ID: "subnet-full", Title: "The subnet has run out of addresses", Broken: "Every pod takes an address from the node's subnet, and a /28 has eleven.",
 			Own: OwnSmallSubnet, Outcome: Pod,
 			UserData: nodeConfig + "  kubelet:\n    flags: [--node-labels=w4=full]\n", Launch: launch,
 			After: []string{apply(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"full"},"spec":{"replicas":14,"selector":{"matchLabels":{"app":"full"}},"template":{"metadata":{"labels":{"app":"full"}},"spec":{"nodeSelector":{"w4":"full"},"containers":[{"name":"c","image":"nginx"}]}}}}`)},
@@ -18,7 +18,7 @@ func pods() []Failure {
 			Sources: []string{docAddresses},
 		},
 		{
-			ID: "type-too-small", Title: "The instance type has addresses for few pods", Broken: "Interfaces and addresses of an instance type bound the pods on it: a t3.nano has room for four.",
+			ID: "type-too-small", Title: "The instance type has few addresses for pods", Broken: "The interfaces and addresses of an instance type limit the number of pods on it: a t3.nano has room for four.",
 			Outcome:  Pod,
 			UserData: nodeConfig + "  kubelet:\n    flags: [--node-labels=w4=small]\n", Launch: strings.Replace(launch, "m5.large", "t3.nano", 1),
 			After: []string{apply(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"small"},"spec":{"replicas":6,"selector":{"matchLabels":{"app":"small"}},"template":{"metadata":{"labels":{"app":"small"}},"spec":{"nodeSelector":{"w4":"small"},"containers":[{"name":"c","image":"nginx"}]}}}}`)},
@@ -28,7 +28,7 @@ func pods() []Failure {
 			Sources: []string{docMaxPods},
 		},
 		{
-			ID: "pod-service-account", Title: "A pod whose service account does not exist", Broken: "The API server admits no pod of a service account that is not there; the Deployment has none, and says so in events only.",
+			ID: "pod-service-account", Title: "A pod whose service account does not exist", Broken: "The API server does not admit pods whose service account does not exist; the Deployment gets no pods and reports it only in events.",
 			Outcome: Pod,
 			Break:   []string{apply(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"account"},"spec":{"selector":{"matchLabels":{"app":"account"}},"template":{"metadata":{"labels":{"app":"account"}},"spec":{"serviceAccountName":"cart","containers":[{"name":"c","image":"nginx"}]}}}}`)},
 			Look:    "kubectl get events", Symptom: `error looking up service account default/cart: serviceaccount "cart" not found`,
@@ -37,7 +37,7 @@ func pods() []Failure {
 			Sources: []string{"https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/"},
 		},
 		{
-			ID: "pod-quota", Title: "A pod over its namespace's quota", Broken: "A ResourceQuota of the namespace is used up.",
+			ID: "pod-quota", Title: "A pod exceeds its namespace's quota", Broken: "A ResourceQuota of the namespace is used up.",
 			Outcome: Pod,
 			Break: []string{
 				"kubectl create namespace quota", "kubectl create quota few --hard pods=0 --namespace quota",
@@ -49,7 +49,7 @@ func pods() []Failure {
 			Sources: []string{"https://kubernetes.io/docs/concepts/policy/resource-quotas/"},
 		},
 		{
-			ID: "pod-selector", Title: "A pod that no node suits", Broken: "No node has the labels that the pod asks for.",
+			ID: "pod-selector", Title: "A pod that fits no node", Broken: "No node has the labels that the pod asks for.",
 			Outcome: Pod,
 			Break:   []string{apply(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"picky"},"spec":{"nodeSelector":{"disk":"ssd"},"containers":[{"name":"c","image":"nginx"}]}}`)},
 			Look:    "kubectl describe pod picky", Symptom: `FailedScheduling.*didn't match Pod's node affinity/selector`,
@@ -58,7 +58,7 @@ func pods() []Failure {
 			Sources: []string{docPods},
 		},
 		{
-			ID: "pod-image-name", Title: "An image whose name is none", Broken: "The name of a container's image cannot be read.",
+			ID: "pod-image-name", Title: "An invalid image name", Broken: "A container's image name cannot be parsed.",
 			Outcome: Pod,
 			Break:   []string{apply(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"misspelt"},"spec":{"nodeSelector":{"w4":"base"},"containers":[{"name":"c","image":"Nginx:latest"}]}}`)},
 			Look:    "kubectl get pod misspelt", Symptom: `InvalidImageName`,
@@ -67,7 +67,7 @@ func pods() []Failure {
 			Sources: []string{"https://kubernetes.io/docs/concepts/containers/images/"},
 		},
 		{
-			ID: "pod-provider", Title: "A pod with a role, and no OpenID Connect provider", Broken: "The service account is annotated with a role, and the cluster's issuer is not registered in IAM: the pod runs, and its SDK is refused.",
+			ID: "pod-provider", Title: "A pod with a role but no OpenID Connect provider", Broken: "The service account is annotated with a role, but the cluster's issuer is not registered in IAM: the pod runs, but its AWS calls fail.",
 			Own: OwnRole, Outcome: Pod,
 			Break: []string{
 				"kubectl create serviceaccount shop", "kubectl annotate serviceaccount shop eks.amazonaws.com/role-arn=arn:aws:iam::000000000000:role/$ROLE",

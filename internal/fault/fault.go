@@ -2,10 +2,11 @@
 // instances, zones, pools of capacity, API operations and local services of a VPC
 // fail for now, and how.
 //
-// A [Fault] is one such rule and a [Set] the rules in force, which answers whoever
-// has to fail: the front door, EC2's launches, the network of guests. The package
-// is pure: it stores nothing and does nothing by itself. internal/fault/keeper keeps the
-// rules in the store, internal/app hands out the Set; anything may import this package.
+// A [Fault] is one such rule and a [Set] the rules in force, which is consulted by the
+// code that has to fail: the AWS API server, EC2's launches, the network of guests. The
+// package is pure: it stores nothing and does nothing by itself. internal/fault/keeper
+// keeps the rules in the store, internal/app hands out the Set; anything may import this
+// package.
 package fault
 
 import (
@@ -55,8 +56,8 @@ type Fault struct {
 	Account string    `json:"account"`
 	Region  string    `json:"region"`
 	Since   time.Time `json:"since"`
-	// Until is when it mends itself; zero: when it is cleared. A Terminate or Stop
-	// happens then.
+	// Until is when the fault ends by itself; if zero, it lasts until it is
+	// cleared. A Terminate or Stop happens then.
 	Until time.Time `json:"until,omitzero"`
 
 	// Instance is what Terminate, Stop, Isolate and IMDS are of, and DNS unless VPC is.
@@ -110,7 +111,7 @@ type part struct {
 // Check reports what is wrong with a fault as its user describes it.
 func (f *Fault) Check() error {
 	if !slices.Contains(Kinds(), f.Kind) {
-		return fmt.Errorf("%q is no kind of fault", f.Kind)
+		return fmt.Errorf("%q is not a kind of fault", f.Kind)
 	}
 	api := []Kind{Throttle, Latency, Error}
 	for _, p := range []part{
@@ -140,23 +141,23 @@ func (f *Fault) Check() error {
 	}
 	switch {
 	case f.Percent < 0 || f.Percent > 100:
-		return errors.New("a percentage is a number above 0, and 100 at most")
+		return errors.New("a percentage must be greater than 0 and at most 100")
 	case f.Count < 0:
-		return errors.New("a count is 1 or more")
+		return errors.New("a count must be at least 1")
 	case f.Delay < 0 || f.Delay > MaxDelay:
-		return fmt.Errorf("a delay is %v at most", MaxDelay)
+		return fmt.Errorf("a delay must be at most %v", MaxDelay)
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return errors.New("the HTTP status of an error is from 400 to 599")
+		return errors.New("the HTTP status of an error must be from 400 to 599")
 	case f.Kind.API() && !strings.Contains(f.Operation, ":"):
 		return fmt.Errorf("%q is not SERVICE:OPERATION, as in ec2:RunInstances or ec2:Describe*", f.Operation)
 	case strings.Trim(f.Code, letters) != "":
-		return fmt.Errorf("the error code %q has other characters than letters, digits and dots", f.Code)
+		return fmt.Errorf("the error code %q may only have letters, digits and dots", f.Code)
 	case len(f.Message) > maxMessage || !printable(f.Message):
-		return fmt.Errorf("an error message is text of %d characters at most", maxMessage)
+		return fmt.Errorf("an error message must be printable text of at most %d characters", maxMessage)
 	}
 	for _, pattern := range []string{f.Instance, f.VPC, f.Zone, f.InstanceType, f.CapacityType, f.Operation, f.Principal, f.Code} {
 		if len(pattern) > maxPattern || !printable(pattern) {
-			return fmt.Errorf("%.20q is no text of %d characters at most", pattern, maxPattern)
+			return fmt.Errorf("%.20q is not printable text of at most %d characters", pattern, maxPattern)
 		}
 	}
 	return nil
@@ -192,7 +193,7 @@ func (f *Fault) Target() string {
 	return f.Instance
 }
 
-// Details is what else there is to say, for people.
+// Details describes the rest of the fault for people.
 func (f *Fault) Details() string {
 	var out []string
 	add := func(ok bool, format string, args ...any) {

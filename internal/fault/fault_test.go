@@ -32,13 +32,13 @@ func TestCheck(t *testing.T) {
 		{"throttling", fault.Fault{Kind: fault.Throttle, Operation: "ec2:Describe*", Percent: 50, Count: 3, Principal: "arn:*"}, ""},
 		{"no service", fault.Fault{Kind: fault.Throttle, Operation: "DescribeInstances"}, "is not SERVICE:OPERATION"},
 		{"no delay", fault.Fault{Kind: fault.Latency, Operation: "ec2:*"}, "latency needs: delay"},
-		{"too long a delay", fault.Fault{Kind: fault.Latency, Operation: "ec2:*", Delay: time.Hour}, "a delay is 5m0s at most"},
+		{"too long a delay", fault.Fault{Kind: fault.Latency, Operation: "ec2:*", Delay: time.Hour}, "a delay must be at most 5m0s"},
 		{"too much", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Percent: 101}, "percentage"},
 		{"no status of an error", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Status: 200}, "from 400 to 599"},
-		{"a header in a code", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Code: "A\r\nX-B: c"}, "other characters"},
-		{"a line break in a message", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Code: "A", Message: "a\nb"}, "message is text"},
+		{"a header in a code", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Code: "A\r\nX-B: c"}, "only have letters"},
+		{"a line break in a message", fault.Fault{Kind: fault.Error, Operation: "ec2:*", Code: "A", Message: "a\nb"}, "message must be printable text"},
 		{"a long pattern", fault.Fault{Kind: fault.Throttle, Operation: "ec2:" + strings.Repeat("*", 300)}, "256 characters"},
-		{"nothing", fault.Fault{}, "is no kind of fault"},
+		{"nothing", fault.Fault{}, "is not a kind of fault"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.f.Check()

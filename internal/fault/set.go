@@ -58,7 +58,7 @@ type rule struct {
 	used *atomic.Int64
 }
 
-// Replace makes these the faults in force. What was used of a Count is kept.
+// Replace makes these the faults in force. The uses of a Count are stored.
 func (s *Set) Replace(faults []Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ const (
 	KindDecision Kind = "decision" // an authorization or reachability verdict
 	KindStep     Kind = "step"     // a step of a longer story: a node joining
 	// KindReset says that the entry's account was emptied, or all of them if it has
-	// none: what was before is not told any more.
+	// none: earlier entries are no longer returned.
 	KindReset Kind = "reset"
 )
 
@@ -55,12 +55,12 @@ type Limits struct {
 	Bytes int64
 	// Queue is how many entries may wait to be written; default 4096.
 	Queue int
-	// Log is told of write errors, once per spell of trouble; nil is slog.Default().
+	// Log gets write errors, once per series of errors; nil is slog.Default().
 	Log *slog.Logger
 }
 
 // A Journal is an open journal. Its methods may be called concurrently; those of
-// a nil *Journal do nothing, so that whoever has none needs no check.
+// a nil *Journal do nothing, so that callers without a journal need no check.
 type Journal struct {
 	dir     string
 	limit   int64 // of one file
@@ -246,7 +246,7 @@ func (w *writer) drain() {
 func (w *writer) write(e Entry) {
 	line, err := json.Marshal(e)
 	if err == nil && len(line) >= maxLine {
-		err = fmt.Errorf("an entry of %d bytes is too long", len(line))
+		err = fmt.Errorf("a journal entry of %d bytes is too long", len(line))
 	}
 	if err != nil {
 		w.j.dropped.Add(1)
@@ -299,7 +299,7 @@ func (w *writer) rotate() error {
 	return errors.Join(err, w.open())
 }
 
-// note keeps the first error for Close and says it once per spell of trouble.
+// note keeps the first error for Close and logs it once per series of errors.
 func (w *writer) note(err error) {
 	if err == nil {
 		return
@@ -347,7 +347,8 @@ func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 			return
 		}
 		j.Flush()
-		// Both files are opened at once: a rotation meanwhile takes nothing away.
+		// Both files are opened together, so that a rotation in between does not
+		// lose entries.
 		j.files.RLock()
 		var files []*os.File
 		var errs error

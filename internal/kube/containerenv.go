@@ -13,7 +13,7 @@ import (
 )
 
 // An Environment is where a container's variables come from. The functions return an
-// object of the pod's namespace, nil if there is none.
+// object in the pod's namespace, or nil if there is none.
 type Environment struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
@@ -129,7 +129,7 @@ func (e *Environment) valueFrom(s *corev1.EnvVarSource) (string, error) {
 		}
 		return "", errNoValue
 	}
-	return "", errors.New("only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef can be told without a kubelet")
+	return "", errors.New("without a kubelet, only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef can be resolved")
 }
 
 // Field is what the downward API says of the pod.

@@ -1,4 +1,4 @@
-// Package kube reads what everybody wants to know of the objects of Kubernetes.
+// Package kube reads facts about Kubernetes objects that several packages need.
 package kube
 
 import (

@@ -39,7 +39,7 @@ type Instance struct {
 	PublicDNSName  string
 
 	// UserData is as the instance metadata service returns it: decoded from base64, at
-	// most 16 KiB, possibly gzipped. nil if there is none.
+	// most 16 KiB, possibly gzipped, or nil if there is none.
 	UserData   []byte
 	ProfileARN string // of the instance profile
 	RoleARN    string // the instance profile's role; empty: no credentials

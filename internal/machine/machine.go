@@ -1,7 +1,7 @@
 // Package machine is the seam between EC2 and whatever runs an instance as a computer: it
 // boots, has a console, is switched on and off, runs programs, holds files, accepts
-// connections and has network interfaces. What Kubernetes adds to such a computer, a
-// kubelet, belongs to package node.
+// connections and has network interfaces. The kubelet that Kubernetes adds to such a
+// computer belongs to package node.
 //
 // A [Runtime] runs machines: simulated ones (package simulated below) or containers. Not
 // every machine can do everything: [Machine.Abilities] says what it can, and a method it
@@ -9,8 +9,8 @@
 // assertion. Whoever needs a shell, a file or a port of an instance (Session Manager, Run
 // Command, EC2 Instance Connect, ssh) uses this package and nothing behind it.
 //
-// Package machinetest tests any implementation. Any package may import this one; it knows
-// no service, no shell and no Kubernetes.
+// Package machinetest tests any implementation. Any package may import this one;  it does
+// not know any service, no shell and no Kubernetes.
 package machine
 
 import (
@@ -183,8 +183,8 @@ func Run(ctx context.Context, m Machine, c Command) (status int, err error) {
 }
 
 // Files is a machine's file system. Names are absolute. Errors are those of package fs:
-// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission. What is written is on the machine's disk,
-// and there after a stop, when the method returns.
+// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission. When the method returns, the data is on
+// the machine's disk and survives a stop.
 type Files interface {
 	ReadFile(name string) ([]byte, error)
 	Stat(name string) (fs.FileInfo, error)

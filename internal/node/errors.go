@@ -14,12 +14,12 @@ type Decision struct {
 	Code string `json:"code,omitempty"`
 	// Component is what refused, or is missing: sg-…, a policy's action, a role's ARN.
 	Component string `json:"component,omitempty"`
-	// Text says it in a sentence, with the values seen and wanted.
+	// Text explains it in a sentence, with the actual and the wanted values.
 	Text string `json:"text"`
-	// Connection is what was to be connected, if the network refused it: how to mend that
-	// is looked for when somebody asks.
+	// Connection is what was to be connected, if the network refused it: fixes are looked
+	// for on request.
 	Connection *Connection `json:"connection,omitempty"`
-	// Subject is what the fixes are about, by kind; how it is mended is looked for when
+	// Subject is what the fixes are about, by kind; how it is fixed is looked for when
 	// somebody asks.
 	Subject *Subject `json:"subject,omitempty"`
 	// Fixes are what else would each remove the reason.
@@ -41,7 +41,7 @@ type Connection struct {
 	Port int    `json:"port"`
 }
 
-// Who decides.
+// These are the parties that decide.
 const (
 	ByNetwork    = "network"
 	ByIAM        = "IAM"

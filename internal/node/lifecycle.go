@@ -52,7 +52,8 @@ type LifecycleConfig struct {
 // Lifecycle does, for one cluster, what the node lifecycle controller of the AWS
 // cloud controller manager does on EKS: it deletes the Node objects of instances
 // that are gone, which ends their pods, and taints those of instances that are off.
-// It is no part of any runtime: a machine that is gone cannot tell of it.
+// It is not part of any runtime, because a machine that no longer exists cannot
+// report it.
 //
 // https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle/node_lifecycle_controller.go
 type Lifecycle struct {
@@ -125,7 +126,8 @@ func (l *Lifecycle) Run(ctx context.Context) {
 // pass looks at all nodes once, and says how long it took to list them.
 func (l *Lifecycle) pass(ctx context.Context) (listed time.Duration, err error) {
 	began := l.cfg.Clock.Now()
-	// From the API server's cache: what is not in it yet comes with the next pass.
+	// Read from the API server's cache: objects that are not in it yet are handled
+	// in the next pass.
 	nodes, err := l.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return 0, fmt.Errorf("listing nodes: %w", err)
@@ -140,7 +142,7 @@ func (l *Lifecycle) pass(ctx context.Context) (listed time.Duration, err error) 
 		}
 		state, err := l.cfg.State(ctx, n.Spec.ProviderID)
 		if err != nil {
-			return listed, errors.Join(fmt.Errorf("looking for the instance of node %s: %w", n.Name, err), g.Wait())
+			return listed, errors.Join(fmt.Errorf("looking up the instance of node %s: %w", n.Name, err), g.Wait())
 		}
 		g.Go(func() error {
 			err := l.follow(ctx, n, state)

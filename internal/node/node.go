@@ -36,12 +36,12 @@ type Kubelets interface {
 	Info(instanceID string) (Info, bool)
 	// PodSteps returns what holds a pod back on its node, in the order of a pod's life:
 	// steps named by one of the StepPod… constants, each failed. There are none if nothing
-	// on the node does, or if the instance or the pod is unknown.
+	// on the node uses them, or if the instance or the pod is unknown.
 	PodSteps(instanceID, namespace, name string) []Step
 }
 
-// Fargate is what a machine of Fargate is told in place of user data. It boots no image
-// of anybody's, has no CNI plugin, and gives its one pod its own address.
+// Fargate is the configuration that a Fargate machine gets instead of user data. It
+// does not boot an AMI, has no CNI plugin, and gives its only pod its own address.
 type Fargate struct {
 	machine.Instance
 	ClusterName string
@@ -103,7 +103,7 @@ type Call struct {
 	Region, Host string
 	// Account owns what is called for; empty: the instance's.
 	Account string
-	// What it is about, as the action needs it.
+	// The resource of the call, as the action needs it.
 	Interface, Attachment, Subnet, Repository, Bucket, Cluster string
 	Tags                                                       map[string]string
 }
@@ -144,7 +144,7 @@ type Phase string
 // The phases, in order. An instance may stay in any of them.
 const (
 	PhaseBooting    Phase = "Booting"
-	PhaseRunning    Phase = "Running" // on, but its user data joins no cluster
+	PhaseRunning    Phase = "Running" // on, but its user data does not join a cluster
 	PhaseJoining    Phase = "Joining" // trying to reach and enter its cluster
 	PhaseRegistered Phase = "Registered"
 	PhaseReady      Phase = "Ready"

@@ -21,7 +21,7 @@ type Step struct {
 	Warning bool
 	// Cluster is the cluster that the user data names, once known.
 	Cluster string
-	// Evidence says what was seen, for people: an error's text, a version, a count.
+	// Evidence describes what was observed: an error's text, a version, a count.
 	Evidence string
 	// Cause is what failed as data, where no decision says it: see CauseOf.
 	Cause string
@@ -34,10 +34,10 @@ type Step struct {
 const (
 	StepBoot        = machine.EventBoot     // the machine is on
 	StepMetadata    = machine.EventMetadata // the instance metadata service answers
-	StepDescribe    = "describe-cluster"    // EKS told endpoint and certificate authority
+	StepDescribe    = "describe-cluster"    // endpoint and certificate authority came from EKS
 	StepScript      = machine.EventScript   // a script in user data, which may have asked
 	StepUserData    = machine.EventUserData // user data read and understood
-	StepName        = "private-dns-name"    // EC2 told the node's name
+	StepName        = "private-dns-name"    // the node's name came from EC2
 	StepBootstrap   = "bootstrap"           // the node's configuration is complete
 	StepCredentials = "credentials"         // instance role credentials
 	StepDNS         = "dns"                 // the API endpoint's name resolves

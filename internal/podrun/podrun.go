@@ -34,7 +34,7 @@ const maxPodRuns = 256
 type podRun struct {
 	program  eks.PodProgram
 	listener string // of the CLI
-	// notices are told to the user, each once.
+	// notices are shown to the user, each once.
 	notices chan string
 	mu      sync.Mutex
 	told    map[string]bool
@@ -62,7 +62,7 @@ func (r *podRun) notice(text string) {
 	select {
 	case r.notices <- text:
 		r.told[text] = true
-	default: // more than anybody reads
+	default: // more than anyone reads
 	}
 }
 
@@ -76,7 +76,7 @@ func (rs *Runs) add(r *podRun) (secret string, err error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if len(rs.bySecret) >= maxPodRuns {
-		return "", fmt.Errorf("%d commands run as pods already", maxPodRuns)
+		return "", fmt.Errorf("%d commands are already running as pods", maxPodRuns)
 	}
 	rs.bySecret[secret] = r
 	rs.cfg.Listeners.count(r.listener, 1)
@@ -99,7 +99,7 @@ func (rs *Runs) find(secret string) (*podRun, bool) {
 	return r, ok
 }
 
-// of returns what is known of a connection by its remote address.
+// of returns what is known about a connection by its remote address.
 func (rs *Runs) of(remote string) (podConn, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -215,7 +215,7 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.Po
 			files, err := tokens.renew(ctx, time.Now())
 			switch {
 			case apierrors.IsNotFound(err):
-				r.notice("the pod " + r.name() + " is gone, and its tokens are not renewed any more")
+				r.notice("the pod " + r.name() + " is gone; its tokens are no longer renewed")
 			case err != nil:
 				r.notice("not renewed: " + err.Error())
 			}
@@ -239,9 +239,9 @@ func checkPodRun(in *api.PodRunRequest) error {
 	case in.Region == "" || len(in.Region) > 32:
 		return errors.New("region is missing")
 	case in.Namespace == "" || in.Pod == "" || len(in.Namespace)+len(in.Pod) > 2*maxPodName || strings.Contains(in.Namespace+in.Pod, "/"):
-		return errors.New("name a pod: NAMESPACE/NAME")
+		return errors.New("a pod is missing: NAMESPACE/NAME")
 	case err != nil || !listener.Addr().IsLoopback():
-		return errors.New("listener must be an address of this machine's loopback")
+		return errors.New("listener must be a loopback address")
 	}
 	return nil
 }
@@ -271,7 +271,7 @@ func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodP
 		return p, fmt.Errorf("pod %s: %w\nTry: %s", name, err, whyPod)
 	}
 	if _, ok := rs.podHost(&p); !ok {
-		return p, fmt.Errorf("pod %s is on node %s, which is no running instance of Drydock's: what it may reach is not known\nTry: %s", name, p.Pod.Spec.NodeName, whyPod)
+		return p, fmt.Errorf("pod %s is on node %s, which is not a running instance, so its network is not known\nTry: %s", name, p.Pod.Spec.NodeName, whyPod)
 	}
 	return p, nil
 }

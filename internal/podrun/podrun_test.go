@@ -88,7 +88,7 @@ func TestPodTokensAreRenewed(t *testing.T) {
 		if diff := cmp.Diff(want, issued[:6]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if want := []string{"the pod shop/web is gone, and its tokens are not renewed any more"}; cmp.Diff(want, notices) != "" {
+		if want := []string{"the pod shop/web is gone; its tokens are no longer renewed"}; cmp.Diff(want, notices) != "" {
 			t.Errorf("told %q", notices)
 		}
 	})
@@ -288,10 +288,10 @@ func TestCheckPodRun(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*api.PodRunRequest){
-		"account must be 12 digits": func(r *api.PodRunRequest) { r.Account = "1" },
-		"region is missing":         func(r *api.PodRunRequest) { r.Region = "" },
-		"name a pod":                func(r *api.PodRunRequest) { r.Pod = "a/b" },
-		"of this machine's":         func(r *api.PodRunRequest) { r.Listener = "192.0.2.1:80" },
+		"account must be 12 digits":  func(r *api.PodRunRequest) { r.Account = "1" },
+		"region is missing":          func(r *api.PodRunRequest) { r.Region = "" },
+		"a pod is missing":           func(r *api.PodRunRequest) { r.Pod = "a/b" },
+		"must be a loopback address": func(r *api.PodRunRequest) { r.Listener = "192.0.2.1:80" },
 	} {
 		bad := good
 		change(&bad)
@@ -328,7 +328,7 @@ func TestUnreachableOfPods(t *testing.T) {
 	}
 	for _, want := range []string{
 		"connection to sts.eu-west-1.amazonaws.com:443", "principal system:serviceaccount:shop:cart", "shop/web in cluster dev of eu-west-1",
-		"It was not made: rtb-1 has no route.", "fix: aws ec2 create-route",
+		"The connection failed: rtb-1 has no route.", "fix: aws ec2 create-route",
 	} {
 		if !strings.Contains(e.Text(), want) {
 			t.Errorf("%s is not in:\n%s", want, e.Text())

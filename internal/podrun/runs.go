@@ -77,7 +77,7 @@ type Machines interface {
 	DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// Call decides a call of AWS.
 	Call(ctx context.Context, in machine.Instance, c node.Call) error
-	// Metadata is the way to a machine's metadata service from so many hops away.
+	// Metadata connects to a machine's metadata service from that many hops away.
 	Metadata(id string, hops int) http.RoundTripper
 }
 
@@ -85,7 +85,7 @@ type Machines interface {
 type ControlPlanes interface {
 	// ByHost is the one behind AWS's name of an endpoint.
 	ByHost(host string) (controlplane.Plane, bool)
-	// AWSHost is AWS's name of one's endpoint.
+	// AWSHost returns the host name that AWS has for an endpoint.
 	AWSHost(planeID string) string
 }
 

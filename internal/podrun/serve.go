@@ -69,7 +69,7 @@ func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *serve
 	case err != nil || !remote.Addr().Unmap().IsLoopback() || !known:
 		http.Error(w, "no such run", http.StatusForbidden)
 	case !can:
-		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
+		http.Error(w, "want CONNECT HOST:PORT in HTTP/1.1", http.StatusBadRequest)
 	case r.Host == api.PodRunTarget:
 		rs.answerPod(w, hijacker, proxy, podConn{run: run}, nil)
 	default:
@@ -155,7 +155,7 @@ func (rs *Runs) connectPod(w http.ResponseWriter, r *http.Request, run *podRun, 
 	port, bad := strconv.Atoi(p)
 	hijacker, can := w.(http.Hijacker)
 	if err != nil || bad != nil || port < 1 || port > 65535 || !can {
-		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
+		http.Error(w, "want CONNECT HOST:PORT in HTTP/1.1", http.StatusBadRequest)
 		return
 	}
 	in, ok := rs.podHost(&run.program)
@@ -218,7 +218,7 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 			return
 		}
 		if strings.HasPrefix(r.URL.Path, server.InternalPrefix) {
-			http.Error(w, "pods may not ask", http.StatusForbidden)
+			http.Error(w, "pods may not use these pages", http.StatusForbidden)
 			return
 		}
 		rs.cfg.AWS.ServeHTTP(w, r)
@@ -239,13 +239,13 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 func gone(run *podRun) error {
 	return &node.Refusal{
 		Err:      fmt.Errorf("the node of pod %s is gone", run.name()),
-		Decision: node.Decision{By: node.ByNetwork, Component: run.program.Pod.Spec.NodeName, Text: "its instance runs no more"},
+		Decision: node.Decision{By: node.ByNetwork, Component: run.program.Pod.Spec.NodeName, Text: "its instance is no longer running"},
 	}
 }
 
 // unreachable refuses what the pod's network does not let through. A proxy has no
-// better word for a connection that times out than 504; why, the user is told once,
-// and `drydock why` afterwards.
+// better status than 504 for a connection that times out; the user gets the reason
+// once, and afterwards from `drydock why`.
 func (rs *Runs) unreachable(w http.ResponseWriter, run *podRun, host string, port int, err error) {
 	why := node.DecisionOf(err)
 	if why == nil {
@@ -313,7 +313,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	}
 	runs, err := rs.cfg.EKS.PodIdentityAgentRuns(r.Context(), p.PlaneID, p.Pod.Spec.NodeName)
 	if err != nil {
-		rs.cfg.Log.Error("looking for the EKS Pod Identity Agent", "node", p.Pod.Spec.NodeName, "err", err)
+		rs.cfg.Log.Error("looking up the EKS Pod Identity Agent", "node", p.Pod.Spec.NodeName, "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
@@ -353,7 +353,7 @@ func (rs *Runs) agentMayCall(ctx context.Context, run *podRun, in machine.Instan
 		return err
 	}
 	rs.recordRefusal(run, net.JoinHostPort(host, "443"), why)
-	run.notice(fmt.Sprintf("pod %s: the EKS Pod Identity Agent of its node gets nothing of EKS Auth: %s\nTry: drydock why request --last-denied", run.name(), why.Text))
+	run.notice(fmt.Sprintf("pod %s: the EKS Pod Identity Agent of its node gets no credentials from EKS Auth: %s\nTry: drydock why request --last-denied", run.name(), why.Text))
 	if why.By == node.ByIAM {
 		_, text, _ := strings.Cut(err.Error(), "api error "+why.Code+": ")
 		return awserr.New(why.Code, text)
@@ -374,7 +374,7 @@ func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 	}
 	why := &node.Decision{
 		By: node.ByNetwork, Code: "HttpPutResponseHopLimit", Component: in.ID,
-		Text: fmt.Sprintf("the answer of %s's metadata service is lost: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
+		Text: fmt.Sprintf("the answer of %s's metadata service does not reach the pod: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
 			in.ID, max(aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit), 1), podHops),
 		Fixes: advice.Each(fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
 	}

@@ -22,7 +22,7 @@ type podTokens struct {
 	next   []time.Time // when each is due; nil: now
 }
 
-// due is when the next token is to be renewed.
+// due is when the next token must be renewed.
 func (p *podTokens) due() time.Time {
 	first := time.Now().Add(maxTokenAge) // without tokens there is nothing to do
 	for _, t := range p.next {
@@ -33,7 +33,8 @@ func (p *podTokens) due() time.Time {
 	return first
 }
 
-// renew issues the tokens that are due, as files. What fails is due again soon.
+// renew issues the tokens that are due, as files. A token whose renewal failed
+// is due again soon.
 func (p *podTokens) renew(ctx context.Context, now time.Time) (map[string][]byte, error) {
 	if p.next == nil {
 		p.next = make([]time.Time, len(p.tokens))

@@ -31,7 +31,7 @@ func newARNTemplate(text, version string) arnTemplate {
 	vars := t.vars
 	for i := 0; i < len(text) && len(t.fields) < 5; i++ {
 		switch {
-		case len(vars) > 0 && i == vars[0].start: // the colon of a key is none of the ARN's
+		case len(vars) > 0 && i == vars[0].start: // the colon of a key is not part of the ARN
 			i, vars = vars[0].end-1, vars[1:]
 		case text[i] == ':':
 			add(i)

@@ -180,7 +180,7 @@ var iamPaths = []string{
 	"sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/",
 }
 
-// checkDates refuses dates that are none.
+// checkDates refuses invalid dates.
 func checkDates(s *Statement) error {
 	for _, c := range s.Conditions {
 		op, _, _, _ := parseOperator(c.Operator)

@@ -1,13 +1,14 @@
 // Package policy decides what IAM policies allow, and says why. It is pure:
-// documents and a request in, a verdict with its reasons out; it opens nothing
-// and knows no service. Any package may import it.
+// documents and a request in, a verdict with its reasons out; it does no I/O
+// and does not depend on any service. Any package may import it.
 //
 // Parse reads and judges documents as IAM does. Evaluate decides a request, fast;
 // Explain gives the whole reasoning, statement by statement; Suggest names the
 // smallest changes that would turn a refusal into an allow.
 //
-// What cannot be told from what is known of a request (see Context) never
-// allows, and denies if that is the statement's effect; the decision names it.
+// A statement that cannot be decided from what is known about a request (see
+// Context) never allows, and denies if its effect is Deny; the decision names
+// the missing value.
 //
 // The table "sentence of AWS's documentation → case" is in docs_*_test.go
 // (TestDocumentation): one row per sentence, with its page.
@@ -54,7 +55,7 @@ type Decision struct {
 	// something did not allow.
 	ExplicitDeny bool   `json:"explicitDeny"`
 	Action       string `json:"action"`   // eks:CreateCluster
-	Resource     string `json:"resource"` // ARN, or * where the action knows no resource
+	Resource     string `json:"resource"` // ARN, or * if the action has no resource
 	// Reason is the last clause of AWS's message: "no identity-based policy allows
 	// the eks:CreateCluster action", which follows "because", or "with an explicit
 	// deny in a permissions boundary", which follows nothing. Empty if allowed.
@@ -105,7 +106,7 @@ func (m Match) String() string {
 	return m.Source + "#" + strconv.Itoa(m.Index)
 }
 
-// A Position is a place in a document's text. The zero value is no place.
+// A Position is a place in a document's text. The zero value means no place.
 type Position struct {
 	Line   int `json:"line"`   // from 1
 	Column int `json:"column"` // from 1, in bytes

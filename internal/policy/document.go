@@ -108,7 +108,7 @@ type Statement struct {
 
 	start, end Position // in the document's text
 
-	// What Parse prepares; see Document.ready.
+	// These fields are prepared by Parse; see Document.ready.
 	actions   actionSet
 	resources []arnTemplate
 	tests     []test
@@ -123,8 +123,8 @@ type Principals struct {
 	AWS       []string // ARNs, account IDs, unique IDs
 	Service   []string // eks.amazonaws.com
 	Federated []string
-	// AnyFederated is {"Federated": "*"} in the policy of a VPC endpoint. It names nobody
-	// in a trust policy.
+	// AnyFederated is {"Federated": "*"} in the policy of a VPC endpoint. In a trust
+	// policy it matches no principal.
 	AnyFederated bool
 	Canonical    []string
 }

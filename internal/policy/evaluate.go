@@ -19,8 +19,8 @@ type Policies struct {
 	Sessioned bool
 	// Resource are the policies of the resource itself.
 	Resource []Source
-	// ResourceRequired says that nobody, not even of the resource's account, gets by
-	// without them: a KMS key is such a resource.
+	// ResourceRequired says that they are required even for principals of the
+	// resource's account: a KMS key is such a resource.
 	ResourceRequired bool
 	// Grants are those of a KMS key, which only allow. One that does stands in for the
 	// key's policy and the caller's identity-based ones, across accounts too.

@@ -38,7 +38,8 @@ const (
 type StatementExplanation struct {
 	Match
 	Outcome Outcome `json:"outcome"`
-	// Mismatches are the elements that did not match, or that could not be told to.
+	// Mismatches are the elements that did not match, or for which it could not be
+	// decided.
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
 }
 
@@ -68,7 +69,7 @@ type Mismatch struct {
 	Resolved []string `json:"resolved,omitempty"`
 	// Actual is what the request has: none if the key is absent.
 	Actual []string `json:"actual"`
-	// Unknown are the condition keys without whose values nothing can be told.
+	// Unknown are the condition keys whose missing values prevent a decision.
 	Unknown []string `json:"unknown,omitempty"`
 }
 

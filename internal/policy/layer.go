@@ -20,12 +20,11 @@ type standing struct {
 	byGrant bool // a grant of a KMS key does
 }
 
-// grantTo is what the resource's policies grant, the role's trust policy included.
-// Across accounts they stand in for nothing: that would let one account speak for
-// another. Grants of KMS keys do stand in: Auto Scaling's service-linked role, which no
-// policy lets use any key, launches from keys of other accounts by a grant alone. They
-// stand in for identity-based policies, whoever they name: boundaries and session
-// policies must allow too.
+// grantTo is what the resource's policies grant, the role's trust policy included. Across accounts
+// they stand in for nothing: that would let one account speak for another. Grants of KMS keys do
+// stand in: Auto Scaling's service-linked role, which no policy lets use any key, launches from
+// keys of other accounts by a grant alone. They stand in for identity-based policies, no matter
+// whom they name: boundaries and session policies must allow too.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
 func grantTo(req *Request, layers []layer) standing {
 	var out standing
@@ -91,13 +90,14 @@ func (l *layer) weigh(q *question, d *Decision) {
 }
 
 // names says that the layer's statements name principals. Those of identity-based
-// policies, boundaries and session policies speak of whom they are attached to.
+// policies, boundaries and session policies apply to the principal they are
+// attached to.
 func (l *layer) names() bool {
 	return l.kind == ResourceBased || l.kind == KMSGrant || l.kind == RoleTrust || l.kind == VPCEndpoint
 }
 
 // grants says how the statement's Principal or NotPrincipal names p. One without
-// either names nobody.
+// either matches no principal.
 func (s *Statement) grants(p *Principal) (Grant, verdict) {
 	switch {
 	case s.Principals != nil:

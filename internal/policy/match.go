@@ -3,7 +3,7 @@ package policy
 import "strings"
 
 // A verdict is the answer to "does this apply", which may be that it cannot be
-// told from what is known of the request.
+// decided from what is known about the request.
 type verdict int8
 
 const (

@@ -16,8 +16,8 @@ type operator struct {
 	negated   bool // holds if no value matches
 	null      bool // asks whether the key is there
 	variables bool // the policy's values may hold variables
-	// prepare returns how a value of the policy matches one of the request. literal
-	// marks the bytes of text that are no wildcards, if it is not nil.
+	// prepare returns how a value of the policy matches one of the request.
+	// literal, if not nil, marks the bytes of text that are not wildcards.
 	prepare func(text string, literal []bool) func(value string) bool
 }
 
@@ -69,7 +69,8 @@ func like(text string, literal []bool) func(string) bool {
 	return g.match
 }
 
-// arnLike compares ARNs field by field. What is no ARN is like no ARN.
+// arnLike compares ARNs field by field. A text that is not an ARN matches no
+// ARN.
 func arnLike(text string, literal []bool) func(string) bool {
 	globs := arnGlobs(text, literal)
 	return func(value string) bool {
@@ -108,7 +109,7 @@ func inRange(text string, _ []bool) func(string) bool {
 	}
 }
 
-// parseRange reads a CIDR, or an address as the range of it alone.
+// parseRange parses a CIDR, or an address as a range that contains only it.
 func parseRange(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)

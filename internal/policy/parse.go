@@ -11,7 +11,7 @@ type Kind int
 // The kinds of policy.
 const (
 	Identity Kind = iota // inline or managed policy of a user, group or role
-	Session              // passed to AssumeRole and the like; same grammar as Identity
+	Session              // passed to AssumeRole and similar operations; same grammar as Identity
 	Trust                // a role's trust policy
 	Boundary             // permissions boundary; same grammar as Identity
 	Resource             // policy of a resource other than a role

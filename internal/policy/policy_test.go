@@ -153,7 +153,7 @@ func TestSizeDoesNotCountWhiteSpace(t *testing.T) {
 	}
 }
 
-// A document that was not parsed is evaluated all the same.
+// A document that was not parsed can still be evaluated.
 func TestDocumentsMadeByHand(t *testing.T) {
 	doc := &policy.Document{Version: policy.Version2012, Statements: []policy.Statement{
 		{Actions: []string{"s3:Get*"}, Resources: []string{"arn:aws:s3:::${aws:username}/*"}},

@@ -28,7 +28,7 @@ func (d *Decision) render(b *strings.Builder) {
 }
 
 func (l *LayerExplanation) render(b *strings.Builder) {
-	said := "allows nothing, and need not"
+	said := "allows nothing, and does not have to"
 	switch {
 	case l.Denies:
 		said = "denies"
@@ -84,11 +84,11 @@ func (m Mismatch) String() string {
 	}
 	switch {
 	case len(m.Unknown) > 0:
-		return s + "; not known: " + strings.Join(m.Unknown, ", ")
+		return s + "; unknown: " + strings.Join(m.Unknown, ", ")
 	case m.Element == ConditionElement && len(m.Actual) == 0:
 		return s + "; the request has no " + m.Key
 	case len(m.Actual) == 0:
-		return s + "; the request's is not known"
+		return s + "; the request's value is not known"
 	}
 	return s + "; the request has " + list(m.Actual)
 }

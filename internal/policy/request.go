@@ -7,8 +7,8 @@ import (
 // A Request is one action on one resource.
 type Request struct {
 	Action string // eks:CreateCluster
-	// Resource is the ARN the action would touch, "*" if the action knows no
-	// resource, or empty if it is not known: then only a statement on every
+	// Resource is the ARN the action would touch, "*" if the action has no
+	// resource, or empty if it is unknown: then only a statement on every
 	// resource can be decided.
 	Resource string
 	// ResourceAccount is the account that owns the resource. Empty: the one its ARN
@@ -29,7 +29,7 @@ func (r *Request) crossAccount() bool {
 }
 
 // arnAccount returns the account of an ARN, or "". Resources of AWS itself, such
-// as managed policies, belong to nobody's account.
+// as managed policies, belong to no account.
 func arnAccount(arn string) string {
 	f := strings.SplitN(arn, ":", 6)
 	if len(f) < 6 || len(f[4]) != 12 || strings.Trim(f[4], "0123456789") != "" {
@@ -46,8 +46,8 @@ func arnAccount(arn string) string {
 type Context struct {
 	// Values are those of the keys, in lower case. A key with no values is absent.
 	Values map[string][]string
-	// Unknown says of a key that is not in Values, in lower case, whether its value
-	// cannot be told. Nil: all others are absent. It must be pure.
+	// Unknown reports whether the value of a key that is not in Values, in lower
+	// case, is unknown. Nil: all others are absent. It must be pure.
 	Unknown func(key string) bool
 
 	// left is what may still be spent on weighing; nil: whatever it takes.
@@ -55,9 +55,9 @@ type Context struct {
 }
 
 // maxWork bounds what a request may cost to weigh, in compared characters, about a
-// tenth of a second: a thousand times what the largest of AWS's quotas allow. What
-// would cost more cannot be decided, and so allows nothing. Requests are not: their
-// tags are counted only after they have been allowed.
+// tenth of a second: a thousand times what the largest of AWS's quotas allow. A
+// match that would cost more is undecided, and therefore allows nothing. Requests
+// are not: their tags are counted only after they have been allowed.
 const maxWork = 1 << 26
 
 // bounded gives a context maxWork to spend.
@@ -98,7 +98,7 @@ func (c *Context) get(key string) (values []string, known bool) {
 	return values, known
 }
 
-// A Principal is who asks: an identity of an account, or a session of one; an
+// A Principal is the caller: an identity of an account, or a session of one; an
 // AWS service; a user whom an identity provider vouches for. The zero Principal
 // is an anonymous caller.
 type Principal struct {
@@ -125,8 +125,8 @@ func (p *Principal) hasPolicies() bool {
 	return p.Service == "" && p.Federated == "" && p.Account != ""
 }
 
-// A Grant says whom the allow of a resource's policy names, which decides whose
-// other policies must allow too.
+// A Grant says which principal the Allow of a resource's policy names, which decides
+// whether other policies must allow too.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
 type Grant int
 

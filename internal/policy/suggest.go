@@ -22,8 +22,8 @@ const (
 	// RemoveStatement takes the statement Match out of its policy, or excepts the
 	// request from it.
 	RemoveStatement ChangeKind = "remove statement"
-	// SetKey has the request carry Values for the condition key Key, or not carry
-	// the key if there are none. It is what the condition of Match asks for.
+	// SetKey sets the condition key Key of the request to Values, or removes the
+	// key if there are none. It is what the condition of Match asks for.
 	SetKey ChangeKind = "set condition key"
 )
 
@@ -42,7 +42,7 @@ type Change struct {
 	Values   []string `json:"values,omitempty"`
 	Operator string   `json:"operator,omitempty"`
 	Wanted   []string `json:"wanted,omitempty"`
-	// Text says it for people.
+	// Text renders the explanation for people.
 	Text string `json:"text"`
 }
 
@@ -75,7 +75,7 @@ func (s Suggestion) Apply(req Request, p Policies) (Request, Policies) {
 	return req, p
 }
 
-// String says it for people, a line for each change.
+// String renders it for people, a line for each change.
 func (s Suggestion) String() string {
 	lines := make([]string, len(s.Changes))
 	for i, c := range s.Changes {
@@ -272,7 +272,8 @@ func (c *Change) apply(req *Request, p *Policies) {
 		req.Context = req.Context.clone()
 		req.Context.Values[strings.ToLower(c.Key)] = c.Values
 	case RemoveStatement:
-		// What is left has no actions and applies to nothing; others keep their index.
+		// The remaining statement has no actions and applies to nothing, so that the
+		// others keep their index.
 		p.edit(*c.Match, func(d *Document) {
 			d.Statements = slices.Clone(d.Statements)
 			d.Statements[c.Match.Index] = Statement{SID: c.Match.SID, Deny: c.Match.Deny}
@@ -453,7 +454,7 @@ func (p *Principal) element() map[string]string {
 func removal(m Match) Change {
 	return Change{
 		Kind: RemoveStatement, Type: m.Type, Match: &m,
-		Text: "remove the deny " + m.String() + " from the " + string(m.Type) + ", or except this request from it",
+		Text: "remove the deny " + m.String() + " from the " + string(m.Type) + ", or exclude this request from it",
 	}
 }
 

@@ -42,7 +42,7 @@ func (w *walk) both(f Flow) {
 	p := packet{dst: dst, proto: f.Protocol, dports: Ports{{f.Port, f.Port}}, sports: f.SourcePorts, from: from.eni}
 	if from.eni == nil {
 		if p.src = from.source; p.src.Is4() != dst.Is4() {
-			w.deny(Hop{Kind: KindInternet, ID: p.src.String()}, Explanation{Code: CodeNoDestination, Address: dst}, "%s and %s are of different families", p.src, dst)
+			w.deny(Hop{Kind: KindInternet, ID: p.src.String()}, Explanation{Code: CodeNoDestination, Address: dst}, "%s and %s belong to different address families", p.src, dst)
 			return
 		}
 	} else if !w.address(f.From, from, &p) {
@@ -77,7 +77,7 @@ func (w *walk) both(f Flow) {
 func (w *walk) start(f Endpoint) (start, bool) {
 	if f.ID == "" {
 		if !f.Address.IsValid() || !public(f.Address) {
-			w.deny(Hop{Kind: KindInternet, ID: f.Address.String()}, Explanation{Code: CodeNoSourceOrDestination}, "a source is a resource, or an address of the internet: %s is neither", f.Address)
+			w.deny(Hop{Kind: KindInternet, ID: f.Address.String()}, Explanation{Code: CodeNoSourceOrDestination}, "a source must be a resource or a public address: %s is neither", f.Address)
 			return start{}, false
 		}
 		return start{source: f.Address}, true
@@ -108,7 +108,7 @@ func (w *walk) start(f Endpoint) (start, bool) {
 			a = Client
 		}
 		if r.VPC == "" {
-			w.deny(Hop{Kind: KindInternetGateway, ID: r.ID}, Explanation{Code: CodeUnassociated}, "%s is attached to no VPC", r.ID)
+			w.deny(Hop{Kind: KindInternetGateway, ID: r.ID}, Explanation{Code: CodeUnassociated}, "%s is not attached to a VPC", r.ID)
 			return start{}, false
 		}
 		return start{source: a, igw: r.ID}, true
@@ -130,7 +130,7 @@ func (w *walk) start(f Endpoint) (start, bool) {
 		}
 		return st, true
 	case *VPCEndpoint:
-		w.deny(Hop{Kind: KindVPCEndpoint, ID: r.ID}, Explanation{Code: CodeEndpointInitiates, VPC: r.VPC}, "%s makes no connections to its VPC", r.ID)
+		w.deny(Hop{Kind: KindVPCEndpoint, ID: r.ID}, Explanation{Code: CodeEndpointInitiates, VPC: r.VPC}, "%s does not open connections to its VPC", r.ID)
 	case nil:
 		w.deny(Hop{Kind: KindOf(f.ID), ID: f.ID}, Explanation{Code: CodeNoSourceOrDestination}, "the source %s does not exist", f.ID)
 	default:
@@ -164,7 +164,7 @@ func (w *walk) address(f Endpoint, from start, p *packet) bool {
 	}
 	h := w.eniHop(e, "")
 	if _, own := e.find(p.src); !own && !e.NoSourceDestCheck && !from.source.IsValid() {
-		w.deny(h, Explanation{Code: CodeSourceDestCheck, Address: p.src, Interface: e.ID}, "%s is no address of %s, whose source/destination check is on", p.src, e.ID)
+		w.deny(h, Explanation{Code: CodeSourceDestCheck, Address: p.src, Interface: e.ID}, "%s is not an address of %s, whose source/destination check is on", p.src, e.ID)
 	} else {
 		w.pass(h)
 	}
@@ -261,11 +261,11 @@ func (w *walk) interfaceDestination(t Endpoint, e *Interface, ids []string, from
 		v := w.s.vpc(e.VPC)
 		if v == nil || v.gateway == nil {
 			w.deny(Hop{Kind: KindVPC, ID: e.VPC}, Explanation{Code: CodeNoDestination, VPC: e.VPC, Missing: KindInternetGateway},
-				"%s has no internet gateway, and %s no public address", e.VPC, e.ID)
+				"%s has no internet gateway, and %s has no public address", e.VPC, e.ID)
 			return nil, netip.Addr{}, false
 		}
 		h.ID = v.gateway.ID
-		w.deny(h, Explanation{Code: CodePrivateForIngress, Address: a.Private, Interface: e.ID, VPC: e.VPC}, "%s has no public address: nothing on the internet can call it", e.ID)
+		w.deny(h, Explanation{Code: CodePrivateForIngress, Address: a.Private, Interface: e.ID, VPC: e.VPC}, "%s has no public address: it cannot be reached from the internet", e.ID)
 		return nil, netip.Addr{}, false
 	}
 	w.deny(Hop{Kind: KindVPC, ID: from.vpc}, Explanation{Code: CodeDisconnectedVPCs, VPC: from.vpc, TargetVPC: e.VPC, Interface: e.ID},
@@ -321,7 +321,7 @@ func (w *walk) intended(t Endpoint, interfaces []string, from start) bool {
 		ok = w.end.id == t.ID
 	}
 	if ok && from.igw != "" && !w.through(from.igw) {
-		w.deny(Hop{Kind: KindInternetGateway, ID: from.igw}, Explanation{Code: CodeNoPath}, "the way does not lead through %s", from.igw)
+		w.deny(Hop{Kind: KindInternetGateway, ID: from.igw}, Explanation{Code: CodeNoPath}, "the path does not lead through %s", from.igw)
 		return false
 	}
 	if !ok {
@@ -329,7 +329,7 @@ func (w *walk) intended(t Endpoint, interfaces []string, from start) bool {
 		if w.end.eni != nil {
 			got = w.end.eni.ID
 		}
-		w.deny(Hop{Kind: KindOf(t.ID), ID: t.ID}, Explanation{Code: CodeNoDestination, Address: w.v.Destination}, "the packet gets to %s, not to %s", got, t.ID)
+		w.deny(Hop{Kind: KindOf(t.ID), ID: t.ID}, Explanation{Code: CodeNoDestination, Address: w.v.Destination}, "the packet arrives at %s, not at %s", got, t.ID)
 	}
 	return ok
 }
@@ -381,7 +381,7 @@ func (w *walk) back(from start) {
 		if w.end.eni != nil {
 			got = w.end.eni.ID
 		}
-		w.deny(Hop{Kind: KindInternet, ID: got}, Explanation{Code: CodeNoDestination, Address: w.end.packet.dst}, "the reply gets to %s, not back", got)
+		w.deny(Hop{Kind: KindInternet, ID: got}, Explanation{Code: CodeNoDestination, Address: w.end.packet.dst}, "the reply arrives at %s, not at the source", got)
 		return
 	}
 	if got := w.end.packet.dports; p.proto.ported() && !got.equal(w.sport) {

@@ -11,10 +11,10 @@ func (v *Verdict) Established() (Conn, bool) {
 	return Conn{Made: v}, v.Reachable
 }
 
-// Continues decides whether an established connection lives on in this network.
-// Security groups track connections: one outlives the rule that let it in, unless
-// that rule and the one for replies were open to all addresses, which is not
-// tracked. Network ACLs, routes, gateways and addresses count for every packet.
+// Continues decides whether an established connection lives on in this network. Security
+// groups track connections: one outlives the rule that let it in, unless that rule and the
+// one for replies were open to all addresses, which is not tracked. Network ACLs, routes,
+// gateways and addresses count for every packet.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 func (s *Snapshot) Continues(c Conn) *Verdict {
 	f := c.Made.Flow

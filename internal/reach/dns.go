@@ -25,8 +25,9 @@ type Resolution struct {
 	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
-// Ranges that public names resolve into: AWS's services have addresses of a range
-// of AWS's, everybody else has addresses of TEST-NET-2. Both stay the same for a name.
+// Ranges that public names resolve into: AWS's services have addresses from one of
+// AWS's ranges, all others have addresses from TEST-NET-2. Both stay the same for a
+// name.
 var (
 	serviceRange = netip.MustParsePrefix("99.77.128.0/17")
 	worldRange   = netip.MustParsePrefix("198.51.100.0/24")
@@ -39,9 +40,9 @@ var (
 	storeName    = regexp.MustCompile(`(^|\.)(s3|s3-fips|dynamodb)(\.dualstack)?(\.([a-z]{2}(-[a-z]+)+-\d))?\.amazonaws\.com$`)
 )
 
-// Resolve returns what a name resolves to for a source: Amazon's DNS server of its
-// VPC answers with private DNS names of endpoints and clusters and with the names
-// of instances; everybody else gets what is public. An address resolves to itself.
+// Resolve returns what a name resolves to for a source: Amazon's DNS server of a
+// VPC resolves private DNS names of endpoints and clusters and names of instances;
+// other clients get public answers. An address resolves to itself.
 func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	r := Resolution{Name: name}
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -50,7 +51,7 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	}
 	n := strings.ToLower(strings.TrimSuffix(name, "."))
 	if len(n) > 253 || !hostName.MatchString(n) {
-		return r.fail(KindName, n, "%q is no host name", name)
+		return r.fail(KindName, n, "%q is not a host name", name)
 	}
 	v, zone := s.view(from)
 	if v == nil {
@@ -149,7 +150,7 @@ func (s *Snapshot) inside(r Resolution, n string, v *vpcView, zone string) (Reso
 		i, _ := get[*Instance](s, m[1])
 		e := s.primaryInterface(m[1])
 		if i == nil || e == nil || e.VPC != v.ID || !v.DNSHostnames || !i.ResourceName {
-			return r.fail(KindName, n, "%s does not name an instance of %s that answers to its ID", n, v.ID), true
+			return r.fail(KindName, n, "%s does not name an instance of %s that has resource names", n, v.ID), true
 		}
 		a, ok := e.primary(false)
 		if !ok {

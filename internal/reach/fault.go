@@ -48,7 +48,7 @@ func (w *walk) severed(e *Interface) bool {
 	}
 	what := "isolated by a fault"
 	if f.Zone != "" {
-		what = "out with its zone " + f.Zone + ", by a fault"
+		what = "down with its zone " + f.Zone + ", by a fault"
 	}
 	w.deny(Hop{Kind: KindFault, ID: f.ID, Interface: e.ID, VPC: e.VPC}, Explanation{Code: CodeFault, Interface: e.ID, VPC: e.VPC}, "%s is %s: %s", owner(e), what, f.Text)
 	return true

@@ -100,7 +100,7 @@ type groupVerdict struct {
 	rule  *Rule // the first that allows it, or nil
 	// tracked: the connection is remembered, replies need no rule.
 	tracked bool
-	// reference is a group that would have matched if the way there kept
+	// reference is a group that would have matched if the path preserved
 	// references.
 	reference string
 	empty     bool // none of the groups has a rule
@@ -121,8 +121,8 @@ func (r *Rule) covers(p packet) bool {
 	return true
 }
 
-// filter evaluates an interface's groups. other is the interface at the other end
-// that rules may refer to by group, nil if there is none.
+// filter evaluates an interface's groups. other is the interface at the other
+// end, to which rules may refer by group, or nil if there is none.
 func (s *Snapshot) filter(e *Interface, egress bool, p packet, other *Interface) groupVerdict {
 	v := groupVerdict{empty: true}
 	remote := p.src

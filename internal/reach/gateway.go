@@ -105,13 +105,13 @@ func (w *walk) internetGateway(g *InternetGateway, e *Interface, p packet) {
 			if owner != nil {
 				x.Interface = owner.ID
 			}
-			w.deny(h, x, "%s has no public address: %s lets out only what has one", p.src, g.ID)
+			w.deny(h, x, "%s has no public address: %s only carries traffic with a public address", p.src, g.ID)
 			return
 		}
 		a, _ := owner.find(p.src)
 		p.src = a.Public
 	} else if owner == nil {
-		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: g.VPC}, "%s belongs to no interface of %s", p.src, g.VPC)
+		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: g.VPC}, "%s does not belong to an interface of %s", p.src, g.VPC)
 		return
 	}
 	p.from = nil
@@ -137,7 +137,7 @@ func (w *walk) masquerade(e *Interface, p packet) packet {
 		return p
 	}
 	w.natted = append(w.natted, translation{e.ID, p.src, p.sports})
-	h := w.eniHop(e, "taken for a NAT instance, as its source/destination check is off")
+	h := w.eniHop(e, "treated as a NAT instance, because its source/destination check is off")
 	h.In = p.header()
 	p.src, p.sports, p.from = own.Private, w.natPorts(p), e
 	h.Out = p.header()
@@ -170,7 +170,7 @@ func (w *walk) internet(p packet) {
 	if w.reply {
 		if p.dst != w.v.Source && !w.outside(p.dst) || p.src != w.v.Destination {
 			w.deny(Hop{Kind: KindInternet, ID: p.dst.String()}, Explanation{Code: CodeNATReassign, Address: p.src},
-				"the reply comes from %s, not from %s that was asked", p.src, w.v.Destination)
+				"the reply comes from %s, not from %s, where the packet was sent", p.src, w.v.Destination)
 			return
 		}
 	}
@@ -260,7 +260,7 @@ func (w *walk) fromInternet(p packet) {
 		w.deny(h, Explanation{Code: CodeNotRFC6598Ingress, Address: p.src, VPC: vpc}, "%s is an address of the shared range, which cannot come from the internet", p.src)
 		return
 	case e == nil || !e.Attached:
-		w.deny(h, Explanation{Code: CodePrivateForIngress, Address: p.dst, VPC: vpc}, "%s is no address of an interface in use", p.dst)
+		w.deny(h, Explanation{Code: CodePrivateForIngress, Address: p.dst, VPC: vpc}, "%s is not an address of an interface in use", p.dst)
 		return
 	}
 	if private != p.dst {
@@ -280,10 +280,10 @@ func (w *walk) egressOnly(g *EgressOnlyGateway, p packet) {
 	case p.dst.Is4():
 		w.deny(h, Explanation{Code: CodeProtocol, Address: p.dst}, "%s is for IPv6 only", g.ID)
 	case w.reply && w.out6 != g:
-		w.deny(h, Explanation{Code: CodeNoDestination, Address: p.dst}, "%s lets only connections out that begin in its VPC, and their replies in", g.ID)
+		w.deny(h, Explanation{Code: CodeNoDestination, Address: p.dst}, "%s only lets out connections that begin in its VPC, and lets in their replies", g.ID)
 	case !w.publicDestination(h, p.dst):
 	case w.s.InterfaceAt(g.VPC, p.src) == nil:
-		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: g.VPC}, "%s belongs to no interface of %s", p.src, g.VPC)
+		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: g.VPC}, "%s does not belong to an interface of %s", p.src, g.VPC)
 	default:
 		if !w.reply {
 			w.out6 = g
@@ -316,7 +316,7 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 	own, ok := box.primary(p.src.Is6())
 	switch {
 	case w.reply:
-		w.deny(h, Explanation{Code: CodeNATReassign, Address: p.src}, "the reply would leave by %s, with its address instead of %s", n.ID, p.src)
+		w.deny(h, Explanation{Code: CodeNATReassign, Address: p.src}, "the reply would leave through %s, with its address instead of %s", n.ID, p.src)
 		return
 	case !p.proto.ported() && p.proto != ICMP:
 		w.deny(h, Explanation{Code: CodeProtocol, Protocol: p.proto}, "%s carries TCP, UDP and ICMP over IPv4 only", n.ID)
@@ -325,7 +325,7 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 		w.deny(h, Explanation{Code: CodeProtocol, Address: p.src}, "%s carries TCP, UDP and ICMP over IPv4 only", n.ID)
 		return
 	case w.s.InterfaceAt(n.VPC, p.src) == nil:
-		w.deny(h, Explanation{Code: CodeNATSource, Address: p.src, VPC: n.VPC}, "%s is no address of %s", p.src, n.VPC)
+		w.deny(h, Explanation{Code: CodeNATSource, Address: p.src, VPC: n.VPC}, "%s is not an address of %s", p.src, n.VPC)
 		return
 	}
 	for _, t := range w.natted {
@@ -354,12 +354,12 @@ func (w *walk) peering(c *Peering, sn *Subnet, p packet) {
 	x := Explanation{Code: CodePeeringCIDR, TargetVPC: there.VPC, VPC: here.VPC}
 	if !inAny(w.s.ranges(there), p.dst) {
 		x.Address, x.PacketField = p.dst, "destination-address"
-		w.deny(h, x, "%s is not in %s: %s leads there and no further", p.dst, there.VPC, c.ID)
+		w.deny(h, x, "%s is not in %s: %s does not lead beyond it", p.dst, there.VPC, c.ID)
 		return
 	}
 	if !inAny(w.s.ranges(here), p.src) {
 		x.Address, x.PacketField = p.src, "source-address"
-		w.deny(h, x, "%s is not in %s: %s takes what comes from there", p.src, here.VPC, c.ID)
+		w.deny(h, x, "%s is not in %s: %s accepts only traffic from there", p.src, here.VPC, c.ID)
 		return
 	}
 	if w.s.vpc(there.VPC) == nil {
@@ -396,7 +396,7 @@ func (w *walk) gatewayEndpoint(v *VPCEndpoint, p packet) {
 	case p.proto != TCP && p.proto != ICMP:
 		w.deny(h, Explanation{Code: CodeGatewayEndpointProto, Protocol: p.proto}, "%s takes TCP and ICMP echo only", v.ID)
 	case w.s.InterfaceAt(v.VPC, p.src) == nil:
-		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: v.VPC}, "%s belongs to no interface of %s", p.src, v.VPC)
+		w.deny(h, Explanation{Code: CodeSpoofed, Address: p.src, VPC: v.VPC}, "%s does not belong to an interface of %s", p.src, v.VPC)
 	default:
 		w.pass(h)
 		w.v.Endpoint = v.ID
@@ -416,7 +416,7 @@ func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	h := w.eniHop(e, "forwards")
 	if !e.NoSourceDestCheck {
 		w.deny(h, Explanation{Code: CodeSourceDestCheck, Address: p.dst, Interface: e.ID},
-			"%s has its source/destination check on: it takes only what is for its own addresses", e.ID)
+			"%s has its source/destination check on: it accepts only packets for its own addresses", e.ID)
 		return
 	}
 	w.pass(h)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A LoadBalancer of Elastic Load Balancing answers at its network interfaces. What it
-// does with what they take is not the network's to decide: see Snapshot.CheckTarget.
+// A LoadBalancer of Elastic Load Balancing answers at its network interfaces.
+// Forwarding is not decided here: see Snapshot.CheckTarget.
 type LoadBalancer struct {
 	// DNSName is in lower case, and its ID.
 	DNSName string
@@ -28,9 +28,8 @@ func (s *Snapshot) LoadBalancerOf(eni string) *LoadBalancer {
 	return lb
 }
 
-// balancerAddresses are those that the name of a load balancer resolves to, for
-// everybody: private ones if it is internal. A label before the name is dualstack, or
-// one of its zones.
+// balancerAddresses are those that the name of a load balancer resolves to, for every client: private
+// ones if it is internal. A label before the name is dualstack, or one of its zones.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html#dns-name
 func (s *Snapshot) balancerAddresses(n string) (lb *LoadBalancer, out []netip.Addr) {
 	zone := ""
@@ -77,7 +76,7 @@ func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 	v.Flow, v.Source, v.Forward = f, client, seen.Forward
 	for i := range v.Forward {
 		if h := &v.Forward[i]; h.Explanation != nil && !decides(h.Explanation) {
-			h.OK, h.Explanation, h.Note = true, nil, "keeps the client's address"
+			h.OK, h.Explanation, h.Note = true, nil, "preserves the client's address"
 		}
 	}
 	for i := range seen.Explanations {
@@ -106,7 +105,7 @@ func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
 		out.Explanations = append(slices.Clone(out.Explanations), next.Explanations...)
 	}
 	if out.Reachable = len(out.Explanations) == 0; !out.Reachable {
-		out.Return = nil // nobody replies
+		out.Return = nil // there is no reply
 	}
 	return &out
 }

@@ -53,7 +53,7 @@ func ParseProtocol(s string) (Protocol, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 255 {
-		return 0, fmt.Errorf("%q is no protocol", s)
+		return 0, fmt.Errorf("%q is not a protocol", s)
 	}
 	return Protocol(n), nil
 }

@@ -1,6 +1,6 @@
 // Package reach decides whether a packet gets from one place to another in the
-// network of a region, and says why: every hop of the way there and of the way
-// back, and the route, rule or entry that decided at each.
+// network of a region, and explains why: every hop there and back, and the
+// route, rule or entry that decided at each.
 //
 // It is pure: a Snapshot is a value that never changes, Snapshot.Check reads
 // nothing else. A Draft makes the next Snapshot from the last one; what did not
@@ -42,7 +42,7 @@ func At(id string) Endpoint { return Endpoint{ID: id} }
 // Addr is the endpoint that is an address.
 func Addr(a netip.Addr) Endpoint { return Endpoint{Address: a} }
 
-// A Flow is a connection that somebody wants to make.
+// A Flow is a connection to be checked.
 type Flow struct {
 	From     Endpoint `json:"from"`
 	To       Endpoint `json:"to"`
@@ -57,11 +57,10 @@ type Flow struct {
 // https://docs.aws.amazon.com/vpc/latest/userguide/custom-network-acl.html#nacl-ephemeral-ports
 var (
 	linuxPorts = PortRange{32768, 61000}
-	anyClient  = PortRange{1024, 65535} // whoever is on the internet, and NAT gateways
+	anyClient  = PortRange{1024, 65535} // hosts on the internet, and NAT gateways
 )
 
-// Client is where the user's laptop is, unless told otherwise: an address of
-// TEST-NET-3.
+// Client is the default address of the user's laptop, from TEST-NET-3.
 var Client = netip.AddrFrom4([4]byte{203, 0, 113, 10})
 
 // private ranges of RFC 1918 and RFC 6598.

@@ -254,8 +254,9 @@ type HostName struct {
 	// VPC, if set, resolves the name to Private for itself.
 	VPC     string
 	Private []netip.Addr
-	// Public are the addresses for everybody else; none means Private, which is
-	// what AWS publishes for clusters without public access.
+	// Public are the addresses for all other clients; if there are none, they
+	// are those of Private, which is what AWS publishes for clusters without
+	// public access.
 	Public []netip.Addr
 	// PublicFrom are the ranges that the public addresses answer to; nil: all.
 	PublicFrom []netip.Prefix

@@ -35,8 +35,8 @@ type pub struct {
 	private netip.Addr
 }
 
-// topology is what is looked up by VPC and subnet. It is made anew when one of
-// its resources changes: there are few.
+// topology is what is looked up by VPC and subnet. It is rebuilt when one of
+// its resources changes, of which there are few.
 type topology struct {
 	vpcs      map[string]*vpcView
 	tables    map[string]*RouteTable // by subnet
@@ -241,7 +241,7 @@ func (d *Draft) index(e *Interface) {
 	}
 }
 
-// unindex leaves what another interface has taken meanwhile.
+// unindex keeps entries that another interface has taken in the meantime.
 func (d *Draft) unindex(e *Interface) {
 	for p := range e.places {
 		if id, _ := d.addresses.m.get(p); id == e.ID {

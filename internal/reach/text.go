@@ -48,7 +48,7 @@ func (v *Verdict) Text() string {
 		}
 		b.WriteString("\n")
 		if len(v.ReplyPorts) > 0 {
-			fmt.Fprintf(&b, "but replies reach only the ports %s: connections from others hang\n", v.ReplyPorts)
+			fmt.Fprintf(&b, "but replies only get through to the ports %s: connections from other ports hang\n", v.ReplyPorts)
 		}
 		return b.String()
 	}

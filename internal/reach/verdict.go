@@ -9,12 +9,12 @@ type Verdict struct {
 	// Source and Destination are the addresses of the packet as it set out.
 	Source      netip.Addr `json:"source,omitzero"`
 	Destination netip.Addr `json:"destination,omitzero"`
-	// Forward are the hops of the way there as far as it is known, Return those of
-	// the replies.
+	// Forward are the hops to the destination as far as they are known, Return
+	// those of the replies.
 	Forward []Hop `json:"forward"`
 	Return  []Hop `json:"return,omitempty"`
-	// Explanations say what is in the way, the decisive one first. What comes
-	// after a missing route is not known.
+	// Explanations say what is in the way, the decisive one first. Hops after a
+	// missing route are unknown.
 	Explanations []Explanation `json:"explanations,omitempty"`
 	// ReplyPorts are the ports of the source that replies reach, set when these are
 	// not all it uses: connections from other ports hang.
@@ -163,7 +163,7 @@ const (
 	CodeUnassociated          = "UNASSOCIATED_COMPONENT"
 	CodeUnsupported           = "UNSUPPORTED_COMPONENT"
 	CodeNoPath                = "NO_PATH"
-	// CodeName is Drydock's own: Reachability Analyzer knows no names.
+	// CodeName is Drydock's own: Reachability Analyzer does not support names.
 	CodeName             = "NAME_NOT_RESOLVED"
 	CodeClassicListeners = "ELB_LISTENERS_MISMATCH"
 	CodeListeners        = "ELBV2_LISTENERS_MISMATCH"

@@ -83,7 +83,7 @@ func (w *walk) tooFar(h Hop) bool {
 	if len(*w.hops()) < maxHops {
 		return false
 	}
-	w.deny(h, Explanation{Code: CodeNoDestination}, "the route tables send the packet in circles")
+	w.deny(h, Explanation{Code: CodeNoDestination}, "the route tables send the packet in a loop")
 	return true
 }
 
@@ -147,7 +147,7 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 		w.pass(h)
 		return
 	}
-	w.passed[passage{e.ID, egress}] = true // replies to what got through would pass
+	w.passed[passage{e.ID, egress}] = true // replies to traffic that got through would pass
 	x := Explanation{
 		Code: CodeGroupMismatch, Direction: direction(egress), Interface: e.ID, VPC: e.VPC, Groups: e.Groups,
 		Protocol: p.proto, Ports: w.ports(p), Address: p.src,
@@ -159,7 +159,7 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	switch {
 	case v.reference != "":
 		x.Code = CodeGroupReferences
-		w.deny(h, x, "the rule for %s does not count: the packet came through a middlebox, and only rules with addresses let it in", v.reference)
+		w.deny(h, x, "the rule for %s does not apply: the packet came through a middlebox, so only rules with addresses can let it in", v.reference)
 	case v.empty:
 		x.Code = CodeGroupNoRules
 		w.deny(h, x, "%s has no rules", list(e.Groups))
@@ -218,7 +218,7 @@ func (w *walk) send(e *Interface, p packet) {
 	}
 	sn, ok := get[*Subnet](w.s, e.Subnet)
 	if !ok {
-		w.deny(w.eniHop(e, ""), Explanation{Code: CodeUnassociated}, "%s is in no subnet", e.ID)
+		w.deny(w.eniHop(e, ""), Explanation{Code: CodeUnassociated}, "%s is not in a subnet", e.ID)
 		return
 	}
 	p = w.acl(sn, true, p)
@@ -249,7 +249,7 @@ func (w *walk) arrive(e *Interface, p packet) {
 		return
 	}
 	if e.Type == TypeNATGateway {
-		w.deny(w.eniHop(e, ""), Explanation{Code: CodeNoDestination}, "%s is a NAT gateway's: it takes no connections", e.ID)
+		w.deny(w.eniHop(e, ""), Explanation{Code: CodeNoDestination}, "%s belongs to a NAT gateway, which does not accept connections", e.ID)
 		return
 	}
 	w.groups(e, false, p)

@@ -1,7 +1,8 @@
 // Package reconcile runs level-triggered reconcilers over the store: for every
-// record that exists or changes it calls a function that brings the world to
-// what the record says. A function is never run twice at once for one key, is
-// run again after an error with growing delay, and must be safe to repeat.
+// record that exists or changes it calls a function that brings the world
+// into the state that the record describes. A function is never run twice at
+// once for one key, is run again after an error with growing delay, and must
+// be safe to repeat.
 //
 // It keeps no state: after a restart every record is looked at again. Services,
 // controlplane and node use it; it knows nothing of what is reconciled.
@@ -43,13 +44,14 @@ type Config struct {
 	// Workers is how many keys are reconciled at once; 0 means 4.
 	Workers int
 	Log     *slog.Logger     // nil: slog.Default()
-	Clock   clock.WithTicker // of the delays; required, so that nobody forgets the one that was given
+	Clock   clock.WithTicker // of the delays; required, so that the configured clock cannot be forgotten
 }
 
 // Related says which record to look at when another one changes.
 type Related struct {
 	Watcher *store.Watcher
-	// Of returns the key to reconcile for a changed record; false for none.
+	// Of returns the key to reconcile for a changed record, or false if there is
+	// none.
 	Of func(changed store.Key) (store.Key, bool)
 }
 

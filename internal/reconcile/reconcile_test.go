@@ -353,7 +353,7 @@ func TestAClockIsRequired(t *testing.T) {
 	}
 }
 
-// A record that cannot be read stays so: the store has said it, and trying again for ever
+// A record that cannot be read stays so: the store has said it, and trying again forever
 // would only fill the log.
 func TestUnreadableRecordsAreNotTriedAgain(t *testing.T) {
 	s := open(t)

@@ -31,7 +31,7 @@ func NotFoundAs(err, notFound error) error {
 }
 
 // ErrExists is returned by Create for a key that is there.
-var ErrExists = errors.New("exists already")
+var ErrExists = errors.New("already exists")
 
 // A Key names one record of a collection. Global services (IAM) leave Region
 // empty. ID may hold "/" to nest resources: "CLUSTER/NODEGROUP".
@@ -142,8 +142,8 @@ func (c Collection[T]) All(r Reader, s Scope) []Item[T] {
 // List is All, for callers that still expect an error. It is always nil.
 func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) { return c.All(r, s), nil }
 
-// Unreadable returns the keys in scope that List leaves out. What is about to remove
-// everything that no record names asks for it.
+// Unreadable returns the keys in scope that List leaves out. Code that removes
+// everything that no record names needs it.
 func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
 	var out []Key
 	for _, e := range r.list(c.name(), c.prefix(s)) {
@@ -205,7 +205,7 @@ func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 }
 
 // Update changes the record at k by fn, which receives a private copy. A change
-// to what it is already writes nothing, so no reconciler is woken by it.
+// that changes nothing writes nothing, so it does not wake a reconciler.
 // ErrNotFound if it is not there.
 func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	e, ok := tx.get(c.name(), path(k))
@@ -230,7 +230,7 @@ func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	return nil
 }
 
-// Delete removes the record at k. Removing what is not there does nothing.
+// Delete removes the record at k. Removing a missing record does nothing.
 func (c Collection[T]) Delete(tx *Tx, k Key) { tx.delete(c.name(), path(k)) }
 
 // Watch returns a watcher of the records in scope.
@@ -267,7 +267,7 @@ func (c Collection[T]) decode(e *entry) (T, error) {
 	return v, nil
 }
 
-// checkKey refuses what could not be told apart in etcd.
+// checkKey refuses keys that would be ambiguous in etcd.
 func checkKey(k Key) error {
 	if k.Account == "" || k.ID == "" || k.Region == "-" ||
 		strings.Contains(k.Account, "/") || strings.Contains(k.Region, "/") || strings.ContainsRune(k.ID, 0) {

@@ -20,7 +20,7 @@ const (
 	// maxRefusals is how often etcd may refuse a transaction before ErrConflict.
 	maxRefusals = 20
 	// maxCompares keeps a transaction within the 128 comparisons that an etcd
-	// allows unless told otherwise.
+	// allows by default.
 	maxCompares = 100
 	// eraseAtOnce is how many collections Reset empties in one transaction, for
 	// the same reason.
@@ -112,7 +112,7 @@ func (s *Store) run(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 		return nil, err
 	}
 	if len(tx.writes) > MaxWrites {
-		return nil, fmt.Errorf("%w: %d writes, at most %d are allowed; split it and make it visible by one last record",
+		return nil, fmt.Errorf("%w: %d writes, but at most %d are allowed; split the change and make it visible with one last record",
 			ErrTooLarge, len(tx.writes), MaxWrites)
 	}
 	return tx, nil

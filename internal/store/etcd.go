@@ -42,8 +42,8 @@ func (s *Store) clusterRange(planeID string) (start, end string, err error) {
 	return start, clientv3.GetPrefixRangeEnd(start), nil
 }
 
-// deleteChunk is how many keys are deleted at once. Etcd answers nobody else
-// meanwhile.
+// deleteChunk is how many keys are deleted at once. etcd does not answer
+// other requests in the meantime.
 const deleteChunk = 500
 
 // DeleteClusterPrefix deletes a cluster's Kubernetes state. End its API server
@@ -162,7 +162,7 @@ const dialTimeout = 10 * time.Second
 func (s *Store) dial(ctx context.Context) error {
 	cfg := s.cfg
 	if (cfg.CertFile == "") != (cfg.KeyFile == "") {
-		return errors.New("etcd client certificate and key go together: give both or neither")
+		return errors.New("etcd client certificate and key must be given together")
 	}
 	secure, err := tlsConfig(cfg)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Store) dial(ctx context.Context) error {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    30 * time.Second,
 		DialKeepAliveTimeout: 10 * time.Second,
-		Logger:               zap.NewNop(), // what fails is told to the caller
+		Logger:               zap.NewNop(), // the caller gets the error
 	})
 	if err != nil {
 		return fmt.Errorf("%w: etcd at %s: %w", ErrUnavailable, where, noAnswer(err))

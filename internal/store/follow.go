@@ -94,9 +94,9 @@ func (s *Store) follow(rev int64) {
 		err := s.watchFrom(rev + 1)
 		for s.alive.Err() == nil {
 			if errors.Is(err, rpctypes.ErrCompacted) {
-				s.log.Debug("store: the watch fell behind a compaction, loading again")
+				s.log.Debug("store: the watch fell behind a compaction, reloading")
 			} else {
-				s.log.Warn("store: lost the watch, loading again", "err", err)
+				s.log.Warn("store: lost the watch, reloading", "err", err)
 			}
 			if rev, err = s.load(s.alive); err == nil {
 				break

@@ -21,8 +21,8 @@ const (
 	tmpfsFree = 1 << 30
 	// tmpPrefix is how our temporary folders are called.
 	tmpPrefix = "drydock-store-"
-	// abandonedAfter is how old an ephemeral store must be to be removed when
-	// nobody has it open: a younger one may not have been locked yet.
+	// abandonedAfter is how old an ephemeral store must be to be removed if no
+	// process has it open: a younger one may not have been locked yet.
 	abandonedAfter = time.Minute
 )
 
@@ -44,7 +44,7 @@ func (h *home) data() string { return filepath.Join(h.dir, "etcd") }
 // openHome makes and locks the folder.
 func openHome(dir string) (*home, error) {
 	if dir == "" {
-		return nil, errors.New("no data folder given: choose one with --data-dir, or use --ephemeral")
+		return nil, errors.New("no data folder: choose one with --data-dir, or use --ephemeral")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func unusable(dir string, err error) error {
 	}
 	hint := "choose another with --data-dir"
 	if errors.Is(err, fs.ErrPermission) {
-		hint = fmt.Sprintf("give user %d the right to write there, or choose another with --data-dir", os.Getuid())
+		hint = fmt.Sprintf("give user %d permission to write there, or choose another with --data-dir", os.Getuid())
 	}
 	return fmt.Errorf("data folder %s cannot be used: %w; %s", dir, err, hint)
 }
@@ -92,7 +92,7 @@ func (h *home) acquire() error {
 		if n, _ := f.ReadAt(raw, 0); n > 0 {
 			holder = " by process " + strings.TrimSpace(string(raw[:n]))
 		}
-		return fmt.Errorf("%w%s: %s; end that Drydock with `drydock down`, or choose another folder with --data-dir",
+		return fmt.Errorf("%w%s: %s; stop that Drydock with `drydock down`, or choose another folder with --data-dir",
 			ErrInUse, holder, h.dir)
 	}
 	h.lock = f

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// A lineup orders this process's transactions that would disturb each other, so
-// that etcd is not asked to refuse what is known to fail, and so that none
-// starves: of two that conflict, the one that came first goes first. All others
-// go to etcd side by side and share its fsyncs.
+// A lineup orders this process's conflicting transactions, so that etcd does
+// not get commits that are known to fail, and so that none starves: of two that
+// conflict, the one that came first goes first. All others go to etcd side by
+// side and share its fsyncs.
 type lineup struct {
 	mu    sync.Mutex
 	queue []*pending // by arrival
@@ -21,7 +21,8 @@ type pending struct {
 	tx         *Tx
 	committing bool
 	left       chan struct{}
-	// stuck is closed when etcd does not answer it: nobody knows how long it takes.
+	// stuck is closed when etcd does not answer it, because there is no bound on
+	// how long it takes.
 	stuck chan struct{}
 }
 
@@ -56,7 +57,7 @@ func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 		l.mu.Lock()
 		first := l.ahead(p)
 		if first == nil {
-			// What was committed before is in the view: leave comes after that.
+			// Earlier commits are in the view, because leave comes after that.
 			fresh := !p.tx.stale(v)
 			p.committing = fresh
 			l.mu.Unlock()
@@ -74,7 +75,7 @@ func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 }
 
 // ahead returns a transaction that p must wait for, if any. Waiting ones wait
-// for earlier ones only and committing ones for nobody, so nobody waits for ever.
+// only for earlier ones and committing ones do not wait, so none waits forever.
 func (l *lineup) ahead(p *pending) *pending {
 	earlier := true
 	for _, o := range l.queue {

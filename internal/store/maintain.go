@@ -27,8 +27,8 @@ const (
 
 	// worthwhile is from which size on a half empty database file is rewritten.
 	worthwhile = 64 << 20
-	// quietRevisions is how many writes between two looks are few enough for a
-	// rewrite, which everybody has to wait for.
+	// quietRevisions is the maximum number of writes between two checks at which
+	// the database is rewritten, because all writes wait for a rewrite.
 	quietRevisions = 100
 )
 
@@ -83,8 +83,9 @@ func (s *Store) newMaintainer(ctx context.Context) *maintainer {
 	return m
 }
 
-// compact is a round of upstream's algorithm: whoever finds the key as it left
-// it compacts up to the revision of its last round; all others wait for the next.
+// compact is a round of upstream's algorithm: the process that finds the key as
+// it left it compacts up to the revision of its last round; all others wait for
+// the next round.
 func (m *maintainer) compact(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -147,10 +148,10 @@ func (m *maintainer) space(ctx context.Context) {
 		// Some more than the least, so that the alarm does not go on and off.
 		if s.free() > s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/2 && size < s.cfg.QuotaBytes/20*19 {
 			if err := s.server.SetFull(ctx, false); err != nil {
-				m.failed(ctx, "ending the space alarm", err)
+				m.failed(ctx, "clearing the space alarm", err)
 				return
 			}
-			s.log.Info("store: there is room again, writes go on")
+			s.log.Info("store: there is space again, writes resume")
 		}
 	case s.free() < s.cfg.MinFreeBytes:
 		// Before the disk is really full: then etcd could only end.
@@ -209,9 +210,9 @@ func (s *Store) outOfSpace() error {
 			ErrOutOfSpace, strings.Join(s.access.Endpoints, ", "))
 	}
 	if free := s.free(); free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/2 {
-		return fmt.Errorf("%w: the disk of %s has %d MiB left; free some, writes go on by themselves",
+		return fmt.Errorf("%w: the disk of %s has %d MiB left; free some space, and writes resume automatically",
 			ErrOutOfSpace, s.home.dir, free>>20)
 	}
-	return fmt.Errorf("%w: its database has reached its limit of %d MiB; delete clusters, or run `drydock reset` to begin anew",
+	return fmt.Errorf("%w: its database has reached its limit of %d MiB; delete clusters, or run `drydock reset` to start over",
 		ErrOutOfSpace, s.cfg.QuotaBytes>>20)
 }

@@ -18,15 +18,15 @@
 //	PREFIX/gone/SERVICE/TYPE/BUCKET             touched by deletions, only if etcd is shared; see commit
 //	compact_rev_key                             as kube-apiserver's compactor keeps it
 //
-// The view follows an etcd watch and is always exactly the state of one
-// revision. Update returns when the view has reached the revision of its own
-// write; so there is one order of changes for readers and watchers, whoever made
-// them. If the watch is lost, the view is loaded again and the difference is told.
+// The view follows an etcd watch and is always exactly the state of one revision.
+// Update returns when the view has reached the revision of its own write; so there
+// is one order of changes for readers and watchers, no matter who made them. If
+// the watch is lost, the view is reloaded and the differences are reported.
 //
 // The embedded etcd (package etcdserver) answers a write after its log is synced;
 // kill -9 at any time loses nothing that was answered.
 //
-// What it does not do: transactions of more than MaxWrites writes. Make a larger
+// It does not support transactions of more than MaxWrites writes. Make a larger
 // change visible by one last record.
 package store
 
@@ -57,10 +57,10 @@ var (
 	// ErrTooLarge is returned by Update for a transaction that etcd would refuse
 	// for its size; running it again does not help.
 	ErrTooLarge = errors.New("transaction too large")
-	// ErrUnavailable is returned when etcd does not answer. What was to be
-	// written may be written nevertheless.
+	// ErrUnavailable is returned when etcd does not answer. The write may still
+	// succeed.
 	ErrUnavailable = errors.New("the store is unavailable")
-	// ErrOutOfSpace is returned by Update when there is no room left to write.
+	// ErrOutOfSpace is returned by Update if there is no space left to write.
 	// Transactions that only delete still go through.
 	ErrOutOfSpace = errors.New("the store is out of space")
 	// ErrInUse is returned by Open when another process has the data folder.
@@ -279,7 +279,7 @@ func (s *Store) Err() error {
 		return nil
 	}
 	if err := s.server.Err(); err != nil {
-		return fmt.Errorf("%w: %w; free space or repair the disk of %s, then start Drydock again: nothing answered is lost",
+		return fmt.Errorf("%w: %w; free space or repair the disk of %s, then start Drydock again: no acknowledged write is lost",
 			ErrUnavailable, err, s.home.dir)
 	}
 	return nil

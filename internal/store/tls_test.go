@@ -57,7 +57,7 @@ func TestExternalTLS(t *testing.T) {
 		says string
 	}{
 		"unknown CA":      {func(c *store.Config) { c.CertFile, c.KeyFile = pki.cert, pki.key }, "unknown authority"},
-		"half a pair":     {func(c *store.Config) { c.CAFile, c.CertFile = pki.caFile, pki.cert }, "go together"},
+		"half a pair":     {func(c *store.Config) { c.CAFile, c.CertFile = pki.caFile, pki.cert }, "must be given together"},
 		"no such CA":      {func(c *store.Config) { c.CAFile = "/none" }, "/none"},
 		"CA without cert": {func(c *store.Config) { c.CAFile = pki.key }, "no certificate in"},
 		"not TLS": {func(c *store.Config) {

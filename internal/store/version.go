@@ -195,7 +195,7 @@ func (s *Store) unreadable(e *entry, err *UnreadableError) {
 	s.damage.seen[id] = met{e.rev, err}
 	s.damage.mu.Unlock()
 	if !known {
-		s.log.Warn("store: skipping a record that cannot be read", "collection", err.Collection, "key", err.Key.String(), "err", err.Reason)
+		s.log.Warn("store: skipping an unreadable record", "collection", err.Collection, "key", err.Key.String(), "err", err.Reason)
 	}
 }
 
@@ -321,8 +321,8 @@ func (s *Store) place() string {
 const migrateAtOnce = 50
 
 // migrate decodes every record, so that unreadable ones are known from the start, and
-// rewrites those of older versions. What cannot be written now stays as it is: readers
-// migrate what they read.
+// rewrites those of older versions. Records that cannot be written now stay at their
+// version: readers migrate what they read.
 func (s *Store) migrate(ctx context.Context) {
 	for _, d := range Declared() {
 		var old []*entry

@@ -157,10 +157,10 @@ func TestUnreadableRecordIsSkippedAndKept(t *testing.T) {
 	if bad := s.Unreadable(); len(bad) != 7 || bad[0].Collection != "test/server" || bad[0].Key != key("cut") {
 		t.Errorf("Unreadable: %v", bad)
 	}
-	if n := strings.Count(log.String(), "cannot be read"); n != 7 {
+	if n := strings.Count(log.String(), "skipping an unreadable record"); n != 7 {
 		t.Errorf("each is logged once; the log has %d lines:\n%s", n, log.String())
 	}
-	// Deleted and made anew it is as good as any.
+	// Deleted and created again, it works like any other.
 	err = s.Update(ctx, func(tx *store.Tx) error {
 		servers.Delete(tx, key("cut"))
 		return servers.Put(tx, key("cut"), server{Name: "new"})

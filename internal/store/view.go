@@ -194,7 +194,8 @@ func (v *view) replace(rev int64, records []change) {
 			return true
 		})
 	}
-	// What happened in between is not known: transactions begun before run again.
+	// Changes in between are unknown, so transactions that began before run
+	// again.
 	v.mu.Lock()
 	v.recent, v.forgotten = nil, rev
 	v.mu.Unlock()

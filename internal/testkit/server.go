@@ -1,8 +1,9 @@
-// Package testkit is the test door: a whole front door over a throw-away store,
-// reached with the real SDK clients. It also holds what tests share: waiting
-// without sleeping, golden files, normalisers and a goroutine-leak check.
+// Package testkit is the test harness: a complete AWS API server over a
+// throw-away store, reached with the real SDK clients. It also holds what tests
+// share: waiting without sleeping, golden files, normalisers and a
+// goroutine-leak check.
 //
-// Only tests import it. It knows no service.
+// Only tests import it. It does not depend on any service.
 package testkit
 
 import (
@@ -37,14 +38,15 @@ import (
 // Region is the region of AWSConfig.
 const Region = "us-east-1"
 
-// Config is what a test server is made of. The zero Config is a front door with
-// no services.
+// Config is what a test server is made of. The zero Config is an AWS API server
+// with no services.
 type Config struct {
 	// Store is the state; nil opens a new ephemeral store, closed with the test.
 	Store *store.Store
 	// Services builds the services over the store.
 	Services func(*store.Store) []awsapi.Service
-	// Calling builds services that call one another, given the front door itself.
+	// Calling builds services that call one another, given the AWS API server
+	// itself.
 	Calling func(*store.Store, *server.Server) []awsapi.Service
 	// Lookup finds access keys; nil knows none. An account number is that account's root in any case.
 	Lookup sigv4.Lookup
@@ -54,19 +56,20 @@ type Config struct {
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
 	// Used records every signed call; nil records none.
 	Used func(ctx context.Context, call *awsapi.Call) error
-	// Origin returns the VPC endpoint and the address of a guest's connection; nil: there are no guests.
+	// Origin returns the VPC endpoint and the address of a guest's connection; nil means that there are
+	// no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Faults fail calls on purpose; nil fails none.
 	Faults *fault.Set
 	// Clock is nil for the real clock.
 	Clock clock.Clock
-	// Journal is nil for none.
+	// Journal is nil if there is none.
 	Journal *journal.Journal
 	// TLS, when set, makes the same port answer https too.
 	TLS *tls.Config
 	// Internal answers /_drydock/ paths.
 	Internal http.Handler
-	// AllowHosts are the user's own names of the front door.
+	// AllowHosts are the user's own names of the AWS API server.
 	AllowHosts []string
 	// MaxBody limits bodies; 0 takes the services' own limits.
 	MaxBody int64
@@ -74,7 +77,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// A Server is a running front door.
+// A Server is a running AWS API server.
 type Server struct {
 	// URL is its http address.
 	URL   string
@@ -95,7 +98,7 @@ func Log(t testing.TB, expected ...string) *slog.Logger {
 	return testlog.New(t, expected...)
 }
 
-// NewServer starts a front door that stops with the test.
+// NewServer starts an AWS API server that stops with the test.
 func NewServer(t testing.TB, cfg Config) *Server {
 	t.Helper()
 	if cfg.Store == nil {

@@ -68,7 +68,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 	if id, role, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
 		x.fargateMachine(&out, account, region, id, role)
 	} else if out.Evidence == "" {
-		out.Evidence = "Fargate has not looked at it yet"
+		out.Evidence = "Fargate has not processed it yet"
 	}
 	return out, nil
 }
@@ -93,7 +93,7 @@ func (x *Explainer) fargateMachine(out *fargateExplanation, account, region, id,
 	}
 }
 
-// fargateRefusal is the reason of a refusal, with what would mend it.
+// fargateRefusal is the reason for a refusal, with a fix.
 func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *api.Reason {
 	profile := pod.Labels[fargate.LabelProfile]
 	why := &api.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
@@ -109,7 +109,7 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 		why.Fixes = append(why.Fixes, advice.Sketch("annotate the pod's template with "+annotationComputeType+"=ec2, and it runs on a node group"))
 	case fargate.ReasonBlocked:
 		if strings.Contains(message, "does not match any selector") {
-			why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both by themselves")
+			why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both automatically")
 			break
 		}
 		role, byEntry, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
@@ -138,7 +138,7 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 // notFargate says why none of the cluster's profiles is a pod's.
 func notFargate(c *eks.FargateChoice, pod *corev1.Pod) []string {
 	if c.Profile != "" {
-		return []string{"Fargate profile " + c.Profile + " matches now, and did not when the pod was made: profiles count for new pods only (kubectl delete pod " + pod.Name + " --namespace " + pod.Namespace + ")"}
+		return []string{"Fargate profile " + c.Profile + " matches now, but did not when the pod was created: profiles apply to new pods only (kubectl delete pod " + pod.Name + " --namespace " + pod.Namespace + ")"}
 	}
 	var out []string
 	for _, p := range c.Profiles {
@@ -184,9 +184,9 @@ func (c *podChain) logging() {
 	switch says := c.pod.Annotations[fargate.AnnotationLogging]; {
 	case says == "":
 	case strings.HasPrefix(says, "LoggingDisabled"):
-		c.Notes = append(c.Notes, says+": the router of Fargate's logs is configured by the ConfigMap aws-observability/aws-logging, for pods made after it")
+		c.Notes = append(c.Notes, says+": Fargate's log router is configured by the ConfigMap aws-observability/aws-logging, for pods created after it")
 	default:
-		c.Notes = append(c.Notes, says+", and nothing is sent: containers of simulated machines write no logs")
+		c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // Where a pod's logs are not is said of pods of Fargate only.
 func TestWherePodsOfFargateLog(t *testing.T) {
 	for _, tt := range []struct{ scheduler, says, want string }{
-		{"fargate-scheduler", "LoggingEnabled", "LoggingEnabled, and nothing is sent: containers of simulated machines write no logs"},
-		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: the router"},
+		{"fargate-scheduler", "LoggingEnabled", "LoggingEnabled, but nothing is sent: containers of simulated machines write no logs"},
+		{"fargate-scheduler", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND: Fargate's log router"},
 		{"fargate-scheduler", "", ""},
 		{"default-scheduler", "LoggingEnabled", ""},
 	} {

@@ -68,7 +68,7 @@ func (x *Explainer) scriptHint(e *api.NodeExplanation, m *machine.Instance, caus
 	case cause == node.CauseUnknownCommand:
 		why.Code, why.Text = "UnknownCommand", "user data runs commands that neither the image nor a simulated machine has"
 	case m.Image.Family == images.AL2023 && strings.Contains(text, "/etc/eks/bootstrap.sh"):
-		why.Code, why.Text = "BootstrapRemoved", "images of Amazon Linux 2023 have no bootstrap.sh any more: user data has to be a NodeConfig of nodeadm"
+		why.Code, why.Text = "BootstrapRemoved", "Amazon Linux 2023 images no longer have bootstrap.sh: user data must be a NodeConfig for nodeadm"
 	}
 	return why
 }
@@ -89,13 +89,13 @@ func (x *Explainer) registerHint(e *api.NodeExplanation, evidence string) *api.R
 	}
 	switch m := nodesModified.FindStringSubmatch(evidence); {
 	case m != nil:
-		why.Text = "aws-auth maps the role to the user system:node:" + m[1] + ", and the node is " + m[2] + ": its username has to be system:node:{{EC2PrivateDNSName}}"
+		why.Text = "aws-auth maps the role to the user system:node:" + m[1] + ", but the node is " + m[2] + ": its username must be system:node:{{EC2PrivateDNSName}}"
 		why.Fixes = edit()
 	case strings.Contains(evidence, `User "system:node:`) && strings.Contains(evidence, "cannot create resource"):
-		why.Text = "the cluster knows the node, and in none of the groups system:bootstrappers and system:nodes"
+		why.Text = "the cluster recognizes the node, but puts it in neither of the groups system:bootstrappers and system:nodes"
 		why.Fixes = edit()
 	case strings.Contains(evidence, `User "arn:aws:sts::`):
-		why.Text = "the cluster knows the role as a user, not as a node: its access entry is of another type than EC2_LINUX"
+		why.Text = "the cluster treats the role as a user, not as a node: the type of its access entry is not EC2_LINUX"
 		why.Fixes = []advice.Fix{replaceEntry(e.Region, subject)}
 	default:
 		return nil

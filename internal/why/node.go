@@ -109,7 +109,7 @@ func (x *Explainer) explainNode(account, region, id string, have answers) (api.N
 		e.Notes = append(e.Notes, x.faultNotes(account, region, id, m.AvailabilityZone, m.VPCID)...)
 		tag := "kubernetes.io/cluster/" + e.Cluster
 		if e.Cluster != "" && !slices.ContainsFunc(instance.Tags, func(t ec2types.Tag) bool { return aws.ToString(t.Key) == tag }) {
-			e.Notes = append(e.Notes, "the instance has no tag "+tag+": the cloud provider finds it by its ID, but load balancer controllers may not")
+			e.Notes = append(e.Notes, "the instance has no tag "+tag+": the cloud provider finds the instance by its ID, but load balancer controllers may not")
 		}
 	}
 	failed := false
@@ -144,7 +144,7 @@ func outOfTouch(e *api.NodeExplanation) {
 	}
 	e.OutOfTouch = true
 	e.Steps[i].State = api.StepWarning
-	e.Steps[i].Evidence += ", before it was out of touch"
+	e.Steps[i].Evidence += ", before it lost contact"
 }
 
 // withPending adds the steps that were not reached, but for those that not every

@@ -32,13 +32,13 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
 	facts, err := x.cfg.EKS.PodFacts(ctx, e.Cluster, "kube-system", "aws-node")
 	if err != nil || facts.Pod != nil || len(facts.Events) > 0 {
-		return // there is one, or nobody can tell
+		return // there is one, or it is unknown
 	}
 	e.Steps[image].State = api.StepFailed
 	e.Steps[image].Evidence = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
 	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: "NoCNI", Component: "DaemonSet kube-system/aws-node",
-		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes are not Ready",
+		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
 		Fixes: advice.Each("aws eks create-addon --cluster-name " + e.Cluster + " --addon-name vpc-cni --region " + e.Region),
 	}
 }

@@ -42,7 +42,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case facts.Pod == nil && len(facts.Events) == 0:
-		http.Error(w, fmt.Sprintf("no pod %s/%s is known in cluster %s, and nobody tried to make one", q.Get("namespace"), q.Get("name"), cluster), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no pod %s/%s is known in cluster %s, and no controller has tried to create one", q.Get("namespace"), q.Get("name"), cluster), http.StatusNotFound)
 	default:
 		e, err := x.explain(ctx, &facts, q.Get("namespace"), q.Get("name"))
 		if err != nil {
@@ -65,7 +65,8 @@ func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace,
 	return x.explainPod(ctx, facts, &ofFargate, namespace, name)
 }
 
-// FailingStep is the first step at which a pod fails, or nil: none is known.
+// FailingStep is the first step at which a pod fails, or nil if none is
+// known.
 func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name string) *api.Step {
 	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, namespace, name)
 	if err != nil || facts.Pod == nil {
@@ -124,7 +125,7 @@ const (
 	podRunning       = "running"
 )
 
-// A podChain is what is known so far of a pod's way.
+// A podChain is what is known so far about a pod's steps.
 type podChain struct {
 	x *Explainer
 	// onHost are the steps at which the pod's node fails, as the node knows them.
@@ -181,11 +182,11 @@ func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFarga
 	}
 	c.Pod, c.Node, c.Phase = c.pod.Name, c.pod.Spec.NodeName, string(c.pod.Status.Phase)
 	if c.pod.DeletionTimestamp != nil {
-		c.Notes = append(c.Notes, "it is being deleted since "+c.pod.DeletionTimestamp.UTC().Format("15:04:05"))
+		c.Notes = append(c.Notes, "it has been terminating since "+c.pod.DeletionTimestamp.UTC().Format("15:04:05"))
 	}
-	made := "made by hand"
+	made := "created by hand"
 	if len(c.pod.OwnerReferences) > 0 {
-		made = "made by " + c.pod.OwnerReferences[0].Kind + " " + c.pod.OwnerReferences[0].Name
+		made = "created by " + c.pod.OwnerReferences[0].Kind + " " + c.pod.OwnerReferences[0].Name
 	}
 	c.ok(podAdmission, made)
 	c.logging()
@@ -199,7 +200,7 @@ func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFarga
 	c.ok(podScheduling, "to "+c.pod.Spec.NodeName)
 	if c.pod.Status.Phase == corev1.PodSucceeded {
 		c.Running = true
-		c.ok(podRunning, "all containers have ended well")
+		c.ok(podRunning, "all containers have completed")
 		return c.PodExplanation, nil
 	}
 	if err := c.onNode(); err != nil {
@@ -226,7 +227,7 @@ func (c *podChain) programs() error {
 			return err
 		}
 		if why, ok := networkRefusal(e); ok && e.Region == c.Region && e.Time.After(c.pod.CreationTimestamp.Time) {
-			c.Notes = append(c.Notes, fmt.Sprintf("a program run as it did not reach %s at %s: %s", text(e, "target"), e.Time.UTC().Format("15:04:05"), why.Text))
+			c.Notes = append(c.Notes, fmt.Sprintf("a program that ran as this pod could not reach %s at %s: %s", text(e, "target"), e.Time.UTC().Format("15:04:05"), why.Text))
 		}
 		break
 	}

@@ -33,9 +33,9 @@ func (c *podChain) unbound(message string) bool {
 		return false
 	}
 	lines = append(lines,
-		"Nothing provisions volumes for claims here: nodes are simulated, and the pods of CSI drivers run nothing.",
-		"A PersistentVolume that you make is bound; so is a pod without the claim (an emptyDir in its place).")
-	c.fail(podScheduling, cmp.Or(message, "the scheduler waits for a volume"), &api.Reason{
+		"Drydock does not provision volumes for claims: nodes are simulated, and the pods of CSI drivers run nothing.",
+		"Create a PersistentVolume for the claim, or use an emptyDir instead of the claim.")
+	c.fail(podScheduling, cmp.Or(message, "the scheduler is waiting for a volume"), &api.Reason{
 		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: advice.Each(fixes...),
 	})
 	return true

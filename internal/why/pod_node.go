@@ -20,7 +20,7 @@ func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
 		c.fail(podNode, "there is no node "+name, &api.Reason{By: node.ByKubernetes, Component: name,
-			Text: "its instance is gone; Kubernetes deletes its pods in a while", Fixes: advice.Each("kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force")})
+			Text: "its instance is gone; Kubernetes will delete its pods", Fixes: advice.Each("kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force")})
 		return nil
 	}
 	id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, name)
@@ -86,9 +86,9 @@ func (c *podChain) address() bool {
 		return true
 	}
 	if e := c.lastEvent("FailedCreatePodSandBox", ""); e != nil {
-		why := &api.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has set no network up for it"}
+		why := &api.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has not set up its network"}
 		if strings.Contains(e.Message, "failed to assign an IP address") {
-			why.Code, why.Text, why.Fixes = "NoFreeAddress", "the node has no free address for pods: its interfaces have as many as they may, or its subnet has no more", c.addressFixes()
+			why.Code, why.Text, why.Fixes = "NoFreeAddress", "the node has no free address for pods: its interfaces have as many as they can, or its subnet has none left", c.addressFixes()
 		}
 		c.fail(podAddress, e.Message, why)
 		return false
@@ -175,7 +175,7 @@ func (c *podChain) started() bool {
 func (c *podChain) configuration() bool {
 	if c.configured() && c.started() {
 		if n := slices.IndexFunc(c.Steps, func(s api.Step) bool { return s.Name == podConfiguration }); n < 0 {
-			c.ok(podConfiguration, "the ConfigMaps and Secrets that it names are there")
+			c.ok(podConfiguration, "the ConfigMaps and Secrets that it names exist")
 		}
 		return true
 	}
@@ -202,7 +202,7 @@ func (c *podChain) configured() bool {
 	}
 	m := c.facts.Missing[0]
 	what := m.Kind + " " + c.pod.Namespace + "/" + m.Name
-	why := &api.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, and it does not exist"}
+	why := &api.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, but it does not exist"}
 	fix := "kubectl create configmap " + m.Name
 	if m.Kind == "Secret" {
 		fix = "kubectl create secret generic " + m.Name
@@ -217,7 +217,7 @@ func (c *podChain) configured() bool {
 	}
 	if c.pod.Status.Phase == corev1.PodRunning {
 		// Containers that have started keep what they got.
-		c.Steps = append(c.Steps, api.Step{Name: podConfiguration, State: api.StepWarning, Evidence: evidence + ": its containers would not start again", Reason: why})
+		c.Steps = append(c.Steps, api.Step{Name: podConfiguration, State: api.StepWarning, Evidence: evidence + ": its containers could not be restarted", Reason: why})
 		return true
 	}
 	c.fail(podConfiguration, evidence, why)
@@ -229,7 +229,7 @@ func (c *podChain) identity(ctx context.Context) {
 	sa := c.facts.Identity
 	name := sa.ServiceAccount
 	if sa.RoleARN == "" && sa.Association == nil {
-		c.ok(podIdentity, "service account "+name+", without an IAM role of its own")
+		c.ok(podIdentity, "service account "+name+", without its own IAM role")
 		return
 	}
 	without := slices.Contains(sa.WithoutToken, c.pod.Name)
@@ -274,7 +274,7 @@ func (c *podChain) containers() {
 	total := len(c.pod.Spec.Containers)
 	switch {
 	case c.pod.Status.Phase == corev1.PodFailed:
-		c.fail(podRunning, cmp.Or(c.pod.Status.Message, "its containers have failed"), &api.Reason{By: node.ByKubernetes, Code: cmp.Or(c.pod.Status.Reason, "Failed"), Component: c.pod.Spec.NodeName, Text: "the pod has ended, and is not started again"})
+		c.fail(podRunning, cmp.Or(c.pod.Status.Message, "its containers have failed"), &api.Reason{By: node.ByKubernetes, Code: cmp.Or(c.pod.Status.Reason, "Failed"), Component: c.pod.Spec.NodeName, Text: "the pod has ended and will not be restarted"})
 	case c.pod.Status.Phase == corev1.PodRunning && ready == total:
 		c.Running = true
 		c.ok(podRunning, fmt.Sprintf("%d of %d containers ready, %d restarts", ready, total, restarts))

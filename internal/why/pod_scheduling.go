@@ -30,10 +30,10 @@ func (c *podChain) unscheduled() {
 	}
 	if message == "" {
 		if len(c.pod.Spec.SchedulingGates) > 0 {
-			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &api.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "whoever set the gate has to take it away"})
+			c.fail(podScheduling, "scheduling gate "+c.pod.Spec.SchedulingGates[0].Name, &api.Reason{By: node.ByKubernetes, Code: "SchedulingGated", Component: c.pod.Spec.SchedulingGates[0].Name, Text: "the controller that set the gate must remove it"})
 			return
 		}
-		c.Steps = append(c.Steps, api.Step{Name: podScheduling, State: api.StepPending, Evidence: "the scheduler " + c.pod.Spec.SchedulerName + " has not said anything yet"})
+		c.Steps = append(c.Steps, api.Step{Name: podScheduling, State: api.StepPending, Evidence: "the scheduler " + c.pod.Spec.SchedulerName + " has not reported anything yet"})
 		return
 	}
 	reasons := schedulerReasons(message)

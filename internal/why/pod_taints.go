@@ -70,7 +70,7 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 	case n == nil:
 		return reason, nil
 	case t.Key == "eks.amazonaws.com/compute-type" && t.Value == "fargate":
-		return reason + ": nodes of Fargate run the pod that they are made for", c.moreNodes()
+		return reason + ": a Fargate node runs only the pod it was created for", c.moreNodes()
 	case !c.allowedBy(n): // without the taint the pod would not go there either
 		return reason + ": " + n.Name + " for one", nil
 	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
@@ -115,7 +115,7 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 	}
 	slices.Sort(wanted)
 	if len(wanted) == 0 {
-		return reason + ": no node has what the pod's node affinity asks for", nil
+		return reason + ": no node matches the pod's node affinity", nil
 	}
 	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
 	var other *corev1.Node // that lacks but the labels, if there is one

@@ -113,7 +113,7 @@ func parseReachQuery(r *http.Request, client netip.Addr) (q reachQuery, err erro
 	}
 	v := r.URL.Query()
 	if q.flow.Protocol, err = reach.ParseProtocol(v.Get("protocol")); err != nil || q.flow.Protocol < 0 {
-		return q, fmt.Errorf("protocol %q is none of tcp, udp, icmp, icmpv6 and 0 to 255", v.Get("protocol"))
+		return q, fmt.Errorf("invalid protocol %q: want tcp, udp, icmp, icmpv6 or a number from 0 to 255", v.Get("protocol"))
 	}
 	switch from := v.Get("from"); {
 	case from == "":
@@ -134,7 +134,7 @@ func parseReachQuery(r *http.Request, client netip.Addr) (q reachQuery, err erro
 	if p := v.Get("port"); p != "" {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return q, fmt.Errorf("port %q is none", p)
+			return q, fmt.Errorf("invalid port %q: want a number from 1 to 65535", p)
 		}
 		q.flow.Port = uint16(n)
 	}

@@ -31,9 +31,9 @@ func TestParseReachQuery(t *testing.T) {
 		{"through a Connect endpoint", "from=eice-1&to=i-1&port=22&protocol=tcp", reachQuery{"000000000000", "us-east-1", flow(reach.Endpoint{ID: "eice-1", Address: client}, reach.At("i-1")), ""}, ""},
 		{"no source", "to=i-1&port=22&protocol=tcp", reachQuery{}, "from is missing"},
 		{"no destination", "from=laptop&port=22&protocol=tcp", reachQuery{}, "to is missing"},
-		{"no port", "from=laptop&to=i-1&port=70000&protocol=tcp", reachQuery{}, "is none"},
-		{"no protocol", "from=laptop&to=i-1&port=22&protocol=x", reachQuery{}, "none of tcp"},
-		{"all protocols", "from=laptop&to=i-1&protocol=-1", reachQuery{}, "none of tcp"},
+		{"no port", "from=laptop&to=i-1&port=70000&protocol=tcp", reachQuery{}, "invalid port"},
+		{"no protocol", "from=laptop&to=i-1&port=22&protocol=x", reachQuery{}, "want tcp"},
+		{"all protocols", "from=laptop&to=i-1&protocol=-1", reachQuery{}, "want tcp"},
 		{"no account", "from=laptop&to=i-1&port=22&protocol=tcp&account=1", reachQuery{}, "12 digits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

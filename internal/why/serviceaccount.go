@@ -82,7 +82,7 @@ func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAc
 func (c *chain) serviceAccount() {
 	l := api.IdentityLink{Name: "service account", State: api.LinkHolds, Says: "exists"}
 	if !c.sa.Exists {
-		l.State, l.Says = api.LinkBroken, "there is none of that name in the namespace"
+		l.State, l.Says = api.LinkBroken, "the namespace has no service account with that name"
 		l.Fix = fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount)
 	}
 	c.add(l)
@@ -101,7 +101,7 @@ func (c *chain) annotation() bool {
 	case !ok:
 		l.State, l.Fix = api.LinkBroken, fix
 		l.Error = "ValidationError: " + c.sa.RoleARN + " is invalid"
-		l.Details = []string{"that is not the ARN of a role: arn:aws:iam::ACCOUNT:role/NAME"}
+		l.Details = []string{"that is not the ARN of a role; want arn:aws:iam::ACCOUNT:role/NAME"}
 	}
 	c.add(l)
 	return ok
@@ -114,7 +114,7 @@ func (c *chain) association() {
 		l.Details = append(l.Details, "and from there "+a.TargetRoleARN+" with external ID "+a.ExternalID)
 	}
 	if c.sa.RoleARN != "" {
-		l.Details = append(l.Details, "the annotation eks.amazonaws.com/role-arn is not looked at: an association goes before it")
+		l.Details = append(l.Details, "the annotation eks.amazonaws.com/role-arn is ignored: an association takes precedence")
 	}
 	c.add(l)
 }
@@ -128,7 +128,7 @@ func (c *chain) token(volume string) {
 	switch n := len(c.sa.WithoutToken); {
 	case n > 0:
 		l.State = api.LinkBroken
-		l.Says = fmt.Sprintf("%d of %d pods have none: they were made before the service account had the role", n, len(c.sa.Pods))
+		l.Says = fmt.Sprintf("%d of %d pods have none: they were created before the service account had the role", n, len(c.sa.Pods))
 		l.Error = "Unable to locate credentials"
 		l.Fix = fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " "))
 	case len(c.sa.Pods) > 0:
@@ -151,7 +151,7 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 		l.Fix = fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience)
 	case !slices.Contains(clientIDs, c.sa.Audience):
 		l.State, l.Error = api.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
-		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is none of them")
+		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is not one of them")
 		l.Fix = fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience)
 	}
 	c.add(l)
@@ -261,7 +261,7 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 		l.State, l.Error = api.LinkBroken, refusal
 		l.Says = "does not allow " + action
 		if len(why.Decision.UnknownKeys) > 0 {
-			l.State, l.Says = api.LinkUnknown, "may or may not allow "+action+": it asks for "+strings.Join(why.Decision.UnknownKeys, ", ")
+			l.State, l.Says = api.LinkUnknown, "may or may not allow "+action+": it depends on "+strings.Join(why.Decision.UnknownKeys, ", ")
 		}
 		l.Details = append(l.Details, why.String())
 		if !why.Decision.ExplicitDeny {
@@ -282,12 +282,12 @@ func unknownOfPods(key string) bool {
 	return false
 }
 
-// permissions says what the role may do, a line per policy. A role that may do
-// nothing is none that is broken.
+// permissions says what the role may do, a line per policy. A role without
+// permissions is not a broken link.
 func (c *chain) permissions(role, id string) {
 	a, _ := arn.Parse(role) // it was found
 	policies, _ := c.x.cfg.IAM.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
-	l := api.IdentityLink{Name: "role", State: api.LinkHolds, Says: role + " may do nothing: it has no policies"}
+	l := api.IdentityLink{Name: "role", State: api.LinkHolds, Says: role + " has no permissions: it has no policies"}
 	if n := len(policies.Identity); n > 0 {
 		l.Says = role + " has " + counted(n, "policy")
 	}

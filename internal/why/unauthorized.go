@@ -76,25 +76,25 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 	const most = 5
 	switch n := len(known); {
 	case principals.Invalid != nil:
-		out.Text += "; aws-auth cannot be read, and maps nobody: " + principals.Invalid.Error()
+		out.Text += "; aws-auth cannot be parsed and maps no roles: " + principals.Invalid.Error()
 	case n == 0:
-		out.Text += "; the cluster knows nobody"
+		out.Text += "; the cluster maps no roles"
 	case n <= most:
-		out.Text += "; the cluster knows " + strings.Join(known, ", ")
+		out.Text += "; the cluster maps " + strings.Join(known, ", ")
 	default:
-		out.Text += fmt.Sprintf("; the cluster knows %d others", n)
+		out.Text += fmt.Sprintf("; the cluster maps %d other roles", n)
 	}
 	for _, m := range principals.Mapped {
 		same := strings.EqualFold(m[strings.LastIndexByte(m, '/')+1:], roleName(role))
 		switch {
 		case role != bare && strings.EqualFold(m, role):
-			out.Text += ". The role has a path, which aws-auth must not have: tokens are of " + bare
+			out.Text += ". The role has a path, which must be left out in aws-auth: tokens are for " + bare
 		case strings.Contains(m, ":instance-profile/") && (same || strings.EqualFold(m, in.ProfileARN)):
-			out.Text += ". " + m + " is an instance profile; nodes are known by their role, " + bare
+			out.Text += ". " + m + " is an instance profile; nodes are identified by their role, " + bare
 		case strings.Contains(m, ":assumed-role/"+strings.ToLower(roleName(role))+"/"):
-			out.Text += ". " + m + " is a session; write the role's ARN, " + bare
+			out.Text += ". " + m + " is a session; use the role's ARN, " + bare
 		case same && !strings.EqualFold(m, bare):
-			out.Text += ". " + m + " is of another account or kind than " + bare
+			out.Text += ". " + m + " is in another account or not of the same kind as " + bare
 		}
 	}
 	return out

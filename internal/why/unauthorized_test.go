@@ -52,14 +52,14 @@ func TestUnauthorized(t *testing.T) {
 		text       string
 		fixes      []string
 	}{
-		{"nobody is known", plain, eks.KnownPrincipals{API: true}, "the cluster knows nobody", []string{entry + plain}},
-		{"another role is", plain, eks.KnownPrincipals{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster knows arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
-		{"many are", plain, eks.KnownPrincipals{API: true, Entries: make([]string, 6)}, "the cluster knows 6 others", []string{entry + plain}},
-		{"aws-auth cannot be read", plain, eks.KnownPrincipals{ConfigMap: true, Invalid: errors.New("line 3")}, "maps nobody: line 3", []string{mapping + plain}},
-		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must not have: tokens are of " + plain, []string{mapping + withPath}},
-		{"an instance profile", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are known by their role, " + plain, []string{mapping + plain}},
-		{"a session", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; write the role's ARN, " + plain, []string{mapping + plain}},
-		{"another account", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is of another account or kind than " + plain, []string{mapping + plain}},
+		{"nobody is known", plain, eks.KnownPrincipals{API: true}, "the cluster maps no roles", []string{entry + plain}},
+		{"another role is", plain, eks.KnownPrincipals{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster maps arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
+		{"many are", plain, eks.KnownPrincipals{API: true, Entries: make([]string, 6)}, "the cluster maps 6 other roles", []string{entry + plain}},
+		{"aws-auth cannot be read", plain, eks.KnownPrincipals{ConfigMap: true, Invalid: errors.New("line 3")}, "maps no roles: line 3", []string{mapping + plain}},
+		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must be left out in aws-auth: tokens are for " + plain, []string{mapping + withPath}},
+		{"an instance profile", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are identified by their role, " + plain, []string{mapping + plain}},
+		{"a session", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; use the role's ARN, " + plain, []string{mapping + plain}},
+		{"another account", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::111122223333:role/node"}}, "is in another account or not of the same kind as " + plain, []string{mapping + plain}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			clusters := closed{principals: tt.principals}

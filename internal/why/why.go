@@ -41,7 +41,7 @@ type Config struct {
 	Authorizer Authorizer
 	// Faults are those in force.
 	Faults *fault.Set
-	// Network is the network of an account and region as it is now.
+	// Network is the current network of an account and region.
 	Network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
 	// Through goes on with a connection that gets to a load balancer.
 	Through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)

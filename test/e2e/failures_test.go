@@ -273,7 +273,7 @@ func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure)
 }
 
 // mend runs what `drydock why` prints as the first fix, exactly as it is printed, and what
-// it prints after that, until nothing is left to mend. The table's own fix is for rows of
+// it prints after that, until nothing is left to fix. The table's own fix is for rows of
 // which only a person knows the rest.
 func (f *failure) mend(t *testing.T) {
 	if f.printed(t) {

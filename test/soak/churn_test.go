@@ -24,7 +24,7 @@ type churn struct {
 
 	own      []string // instances launched by hand, oldest first
 	stopped  []string
-	muted    []string // that booted without metadata, maybe: a reboot mends them
+	muted    []string // that booted without metadata, maybe: a reboot fixes them
 	done     map[string]int
 	refused  map[string]int // by the code of what AWS answered
 	nextLook time.Time

@@ -3,13 +3,13 @@
 //
 //	go run ./tools/addongen -in CHECKOUTS -out internal/catalog/addons/manifests
 //
-// CHECKOUTS holds one folder OWNER/NAME per repository of the table below, with
-// its commit in the file COMMIT. Images become ${registry}/REPOSITORY:${tag…},
-// versions become ${appVersion}, and the schemas of custom resources lose their
-// descriptions; nothing else changes. Charts are not rendered: kube-proxy, gp2,
-// coredns-pdb, ebs-csi-default-sc, eks-pod-identity-agent and eks-node-monitoring-agent
-// are kept by hand, and each of those files says from what. What other versions than the
-// checkout's have otherwise is in addons.yaml. The same input gives the same bytes.
+// CHECKOUTS holds one folder OWNER/NAME per repository of the table below, with its
+// commit in the file COMMIT. Images become ${registry}/REPOSITORY:${tag…}, versions
+// become ${appVersion}, and the schemas of custom resources lose their descriptions;
+// nothing else changes. Charts are not rendered: kube-proxy, gp2, coredns-pdb,
+// ebs-csi-default-sc, eks-pod-identity-agent and eks-node-monitoring-agent are kept by
+// hand, and each of those files says from what. Differences of versions other than the
+// checkout's are in addons.yaml. The same input gives the same bytes.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Compat writes docs/compatibility.md to standard output, from the operation
-// tables that the front door itself goes by.
+// tables that the AWS API server itself uses.
 package main
 
 import (

@@ -58,8 +58,8 @@ func writeUnions(file string) error {
 }
 
 // sdkUnions reads the SDK's source for the unions of one service. Event streams
-// are unions there too; they are no part of a request or response struct and
-// are left out.
+// are unions too; they are not part of a request or response struct and are
+// left out.
 func sdkUnions(pkg string) ([]union, error) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", sdk+pkg+"/types").Output()
 	if err != nil {

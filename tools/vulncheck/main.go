@@ -144,7 +144,7 @@ func judge(found, accepted map[string]string) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(accepted)) {
 		if _, ok := found[id]; !ok {
-			errs = append(errs, fmt.Errorf("%s is not found any more: delete it from tools/vulncheck/accepted.txt", id))
+			errs = append(errs, fmt.Errorf("%s is no longer found: delete it from tools/vulncheck/accepted.txt", id))
 		}
 	}
 	return errors.Join(errs...)

@@ -69,10 +69,10 @@ func (a *Access) refusal(agent string) string {
 func foreign(r *http.Request, guest func(remote string) bool) string {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
-		return "only this machine may ask"
+		return "only this machine may use these pages"
 	}
 	if guest(r.RemoteAddr) {
-		return "instances may not ask"
+		return "instances may not use these pages"
 	}
 	// A name that resolves to loopback is how a page rebinds DNS.
 	host, _, err := net.SplitHostPort(r.Host)
@@ -80,7 +80,7 @@ func foreign(r *http.Request, guest func(remote string) bool) string {
 		host = r.Host
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
-		return "ask by address or localhost"
+		return "use an IP address or localhost as the host"
 	}
 	return ""
 }

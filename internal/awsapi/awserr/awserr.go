@@ -1,4 +1,5 @@
-// Package awserr is the error contract between handlers and the front door.
+// Package awserr is the error contract between handlers and the AWS API
+// server.
 //
 // A handler returns one of three kinds of error: an SDK exception type where the
 // service models one, an *Error where nothing is modelled (all of EC2), or
@@ -61,12 +62,13 @@ func (e *Error) ErrorFault() smithy.ErrorFault {
 	return smithy.FaultClient
 }
 
-// NotImplemented is the answer to what Drydock knows but does not do. The SDKs'
-// default retries cover 500, 502, 503 and 504 only, so 501 fails at once.
+// NotImplemented is the answer to operations and parameters that AWS has but
+// Drydock does not implement. The SDKs' default retries cover 500, 502, 503 and
+// 504 only, so 501 fails at once.
 func NotImplemented(what string) *Error {
 	return &Error{
 		Code:    "NotImplemented",
-		Message: "Drydock does not implement " + what + "; docs/compatibility.md lists what it does.",
+		Message: "Drydock does not implement " + what + "; docs/compatibility.md lists what it implements.",
 		Status:  501,
 	}
 }

@@ -188,8 +188,8 @@ func pathParts(segments []segment, escapedPath string) []string {
 // MatchREST finds the operation of a REST request by method, escaped path (so
 // that an ARN with an escaped slash stays one segment) and query. A rest service
 // of which two operations differ by a header only (S3's PutObject and CopyObject)
-// is told apart by the SDKs' x-id parameter; without one it is the one that needs
-// no header.
+// is distinguished by the SDKs' x-id parameter; without it, the operation that
+// needs no header is chosen.
 func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, bool) {
 	if s.routes == nil {
 		return nil, false
@@ -239,9 +239,9 @@ func (r *route) matchesQuery(query url.Values) bool {
 	return true
 }
 
-// ambiguous tells whether a route needs its required query members to be told
-// apart: only S3 has such operations. Elsewhere a missing required parameter is a
-// validation error of the operation, not another operation.
+// ambiguous reports whether routes can only be distinguished by their required
+// query members: only S3 has such operations. Elsewhere a missing required
+// parameter is a validation error of the operation, not another operation.
 func (r *route) ambiguous() bool { return r.op.Service.Name == "s3" }
 
 // PathLabels returns the unescaped values of the labels of op's URI in an

@@ -22,7 +22,7 @@ type Rules struct {
 	Size func(size int32) (int, error)
 	// Question, if set, is what the list answers: its tokens are good for no other.
 	Question string
-	// BadToken is the answer to a token that is none.
+	// BadToken is the answer to an invalid token.
 	BadToken func(token string) error
 }
 
@@ -85,7 +85,7 @@ func (c *Cursor) Stop() { c.more = true }
 // Add notes that the item of that key is on the page.
 func (c *Cursor) Add(key string) { c.left, c.last = c.left-1, key }
 
-// Next is the token of the next page; nil: there is none.
+// Next is the token of the next page, or nil if there is none.
 func (c *Cursor) Next() *string {
 	if !c.more {
 		return nil

@@ -10,7 +10,7 @@ import (
 // Controllers ask for the same long lists over and over while nothing happens:
 // building and encoding a hundred instances costs twenty times what the rest of the
 // pipeline does. The answers of operations that say so (Operation.FromStore) are
-// given again until the store changes. Who may ask is decided every time.
+// given again until the store changes. Authorization is still checked every time.
 const (
 	maxKeptAnswer  = 1 << 20
 	maxKeptAnswers = 4 << 20 // of all together, in bytes

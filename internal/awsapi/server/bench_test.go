@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 )
 
-// toyServer is a front door without a listener.
+// toyServer is an AWS API server without a listener.
 func toyServer(t testing.TB) *server.Server {
 	t.Helper()
 	y := &toys{}

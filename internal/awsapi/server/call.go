@@ -64,7 +64,7 @@ func (s *Server) callOnce(ctx context.Context, op *operation, in any) (any, erro
 	if f := fault.Of(err); f != nil {
 		i.noteFault(f, err)
 	}
-	// What a service only reads is in no record of CloudTrail, and reconcilers read much.
+	// CloudTrail does not record a service's reads, and reconcilers read a lot.
 	if !op.readOnly || err != nil {
 		i.record(statusOf(op, err), out, err)
 	}
@@ -76,7 +76,7 @@ func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			i.log(ctx, "call failed inside", err)
+			i.log(ctx, "call failed with an internal error", err)
 		}
 	}()
 	if refused := i.handler.refused(i.call.Members, i.in); len(refused) > 0 {

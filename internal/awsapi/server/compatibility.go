@@ -52,8 +52,8 @@ type OperationCompatibility struct {
 }
 
 // Compatibility tells, for every operation of every embedded model, what of it
-// services handle. It is made of the lists the pipeline itself goes by, and
-// fails where New would.
+// services handle. It is built from the lists that the pipeline itself uses,
+// and fails where New would.
 func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 	reg, err := newRegistry(services)
 	if err != nil {
@@ -114,16 +114,16 @@ func (o *operation) refusable() []string {
 // WriteCompatibility writes docs/compatibility.md.
 func WriteCompatibility(w io.Writer, services []ServiceCompatibility) error {
 	var b strings.Builder
-	b.WriteString(`# What of the AWS API works
+	b.WriteString(`# Which parts of the AWS API work
 
-Generated from the operation tables that the front door itself goes by. Do not edit.
+Generated from the operation tables that the server itself uses. Do not edit.
 
-*Partly* handled operations refuse the members, and the values of other members, listed with them, but not a member that is false, 0 or empty; what is not handled at all is refused as a whole. Either way
-the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. Nothing is accepted and ignored.
+*Partly* handled operations refuse the members and the values listed with them, but accept members that are false, 0 or empty; operations that are not handled are always refused. Either way
+the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. No member is accepted and then ignored.
 
-Services with a query protocol (EC2, IAM, STS, Auto Scaling, CloudFormation, ELB) take POST only. AWS takes GET as well; here it gets HTTP 405 with code
+Services with a query protocol (EC2, IAM, STS, Auto Scaling, CloudFormation, ELB) accept POST only. AWS accepts GET as well; Drydock answers HTTP 405 with code
 ` + "`MethodNotAllowed`" + `, because an access key of 12 digits needs no secret: a link on any web page could then act in that account. GET works where clients use it:
-for presigned STS requests, and for CloudFormation's SignalResource and DescribeStackResource. REST services and S3 take the methods of their API.
+for presigned STS requests, and for CloudFormation's SignalResource and DescribeStackResource. REST services and S3 accept the methods of their API.
 
 | service | operations | handled | partly | not |
 |---|---:|---:|---:|---:|
@@ -155,7 +155,7 @@ for presigned STS requests, and for CloudFormation's SignalResource and Describe
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", op.Name, op.State, refused)
 		}
 		if because != nil {
-			b.WriteString("\nOf those not handled, clients use these:\n\n| operation | state | why |\n|---|---|---|\n" + strings.Join(because, ""))
+			b.WriteString("\nClients use these operations, which are not handled:\n\n| operation | state | why |\n|---|---|---|\n" + strings.Join(because, ""))
 		}
 		if none != nil {
 			fmt.Fprintf(&b, "\nNot handled: %s.\n", strings.Join(none, ", "))

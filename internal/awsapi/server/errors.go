@@ -14,7 +14,7 @@ const (
 	textFailure     = "The request processing has failed because of an unknown error, exception or failure."
 )
 
-// internalFailure is the answer to what is Drydock's own fault.
+// internalFailure is the answer to Drydock's own bugs.
 func internalFailure(svc *model.Service) error {
 	if svc.Protocol == model.ProtocolEC2 {
 		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -69,7 +69,7 @@ func methodNotAllowed(svc *model.Service, op, method string) error {
 		actionName(svc, op), method).WithStatus(http.StatusMethodNotAllowed)
 }
 
-// maxRefused is how many of the members that nobody honours an error names.
+// maxRefused is how many of the unsupported members an error names.
 const maxRefused = 50
 
 func notHonoured(action string, members []string) error {

@@ -17,12 +17,12 @@ import (
 // stranger's page can have: see allowedHost. allow holds the user's own names.
 func RefuseBrowser(w http.ResponseWriter, r *http.Request, allow []string) bool {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || strings.HasPrefix(r.UserAgent(), "Mozilla/") {
-		http.Error(w, "Drydock does not answer browsers: any web page could act as you.", http.StatusForbidden)
+		http.Error(w, "Drydock refuses requests from browsers, because any web page could act as you.", http.StatusForbidden)
 		return true
 	}
 	if !allowedHost(r.Host, allow) {
 		host := strings.ToLower(hostname(r.Host))
-		http.Error(w, fmt.Sprintf("Drydock does not answer to the host name %.253q: a web page could have pointed it here.\nTry: drydock up --allow-host %.253s", host, host), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("Drydock refuses the host name %.253q, because a web page could have pointed it at this machine.\nTry: drydock up --allow-host %.253s", host, host), http.StatusForbidden)
 		return true
 	}
 	return false
@@ -30,8 +30,8 @@ func RefuseBrowser(w http.ResponseWriter, r *http.Request, allow []string) bool 
 
 // allowedHost reports whether a Host header names this machine or AWS: an IP address,
 // localhost and names below it, which browsers never look up in DNS, AWS's own names,
-// or one of allow, where *.example.com stands for every name below example.com. A
-// request without a Host header is no browser's.
+// or one of allow, where *.example.com stands for every name below example.com.
+// Browsers always send a Host header.
 func allowedHost(host string, allow []string) bool {
 	name := strings.ToLower(strings.TrimSuffix(hostname(host), "."))
 	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") ||

@@ -79,7 +79,7 @@ func (i *invocation) authorize(ctx context.Context) error {
 func (i *invocation) noteDenial(denial *authz.Denial) {
 	i.denial = denial
 	account := i.call.Account
-	if account == "" { // nobody signed: it is about somebody's role
+	if account == "" { // the call is unsigned: it is about a role
 		if a, err := arn.Parse(denial.Request.Resource); err == nil {
 			account = a.Account
 		}

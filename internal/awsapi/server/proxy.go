@@ -55,7 +55,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hijacker, ok := w.(http.Hijacker)
 	host, _, err := net.SplitHostPort(r.Host)
 	if !ok || err != nil || p.listener == nil {
-		http.Error(w, "CONNECT HOST:PORT by HTTP/1.1", http.StatusBadRequest)
+		http.Error(w, "want CONNECT HOST:PORT in HTTP/1.1", http.StatusBadRequest)
 		return
 	}
 	if AWSHost(host) {
@@ -98,7 +98,7 @@ func takeOver(w http.ResponseWriter, hijacker http.Hijacker) net.Conn {
 	}
 	_ = near.SetDeadline(time.Time{}) // a dead connection fails in Write
 	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil || buffered.Reader.Buffered() > 0 {
-		// The client left, or talked before it was told to.
+		// The client left, or sent data too early.
 		_ = near.Close()
 		return nil
 	}

@@ -35,7 +35,7 @@ type operation struct {
 	readOnly bool
 	input    reflect.Type // the SDK's input struct
 	method   reflect.Value
-	dryRun   []int                       // index of the input's DryRun field; nil if there is none
+	dryRun   []int                       // index of the input's DryRun field, or nil if there is none
 	before   func(context.Context) error // the service's; nil if it has none
 	// handlesDryRun: the handler answers a dry run itself.
 	handlesDryRun bool
@@ -158,7 +158,8 @@ func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operat
 }
 
 // isSDKStruct reports whether t is a pointer to the SDK's type, or to one that a
-// service has made for want of the SDK's module: in a package of the same name.
+// service defines because the SDK has no such module, in a package of the same
+// name.
 func isSDKStruct(t reflect.Type, pkg, name string) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().Name() != name {
 		return false
@@ -180,7 +181,8 @@ func hasMember(sh *model.Shape, path string) bool {
 	return true
 }
 
-// structure unwraps lists and maps; nil if there is no structure inside.
+// structure unwraps lists and maps. It returns nil if there is no structure
+// inside.
 func structure(sh *model.Shape) *model.Shape {
 	for sh != nil {
 		switch {

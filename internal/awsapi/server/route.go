@@ -28,7 +28,8 @@ const (
 	strangersLimit = 512 << 10
 )
 
-// limit is how large a request's body may be, by what is known of who sends it.
+// limit is how large a request's body may be, given what is known about its
+// sender.
 func (x *exchange) limit() int64 {
 	if x.pending == nil {
 		return strangersLimit
@@ -192,9 +193,9 @@ func (x *exchange) addQueueURL(req *wire.Request) {
 // cfn-signal and cfn-init do (cfnbootstrap/cfn_client.py of the package aws-cfn-bootstrap).
 var getOperations = map[string]bool{"cloudformation.SignalResource": true, "cloudformation.DescribeStackResource": true}
 
-// queryByLink reports whether a query-protocol request comes by another method than
-// POST, so that a link on a web page could make it, and is none of those that clients
-// send that way. Presigned STS requests are what EKS tokens and Vault's logins hold.
+// queryByLink reports whether a query-protocol request uses a method other than POST,
+// so that a link on a web page could send it, and is not one that clients send that
+// way. Presigned STS requests are what EKS tokens and Vault's logins hold.
 func (x *exchange) queryByLink() bool {
 	svc := x.service
 	if svc.Protocol != model.ProtocolEC2 && svc.Protocol != model.ProtocolQuery || x.req.Method == http.MethodPost {

@@ -18,8 +18,8 @@ const (
 	// acceptPause follows a failure to accept that may pass.
 	acceptPause = 100 * time.Millisecond
 	// answerTimeout is how long all of a request may take, from its header to the end of
-	// its answer: a client that does not read holds nothing for longer. What answers
-	// without end sets its own deadline; tunnels have none.
+	// its answer: a client that does not read holds nothing for longer. Endless answers
+	// set their own deadline; tunnels have none.
 	answerTimeout = 5 * time.Minute
 	// drainTimeout is how long requests under way may take when serving ends.
 	drainTimeout = 5 * time.Second
@@ -36,7 +36,8 @@ func Listen(ctx context.Context, address string, tlsConfig *tls.Config) (net.Lis
 
 // Split makes ln serve http and https alike: a connection whose first byte
 // begins a TLS handshake is wrapped by tlsConfig. A client that sends nothing
-// holds up nobody and is dropped after ten seconds. A nil tlsConfig returns ln.
+// does not block others and is dropped after ten seconds. A nil tlsConfig
+// returns ln.
 func Split(ln net.Listener, tlsConfig *tls.Config) net.Listener {
 	if tlsConfig == nil {
 		return ln

@@ -1,5 +1,5 @@
-// Package server is the pipeline every AWS request passes: request ID, body
-// limit, route, signature, operation, decode, refuse what is not honoured, validate,
+// Package server is the pipeline every AWS request passes: request ID, body limit,
+// route, signature, operation, decode, refuse unsupported members, validate,
 // authorize, handler, encode, journal.
 //
 // It knows the services only through awsapi.Service tables and the API models.
@@ -45,8 +45,8 @@ const handlerTimeout = time.Minute
 
 // Config is what a Server is made of.
 type Config struct {
-	// Services answer the operations; Register adds others. What the models know and no
-	// service answers gets 501 NotImplemented.
+	// Services answer the operations; Register adds others. Operations that the models
+	// have but no service handles get 501 NotImplemented.
 	Services []awsapi.Service
 	// Lookup finds access keys. Required.
 	Lookup sigv4.Lookup
@@ -60,7 +60,7 @@ type Config struct {
 	Used func(ctx context.Context, call *awsapi.Call) error
 	// Origin returns, by the remote address of a guest's connection, the VPC endpoint that
 	// it came through, if any, and the address AWS sees. The address is invalid if the
-	// connection is not a guest's. Nil: there are no guests.
+	// connection is not a guest's. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Faults are what calls are delayed or failed by on purpose. Nil: nothing.
 	Faults *fault.Set
@@ -194,7 +194,7 @@ func (x *exchange) run() (out any, err error) {
 		x.verify,
 		x.findOperation,
 		x.decode,
-		x.refuse, // members nobody honours
+		x.refuse, // unsupported members
 	} {
 		if err := stage(); err != nil {
 			return nil, err
@@ -215,7 +215,7 @@ func (x *exchange) readAuthorization() error {
 		return nil // some operations need none; route decides
 	}
 	if err != nil {
-		x.authErr = err // for route, when more is known of whom it is meant for
+		x.authErr = err // for route, if more is known about the service it is meant for
 		return nil
 	}
 	x.auth = auth
@@ -246,8 +246,8 @@ func (x *exchange) verify() error {
 	if partitionWide[x.service.Name] || x.call.Region == "aws-global" {
 		// AWS insists on us-east-1 here. Clients that are pointed at an endpoint
 		// URL sign with whatever region they have (botocore's rules drop the
-		// partition's signing region then), so any region is taken for it.
-		// AWS deviation: a wrong region for a global service is no error.
+		// partition's signing region then), so any region is taken for it. AWS
+		// deviation: a wrong region for a global service  is not an error.
 		x.call.Region = "us-east-1"
 	}
 	got, err := x.pending.Finish(x.signed())
@@ -368,12 +368,12 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 	if x.r.Context().Err() != nil {
 		return awserr.New("RequestTimeout", "The client went away.") // which sees nothing of it
 	}
-	x.log(x.r.Context(), "request failed inside", err)
+	x.log(x.r.Context(), "request failed with an internal error", err)
 	return internalFailure(svc)
 }
 
 // wirePath returns a request's path and query as the client sent them: the
-// signature covers them undecoded, and an escaped slash is no separator.
+// signature covers them undecoded, and an escaped slash is not a separator.
 func wirePath(r *http.Request) (path, query string) {
 	path, query, _ = strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") { // absolute form, OPTIONS *, or a test's request
@@ -402,7 +402,7 @@ func validRegion(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// withoutSignature drops a presigned URL's own parameters, which are no
+// withoutSignature drops a presigned URL's own parameters, which are not
 // parameters of the operation.
 func withoutSignature(rawQuery string) string {
 	var kept []string

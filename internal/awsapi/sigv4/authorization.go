@@ -148,8 +148,8 @@ func parseQuery(rawQuery string) (*Authorization, error) {
 }
 
 func (a *Authorization) fill(credential, signedHeaders, signature, date string) error {
-	// An access key has no slash, but the scope is read from the right all the
-	// same: nothing a client sends may shift its fields.
+	// An access key has no slash, but the scope is read from the right anyway,
+	// so that nothing a client sends can shift its fields.
 	parts := strings.Split(credential, "/")
 	if len(parts) != 5 || slices.Contains(parts, "") {
 		return incomplete(fmt.Sprintf("Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'", credential))
@@ -170,8 +170,8 @@ func (a *Authorization) fill(credential, signedHeaders, signature, date string) 
 	if !slices.Contains(a.SignedHeaders, "host") && !slices.Contains(a.SignedHeaders, ":authority") {
 		return &Error{Kind: Scope, Message: "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."}
 	}
-	// A signature of another length or alphabet matches nothing; it is no
-	// syntax error on AWS.
+	// A signature of another length or alphabet matches nothing; on AWS it is
+	// not a syntax error.
 	a.signature, err = hex.DecodeString(signature)
 	if err != nil || strings.ToLower(signature) != signature {
 		a.signature = nil

@@ -210,8 +210,8 @@ func escape(s string, keepSlash bool) string {
 	return string(b)
 }
 
-// unescape decodes percent-encodings and, in queries, "+"; what is no valid
-// encoding stays as it is.
+// unescape decodes percent-encodings and, in queries, "+"; invalid encodings
+// are left unchanged.
 func unescape(s string, plus bool) string {
 	if !strings.ContainsAny(s, "%+") {
 		return s

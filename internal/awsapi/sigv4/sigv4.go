@@ -2,9 +2,9 @@
 // URLs, against secrets found by a Lookup.
 //
 // It says which check failed (Error) and leaves to awsapi/server in which words
-// each service says so. It opens nothing, signs nothing and knows no service
-// but S3, whose paths and payloads are canonicalised differently. The front
-// door and EKS's token webhook import it.
+// each service says so. It does no I/O, signs nothing and has no special case
+// for any service but S3, whose paths and payloads are canonicalised
+// differently. The front door and EKS's token webhook import it.
 //
 // The algorithm: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 package sigv4
@@ -54,7 +54,8 @@ var (
 
 // AccountRoot is the credential of an access key that is a 12-digit account
 // number: that account's root, with any secret. ok is false for other keys.
-// The default credentials test/test are no such key: their secret is checked.
+// The default credentials test/test are not such a key: their secret is
+// checked.
 func AccountRoot(accessKeyID string) (cred Credential, ok bool) {
 	if len(accessKeyID) != 12 || strings.Trim(accessKeyID, "0123456789") != "" {
 		return Credential{}, false
@@ -186,8 +187,8 @@ func (p *Pending) Finish(req *Request) (*Verified, error) {
 // inside an EKS token. header holds what the signer signed besides the URL
 // (x-k8s-aws-id) and method is GET. Whatever X-Amz-Expires says, the URL is good
 // for 15 minutes from X-Amz-Date, which is what STS itself does
-// (https://github.com/aws/aws-sdk-go/issues/2167). What the URL asks for is for
-// the caller to check.
+// (https://github.com/aws/aws-sdk-go/issues/2167). The caller must check what
+// the URL requests.
 func (v *Verifier) VerifyPresigned(ctx context.Context, u *url.URL, header http.Header, method string) (awsapi.Principal, error) {
 	req := &Request{Method: method, EscapedPath: u.EscapedPath(), RawQuery: u.RawQuery, Host: u.Host, Header: header}
 	if req.EscapedPath == "" {

@@ -90,7 +90,7 @@ var decodeCases = []decodeCase{
 		err: "UnknownParameter: The parameter Filter.1.Colour is not recognized",
 	},
 	{
-		name: "ec2 refuses a list position that is no number",
+		name: "ec2 refuses a list position that is not a number",
 		op:   "ec2.DescribeInstances", in: &awsec2.DescribeInstancesInput{},
 		req: form("InstanceId.one=i-1"),
 		err: "UnknownParameter: The parameter InstanceId.one is not recognized",

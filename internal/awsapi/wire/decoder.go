@@ -38,8 +38,8 @@ func join(path, name string) string {
 }
 
 // unknown records a parameter that the model, or the SDK's struct, does not have.
-// The path is the wire's, with slashes, so that no list of honoured members can
-// cover it: whoever honours "Tags" has not promised anything of "Tags/1/Color".
+// The path is the wire's, with slashes, so that it is in no list of supported
+// members: supporting "Tags" does not imply supporting "Tags/1/Color".
 func (d *decoder) unknown(wirePath string) {
 	if d.unknowns++; d.unknowns <= maxFound { // one is enough for the request to be refused
 		d.members.Add(strings.ReplaceAll(wirePath, ".", "/"))

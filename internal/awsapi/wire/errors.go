@@ -156,8 +156,8 @@ func defaultStatus(svc *model.Service, f *failure, api smithy.APIError) int {
 
 // EncodeError renders err in svc's protocol. op may be nil, when the request
 // names no operation the service knows. Code and status come from the model's
-// exception; an error that is no smithy.APIError is shown as InternalFailure,
-// without its text.
+// exception; an error that is not a smithy.APIError is shown as
+// InternalFailure, without its text.
 func EncodeError(svc *model.Service, op *model.Operation, err error, requestID string) *Response {
 	return EncodeErrorAs(svc, op, err, requestID, "")
 }

@@ -70,7 +70,7 @@ func (p *formParser) add(n *formNode, name string) *formNode {
 }
 
 // items returns the children of a list or map in the order of their numbers,
-// and the first child that is no number. Positions may have gaps and be as
+// and the first child that is not a number. Positions may have gaps and be as
 // large as they like: the list has as many elements as there are parameters.
 func (n *formNode) items() (items []*formNode, stray *formNode) {
 	type item struct {

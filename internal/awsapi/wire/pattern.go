@@ -17,8 +17,8 @@ var rewritten = map[string]string{
 }
 
 // javaPattern compiles a model's pattern, a Java regular expression that has to match a
-// whole string. It returns nil for what Go cannot express (look-aheads and the like);
-// TestPatterns lists those.
+// whole string. It returns nil for patterns that Go cannot express (such as
+// look-aheads); TestPatterns lists those.
 func javaPattern(java string) *regexp.Regexp {
 	if re, ok := patterns.Load(java); ok {
 		return re.(*regexp.Regexp)

@@ -100,7 +100,7 @@ func memberPlan(shape *model.Shape, typ reflect.Type, stream bool) *plan {
 }
 
 // A planner builds a connected set of plans; they are published together, so
-// that nobody sees half of a cycle.
+// that no reader sees half of a cycle.
 type planner struct {
 	made map[planKey]*plan
 }

@@ -19,14 +19,14 @@ type validator struct {
 	own bool
 	// masked says that secrets show as '***' in messages. Most services leave them out.
 	masked bool
-	// invalid is the answer to a value that is none of the parameter's type.
+	// invalid is the answer to a value that is not of the parameter's type.
 	invalid func(param, value, want string) *awserr.Error
 }
 
 // validators are the exceptions, by model name; protocols have defaults.
 var validators = map[string]validator{
 	// EKS validates itself and says so in its own exception. All SDKs check for
-	// required members first, so the text is a guess that nobody has seen refuted.
+	// required members first, so the text is a guess.
 	"eks": {violated: coral("InvalidParameterException"), own: true, invalid: serialization},
 	"sts": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
 	"iam": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
@@ -80,7 +80,7 @@ func malformedXML([]violation) *awserr.Error {
 }
 
 // serialization is the answer to text (of a query parameter or header) that is
-// none of the member's type. For JSON values see decoder.jsonValue, whose texts
+// not of the member's type. For JSON values see decoder.jsonValue, whose texts
 // ("STRING_VALUE can not be converted to an Integer") clients have reported, e.g.
 // https://github.com/aws/aws-cdk/pull/27087.
 func serialization(param, value, want string) *awserr.Error {

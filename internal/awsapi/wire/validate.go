@@ -54,7 +54,8 @@ const (
 	enum     constraint = "enum"
 )
 
-// A step is one level of the way to a value: a member, and the position or key within it.
+// A step is one level of the path to a value: a member, and the position or key within
+// it.
 type step struct {
 	f     *field
 	index int // -1: none
@@ -377,7 +378,8 @@ func printed(m *model.Member, p *plan, v reflect.Value) (string, bool) {
 // constraint: Member must not be null".
 func coral(code string) func([]violation) *awserr.Error {
 	return func(found []violation) *awserr.Error {
-		// What a service says in words of its own it finds out after the framework.
+		// Errors with a service's own texts come from checks that run after the
+		// framework's.
 		modelled := slices.DeleteFunc(slices.Clone(found), func(v violation) bool { return v.kind == ownWords })
 		if len(modelled) == 0 {
 			return awserr.New(code, found[0].text)

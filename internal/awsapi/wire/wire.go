@@ -2,14 +2,14 @@
 // structs of aws-sdk-go-v2, driven by the API models: ec2query, awsquery,
 // restJson1, json 1.0 and 1.1, and restXml, one file per protocol.
 //
-// It is a pure codec. It opens nothing, logs nothing and knows no service; what
-// differs between services beyond their models stands in one table
-// (services.go). What Go type belongs to which shape is found by reflection once
-// and kept (plan.go); union types, whose members reflection cannot list, stand in
+// It is a pure codec: it does no I/O and no logging, and does not depend on any
+// service. Differences between services beyond their models are in one table
+// (services.go). Which Go type belongs to which shape is found once by reflection
+// and cached (plan.go); union types, whose members reflection cannot list, are in
 // a generated table (zz_generated_unions.go).
 //
-// Only the front door (awsapi/server), the node and token webhooks, which build
-// presigned requests, and tests import it.
+// Only the AWS API server (awsapi/server), the node and token webhooks, which
+// build presigned requests, and tests import it.
 package wire
 
 import (
@@ -119,8 +119,8 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxBuffer = 1 << 20
 
-// encode renders v by its service's protocol. The body is appended to buf or
-// belongs to nobody else: Encode reuses its memory.
+// encode renders v by its service's protocol. The body is either appended to
+// buf or has no other owner: Encode reuses its memory.
 func encode(op *model.Operation, p *plan, v reflect.Value, requestID, accept string, buf []byte) (*Response, error) {
 	switch op.Service.Protocol {
 	case model.ProtocolEC2:

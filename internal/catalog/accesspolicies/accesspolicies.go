@@ -61,7 +61,7 @@ func ARN(name string) string { return arnPrefix + name }
 // All returns the policies sorted by name. Treat them as read-only.
 func All() []Policy { return catalogue() }
 
-// ByARN returns the policy with that ARN; false if there is none.
+// ByARN returns the policy with that ARN, or false if there is none.
 func ByARN(arn string) (Policy, bool) {
 	name, ok := strings.CutPrefix(arn, arnPrefix)
 	if !ok {

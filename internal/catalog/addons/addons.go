@@ -15,7 +15,7 @@ import (
 //go:embed addons.yaml
 var data []byte
 
-// Namespace is where every add-on of the catalogue has its pods unless told otherwise.
+// Namespace is where every add-on of the catalogue has its pods by default.
 const Namespace = "kube-system"
 
 // An AddOn is an add-on that EKS offers.
@@ -29,11 +29,13 @@ type AddOn struct {
 	ComputeTypes []string
 	// ServiceAccounts are those whose pods need rights in AWS.
 	ServiceAccounts []ServiceAccount
-	// RequiresIAMPermissions says it does nothing useful without them.
+	// RequiresIAMPermissions says that the add-on does nothing useful without
+	// IAM permissions.
 	RequiresIAMPermissions bool `json:"requiresIamPermissions"`
 	// Movable says that it can be in another namespace than Namespace.
 	Movable bool
-	// Changes are what EKS's objects have otherwise than the manifests in all versions.
+	// Changes are the differences between EKS's objects and the manifests that all
+	// versions share.
 	Changes []Change
 	// Pods and Settings are what configuration values can change.
 	Pods     []Pods
@@ -63,14 +65,14 @@ type Version struct {
 	DefaultFor []string
 	// Tags are the tags of its images that have a version of their own.
 	Tags map[string]string
-	// Changes are what its objects have otherwise than the manifests, which are those
-	// of one version.
+	// Changes are the differences between its objects and the manifests, which belong
+	// to one version.
 	Changes []Change
 	// Without are the configuration values that only later versions have.
 	Without []string
 }
 
-// A Change is a field that objects have otherwise than their manifest.
+// A Change is a field in which objects differ from their manifest.
 type Change struct {
 	// Object is a KIND/NAME, Path as in a [Setting].
 	Object, Path string
@@ -105,7 +107,7 @@ var catalogue = sync.OnceValue(func() []AddOn {
 // All returns the add-ons by name. Treat them as read-only.
 func All() []AddOn { return catalogue() }
 
-// Lookup returns the add-on with that name; false if there is none.
+// Lookup returns the add-on with that name, or false if there is none.
 func Lookup(name string) (*AddOn, bool) {
 	all := catalogue()
 	i := slices.IndexFunc(all, func(a AddOn) bool { return a.Name == name })
@@ -115,7 +117,7 @@ func Lookup(name string) (*AddOn, bool) {
 	return &all[i], true
 }
 
-// Version returns a version of the add-on, nil if there is none.
+// Version returns a version of the add-on, or nil if there is none.
 func (a *AddOn) Version(version string) *Version {
 	return a.find(func(v *Version) bool { return v.Version == version })
 }

@@ -127,8 +127,8 @@ func Move(objects []*unstructured.Unstructured, namespace string) []*unstructure
 	return append([]*unstructured.Unstructured{ns}, objects...)
 }
 
-// System returns the objects that every cluster with networking is born with and
-// no add-on owns: the storage class gp2, and the kinds of the VPC resource and
+// System returns the objects that every new cluster with networking has and no
+// add-on owns: the storage class gp2, and the kinds of the VPC resource and
 // network policy controllers that EKS runs.
 func System() []*unstructured.Unstructured {
 	return objectsOf(strings.NewReplacer(), "gp2", "network-resources")

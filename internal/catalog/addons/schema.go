@@ -33,8 +33,8 @@ func types() map[string]map[string]any {
 		"objects": {"type": "array", "items": map[string]any{"type": "object"}},
 		"texts":   {"type": "array", "items": text},
 		"strings": {"type": "object", "additionalProperties": text},
-		// EKS's word for texts that are to be true or false, or a number; its validator
-		// knows no such format and accepts every text.
+		// EKS's name for strings that must be true or false, or a number; its validator
+		// does not know such a format and accepts every string.
 		"flag":   {"type": "string", "format": "boolean"},
 		"number": {"type": "string", "format": "integer"},
 		"budget": {

@@ -116,8 +116,8 @@ func indexObject(objects []*unstructured.Unstructured, id string) int {
 	return slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == id })
 }
 
-// edit replaces the field at a path; maps on the way are made where missing. What
-// becomes nil is removed.
+// edit replaces the field at a path; maps on the way are made where missing. A
+// field that becomes nil is removed.
 func edit(o map[string]any, path []string, change func(any) (any, error)) error {
 	key, item, isItem := strings.Cut(strings.TrimSuffix(path[0], "]"), "[")
 	switch {

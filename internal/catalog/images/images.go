@@ -1,8 +1,8 @@
 // Package images is the catalogue of Amazon's public machine images that
 // Drydock knows: the EKS-optimised ones (Amazon Linux 2 up to Kubernetes 1.32,
 // Amazon Linux 2023, Bottlerocket) and plain operating systems, with the public
-// SSM parameters that name them. Image IDs are made up but the same for ever in
-// a region; names are formed as AWS forms them. Any package may import it.
+// SSM parameters that name them. Image IDs are invented, but never change in a
+// region; names are formed as AWS forms them. Any package may import it.
 package images
 
 import (
@@ -130,7 +130,7 @@ func load(name string) *region {
 // All returns the images of a region, newest first. Treat it as read-only.
 func All(regionName string) []Image { return load(regionName).images }
 
-// ByID returns the region's image with that ID; false if there is none.
+// ByID returns the region's image with that ID, or false if there is none.
 func ByID(regionName, id string) (Image, bool) {
 	r := load(regionName)
 	i, ok := r.byID[id]
@@ -140,9 +140,9 @@ func ByID(regionName, id string) (Image, bool) {
 	return r.images[i], true
 }
 
-// ByName returns the region's image of that name; false if there is none. The
-// name may leave out the release ("-v20260917"), which means the newest, or be
-// that of a public SSM parameter that holds an image ID.
+// ByName returns the region's image of that name, or false if there is none.
+// The name may leave out the release ("-v20260917"), which means the newest,
+// or be that of a public SSM parameter that holds an image ID.
 func ByName(regionName, name string) (Image, bool) {
 	r := load(regionName)
 	if i, ok := r.byName[name]; ok {
@@ -177,7 +177,8 @@ func EKS(regionName string, family Family, kubernetesVersion, architecture, vari
 // it as read-only.
 func Parameters(regionName string) []Parameter { return load(regionName).params }
 
-// ParameterByName returns the public parameter of that name; false if there is none.
+// ParameterByName returns the public parameter of that name, or false if there is
+// none.
 func ParameterByName(regionName, name string) (Parameter, bool) {
 	params := load(regionName).params
 	i, ok := slices.BinarySearchFunc(params, name, func(p Parameter, n string) int { return strings.Compare(p.Name, n) })

@@ -1,5 +1,5 @@
 // Package instancetypes is the catalogue of EC2 instance types: what
-// DescribeInstanceTypes says of each, embedded. It knows no prices and no
+// DescribeInstanceTypes says of each, embedded. It does not know prices or
 // availability (see regions for where a type is offered). Any package may
 // import it.
 package instancetypes
@@ -68,8 +68,8 @@ func Valid(name string) bool {
 	return ok
 }
 
-// Info returns what EC2 says of a type; false if there is no such type. The
-// value is shared: treat it as read-only.
+// Info returns what EC2 says of a type, or false if there is no such type.
+// The value is shared: treat it as read-only.
 func Info(name string) (*ec2types.InstanceTypeInfo, bool) {
 	r, ok := find(name)
 	if !ok {
@@ -111,7 +111,7 @@ type Type struct {
 	Burstable     bool
 }
 
-// Lookup returns the type of that name; false if there is none.
+// Lookup returns the type of that name, or false if there is none.
 func Lookup(name string) (Type, bool) {
 	info, ok := Info(name)
 	if !ok {

@@ -76,7 +76,7 @@ func unpack() (table, error) {
 // Date is the day the prices are of.
 func Date() time.Time { return catalogue().date }
 
-// of returns the prices that hold in a region; nil if there is no such region.
+// of returns the prices of a region, or nil if there is no such region.
 func of(region string) map[string]float64 {
 	t := catalogue()
 	if own, ok := t.byRegion[region]; ok {
@@ -113,8 +113,8 @@ const SpotShare = 0.35
 // Spot returns what an hour of a spot instance costs in an availability zone.
 //
 // AWS deviation: real spot prices follow demand. These are SpotShare of the
-// on-demand price, give or take a quarter of it by type and zone, and the same
-// for ever: pools differ, and a test's cheapest pool stays the cheapest.
+// on-demand price, plus or minus a quarter depending on type and zone, and
+// never change: pools differ, and a test's cheapest pool stays the cheapest.
 func Spot(region, zone, instanceType string) (usd float64, ok bool) {
 	usd, ok = OnDemand(region, instanceType)
 	if !ok {

@@ -37,7 +37,7 @@ type Quota struct {
 }
 
 // AWS deviation: the vCPU quotas of running instances are 1,152 and not a new
-// account's 5: a laptop's user has nobody to ask.
+// account's 5: there is nobody to request an increase from.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
 // https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
@@ -108,10 +108,10 @@ var catalogue = sync.OnceValue(func() map[string][]Quota {
 })
 
 // Of returns a service's quotas in a fixed order, each with its default as
-// value; nil if there is no such service.
+// value, or nil if there is no such service.
 func Of(service string) []Quota { return append([]Quota(nil), catalogue()[service]...) }
 
-// Lookup returns a quota; false if there is none.
+// Lookup returns a quota, or false if there is none.
 func Lookup(service, code string) (Quota, bool) {
 	for _, q := range catalogue()[service] {
 		if q.Code == code {

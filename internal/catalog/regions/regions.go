@@ -95,7 +95,7 @@ var catalogue = sync.OnceValue(func() []Region {
 // All returns the regions, sorted by name. Treat the values as read-only.
 func All() []Region { return catalogue() }
 
-// Lookup returns the region of that name; false if there is none.
+// Lookup returns the region of that name, or false if there is none.
 func Lookup(name string) (Region, bool) {
 	all := catalogue()
 	i, ok := slices.BinarySearchFunc(all, name, func(r Region, n string) int { return strings.Compare(r.Name, n) })
@@ -105,7 +105,8 @@ func Lookup(name string) (Region, bool) {
 	return all[i], true
 }
 
-// Zone returns the region's zone with that name or ID; false if there is none.
+// Zone returns the region's zone with that name or ID, or false if there is
+// none.
 func (r Region) Zone(nameOrID string) (Zone, bool) {
 	for _, z := range r.Zones {
 		if z.Name == nameOrID || z.ID == nameOrID {

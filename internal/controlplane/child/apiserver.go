@@ -40,8 +40,9 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	opts.SecureServing.Listener = listener
 	opts.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
 	opts.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
-	// A second cache around the webhook's, for which there is no flag: with its
-	// 10 seconds a removed access entry would let people in for as long.
+	// This is a second cache around the webhook's, for which there is no flag:
+	// with its 10 seconds, a removed access entry would still let people in for
+	// that long.
 	opts.Authentication.TokenSuccessCacheTTL = webhookCacheTTL
 
 	completedOptions, err := opts.Complete(ctx)

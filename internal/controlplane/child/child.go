@@ -44,7 +44,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 		return 0
 	}
 	if err == nil {
-		err = errors.New("a component ended by itself")
+		err = errors.New("a component stopped unexpectedly")
 	}
 	fmt.Fprintln(os.Stderr, "control plane:", err)
 	report(launch.Report{Event: launch.Fatal, Reason: err.Error()})
@@ -81,7 +81,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			if ctx.Err() == nil {
-				return fmt.Errorf("%s ended by itself", name)
+				return fmt.Errorf("%s stopped unexpectedly", name)
 			}
 			return nil
 		})
@@ -110,7 +110,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			// A cluster without load balancers is better than none.
 			for ctx.Err() == nil {
 				if err := runCloudController(ctx, cfg, api.loopback); err != nil {
-					klog.ErrorS(err, "The cloud's service controller ended")
+					klog.ErrorS(err, "The cloud's service controller stopped")
 				}
 				_ = pause(ctx, cloudRetry)
 			}

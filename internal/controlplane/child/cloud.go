@@ -229,7 +229,7 @@ func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (
 	token := rand.Text()
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != token {
-			http.Error(w, `{"code":"AccessDenied","message":"who are you?"}`, http.StatusForbidden)
+			http.Error(w, `{"code":"AccessDenied","message":"the caller did not authenticate"}`, http.StatusForbidden)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -69,7 +69,7 @@ func runScheduler(ctx context.Context, cfg launch.Config) error {
 		return nil // it always ends with an error
 	}
 	if err == nil {
-		err = errors.New("ended by itself")
+		err = errors.New("stopped unexpectedly")
 	}
 	return err
 }

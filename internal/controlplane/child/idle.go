@@ -27,7 +27,8 @@ func busyPercent(live uint64) int {
 	return int(min(busyGC, max(largeGC, 100*garbage/max(live, 1))))
 }
 
-// A collector sets how eagerly garbage is collected, anew after every collection.
+// A collector sets how eagerly garbage is collected; it adjusts this after every
+// collection.
 type collector struct {
 	mu   sync.Mutex
 	idle bool
@@ -77,8 +78,9 @@ const (
 // again when there is work. The process begins busy.
 //
 // The hundreds of timers of an idle control plane (each work queue's has two
-// firings a second) would each wake a second thread that finds nothing to do: on
-// one core there is none to wake, which saves a quarter of the idle CPU time.
+// firings a second) would each wake a second thread that has nothing to do: with
+// one core there is no second thread, which saves a quarter of the idle CPU
+// time.
 func tendIdleness(ctx context.Context, gc *collector) {
 	cores := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(cores)

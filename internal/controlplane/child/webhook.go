@@ -16,8 +16,8 @@ import (
 
 // ensureWebhooks puts the pod identity webhook's configuration into the cluster, and
 // the daemon's address of this run into what an earlier run left: that of Fargate is
-// made with the first profile. It is done before anybody is told of the cluster: no
-// pod comes before it.
+// made with the first profile. This happens before the cluster is announced, so that
+// no pod is created before it.
 func ensureWebhooks(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
 	client, err := kubernetes.NewForConfig(loopback)
 	if err != nil {

@@ -33,7 +33,7 @@ func (a *API) completeFault(f *fault.Fault) error {
 	}
 	region, ok := regions.Lookup(f.Region)
 	if !ok {
-		return fmt.Errorf("%q is no region", f.Region)
+		return fmt.Errorf("%q is not a region", f.Region)
 	}
 	if err := f.Check(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (a *API) completeFault(f *fault.Fault) error {
 	case fault.Zone:
 		z, ok := findZone(region, f.Zone)
 		if !ok {
-			return fmt.Errorf("%q is no availability zone of %s: these are %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
+			return fmt.Errorf("%q is not an availability zone of %s: want one of %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
 		}
 		f.Zone = z.Name
 	case fault.Capacity:
@@ -82,9 +82,9 @@ func completePool(region regions.Region, f *fault.Fault) error {
 	case !some(f.InstanceType, instancetypes.Names()):
 		return fmt.Errorf("there is no instance type %q", f.InstanceType)
 	case !some(f.Zone, region.ZoneNames()):
-		return fmt.Errorf("%q is no availability zone of %s: these are %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
+		return fmt.Errorf("%q is not an availability zone of %s: want one of %s", f.Zone, f.Region, strings.Join(region.ZoneNames(), ", "))
 	case !some(f.CapacityType, []string{"on-demand", "spot"}):
-		return fmt.Errorf("%q is no capacity type: on-demand, spot", f.CapacityType)
+		return fmt.Errorf("%q is not a capacity type: want on-demand or spot", f.CapacityType)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (a *API) completeCalls(f *fault.Fault) error {
 		}
 		found = found || slices.ContainsFunc(s.Operations, func(o awsapi.Operation) bool { return fault.Match(operation, o.Name) })
 	}
-	// Nodes call the registry, which nobody else does yet.
+	// Only nodes call the registry so far.
 	for _, action := range []string{node.ActionGetToken, node.ActionGetImage, node.ActionGetLayer} {
 		found = found || fault.Match(f.Operation, action)
 	}
@@ -116,7 +116,7 @@ func (a *API) completeCalls(f *fault.Fault) error {
 	}
 	if f.Code != "" && f.Message == "" {
 		if _, ok := server.FaultText(f.Code); !ok {
-			return fmt.Errorf("services say different things with %s: say what, with --message", f.Code)
+			return fmt.Errorf("the message of %s differs between services: set it with --message", f.Code)
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Package keeper keeps what users break on purpose with `drydock fault`: it takes a fault
 // that something could suffer from, keeps it in the store, puts it in force and ends it
-// in its time. What a fault is, and whom it is of, package fault says; those who have to
-// fail ask the fault.Set in force. Only app imports it.
+// in its time. Package fault defines what a fault is and what it applies to; the code
+// that has to fail consults the active fault.Set. Only app imports it.
 package keeper
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// faultRecords are what `drydock fault` has set, by account, region and ID. What
-// a restart finds here is in force again.
+// faultRecords are what `drydock fault` has set, by account, region and ID.
+// After a restart, the faults stored here are active again.
 var faultRecords = store.NewCollection[fault.Fault]("fault", "fault")
 
 // Config is what a Keeper needs.
@@ -37,8 +37,8 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// A Keeper keeps the faults that users set: their records in the store, and the
-// set of those in force, which everybody asks who has to fail.
+// A Keeper manages the faults that users set: their records in the store, and
+// the set of active ones, which the code that has to fail consults.
 type Keeper struct {
 	cfg        Config
 	set        *fault.Set
@@ -72,7 +72,7 @@ func (k *Keeper) add(ctx context.Context, in fault.Fault) (fault.Fault, error) {
 		return in, k.cfg.Interrupt(ctx, &in)
 	}
 	if !in.Until.IsZero() && !in.Until.After(in.Since) {
-		return in, errors.New("a fault lasts longer than no time")
+		return in, errors.New("the fault would end at once: set a later end")
 	}
 	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		have, err := faultRecords.List(tx, store.Scope{Account: in.Account, Region: in.Region})
@@ -80,7 +80,7 @@ func (k *Keeper) add(ctx context.Context, in fault.Fault) (fault.Fault, error) {
 			return err
 		}
 		if len(have) >= fault.MaxPerRegion {
-			return fmt.Errorf("there are %d faults in %s, which is the most; drydock fault clear mends them", len(have), in.Region)
+			return fmt.Errorf("there are already %d faults in %s, the maximum; end some with drydock fault clear", len(have), in.Region)
 		}
 		return faultRecords.Create(tx, faultKey(in), in)
 	})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrNotFound is a Client's answer for what is not there.
+// ErrNotFound is a Client's error for a missing resource.
 var ErrNotFound = errors.New("not found")
 
 // A Client asks as tools on the instance do, by version 2. It is for runtimes

@@ -35,11 +35,11 @@ func ParseIdentity(keyDER, certificateDER []byte) (Identity, error) {
 func NewIdentity(now time.Time) (keyDER, certificateDER []byte, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the instance identity key: %w", err)
+		return nil, nil, fmt.Errorf("creating the instance identity key: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 63))
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the instance identity key: %w", err)
+		return nil, nil, fmt.Errorf("creating the instance identity key: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial.Add(serial, big.NewInt(1)),
@@ -52,7 +52,7 @@ func NewIdentity(now time.Time) (keyDER, certificateDER []byte, err error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the instance identity certificate: %w", err)
+		return nil, nil, fmt.Errorf("creating the instance identity certificate: %w", err)
 	}
 	return x509.MarshalPKCS1PrivateKey(key), der, nil
 }

@@ -69,8 +69,9 @@ type Options struct {
 	Tags     bool // InstanceMetadataTags enabled
 }
 
-// An Instance is what its metadata says: the machine as it is now, and what only its
-// metadata has. Strings may be empty, addresses zero: the categories are then missing.
+// An Instance holds what its metadata reports: the machine's current state, and facts
+// that only the metadata has. Strings may be empty, addresses zero: the categories are
+// then missing.
 type Instance struct {
 	machine.Instance
 	Options Options

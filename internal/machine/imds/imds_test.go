@@ -357,7 +357,7 @@ func TestSDK(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := retrieve(); got.AccessKeyID != "ASIA1" {
-		t.Errorf("issued anew: %+v", got)
+		t.Errorf("issued again: %+v", got)
 	}
 	src.clock.SetTime(src.clock.Now().Add(61 * time.Minute))
 	// The SDK asks for a new token once its own is refused, and tries again.

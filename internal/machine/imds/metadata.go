@@ -13,7 +13,7 @@ import (
 // timeForm is how IMDS writes times.
 const timeForm = "2006-01-02T15:04:05Z"
 
-// addr is the text of an address, empty if there is none.
+// addr is the text of an address, or "" if there is none.
 func addr(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -224,7 +224,7 @@ const (
 	// rotateAfter is how old credentials get: IMDS shows new ones about every hour,
 	// well before the old ones end.
 	rotateAfter = time.Hour
-	// askAgain is when a refused role is tried anew.
+	// askAgain is when a refused role is tried again.
 	askAgain = 5 * time.Second
 )
 

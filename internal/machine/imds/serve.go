@@ -108,7 +108,7 @@ func (s *Service) putToken(r *http.Request, instanceID string) answer {
 	if strings.Trim(r.URL.Path, "/") != "latest/api/token" {
 		return page(http.StatusMethodNotAllowed)
 	}
-	// A proxy in front: somebody else than the instance may be asking.
+	// The request came through a proxy, so it may not come from the instance.
 	if len(r.Header.Values("X-Forwarded-For")) > 0 {
 		return page(http.StatusForbidden)
 	}
@@ -190,8 +190,8 @@ func (s *Service) Handler(instanceID string, hops int) http.Handler {
 }
 
 // Transport is Handler for clients in this process: whatever host a request
-// names, the instance's metadata service answers, without a network. What is lost
-// at the hop limit is a timeout, at once.
+// names, the instance's metadata service answers, without a network. An answer
+// that is lost at the hop limit is a timeout, which is reported at once.
 func (s *Service) Transport(instanceID string, hops int) http.RoundTripper {
 	return transport{s, instanceID, hops}
 }

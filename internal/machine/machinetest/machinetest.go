@@ -222,7 +222,7 @@ func programs(t *testing.T, w World, m machine.Machine) {
 		t.Fatalf("useradd: status %d", status)
 	}
 	if stdout, _, _ := run(machine.Command{Args: []string{"sh", "-c", `test "$(id -u)" = "$UID" -a "$UID" -gt 1000; echo $? $(id -un)`}, User: "ssm-user"}); stdout != "0 ssm-user\n" {
-		t.Errorf("a user made meanwhile: %q", stdout)
+		t.Errorf("a user created in the meantime: %q", stdout)
 	}
 	if m.Abilities().Has(machine.FileAccess) {
 		f, err := m.Files()
@@ -241,7 +241,7 @@ func programs(t *testing.T, w World, m machine.Machine) {
 		}
 	}
 
-	// What ends a program before its time.
+	// Ways in which a program ends early.
 	stuck := func(ctx context.Context) machine.Process {
 		t.Helper()
 		in, w := io.Pipe()

@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A disk is what is kept of a machine's root volume.
+// A disk is the stored content of a machine's root volume.
 type disk struct {
 	// BootID is EC2's boot that wrote it, Reboots how often the machine has rebooted since.
 	// A machine that never stopped, and whose daemon was restarted, finds its own here.

@@ -2,10 +2,9 @@
 // services, and the programs that user data calls — bootstrap.sh or nodeadm,
 // systemctl, journalctl, curl, imds.
 //
-// It runs nothing itself: scripts come from cloud-init through a sandbox, and what
-// the kubelet's files say is for the runtime to act upon (Kubelet). The network is
-// the instance's own, given by World. May be imported by packages under
-// internal/node.
+// It runs nothing itself: scripts come from cloud-init through a sandbox, and the
+// runtime acts on the kubelet's configuration files (Kubelet). The network is the
+// instance's own, given by World. May be imported by packages under internal/node.
 package ami
 
 import (
@@ -30,7 +29,7 @@ import (
 
 // World is what the machine reaches beyond itself.
 type World struct {
-	// Metadata is the way to the instance metadata service.
+	// Metadata connects to the instance metadata service.
 	Metadata http.RoundTripper
 	// HTTP goes out by the instance's network: its errors are those of names that
 	// do not resolve (*net.DNSError) and of connections that time out.
@@ -57,7 +56,7 @@ type Machine struct {
 	services map[string]*service
 	pids     int // given so far
 	journal  []entry
-	kubelet  chan struct{} // signalled when kubelet is to be (re)started or stopped
+	kubelet  chan struct{} // signalled when the kubelet must be (re)started or stopped
 }
 
 // CloudInitVersion is the version that an image of that family has.

@@ -152,12 +152,12 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 // a started service reads it.
 func (m *Machine) apply(c *shell.Call) {
 	if c.FS != m.FS {
-		_ = enable(m.FS, "kubelet") // a full disk has been told of
+		_ = enable(m.FS, "kubelet") // a full disk has been reported
 	}
 	for _, name := range []string{userdata.KubeconfigFile, userdata.KubeletConfigFile, userdata.KubeletArgsFile, userdata.KubeletExtraFile, userdata.ClusterCAFile} {
 		if b, err := c.FS.ReadFile(name); err == nil && c.FS != m.FS {
 			_ = m.FS.MkdirAll(path.Dir(name), 0o755)
-			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has been told of
+			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has been reported
 		}
 	}
 }
@@ -333,7 +333,7 @@ func reservedMilliCPU(vcpu int) int {
 // nodeadm knows init, which a boot of AL2023 runs by itself after cloud-init.
 func (m *Machine) nodeadm(_ context.Context, c *shell.Call) int {
 	if len(c.Args) < 2 || c.Args[1] != "init" {
-		return c.Fail("Simulated nodes know nodeadm init only")
+		return c.Fail("simulated nodes support only nodeadm init")
 	}
 	fmt.Fprintln(c.Stderr, `{"level":"info","msg":"nodeadm runs after cloud-init, with the configuration in user data"}`)
 	return 0
@@ -348,5 +348,5 @@ func (m *Machine) kubeletCommand(_ context.Context, c *shell.Call) int {
 		fmt.Fprintln(c.Stdout, "Kubernetes v"+m.In.Image.KubeletVersion)
 		return 0
 	}
-	return c.Fail("run it by systemctl start kubelet")
+	return c.Fail("start it with systemctl start kubelet")
 }

@@ -46,8 +46,8 @@ var ec2Metadata = []ec2MetadataOption{
 	{'g', "tags", "tags", "meta-data/tags/instance/"},
 }
 
-// ec2MetadataCommand is Amazon Linux's program for people and scripts that do not want
-// to speak HTTP with the metadata service.
+// ec2MetadataCommand is Amazon Linux's program for querying the metadata service
+// without HTTP.
 func (m *Machine) ec2MetadataCommand(ctx context.Context, c *shell.Call) int {
 	var wanted []int
 	quiet := false

@@ -297,8 +297,8 @@ func (m *Machine) metadata(ctx context.Context, method, name, header, value stri
 	return string(b), err
 }
 
-// cfnSignal tells CloudFormation how the machine came up; where there is no way to
-// it, it says so and fails, as on a machine in a closed network.
+// cfnSignal tells CloudFormation how the machine came up; if there is no route to
+// it, it reports that and fails, as on a machine in a closed network.
 func (m *Machine) cfnSignal(ctx context.Context, c *shell.Call) int {
 	region := m.In.Region
 	for i, a := range c.Args {
@@ -313,7 +313,7 @@ func (m *Machine) cfnSignal(ctx context.Context, c *shell.Call) int {
 	if err == nil {
 		var resp *http.Response
 		if resp, err = m.roundTrip(req); err == nil {
-			_ = resp.Body.Close() // only the way there matters until stacks exist
+			_ = resp.Body.Close() // only the route matters until stacks exist
 			err = errors.New("stacks are not there yet")
 		}
 	}

@@ -74,7 +74,7 @@ type selection struct {
 	json       bool
 }
 
-// lines is the journal of units, or of all for none.
+// lines returns the journal of units, or of all units if none are given.
 func (m *Machine) lines(s selection) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,8 @@ func (m *Machine) Journal(unit string) []string {
 	return m.lines(selection{units: map[string]bool{unit: true}})
 }
 
-// journalctl shows the journal of this boot; -f shows what is there, and ends.
+// journalctl shows the journal of this boot; -f shows the existing lines and
+// exits.
 func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 	s := selection{units: map[string]bool{}}
 	n, reverse := -1, false

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 )
 
-// What the programs of a node write, each in its own form: klog of the kubelet, zap's
-// console of nodeadm, zap's JSON of ipamd.
+// The log lines of a node's programs, each in its own format: klog of the kubelet,
+// zap's console of nodeadm, zap's JSON of ipamd.
 
 // Klog logs as the kubelet does: level is I, W or E, at is FILE:LINE of the source.
 // https://github.com/kubernetes/klog/blob/main/klog.go (formatHeader)
@@ -166,7 +166,7 @@ func (m *Machine) finished(unit string) {
 // https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#troubleshoot-cni
 const ipamdLog = "/var/log/aws-routed-eni/ipamd.log"
 
-// maxIPAMDLog is where the daemon's log begins anew.
+// maxIPAMDLog is the size at which the daemon's log starts over.
 const maxIPAMDLog = 64 << 10
 
 // IPAMDLog adds a line to ipamd's log. Its form is that of

@@ -17,10 +17,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// What is imitated of packages: the way to the repository, which is S3's, by the
-// machine's own network and name server. What is in a package is not there: installing
-// one succeeds, is remembered (rpm -q), makes a unit file where the package is known to
-// have one, and brings no commands — those end in "command not found", as always.
+// Package managers are imitated up to the connection to the repository, which is S3's,
+// through the machine's own network and name server. Packages have no content:
+// installing one succeeds, is remembered (rpm -q) and creates a unit file if the
+// package is known to have one, but adds no commands; those still end in "command not
+// found".
 
 // installedFile remembers what was installed; on a real machine it is a data base.
 const installedFile = "/var/lib/rpm/simulated-packages"
@@ -53,8 +54,8 @@ func (m *Machine) mirror() string {
 	return fmt.Sprintf("https://al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com/core/mirrors/latest/%s/mirror.list", region, region, arch)
 }
 
-// reachMirror asks the repository, and says in curl's words why there is no way. An
-// answer of any kind is one: the front door has no S3.
+// reachMirror asks the repository, and reports in curl's words why it cannot be
+// reached. An answer of any kind is one: the AWS API server has no S3.
 func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bool) {
 	target := m.mirror()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
@@ -159,8 +160,8 @@ func (t *transaction) nothing() string {
 	return "Dependencies resolved.\nNothing to do.\nComplete!"
 }
 
-// reach looks for the repository, and complains as yum 3.4 and dnf 4 do when there is
-// no way to it.
+// reach contacts the repository, and complains as yum 3.4 and dnf 4 do if it cannot
+// be reached.
 func (t *transaction) reach(ctx context.Context) bool {
 	code, text, ok := t.m.reachMirror(ctx)
 	if ok {
@@ -419,7 +420,7 @@ func (m *Machine) fetch(ctx context.Context, target string) error {
 		code, text := curlError(err, u)
 		return fmt.Errorf("(%d) %s", code, text)
 	}
-	_ = resp.Body.Close() // only the way there matters
+	_ = resp.Body.Close() // only the route matters
 	if resp.StatusCode >= 400 && !strings.HasSuffix(u.Hostname(), ".amazonaws.com") {
 		return fmt.Errorf("(22) The requested URL returned error: %d", resp.StatusCode)
 	}
@@ -436,7 +437,7 @@ func (m *Machine) extras(ctx context.Context, c *shell.Call) int {
 		}
 	}
 	if len(words) < 2 {
-		return 0 // the list of topics, which nobody reads in user data
+		return 0 // the list of topics, which user data does not need
 	}
 	d := *c
 	switch words[0] {

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A control is one run of systemctl. What is no service (sockets, timers, targets)
-// is not there.
+// A control is one run of systemctl. Units other than services (sockets, timers,
+// targets) do not exist.
 type control struct {
 	m *Machine
 	c *shell.Call
@@ -161,7 +161,7 @@ func enabledWord(files *vfs.FS, name string) string {
 	return "disabled"
 }
 
-// missing says that there is no such unit, with the status that systemctl has.
+// missing reports that there is no such unit, with systemctl's exit status.
 func (x *control) missing(verb, name string) int {
 	c := x.c
 	switch verb {

@@ -4,11 +4,12 @@
 // execution role, and binds the pod to it. The machine goes when the pod goes.
 //
 // Which pods are Fargate's was decided at admission (service/eks): they have the
-// scheduler fargate-scheduler and a label with their profile's name. What keeps a pod
-// from running is said as Fargate says it, by an event and the pod's condition.
+// scheduler fargate-scheduler and a label with their profile's name. A reason why a
+// pod cannot run is reported as Fargate reports it, with an event and the pod's
+// condition.
 //
-// A Scheduler works for one cluster. What it has made is on record before it is made,
-// so that after a crash at any moment nothing is made twice and nothing is left over.
+// A Scheduler works for one cluster. Everything it creates is recorded first, so that
+// after a crash at any point nothing is created twice and nothing is left over.
 //
 // It knows neither EKS nor EC2: internal/compute connects them. internal/app and
 // internal/why import it, too.
@@ -108,7 +109,7 @@ type Interface struct {
 // Network makes network interfaces.
 type Network interface {
 	MakeInterface(ctx context.Context, req InterfaceRequest) (Interface, error)
-	// RemoveInterface removes one; none of that ID is no error.
+	// RemoveInterface removes one; none of that ID  is not an error.
 	RemoveInterface(ctx context.Context, id string) error
 }
 
@@ -126,12 +127,13 @@ type Config struct {
 	Client   kubernetes.Interface
 	Describe func(ctx context.Context) (Cluster, error)
 	// Profile returns how a pod of the profile of that name is launched now; ErrNoProfile,
-	// or a *BlockedError, when it is not: also where no selector of it matches the pod,
-	// whose scheduler and label anybody may have written.
+	// or a *BlockedError, when it is not: also if none of its selectors matches the pod,
+	// because any user can set a pod's scheduler and label.
 	Profile  func(ctx context.Context, name string, pod *corev1.Pod) (Profile, error)
 	Network  Network
 	Machines Machines
-	// Policies returns the SecurityGroupPolicies of a namespace; nil: there are none.
+	// Policies returns the SecurityGroupPolicies of a namespace; nil, of which there
+	// are none.
 	Policies func(ctx context.Context, namespace string) ([]SecurityGroupPolicy, error)
 	// Timeout is how long a machine may take to join; 0 means 3 minutes.
 	Timeout time.Duration
@@ -225,7 +227,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the machines of Fargate: %w", err)
 	}
-	for _, m := range have { // of pods that went while nobody looked, too
+	for _, m := range have { // also of pods that were deleted while the watch was down
 		s.note(&m.Value)
 		s.occupy("", m.Value.Subnet)
 		s.queue.Add(m.Value.PodUID)
@@ -261,7 +263,7 @@ func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: pod,
 		UpdateFunc: func(was, is any) {
-			// What the kubelet says of a pod that runs is nothing to do with.
+			// Status changes by the kubelet of a running pod need no action.
 			if o, ok := was.(*corev1.Pod); ok && o.Spec.NodeName != "" {
 				if n, ok := is.(*corev1.Pod); ok && n.UID == o.UID {
 					return

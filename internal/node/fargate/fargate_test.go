@@ -359,7 +359,7 @@ func TestPodsThatFargateRefuses(t *testing.T) {
 	}
 	w.settles([4]int{})
 
-	// What blocked the profile is mended: the pod goes on.
+	// The profile is no longer blocked, so the pod continues.
 	w.mu.Lock()
 	w.profile = nil
 	w.mu.Unlock()

@@ -41,9 +41,9 @@ type loggingState struct {
 // empty if they do.
 type loggingAnswer struct{ reason, text string }
 
-// noteLogging says of a pod whether it logs, as Fargate does: a pod is admitted with
-// the annotation that there is no ConfigMap. What the pod execution role may not do shows
-// in no event, as on AWS (aws/containers-roadmap#2293).
+// noteLogging says of a pod whether it logs, as Fargate does: a pod is admitted with the
+// annotation that there is no ConfigMap. Missing permissions of the pod execution role
+// are not reported in events, as on AWS (aws/containers-roadmap#2293).
 //
 // AWS deviation: pods of simulated machines write no logs, so that none are sent where
 // the ConfigMap says.
@@ -67,10 +67,11 @@ func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingA
 	s.event(ctx, pod, kind, event, text)
 }
 
-// logs says whether pods log. That it cannot be asked is no answer, and not kept.
+// logs says whether pods log. An error while asking is not an answer, and is not
+// cached.
 func (s *Scheduler) logs(ctx context.Context) (loggingAnswer, error) {
 	l := &s.logging
-	l.mu.Lock() // those who ask meanwhile wait for the answer
+	l.mu.Lock() // concurrent callers wait for the answer
 	defer l.mu.Unlock()
 	now := s.clock.Now()
 	if now.Sub(l.asked) <= loggingFresh {

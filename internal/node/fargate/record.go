@@ -35,7 +35,7 @@ type podMachine struct {
 	DiskGiB        int
 	KubeletVersion string
 	Since          time.Time
-	// What the interface has; empty until it is made.
+	// These are facts about the interface, empty until it is created.
 	Interface, VPC, Zone string
 	Address              netip.Addr `json:",omitzero"`
 }
@@ -117,8 +117,8 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 	}
 }
 
-// Of returns the network interface of the machine that is for a pod, by which the
-// runtime knows it, and the profile's role; false if there is none yet.
+// Of returns the network interface of a pod's machine, by which the runtime
+// identifies it, and the profile's role, or false if there is none yet.
 func Of(st *store.Store, account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
 	m, err := machines.Get(st, store.Key{Account: account, Region: region, ID: cluster + "/" + string(pod)})
 	return m.Interface, m.RoleARN, err == nil && m.Interface != ""

@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// sync brings one pod a step nearer to where it is to be.
+// sync brings one pod a step closer to its desired state.
 func (s *Scheduler) sync(ctx context.Context, uid types.UID) (again time.Duration, err error) {
 	pod := s.pod(uid)
 	m, err := machines.Get(s.cfg.Store, s.key(uid))
@@ -32,7 +32,7 @@ func (s *Scheduler) sync(ctx context.Context, uid types.UID) (again time.Duratio
 	case pod == nil:
 		return 0, nil
 	case have && pod.Spec.NodeName != "" && (m.Interface == "" || pod.Spec.NodeName != m.nodeName(s.cfg.Region)):
-		return 0, s.remove(ctx, &m) // somebody bound the pod elsewhere
+		return 0, s.remove(ctx, &m) // the pod was bound elsewhere
 	case have:
 		return s.launch(ctx, pod, &m)
 	case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) || len(pod.Spec.SchedulingGates) > 0:
@@ -56,8 +56,8 @@ func ended(pod *corev1.Pod) bool {
 
 // place decides whether Fargate runs a pod, and puts the machine for it on record.
 //
-// AWS deviation: Fargate looks at a pod that it refused once only; here a pod that
-// something outside of it holds up goes on when that is mended.
+// AWS deviation: Fargate does not look again at a pod that it refused; here, a pod
+// that was blocked by something outside of it continues once that is fixed.
 func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if why, claimed := unsupported(pod, s.claims(ctx)); why != "" {
 		again := time.Duration(0)
@@ -123,9 +123,9 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	return lookAgain, s.refuse(ctx, pod, ReasonNoAddress, fmt.Sprintf("Pod provisioning failed: no free IP addresses in subnets %v of fargate profile %s", profile.Subnets, name))
 }
 
-// unattached is what follows on an interface that could not be made. Where it was
-// refused there is none, and the pod is placed again with the groups that it has then.
-// Other errors are tried again, by the machine's record.
+// unattached is what follows on an interface that could not be made. If the interface
+// was refused, there is none, and the pod is placed again with its security groups at
+// that time. Other errors are tried again, by the machine's record.
 func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *podMachine, err error) (time.Duration, error) {
 	reason, why, refused := refusal(err)
 	if !refused {
@@ -141,7 +141,7 @@ func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *podMachi
 }
 
 // refusal is what an error of Network's MakeInterface says which made none, whatever
-// the subnet; false: it is no such error.
+// the subnet; false if it is not such an error.
 func refusal(err error) (reason, why string, ok bool) {
 	var groups *GroupsError
 	var refused *RefusedError
@@ -199,7 +199,7 @@ func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) 
 		return 0, nil
 	}
 	if pod.DeletionTimestamp != nil {
-		return 0, nil // it goes by itself, and the machine after it
+		return 0, nil // it is being deleted, and the machine is removed afterwards
 	}
 	name := m.nodeName(s.cfg.Region)
 	obj, ok, err := s.nodes.GetByKey(name)

@@ -35,7 +35,7 @@ func ReadPolicies(ctx context.Context, client rest.Interface, namespace string) 
 	raw, err := client.Get().AbsPath("/apis/vpcresources.k8s.aws/v1beta1/namespaces/"+namespace+"/securitygrouppolicies").
 		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
-		return nil, nil // somebody removed their definition
+		return nil, nil // their definition was removed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the SecurityGroupPolicies of %s: %w", namespace, err)

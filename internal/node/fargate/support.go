@@ -159,8 +159,8 @@ func claimFault(namespace, name string, lookUp claims) string {
 	return ""
 }
 
-// extendedResources are those that a machine of Fargate does not have: GPUs and the
-// like. Kubernetes's own have no slash in their name.
+// extendedResources are those that a machine of Fargate does not have: GPUs and
+// similar devices. Kubernetes's own have no slash in their name.
 func extendedResources(spec *corev1.PodSpec) []string {
 	var out []string
 	for _, cs := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -176,5 +176,5 @@ func extendedResources(spec *corev1.PodSpec) []string {
 	return out
 }
 
-// size is the combination for a pod, false if there is none so large.
+// size is the combination for a pod, or false if there is none large enough.
 func size(pod *corev1.Pod) (fargatesizes.Size, bool) { return fargatesizes.For(&pod.Spec) }

@@ -85,8 +85,8 @@ func (k *kubelet) followCNI(ctx context.Context) {
 	}
 }
 
-// resumeCNI goes on with a daemon that has been running since before this program
-// started anew.
+// resumeCNI continues with a daemon that was running before this program
+// restarted.
 func (k *kubelet) resumeCNI(ctx context.Context) {
 	k.cni.adopted = false
 	if err := k.ipam.load(ctx); err != nil {
@@ -182,7 +182,7 @@ func (k *kubelet) identifyCNI(ctx context.Context) (*aws.Credentials, error) {
 		return nil, nil
 	}
 	if k.m.rt.cfg.PodCredentials == nil {
-		return nil, errors.New("there is nobody who gives credentials to pods")
+		return nil, errors.New("no credential provider is configured for pods")
 	}
 	id := node.PodIdentity{Cluster: k.m.clusterName(), Namespace: a.namespace, ServiceAccount: awsNodeAccount, RoleARN: a.aws.role}
 	audience := "sts.amazonaws.com"

@@ -111,7 +111,7 @@ func TestCNIActsAsItsServiceAccount(t *testing.T) {
 		name, env string
 		agent     bool
 		want      node.PodIdentity
-		signed    string // by whom EC2 is called
+		signed    string // the caller of EC2
 		fails     string
 	}{
 		{name: "as the node", signed: ""},

@@ -81,7 +81,7 @@ func (cs *clusters) get(endpoint *url.URL, ca []byte) (*cluster, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the certificate authority in user data holds no certificate")
+		return nil, errors.New("the certificate authority in user data contains no certificate")
 	}
 	c := &cluster{
 		key: key,
@@ -210,9 +210,10 @@ func (c *client) do(ctx context.Context, verb, path string, query url.Values, bo
 	case lane <- struct{}{}:
 		defer func() { <-lane }()
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for a turn at the cluster: %w", ctx.Err())
+		return fmt.Errorf("waiting for a free connection to the cluster: %w", ctx.Err())
 	}
-	// The time of the call itself: to wait for a turn is no sign of trouble.
+	// Only the time of the call itself counts: waiting for a turn is not a sign
+	// of trouble.
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := c.request(ctx, verb, path)
@@ -322,7 +323,7 @@ func (c *client) watchPods(ctx context.Context, nodeName, resourceVersion string
 		}
 		handle(watch.EventType(ev.Type), pod)
 		if cap(frame) > 64<<10 {
-			frame = nil // one large pod shall not cost memory for ever
+			frame = nil // one large pod shall not cost memory forever
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// address gives a pod an address, or says when to ask again at the latest and, as the
-// kubelet does, why there is none.
+// address gives a pod an address, or returns when to ask again at the latest and, as
+// the kubelet does, why there is none.
 func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *sandboxError) {
 	now := k.now()
 	if !k.network {

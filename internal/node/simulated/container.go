@@ -30,7 +30,7 @@ const (
 	sidecar // an init container with restartPolicy Always
 )
 
-// What the kubelet says of containers, in its words.
+// The kubelet's messages about containers.
 const (
 	reasonContainerCreating = "ContainerCreating"
 	reasonPodInitializing   = "PodInitializing"
@@ -124,7 +124,7 @@ func (c *container) adopt(st *corev1.ContainerStatus) {
 		c.started, c.finished = t.StartedAt.Time, t.FinishedAt.Time
 	}
 	if c.restarts > 0 {
-		c.backoff = maxBackoff // how long it was is not told; never too short
+		c.backoff = maxBackoff // the actual size is unknown, but never too small
 		if c.restarts < 6 {
 			c.backoff = min(firstBackoff<<(c.restarts-1), maxBackoff)
 		}
@@ -174,7 +174,7 @@ func (c *container) stop(code int32, now time.Time) {
 	}
 }
 
-// restartable says whether a terminated container is to be started again.
+// restartable reports whether a terminated container must be restarted.
 func (c *container) restartable() bool {
 	for _, r := range c.rules {
 		if r.ExitCodes == nil {

@@ -19,8 +19,8 @@ const maxQueuedEvents = 256
 // nothing else is due, within the cluster's budget, and dropped beyond it.
 type eventQueue struct {
 	queue []queuedEvent
-	// warned remembers warnings, which repeat and are counted instead of written
-	// anew.
+	// warned remembers warnings, which repeat and are counted instead of being
+	// written again.
 	warned map[warning]*warned
 	serial int64
 }

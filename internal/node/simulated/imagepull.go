@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// What the kubelet says of images, in its words.
+// The kubelet's messages about images.
 // https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/image_manager.go
 const (
 	reasonErrImagePull      = "ErrImagePull"
@@ -81,7 +81,7 @@ func (i *imageStore) found(m *podMachine) {
 
 // pull is how a container comes to its image.
 type pull struct {
-	began, done time.Time // of the attempt under way; zero: there is none
+	began, done time.Time // of the attempt in progress; zero if there is none
 	err         error     // of the last attempt
 	backoff     time.Duration
 	retry       time.Time // when it is tried again

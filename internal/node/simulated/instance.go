@@ -118,7 +118,7 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 		return
 	}
 	if m.rt.options.RunScript == nil {
-		// There is no place to run scripts: NodeConfigs still work.
+		// There is nothing to run scripts with: NodeConfigs still work.
 		cfg, _ := userdata.Parse(m.in.Image.Family, userData) // live says what is wrong with it
 		for _, s := range cfg.Scripts {
 			m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
@@ -156,7 +156,7 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 	m.mu.Unlock()
 	evidence := "cluster " + cfg.ClusterName + " at " + cfg.Endpoint
 	if len(cfg.Ignored) > 0 {
-		evidence += "; without effect on a simulated node: " + strings.Join(cfg.Ignored, ", ")
+		evidence += "; no effect on a simulated node: " + strings.Join(cfg.Ignored, ", ")
 	}
 	m.step(ctx, node.StepUserData, nil, evidence)
 	if !m.learnName(ctx, os) {

@@ -196,8 +196,8 @@ func subset(want, have map[string]string) bool {
 	return true
 }
 
-// dropOtherKind gives back what is left of the time before prefix delegation was
-// switched on or off, unless pods have it.
+// dropOtherKind releases addresses from before prefix delegation was switched on
+// or off, unless pods use them.
 func (d *ipamd) dropOtherKind(ctx context.Context) {
 	for _, e := range d.usable() {
 		other, n := newPool(), len(e.Prefixes)

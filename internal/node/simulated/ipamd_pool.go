@@ -15,8 +15,8 @@ import (
 // room is how much more an interface can have.
 func (d *ipamd) room(e node.PodInterface) int { return d.perENI() - len(e.Addresses) - len(e.Prefixes) }
 
-// target says how many addresses, or prefixes, are missing and how many are too many
-// by the targets of single addresses; ok is false when none is set.
+// target returns how many addresses, or prefixes, are missing or in excess according
+// to the targets of single addresses; ok is false if no target is set.
 func (d *ipamd) target(s poolStats) (short, over int, ok bool) {
 	c := &d.cfg
 	if !c.warmIPs() {

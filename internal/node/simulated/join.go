@@ -205,8 +205,8 @@ func minor(version string) int {
 	return n
 }
 
-// explain names the step at which a call of the API failed, and says it in words
-// that do not change from one attempt to the next.
+// explain names the step at which an API call failed, with a text that does not
+// change from one attempt to the next.
 func explain(err error, in machine.Instance) error {
 	if _, ok := errors.AsType[*stepError](err); ok {
 		return err
@@ -221,14 +221,14 @@ func explain(err error, in machine.Instance) error {
 		return failed(node.StepEndpoint, fmt.Errorf("connecting to the API endpoint: %w", de))
 	}
 	if ua, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint's certificate is not of the authority in user data: %w", ua))
+		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint's certificate was not signed by the certificate authority in user data: %w", ua))
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return failed(node.StepEndpoint, fmt.Errorf("the API endpoint did not answer within %v", callTimeout))
 	}
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return failed(node.StepIdentity, fmt.Errorf("Unauthorized: the cluster knows no node with the role %s", in.RoleARN)) //nolint:staticcheck // the kubelet's text
+		return failed(node.StepIdentity, fmt.Errorf("Unauthorized: the cluster does not map the role %s", in.RoleARN)) //nolint:staticcheck // the kubelet's text
 	case apierrors.IsForbidden(err):
 		return failed(node.StepRegister, err)
 	case apierrors.ReasonForError(err) != "":

@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
 
-// What AWS refuses a node's programs keeps it out at the step that needs it, with
-// the symptom of AWS and the decision behind it, until it is mended.
+// A call that AWS refuses keeps a node out at the step that needs it, with AWS's
+// symptom and the decision behind it, until it is fixed.
 func TestRefusalsKeepNodesOut(t *testing.T) {
 	refused := &node.Refusal{Err: errors.New("403"), Decision: node.Decision{By: node.ByIAM, Code: "AccessDenied", Component: "something", Text: "no"}}
 	for _, tc := range []struct {
@@ -145,7 +145,7 @@ func TestRoleThatIsNotMappedAnyMore(t *testing.T) {
 		if got := b.api.lease(nodeName).Spec.RenewTime; !got.Equal(renewed) {
 			t.Errorf("the lease was renewed at %v", got)
 		}
-		if got := b.failedSteps(); len(got) != 1 || !strings.HasPrefix(got[0], "identity: Unauthorized: the cluster knows no node with the role arn:aws:iam::000000000000:role/node") {
+		if got := b.failedSteps(); len(got) != 1 || !strings.HasPrefix(got[0], "identity: Unauthorized: the cluster does not map the role arn:aws:iam::000000000000:role/node") {
 			t.Errorf("failed steps %q", got)
 		}
 		b.api.giveUp(nodeName)

@@ -41,8 +41,8 @@ const (
 	// eventsAfter is for how long a node that is not Ready yet tells of nothing: what
 	// brings it in goes before.
 	eventsAfter = 3 * time.Second
-	// notFoundRetry is how often a kubelet looks for its Node object after somebody
-	// deleted it.
+	// notFoundRetry is how often a kubelet looks for its Node object after it was
+	// deleted.
 	notFoundRetry = 10 * time.Second
 	// watchTime is how long one watch lasts; the reflector of the kubelet takes 5 to
 	// 10 minutes, and nothing but load depends on it.
@@ -95,7 +95,7 @@ type pod struct {
 	retry   time.Duration
 	removed bool     // its deletion was confirmed to the API server
 	aws     *awsNode // of aws-node only
-	adopted bool     // it ran before this program was started anew
+	adopted bool     // it ran before this program was restarted
 
 	requests requests
 	freed    bool // its address was given back
@@ -156,7 +156,7 @@ func (k *kubelet) reregister(ctx context.Context) error {
 	}
 	want := k.object
 	if have.Spec.ProviderID != want.Spec.ProviderID {
-		return failed(node.StepRegister, fmt.Errorf("there is a node %s of another instance (%s); it must go first", k.name, have.Spec.ProviderID))
+		return failed(node.StepRegister, fmt.Errorf("node %s belongs to another instance (%s) and must be deleted first", k.name, have.Spec.ProviderID))
 	}
 	k.uid, k.existed = have.UID, true
 	k.rebooted = have.Status.NodeInfo.BootID != want.Status.NodeInfo.BootID
@@ -209,7 +209,8 @@ func (k *kubelet) run(ctx context.Context) {
 	timer := k.m.rt.clock.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		// What the API server says comes first: it may make other work needless.
+		// News from the API server comes first, because it may make other work
+		// unnecessary.
 		select {
 		case u := <-updates:
 			k.apply(u)
@@ -309,7 +310,8 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
 	}
 	if err != nil {
-		// As with the kubelet, nothing registers a node anew whose object was deleted.
+		// As with the kubelet, a node whose object was deleted is not registered
+		// again.
 		k.trouble(ctx, "reporting the node's status", err)
 		delay := k.retryDelay()
 		if apierrors.IsNotFound(err) {
@@ -415,7 +417,7 @@ func (k *kubelet) recovered(ctx context.Context) {
 	if k.troubled == "" {
 		return
 	}
-	k.m.step(ctx, k.troubled, nil, "well again")
+	k.m.step(ctx, k.troubled, nil, "recovered")
 	k.troubled = ""
 	if k.ready {
 		k.m.phase(node.PhaseReady, "")

@@ -36,7 +36,7 @@ func serveHealth(conn net.Conn) {
 // localHTTP sends requests for localhost to the machine's own programs, and all others out.
 type localHTTP struct {
 	computer *computers.Computer
-	out      http.RoundTripper // nil: there is no way out
+	out      http.RoundTripper // nil means that there is no route out
 }
 
 // RoundTrip implements http.RoundTripper.

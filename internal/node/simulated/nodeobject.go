@@ -115,9 +115,9 @@ func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.N
 	}
 }
 
-// heartbeatPatch is the status patch of a heartbeat. It says everything each time,
-// because the controller manager may have made any of it Unknown meanwhile; changed
-// tells which conditions are new since the last one.
+// heartbeatPatch is the status patch of a heartbeat. It reports everything each
+// time, because the controller manager may have set any of it to Unknown in the
+// meantime; changed says which conditions are new since the last report.
 func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditionType) bool, now time.Time) ([]byte, error) {
 	type condition struct {
 		Type               corev1.NodeConditionType `json:"type"`

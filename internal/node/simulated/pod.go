@@ -77,7 +77,7 @@ type podMachine struct {
 type gate struct {
 	name  corev1.PodConditionType
 	ready bool
-	value string // of the condition, "" when there is none
+	value string // of the condition, or "" if there is none
 }
 
 type ephemeral struct{ name, image string }
@@ -109,11 +109,11 @@ type happening struct {
 type env struct {
 	now    time.Time
 	hostIP netip.Addr
-	// address gives the pod an address, or says why there is none and when, at the
-	// latest, to ask again; the zero time leaves that to the kubelet.
+	// address gives the pod an address, or returns why there is none and when, at
+	// the latest, to ask again; the zero time leaves that to the kubelet.
 	address func() (netip.Addr, time.Time, *sandboxError)
-	// refers says why a reference of a pod of a namespace leads nowhere; nil: none is
-	// looked at.
+	// refers returns why a reference of a pod in a namespace cannot be resolved; if
+	// it is nil, references are not checked.
 	refers func(namespace string, r ref) error
 	// pull pulls an image; nil: all images are there.
 	pull func(n image.Name) pulled
@@ -153,7 +153,7 @@ func newPod(p *corev1.Pod, e env, rebooted bool) *podMachine {
 	return m
 }
 
-// plan decides how long containers run. A container runs for ever unless an
+// plan decides how long containers run. A container runs forever unless an
 // annotation says otherwise or its pod belongs to a Job, whose work is done after
 // a moment.
 func (m *podMachine) plan(p *corev1.Pod, e env) {

@@ -133,10 +133,10 @@ func TestPodLife(t *testing.T) {
 		run  time.Duration
 		want []string
 	}{
-		// Containers run for ever unless something says otherwise.
+		// Containers run forever unless something says otherwise.
 		{name: "a plain pod is running and ready with its first status", pod: `{spec: {containers: [{name: c, image: nginx}]}}`, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.9 c=running"}},
-		{name: "a pod that is never restarted runs for ever all the same", pod: `{spec: {restartPolicy: Never, containers: [{name: c, image: nginx}]}}`, run: time.Hour,
+		{name: "a pod that is never restarted runs forever all the same", pod: `{spec: {restartPolicy: Never, containers: [{name: c, image: nginx}]}}`, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.9 c=running"}},
 		{name: "a host network pod has the node's address", pod: `{spec: {hostNetwork: true, containers: [{name: c, image: nginx}]}}`, addr: -1, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.1 c=running"}},

@@ -113,7 +113,7 @@ func (r ref) missing(namespace string, keys []string, err error) error {
 	return r.refusal(namespace, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
 }
 
-// refusal is an error with what is to be done about it.
+// refusal is an error with a command that fixes it.
 func (r ref) refusal(namespace string, err error) error {
 	what := "configmap " + r.name
 	if r.secret {

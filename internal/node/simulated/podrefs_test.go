@@ -103,7 +103,7 @@ func TestPodsWaitForWhatTheyReferTo(t *testing.T) {
 	}
 }
 
-// A pod that was put on a node past the scheduler has to fit all the same.
+// A pod that bypassed the scheduler must still fit on its node.
 func TestPodsThatDoNotFit(t *testing.T) {
 	asking := func(name, cpu, memory string) *corev1.Pod {
 		p := pod(name)

@@ -169,7 +169,7 @@ func (m *podMachine) status(hostIP netip.Addr) corev1.PodStatus {
 		st.EphemeralContainerStatuses = append(st.EphemeralContainerStatuses, corev1.ContainerStatus{
 			Name: c.name, Image: c.image,
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-				Reason: "SimulatedNode", Message: "this node is simulated: it runs no containers, there is nothing to debug",
+				Reason: "SimulatedNode", Message: "this node is simulated: it runs no containers, so there is nothing to debug",
 			}},
 		})
 	}

@@ -72,7 +72,7 @@ func (m *podMachine) troubles(noAddress error) []node.Step {
 		failed(node.StepPodVolumes, "", m.mountErr, m.mountErr.Error())
 	}
 	if !m.sandboxed.IsZero() && !m.hasSandbox {
-		failed(node.StepPodAddress, "", noAddress, textOr(noAddress, "no address is free: the instance has as many as its type allows, or waits for more"))
+		failed(node.StepPodAddress, "", noAddress, textOr(noAddress, "no address is free: the instance has as many as its type allows, or is waiting for more"))
 	}
 	for _, cs := range [][]container{m.inits, m.apps} {
 		for i := range cs {

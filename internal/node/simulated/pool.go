@@ -78,8 +78,8 @@ func (p *pool) take(uid types.UID, now time.Time) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// has says whether take would give an address, and if not, when the first one has
-// cooled down; the zero time: none is about to.
+// has reports whether take would return an address, and if not, when the first
+// one has cooled down; the zero time means that none is cooling down.
 func (p *pool) has(now time.Time) (ok bool, next time.Time) {
 	for _, a := range p.order {
 		if a.uid != "" {

@@ -5,16 +5,16 @@
 // endpoint named there through AWS's network rules, trusts the certificate
 // authority named there, and identifies itself with a token presigned by its
 // instance role. The API server authorizes it as the one node it is. There is no
-// privileged client, so that a node which AWS would not let in stays out here,
-// with the reason as a recorded step.
+// privileged client, so a node that AWS would not let in stays out here too, with
+// the reason as a recorded step.
 //
 // Pods get an address of the instance's network interfaces, their containers
-// start and become ready, end when they would end, and stop when told to; nothing
-// is executed. How long a container runs is a rule (see [AnnotationExitAfter]):
-// for ever, unless an annotation says otherwise or a Job owns the pod; init
-// containers succeed at once. Probes are taken to succeed.
+// start and become ready, end when they would end, and stop when asked to;
+// nothing is executed. How long a container runs is a rule (see
+// [AnnotationExitAfter]): forever, unless an annotation says otherwise or a Job
+// owns the pod; init containers succeed at once. Probes are taken to succeed.
 //
-// What is not here: deciding whether a connection is allowed, credentials and
+// The package does not decide whether a connection is allowed, credentials and
 // addresses (given by [node.Config]), and answering logs or exec for a simulated
 // pod (the control plane's egress refuses these with the reason).
 //
@@ -81,7 +81,7 @@ type Runtime struct {
 	clock    clock.WithTicker
 	log      *slog.Logger
 	clusters *clusters
-	fargates sync.Map // what machines of Fargate are told at their start, by ID
+	fargates sync.Map // configurations of Fargate machines, by ID
 }
 
 var (

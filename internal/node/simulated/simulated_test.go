@@ -398,7 +398,7 @@ func TestNodeIsKeptOut(t *testing.T) {
 	}{
 		{"no route", func(b *bench, _ *machine.Instance) { b.dialErr = errors.New("no route to host") }, "endpoint: connecting to the API endpoint: ",
 			func(b *bench) { b.dialErr = nil }},
-		{"role not mapped", func(b *bench, _ *machine.Instance) { b.api.refuse = unauthorized }, "identity: Unauthorized: the cluster knows no node with the role arn:aws:iam::000000000000:role/node",
+		{"role not mapped", func(b *bench, _ *machine.Instance) { b.api.refuse = unauthorized }, "identity: Unauthorized: the cluster does not map the role arn:aws:iam::000000000000:role/node",
 			func(b *bench) { b.api.refusing(nil) }},
 		{"not a node to the cluster", func(b *bench, _ *machine.Instance) { b.api.refuse = forbidden }, "register: nodes is forbidden",
 			func(b *bench) { b.api.refusing(nil) }},
@@ -407,7 +407,7 @@ func TestNodeIsKeptOut(t *testing.T) {
 		{"the wrong authority", func(b *bench, in *machine.Instance) {
 			_, other := selfSigned(b.t)
 			in.UserData = nodeadmUserData(other, "")
-		}, "endpoint: the API endpoint's certificate is not of the authority in user data", nil},
+		}, "endpoint: the API endpoint's certificate was not signed by the certificate authority in user data", nil},
 		{"no user data", func(_ *bench, in *machine.Instance) { in.UserData = nil }, "user-data: there is no user data: ", nil},
 		{"an image without kubelet", func(_ *bench, in *machine.Instance) { in.Image.KubeletVersion = "" }, "bootstrap: image ami-1 has no kubelet", nil},
 	} {

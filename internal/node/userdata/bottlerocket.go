@@ -80,7 +80,7 @@ func parseBottlerocket(cfg *Config, data []byte) error {
 	case standalone:
 		return fmt.Errorf("settings.kubernetes.standalone-mode is on: %w", ErrNoBootstrap)
 	case mode != "" && mode != "aws":
-		return fmt.Errorf("settings.kubernetes.authentication-mode is %q: EKS knows nodes by their AWS role, mode \"aws\"", mode)
+		return fmt.Errorf("settings.kubernetes.authentication-mode is %q: EKS identifies nodes by their AWS role, so it must be \"aws\"", mode)
 	case cfg.ClusterName == "":
 		return errors.New("settings.kubernetes.cluster-name is missing")
 	case cfg.Endpoint == "":

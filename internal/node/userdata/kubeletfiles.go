@@ -56,7 +56,7 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	}
 	cluster := kc.Clusters[0].Cluster
 	if u, err := url.Parse(cluster.Server); err != nil || u.Host == "" {
-		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: the server %q is no URL", cluster.Server)
+		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: the server %q is not a URL", cluster.Server)
 	}
 	cfg.Endpoint, cfg.CA = cluster.Server, cluster.CAData
 	if len(cfg.CA) == 0 {

@@ -77,7 +77,7 @@ func parseNodeadm(cfg *Config, data []byte, budget *budget) error {
 	for _, doc := range docs {
 		js, err := yamlsafe.ToJSON(doc)
 		if left -= len(js); left < 0 {
-			err = fmt.Errorf("all parts together become more than %d bytes", maxMerged)
+			err = fmt.Errorf("its parts together are larger than %d bytes", maxMerged)
 		}
 		if err != nil {
 			return fmt.Errorf("failed to decode node config, %w", err)

@@ -44,8 +44,8 @@ const (
 )
 
 // ErrNoBootstrap says that user data does not make its machine join a cluster. The
-// machine runs all the same.
-var ErrNoBootstrap = errors.New("user data joins no cluster")
+// machine still runs.
+var ErrNoBootstrap = errors.New("user data does not join a cluster")
 
 // Config is how a node joins its cluster, as its user data says.
 type Config struct {
@@ -56,9 +56,9 @@ type Config struct {
 
 	Labels map[string]string
 	Taints []corev1.Taint
-	// MaxPods is what the kubelet is told, 0 when it is for the machine to find out.
-	// ReservedForPods is the number that kubeReserved is computed from; nodeadm
-	// does not follow a kubelet setting of maxPods there. 0: the machine's number.
+	// MaxPods is the kubelet's setting, or 0 if the machine has to compute it.
+	// ReservedForPods is the number that kubeReserved is computed from; nodeadm does
+	// not follow a kubelet setting of maxPods there. 0: the machine's number.
 	MaxPods         int32
 	ReservedForPods int32
 	// MaxPodsExpression is nodeadm's CEL expression for MaxPods.
@@ -105,7 +105,7 @@ func Parse(family images.Family, userData []byte) (*Config, error) {
 		err = parseBottlerocket(cfg, data)
 	case images.AL2:
 		cfg.Scripts = []string{"user data"}
-		err = fmt.Errorf("an AL2 node is bootstrapped by a script (/etc/eks/bootstrap.sh), and this runtime executes none: %w", ErrNoBootstrap)
+		err = fmt.Errorf("an AL2 node is bootstrapped by a script (/etc/eks/bootstrap.sh), and this runtime does not run scripts: %w", ErrNoBootstrap)
 	default:
 		err = fmt.Errorf("this runtime does not know how %s images read user data: %w", cmp.Or(family, "custom"), ErrNoBootstrap)
 	}

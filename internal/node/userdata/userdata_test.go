@@ -153,7 +153,7 @@ func TestUserDataThatDoesNot(t *testing.T) {
 		{"half a gzip", images.AL2023, compress(t, read(t, "nodeconfig.yaml"))[:40], "decompressing user data", true},
 		{"a YAML bomb", images.AL2023, []byte(bomb), "excessive aliasing", true},
 		{"a bomb of one text", images.AL2023, []byte(long), "failed to decode node config, yaml: document contains excessive aliasing", true},
-		{"many halves of a bomb", images.AL2023, compress(t, []byte(halves)), "failed to decode node config, all parts together", true},
+		{"many halves of a bomb", images.AL2023, compress(t, []byte(halves)), "failed to decode node config, its parts together", true},
 		{"deep YAML", images.AL2023, bytes.Repeat([]byte("["), 16<<10), "failed to decode", true},
 		{"deep TOML", images.Bottlerocket, append([]byte("a="), bytes.Repeat([]byte("["), 16<<10-2)...), "not Bottlerocket TOML", true},
 		{"very many parts", images.AL2023, []byte(parts), "more than 64 parts", true},

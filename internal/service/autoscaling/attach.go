@@ -41,7 +41,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 		return nil, errInvalidInstance(in.InstanceIds[0])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the instances: %w", err)
+		return nil, fmt.Errorf("looking up the instances: %w", err)
 	}
 	var attached []memberRecord
 	for _, r := range described.Reservations {
@@ -96,7 +96,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	if err != nil {
 		return nil, err
 	}
-	// The tag is for people; what belongs to the group is in its records.
+	// The tag is for people; membership is in the group's records.
 	_, err = s.cfg.EC2.CreateTags(svc, &awsec2.CreateTagsInput{Resources: in.InstanceIds, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: in.AutoScalingGroupName}}})
 	return &awsautoscaling.AttachInstancesOutput{}, err
 }

@@ -4,14 +4,14 @@
 //
 // Handlers write what is wanted into a group's record; one reconciler per group
 // (lifecycle_*.go) launches, follows, replaces and ends its instances with plain
-// EC2 calls. What it is about to launch is a record with a client token before
-// EC2 hears of it, so no crash loses or doubles an instance.
+// EC2 calls. A launch is recorded with a client token before EC2 is called, so a
+// crash neither loses nor duplicates an instance.
 //
 //	launch plan ─► Pending ─► [Pending:Wait ─►] InService ⇄ Standby
 //	                 └──────────────┴──────────────┴─► [Terminating:Wait ─►] Terminating ─► gone
 //
-// The package starts no machine and knows no cluster. Only the composition root
-// imports it.
+// The package does not start machines and does not know about clusters. Only
+// the composition root imports it.
 package autoscaling
 
 import (

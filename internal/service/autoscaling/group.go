@@ -87,7 +87,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		role := serviceRoleARN(sc.Account)
 		if s.cfg.EnsureServiceRole != nil {
 			if role, err = s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
-				return nil, fmt.Errorf("making the service-linked role: %w", err)
+				return nil, fmt.Errorf("creating the service-linked role: %w", err)
 			}
 		}
 		g.Group.ServiceLinkedRoleARN = &role
@@ -128,7 +128,7 @@ func taken(r store.Reader, sc scope, name string) error {
 }
 
 // stillThere checks, in the transaction that writes g, that its launch
-// configuration has not been deleted meanwhile.
+// configuration has not been deleted in the meantime.
 func stillThere(tx *store.Tx, sc scope, g *groupRecord) error {
 	name := g.Group.LaunchConfigurationName
 	if name == nil {
@@ -148,7 +148,7 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	if err != nil {
 		return nil, err
 	}
-	// What has to be asked of EC2 is asked before the transaction.
+	// EC2 is called before the transaction.
 	next := old
 	svc := s.asService(ctx, sc.Account, sc.Region)
 	src := source{in.LaunchConfigurationName, in.LaunchTemplate, in.MixedInstancesPolicy}

@@ -79,7 +79,7 @@ func (s *Service) place(svc context.Context, g *groupRecord, zones []string, vpc
 	if code := errorCode(err); code != "" {
 		return errValidation("%s", errorText(err))
 	} else if err != nil {
-		return fmt.Errorf("looking for the subnets: %w", err)
+		return fmt.Errorf("looking up the subnets: %w", err)
 	}
 	found := map[string]subnet{}
 	byZone := map[string]string{}
@@ -192,7 +192,7 @@ func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTem
 		return nil, nil, nil, errTemplate(errorText(err))
 	}
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("looking for the launch template: %w", err)
+		return nil, nil, nil, fmt.Errorf("looking up the launch template: %w", err)
 	}
 	if len(out.LaunchTemplateVersions) != 1 {
 		return nil, nil, nil, errTemplate("Could not find the specified version " + version + " for the launch template.")

@@ -56,7 +56,7 @@ func putHook(hooks []autoscalingtypes.LifecycleHook, h autoscalingtypes.Lifecycl
 	return append(hooks, h)
 }
 
-// newHook checks a hook; an update leaves what is not given as it was.
+// newHook checks a hook; an update keeps the values that are not given.
 func newHook(group string, old *autoscalingtypes.LifecycleHook, in *awsautoscaling.PutLifecycleHookInput) (autoscalingtypes.LifecycleHook, error) {
 	h := autoscalingtypes.LifecycleHook{HeartbeatTimeout: aws.Int32(3600), DefaultResult: aws.String(resultAbandon)}
 	if old != nil {
@@ -102,8 +102,8 @@ func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *awsautoscaling
 	return out, nil
 }
 
-// DeleteLifecycleHook deletes a hook. What waits for it goes on: launching
-// instances are abandoned, terminating ones end.
+// DeleteLifecycleHook deletes a hook. Instances that wait for it continue: launching
+// ones are abandoned, terminating ones end.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DeleteLifecycleHook.html
 func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.DeleteLifecycleHookInput) (*awsautoscaling.DeleteLifecycleHookOutput, error) {
 	sc := scopeOf(ctx)
@@ -166,13 +166,14 @@ func (g *groupRecord) waits(transition string, now time.Time) []hookWait {
 }
 
 // complete ends the action of a hook (of its token, if one is given) with a
-// result; false if there is none.
+// result, or false if there is none.
 func (m *memberRecord) complete(hook, token, result string, now time.Time) bool {
 	i := m.wait(hook, token, now)
 	if i < 0 {
 		return false
 	}
-	// Decided: it is over now, with this result, and not for want of a heartbeat.
+	// Decided says that it is over, with this result, and not because of a
+	// missing heartbeat.
 	m.Waits[i].Default, m.Waits[i].Deadline, m.Waits[i].Heartbeat = result, now, 0
 	return true
 }

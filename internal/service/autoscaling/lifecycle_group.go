@@ -63,9 +63,9 @@ type work struct {
 
 func (w *work) scope() scope { return scope{regional.At(w.key.Account, w.key.Region)} }
 
-// reconcileGroup brings one group nearer to what its record says: what was decided
-// is launched, what became of the instances is followed, then the number is put
-// right.
+// reconcileGroup brings one group closer to the state that its record describes:
+// planned launches are made, changes of instances are followed up, then the number
+// of instances is corrected.
 func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := groups.Get(s.store, key)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	return earlier(earlier(due, checkup), again), s.prune(ctx, key)
 }
 
-// earlier is the lesser of two waits, of which zero is none.
+// earlier is the shorter of two waits; zero means no wait.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -149,7 +149,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		return 0, w.plan(ctx, all, want-c.active, "")
 	case want < c.active:
 		if c.risingSurplus || !g.runs("Terminate") {
-			return 0, nil // nobody leaves before the successor serves
+			return 0, nil // no instance leaves before its replacement is in service
 		}
 		return 0, w.scaleIn(ctx, all, c.active-want)
 	}
@@ -164,7 +164,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 // A count is what balance needs to know of a group's instances.
 type count struct {
 	active        int
-	moving        bool // somebody comes or goes
+	moving        bool // an instance is launching or leaving
 	risingSurplus bool
 }
 
@@ -300,8 +300,8 @@ func onDemand(d *autoscalingtypes.InstancesDistribution, n int) int {
 	return base + ((n-base)*int(aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity))+99)/100
 }
 
-// end begins the end of instances. clear says that the group's causes are told
-// with it.
+// end begins the termination of instances. clear says that the group's causes
+// are reported with it.
 func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupRecord, *memberRecord) string, clear bool) error {
 	var told []string
 	for chunk := range slices.Chunk(leave, batch) {
@@ -379,7 +379,7 @@ func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time
 	return 0, w.plan(ctx, all, n, rebalanceOwed)
 }
 
-// forget removes what is left of a group without instances. Its activities stay.
+// forget removes the remains of a group without instances. Its activities stay.
 func (s *Service) forget(ctx context.Context, key store.Key) error {
 	var gone []func(*store.Tx)
 	more := func(k store.Key, del func(*store.Tx, store.Key)) {

@@ -147,7 +147,7 @@ func (w *work) terminate(instanceIDs []string) error {
 	_, err := w.s.cfg.EC2.TerminateInstances(w.svc, &awsec2.TerminateInstancesInput{InstanceIds: instanceIDs})
 	if errorCode(err) == "InvalidInstanceID.NotFound" {
 		if len(instanceIDs) == 1 {
-			return nil // forgotten meanwhile
+			return nil // deleted in the meantime
 		}
 		for _, id := range instanceIDs {
 			if err := w.terminate([]string{id}); err != nil {
@@ -157,7 +157,7 @@ func (w *work) terminate(instanceIDs []string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("ending instances: %w", err)
+		return fmt.Errorf("terminating instances: %w", err)
 	}
 	return nil
 }

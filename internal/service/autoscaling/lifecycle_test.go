@@ -243,7 +243,7 @@ func TestRebalancing(t *testing.T) {
 }
 
 // A group of fifty grows, shrinks and goes while EC2's calls fail before or after
-// they took effect and the reconciler starts anew at any moment. No launch is
+// they took effect and the reconciler restarts at any moment. No launch is
 // doubled and none is lost.
 func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 	for seed := range uint64(6) {

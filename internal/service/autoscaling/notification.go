@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// notificationTypes are the events a topic may be told of. Nothing is sent: there
-// is no SNS behind them.
+// notificationTypes are the events that a topic can be notified of. Nothing is
+// sent: there is no SNS behind them.
 func notificationTypes() []string {
 	return []string{
 		"autoscaling:EC2_INSTANCE_LAUNCH", "autoscaling:EC2_INSTANCE_LAUNCH_ERROR", "autoscaling:EC2_INSTANCE_TERMINATE",
@@ -27,8 +27,8 @@ func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *awsauto
 	return &awsautoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: notificationTypes()}, nil
 }
 
-// PutNotificationConfiguration records which events a topic is told of, in place of
-// what it was told of before.
+// PutNotificationConfiguration records which events a topic is notified of,
+// replacing the previous ones.
 func (s *Service) PutNotificationConfiguration(ctx context.Context, in *awsautoscaling.PutNotificationConfigurationInput) (*awsautoscaling.PutNotificationConfigurationOutput, error) {
 	for _, t := range in.NotificationTypes {
 		if !slices.Contains(notificationTypes(), t) {

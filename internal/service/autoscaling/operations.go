@@ -14,7 +14,7 @@ const (
 	paged = " MaxRecords NextToken"
 )
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "autoscaling", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
@@ -92,8 +92,8 @@ func (s *Service) AWS() awsapi.Service {
 func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
 		{Operations: "PutScheduledUpdateGroupAction BatchPutScheduledUpdateGroupAction DeleteScheduledAction BatchDeleteScheduledAction DescribeScheduledActions",
-			Why: "nothing waits for a time of day"},
-		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "instances boot in less than a second"},
-		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "policies are records: there are no metrics and alarms to execute them"},
+			Why: "Drydock has no scheduler for actions at a time of day"},
+		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "not needed, because instances boot in less than a second"},
+		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "scaling policies are stored, but there are no metrics or alarms to execute them"},
 	}
 }

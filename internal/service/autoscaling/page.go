@@ -8,7 +8,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// pages are the rules of a list. Its model has no bounds of MaxRecords; zero is none.
+// pages are the rules of a list. Its model has no bounds for MaxRecords; zero means
+// no limit.
 func pages(usual, most int) paging.Rules {
 	return paging.Rules{
 		Usual: usual,

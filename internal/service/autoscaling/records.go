@@ -34,7 +34,8 @@ type groupRecord struct {
 	Hooks   []autoscalingtypes.LifecycleHook `json:",omitempty"`
 	// Notifications are what PutNotificationConfiguration recorded.
 	Notifications []autoscalingtypes.NotificationConfiguration `json:",omitempty"`
-	// Causes say why the desired capacity changed, until an activity has told it.
+	// Causes say why the desired capacity changed, until an activity has reported
+	// it.
 	Causes []string `json:",omitempty"`
 	// Owed counts instances taken out by cause, whose successors are to be launched
 	// for that cause.
@@ -97,8 +98,8 @@ type memberRecord struct {
 	Unadded []string `json:",omitempty"`
 
 	Protected bool `json:",omitempty"`
-	// Surplus is launched beyond the desired capacity; somebody leaves once it is in
-	// service, and nobody before.
+	// Surplus is launched beyond the desired capacity; other instances leave once it
+	// is in service, and not before.
 	Surplus  bool       `json:",omitempty"`
 	Activity string     `json:",omitempty"` // the one under way
 	Waits    []hookWait `json:",omitempty"`

@@ -18,7 +18,7 @@ import (
 // keptRefreshes is how many ended refreshes of a group are kept.
 const keptRefreshes = 20
 
-// activeRefresh returns the refresh under way, nil if there is none.
+// activeRefresh returns the refresh in progress, or nil if there is none.
 func (s *Service) activeRefresh(r store.Reader, group store.Key) (*store.Item[refreshRecord], error) {
 	all, err := refreshes.List(r, allBelow(group))
 	for _, i := range all {

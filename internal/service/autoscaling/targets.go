@@ -65,8 +65,8 @@ func (s *Service) registeredWith(id string) Sources {
 }
 
 // targets registers the instances in service with the group's traffic sources, and takes
-// those away that it registered and that are in service no more. What is registered is in
-// the group's record: others may register instances too.
+// those away that it registered and that are in service no more. Registrations are in the
+// group's record, because others may register instances too.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-load-balancer-asg.html
 func (w *work) targets(ctx context.Context) error {
 	if len(w.s.cfg.Sources) == 0 || len(w.g.Group.TrafficSources)+len(w.g.Registered) == 0 {
@@ -120,8 +120,8 @@ func (w *work) targets(ctx context.Context) error {
 	}))
 }
 
-// passing drops refusals: a load balancer that was deleted, an instance that ended
-// meanwhile.
+// passing ignores errors that mean that there is nothing to do: a load balancer
+// that was deleted, an instance that ended in the meantime.
 func (w *work) passing(err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
 		w.s.log.Debug("autoscaling: targets of a load balancer", "group", w.key.String(), "err", err)
@@ -139,13 +139,12 @@ func (g *groupRecord) mindsBalancers() bool {
 	return slices.Contains(strings.Split(aws.ToString(g.Group.HealthCheckType), ","), "ELB") && len(g.Group.TrafficSources) > 0
 }
 
-// checkup has the instances replaced that have failed the health checks of one of the
-// group's load balancers for as long as that takes to find them unhealthy, once their
-// grace period is over.
+// checkup replaces the instances that have failed the health checks of one of the group's load balancers for long enough
+// to be unhealthy, once their grace period is over.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-checks-overview.html#elastic-load-balancing-health-checks
 //
-// AWS deviation: an instance that is no cluster's node is not replaced: what it runs is
-// not known, and all that come after it would fail as it does.
+// AWS deviation: an instance that is not a cluster's node is not replaced, because it
+// is not known what it runs, and every replacement would fail as it does.
 func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 	if !w.g.mindsBalancers() || !w.g.runs("HealthCheck") || w.g.Deleting {
 		return 0, nil

@@ -101,8 +101,8 @@ func (s *Service) attachSources(ctx context.Context, group *string, sources []tr
 	})
 }
 
-// addAll has all instances of a group registered with sources that are attached anew, also
-// those that had been withheld from them before.
+// addAll registers all instances of a group with newly attached sources, including those
+// that had been withheld from them before.
 func addAll(tx *store.Tx, sc scope, g *groupRecord, sources []trafficSource) error {
 	fresh := func(id string) bool {
 		named := func(src trafficSource) bool { return *src.Identifier == id }

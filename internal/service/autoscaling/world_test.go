@@ -26,8 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is Auto Scaling behind a front door, over a real EC2 whose calls can be
-// made to fail. Auto Scaling's clock stands still until a test moves it.
+// A world is Auto Scaling behind an AWS API server, over a real EC2 whose calls
+// can be made to fail. Auto Scaling's clock stands still until a test moves it.
 type world struct {
 	testing.TB
 	*awsautoscaling.Client
@@ -77,7 +77,8 @@ func (w *world) newService(st *store.Store) *autoscaling.Service {
 	})
 }
 
-// restart ends the reconciler and begins anew with what is stored, as after a kill.
+// restart stops the reconciler and starts it again from what is stored, as after a
+// kill.
 func (w *world) restart() {
 	w.stop()
 	w.stop = testkit.Run(w, w.newService(w.server.Store).Run)

@@ -1,7 +1,7 @@
 // Package cloudformation answers what clients ask of AWS CloudFormation before they
-// do anything else: which stacks there are. There are none, since none can be made
-// yet: what would make one is refused. eksctl asks so in `get cluster`, to tell the
-// clusters that it has made. Only internal/app may import it.
+// do anything else: which stacks there are. There are none, because creating one is
+// refused. eksctl calls this in `get cluster`, to find the clusters that it has
+// created. Only internal/app may import it.
 package cloudformation
 
 import (
@@ -21,7 +21,7 @@ func New() *Service { return &Service{} }
 
 // AWS declares the operations the service answers.
 func (s *Service) AWS() awsapi.Service {
-	const noStacks = "no stack can be made: `eksctl create` of a cluster, node group, iamserviceaccount, accessentry, and of an addon or podidentityassociation whose role it is to make, stops here"
+	const noStacks = "stacks cannot be created, so these commands fail: `eksctl create` of a cluster, nodegroup, iamserviceaccount or accessentry, and of an addon or podidentityassociation if eksctl is to create its role"
 	return awsapi.Service{Name: "cloudformation", Handler: s, Refused: []awsapi.Refusal{{Operations: "CreateChangeSet CreateStack", Why: noStacks}}, Operations: []awsapi.Operation{
 		{Name: "DescribeStacks", Members: "NextToken StackName"},
 		{Name: "ListStacks", Members: "NextToken StackStatusFilter"},

@@ -1,9 +1,10 @@
 // Package cloudtrail answers for AWS CloudTrail's event history: the management
-// events that the front door writes into the journal, looked up by attribute and
-// time. The journal is bounded, and so is the history: the oldest events are
+// events that the AWS API server writes into the journal, looked up by attribute
+// and time. The journal is bounded, and so is the history: the oldest events are
 // forgotten first, which on AWS takes 90 days.
 //
-// There are no trails: nothing is delivered anywhere. Only internal/app may import it.
+// There are no trails, so events are not delivered anywhere. Only internal/app may
+// import it.
 package cloudtrail
 
 import (
@@ -44,12 +45,12 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
-// DescribeTrails lists the trails of the account: there are none.
+// DescribeTrails lists the trails of the account, of which there are none.
 func (s *Service) DescribeTrails(context.Context, *awscloudtrail.DescribeTrailsInput) (*awscloudtrail.DescribeTrailsOutput, error) {
 	return &awscloudtrail.DescribeTrailsOutput{TrailList: []cloudtrailtypes.Trail{}}, nil
 }
 
-// ListTrails lists the trails of the account: there are none.
+// ListTrails lists the trails of the account, of which there are none.
 func (s *Service) ListTrails(_ context.Context, in *awscloudtrail.ListTrailsInput) (*awscloudtrail.ListTrailsOutput, error) {
 	if in.NextToken != nil {
 		return nil, invalidNextToken()

@@ -72,7 +72,7 @@ func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEven
 		page.Add(e.EventID)
 	}
 	if !seen {
-		return nil, invalidNextToken() // forgotten meanwhile
+		return nil, invalidNextToken() // deleted in the meantime
 	}
 	return out, nil
 }
@@ -151,7 +151,7 @@ func attribute(list []cloudtrailtypes.LookupAttribute) (func(*event) bool, error
 	}
 	key := list[0].AttributeKey
 	if !slices.Contains(key.Values(), key) {
-		return nil, invalidLookupAttributes(fmt.Sprintf("%q is no lookup attribute.", string(key)))
+		return nil, invalidLookupAttributes(fmt.Sprintf("%q is not a valid lookup attribute.", string(key)))
 	}
 	named := func(of func(cloudtrailtypes.Resource) *string) func(*event) bool {
 		return func(e *event) bool {

@@ -73,7 +73,8 @@ func named(id string, blocks []record.CIDRAssociation) bool {
 	return slices.ContainsFunc(blocks, func(a record.CIDRAssociation) bool { return a.ID == id })
 }
 
-// holder is what of says of the record that it is true of; id if there is none.
+// holder returns the value of `of` for the record it matches, or id if there is
+// none.
 func holder[T any](r store.Reader, c resource.Records[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
 	found := id
 	resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there

@@ -27,7 +27,7 @@ type launchView struct {
 	s  *Service
 	sc resource.Scope
 	in *awsec2.RunInstancesInput
-	// given is the request without its template: what is not in it is the template's.
+	// given is the request without its template: other values come from the template.
 	given    *awsec2.RunInstancesInput
 	template string // ARN, or empty
 	// profile and role are the ARNs of the instance profile and its role, or empty.
@@ -349,15 +349,15 @@ func (v *launchView) findProfile(ctx context.Context) {
 		return
 	}
 	found, ok, err := v.s.profiles.InstanceProfile(ctx, v.sc.Account, name)
-	if ok && err == nil { // otherwise the handler says that there is none
+	if ok && err == nil { // otherwise the handler reports that there is none
 		v.profile, v.role = found.ARN, found.RoleARN
 	}
 }
 
-// fleetTargets are what CreateFleet touches. What the launches of an instant fleet
-// touch is asked for each of its pools when it launches (Config.AuthorizeLaunch);
-// others launch as EC2 Fleet's own role, to which the caller passes no more than
-// it may pass itself.
+// fleetTargets are what CreateFleet touches. The launches of an instant fleet are
+// authorized for each of its pools when it launches (Config.AuthorizeLaunch);
+// other fleets launch as EC2 Fleet's own role, to which the caller can only pass
+// roles that it may pass itself.
 func (s *Service) fleetTargets(ctx context.Context, sc resource.Scope, in *awsec2.CreateFleetInput) []authz.Target {
 	created := func(kind string) authz.Target {
 		t := authz.Target{Type: kind}

@@ -1,5 +1,5 @@
-// Package ec2 answers the EC2 API. It is the top floor of a house whose packages
-// import downwards only:
+// Package ec2 answers the EC2 API. It is the top of a stack of packages that
+// only import packages below them:
 //
 //	ec2         operation tables, what authorization asks, tags of every kind, Run
 //	fleet       insights
@@ -46,7 +46,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What the rest of Drydock uses of the floors below.
+// These are the parts of the packages below that the rest of Drydock uses.
 type (
 	Profiles         = instance.Profiles
 	Profile          = instance.Profile
@@ -67,7 +67,7 @@ type Config struct {
 	Clock clock.WithTicker
 	// Timing is how long states last; the zero value is as quickly as they are true.
 	Timing timing.Timing
-	// Profiles knows instance profiles; nil means there are none.
+	// Profiles looks up instance profiles; nil means that there are none.
 	Profiles Profiles
 	// AuthorizeLaunch says whether the caller of a fleet may launch from one of its
 	// pools, whose RunInstances request it is given; its error becomes that pool's.

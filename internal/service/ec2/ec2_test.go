@@ -25,8 +25,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is a front door with a running EC2 service, and a client of a fresh
-// account.
+// A world is an AWS API server with a running EC2 service, and a client of a
+// fresh account.
 type world struct {
 	*awsec2.Client
 	server   *testkit.Server

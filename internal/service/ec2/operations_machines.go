@@ -53,7 +53,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeIamInstanceProfileAssociations", Members: "AssociationIds Filters MaxResults NextToken"},
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
-		// Volumes. Snapshots are refused: there is no data to keep.
+		// Volumes. Snapshots are refused, because there is no data to keep.
 		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + storage.CreateExcept},
 		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},

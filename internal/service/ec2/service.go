@@ -10,7 +10,7 @@ import (
 // paged are the members of every Describe call that pages and filters.
 const paged = " DryRun Filters MaxResults NextToken"
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "ec2",
@@ -20,15 +20,15 @@ func (s *Service) AWS() awsapi.Service {
 		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
 		Refused: []awsapi.Refusal{
 			{Operations: "CreateSnapshot CreateSnapshots CopySnapshot DeleteSnapshot DescribeSnapshots ModifySnapshotAttribute EnableFastSnapshotRestores CreateImage RegisterImage CopyImage",
-				Why: "volumes are records without data, so that there is nothing to keep of them"},
-			{Operations: "CreatePlacementGroup DeletePlacementGroup", Why: "instances have no hosts to be placed on; DescribePlacementGroups has none"},
-			{Operations: "CreateCapacityReservation ModifyCapacityReservation CancelCapacityReservation", Why: "capacity is what the user sets per pool; DescribeCapacityReservations has none"},
+				Why: "volumes hold no data that a snapshot could save"},
+			{Operations: "CreatePlacementGroup DeletePlacementGroup", Why: "instances have no hosts to be placed on; DescribePlacementGroups returns none"},
+			{Operations: "CreateCapacityReservation ModifyCapacityReservation CancelCapacityReservation", Why: "capacity is limited only by faults that the user sets; DescribeCapacityReservations returns none"},
 			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",
 				Why: "VPCs are connected by peering and endpoints only"},
-			{Operations: "RequestSpotInstances", Why: "legacy: RunInstances with InstanceMarketOptions and CreateFleet make Spot requests"},
-			{Operations: "RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests", Why: "legacy: CreateFleet does what they did"},
+			{Operations: "RequestSpotInstances", Why: "legacy: use RunInstances with InstanceMarketOptions, or CreateFleet"},
+			{Operations: "RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests", Why: "legacy: use CreateFleet instead"},
 			{Operations: "CreateVpnGateway AttachVpnGateway DescribeVpnGateways CreateCustomerGateway DescribeCustomerGateways CreateVpnConnection DescribeVpnConnections",
-				Why: "there is no network on the premises to connect"},
+				Why: "there is no on-premises network to connect"},
 		},
 	}
 }

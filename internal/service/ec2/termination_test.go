@@ -9,7 +9,7 @@ import (
 )
 
 // An instance whose interfaces have more records than one transaction may write
-// ends all the same; a launch of one says that it cannot be.
+// still ends; launching one is refused.
 func TestInstancesWithManyAddressesEnd(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

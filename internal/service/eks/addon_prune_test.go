@@ -30,7 +30,7 @@ func TestAddOnUpdateLeavesWhatIsAUsers(t *testing.T) {
 		"a user's as well, and NONE":  {before: same("spec.maxUnavailable"), resolve: ekstypes.ResolveConflictsNone, stays: true},
 		"a user's as well, and taken": {before: same("spec.maxUnavailable"), resolve: ekstypes.ResolveConflictsOverwrite},
 		"a user's alone":              {before: remade, resolve: ekstypes.ResolveConflictsOverwrite, stays: true},
-		"one made meanwhile": {before: func(w *world) {
+		"one created in the meantime": {before: func(w *world) {
 			w.objects().mu.Lock()
 			defer w.objects().mu.Unlock()
 			w.objects().replaced = map[string]bool{budget: true}

@@ -271,7 +271,7 @@ func TestAddOnThatStaysDegradedIsLookedAtSeldom(t *testing.T) {
 	t.Error("it is looked at as often as before")
 }
 
-// An add-on whose pods cannot be asked for is not CREATING for ever.
+// An add-on whose pods cannot be asked for is not CREATING forever.
 func TestAddOnOfAClusterThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) { w.pace = 0 })
@@ -492,7 +492,7 @@ func TestAnAddOnUpdateIsNotLostToAnother(t *testing.T) {
 	}
 }
 
-// A deleted add-on is there until its last object is gone, though not for ever.
+// A deleted add-on is there until its last object is gone, though not forever.
 func TestADeletedAddOnWaitsForItsObjects(t *testing.T) {
 	const id = "Deployment kube-system/metrics-server"
 	for name, timeout := range map[string]bool{"that end": false, "that never end": true} {
@@ -646,7 +646,7 @@ func TestDescribeAddonVersions(t *testing.T) {
 	}
 }
 
-// Unfiltered, through the front door, decoded by the SDK.
+// Unfiltered, through the AWS API server, decoded by the SDK.
 func BenchmarkDescribeAddonVersions(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {

@@ -16,7 +16,7 @@ import (
 )
 
 // A cluster and a node group are made, changed and removed while calls fail
-// before or after they took effect and the service starts anew in between.
+// before or after they took effect and the service restarts in between.
 // Whatever happens, both end as asked, and nothing is left.
 func TestAnyCrashIsSurvived(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4}

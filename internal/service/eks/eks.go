@@ -1,7 +1,7 @@
 // Package eks answers the Amazon EKS API. It is the top floor: it makes one service of
 // the parts in its sub-packages, declares the operations, and runs the reconcilers.
 //
-// The floors, each of which imports only those below it:
+// The packages, each of which imports only those below it:
 //
 //	eks                                      one service, its operations, Run
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
@@ -11,8 +11,8 @@
 //	plane  ekserr  jsonpatch                 control planes, errors, patches
 //	record                                   what is stored
 //
-// Handlers only write records; reconcilers (reconcile.go of each part) bring the world to
-// what the records say, and may be killed and repeated at any point.
+// Handlers only write records; reconcilers (reconcile.go of each part) bring the world
+// into the state that the records describe, and may be killed and repeated at any point.
 //
 // The service starts no control plane and boots no instance: it says which it wants
 // through the small interfaces of Config, which internal/app connects to the
@@ -35,7 +35,7 @@ import (
 )
 
 // A Service answers the EKS API. Its methods are those of its parts; the ones named after
-// operations are called by the front door. Run reconciles.
+// operations are called by the AWS API server. Run reconciles.
 type Service struct {
 	sessions *plane.Sessions
 
@@ -75,7 +75,7 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// What Config is made of. Quotas, keys and the rest are explained where they are declared.
+// The parts of Config. Quotas, keys and the rest are explained where they are declared.
 type (
 	Config        = base.Config
 	Quotas        = base.Quotas

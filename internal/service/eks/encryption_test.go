@@ -415,7 +415,7 @@ func TestEncryptionWithoutKMS(t *testing.T) {
 	in := w.createInput("dev")
 	in.EncryptionConfig = encryptWith(goodKey)
 	_, err := w.client.CreateCluster(t.Context(), in)
-	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; docs/compatibility.md lists what it does.")
+	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; docs/compatibility.md lists what it implements.")
 }
 
 // ignoreSerde ignores what is no member of SDK types.

@@ -344,7 +344,7 @@ func TestFargateChoice(t *testing.T) {
 		{name: "a star", namespace: "production", want: "b-prod", why: map[string]string{"a-web": "no selector matches"}},
 		{name: "a star for nothing", namespace: "prod", want: "b-prod"},
 		{name: "the whole namespace", namespace: "my-prod", why: map[string]string{"b-prod": "no selector matches"}},
-		{name: "the first by name", namespace: "prod-1", labels: map[string]string{"app": "web-shop", "tier": "1"}, want: "a-web", why: map[string]string{"b-prod": "of several that match, the first by name is taken: a-web"}},
+		{name: "the first by name", namespace: "prod-1", labels: map[string]string{"app": "web-shop", "tier": "1"}, want: "a-web", why: map[string]string{"b-prod": "several profiles match, and the first by name is used: a-web"}},
 		{name: "all labels count", namespace: "prod-1", labels: map[string]string{"app": "web-shop"}, want: "b-prod"},
 		{name: "a question mark is one character", namespace: "prod-1", labels: map[string]string{"app": "web", "tier": "12"}, want: "b-prod"},
 		{name: "any selector", namespace: "web", want: "a-web"},

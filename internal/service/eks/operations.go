@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 )
 
-// AWS returns the service's table of operations for the front door.
+// AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Refused: refused, Operations: []awsapi.Operation{
 		{
@@ -110,7 +110,7 @@ func (s *Service) AWS() awsapi.Service {
 }
 
 var refused = []awsapi.Refusal{
-	{Operations: "UpdateClusterVersion", Why: "the control plane of a cluster keeps its version"},
+	{Operations: "UpdateClusterVersion", Why: "a cluster's Kubernetes version cannot be changed"},
 }
 
 // addonNote says which add-ons exist and what they refuse.
@@ -118,6 +118,6 @@ const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-moni
 	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list, and of aws-ebs-csi-driver " +
 	"additionalDaemonSets, controller.enableMetrics, controller.volumeModificationFeature, node.enableLinux, node.enableMetrics, node.enableWindows, " +
 	"node.kubeletPath and node.selinux, of eks-node-monitoring-agent dcgmAgent and extraObjects, of eks-pod-identity-agent daemonsets, " +
-	"fullnameOverride and nameOverride. All add-ons are objects without a running program on simulated nodes. " +
-	"Their versions differ as the projects' manifests of them do; of kube-proxy, for which there is none, only in the image. " +
-	"The issues AddonSubscriptionNeeded and UnsupportedAddonModification do not arise"
+	"fullnameOverride and nameOverride. On simulated nodes, add-ons are objects only; their programs do not run. " +
+	"Versions of an add-on differ as the project's manifests do; kube-proxy has no manifests, so its versions differ only in the image. " +
+	"The issues AddonSubscriptionNeeded and UnsupportedAddonModification do not occur"

@@ -119,7 +119,7 @@ func TestPodProgram(t *testing.T) {
 	}
 	for _, tt := range []struct{ pod, container, want string }{
 		{"nobody", "", "no such pod"},
-		{"web", "none", "it has no container none, but app, side"},
+		{"web", "none", "it has no container none; it has app, side"},
 		{"web", "side", "its container side is waiting: CrashLoopBackOff"},
 		{"ended", "side", "its container side has ended"},
 		{"pending", "", "it is Pending"},

@@ -29,7 +29,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is the EKS service behind a front door, with everything it needs faked.
+// A world is the EKS service behind an AWS API server, with everything it needs
+// faked.
 type world struct {
 	testing.TB
 	server *testkit.Server
@@ -149,7 +150,8 @@ func (w *world) start() {
 	}
 }
 
-// restart ends the reconcilers and begins anew with what is stored, as after a crash.
+// restart stops the reconcilers and starts them again from what is stored, as after a
+// crash.
 func (w *world) restart() {
 	w.stop()
 	w.svc = w.newService(w.server.Store)

@@ -20,10 +20,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// audience is of whom tokens must be, and who assumes the roles.
+// audience is the audience that tokens must have, and the service that
+// assumes the roles.
 const audience = "pods.eks.amazonaws.com"
 
-// What Config.Review finds wrong.
+// Errors of Config.Review.
 var (
 	ErrInvalidToken  = errors.New("invalid token")
 	ErrNoAssociation = errors.New("no pod identity association")
@@ -43,7 +44,8 @@ func (e *NotAssumableError) Error() string { return e.Why.Error() }
 // Unwrap returns the reason.
 func (e *NotAssumableError) Unwrap() error { return e.Why }
 
-// A Pod is whom a token names, and its service account's association.
+// A Pod is the pod that a token names, with its service account's
+// association.
 type Pod struct {
 	Cluster, ClusterARN           string
 	Namespace, ServiceAccount     string
@@ -92,7 +94,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg}
 }
 
-// AWS returns the service's table of operations for the front door.
+// AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks-auth", Handler: s, Operations: []awsapi.Operation{
 		{Name: "AssumeRoleForPodIdentity", Members: "*"},

@@ -7,7 +7,7 @@
 // The health of an instance is decided when it is asked for: whether the network
 // lets a health check through, and whether something answers at the port.
 //
-// The package knows no cluster. No other service imports it.
+// The package does not know about clusters. No other service imports it.
 package elb
 
 import (

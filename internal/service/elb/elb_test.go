@@ -27,8 +27,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is classic load balancing behind a front door, over a real EC2. What
-// health checks find is what the test says.
+// A world is classic load balancing behind an AWS API server, over a real EC2.
+// What health checks find is what the test says.
 type world struct {
 	testing.TB
 	*awselb.Client
@@ -152,7 +152,7 @@ func TestLoadBalancerLife(t *testing.T) {
 	_, err := w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group})
 	testkit.WantErrorWith(t, err, "DependencyViolation", "has a dependent object")
 
-	// The proxy protocol: the same policy again is no error.
+	// The proxy protocol: the same policy again  is not an error.
 	for range 2 {
 		testkit.Must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{
 			LoadBalancerName: name, PolicyName: aws.String("k8s-proxyprotocol-enabled"), PolicyTypeName: aws.String("ProxyProtocolPolicyType"),
@@ -192,7 +192,7 @@ func TestLoadBalancerLife(t *testing.T) {
 		t.Errorf("tags %v", tags)
 	}
 
-	for range 2 { // one that is not there is no error
+	for range 2 { // a missing one is not an error
 		testkit.Must(w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: name}))(t)
 	}
 	// Its interfaces are gone with the answer: the controller deletes the group next.

@@ -94,7 +94,8 @@ func (s *Service) CreateLoadBalancerListeners(ctx context.Context, in *awselb.Cr
 	return &awselb.CreateLoadBalancerListenersOutput{}, err
 }
 
-// DeleteLoadBalancerListeners removes the listeners on ports. None there is no error.
+// DeleteLoadBalancerListeners removes the listeners on ports. It is not an error if
+// there is none.
 func (s *Service) DeleteLoadBalancerListeners(ctx context.Context, in *awselb.DeleteLoadBalancerListenersInput) (*awselb.DeleteLoadBalancerListenersOutput, error) {
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		r.Listeners = slices.DeleteFunc(r.Listeners, func(l listenerRecord) bool { return slices.Contains(in.LoadBalancerPorts, l.Listener.LoadBalancerPort) })

@@ -93,7 +93,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 	return &awselb.CreateLoadBalancerOutput{DNSName: aws.String(r.DNSName)}, err
 }
 
-// checkName judges the name of a load balancer that is to be made or that is meant.
+// checkName checks the name of a load balancer.
 func checkName(name string) error {
 	for _, c := range name {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
@@ -212,7 +212,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 	return out, nil
 }
 
-// DeleteLoadBalancer deletes a load balancer. One that is not there is no error.
+// DeleteLoadBalancer deletes a load balancer. A missing one is not an error.
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadBalancerInput) (*awselb.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)

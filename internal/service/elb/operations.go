@@ -2,7 +2,7 @@ package elb
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "elasticloadbalancing", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		{Name: "CreateLoadBalancer", Members: "AvailabilityZones Listeners LoadBalancerName Scheme SecurityGroups Subnets Tags"},
@@ -27,7 +27,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "CreateLBCookieStickinessPolicy", Members: "CookieExpirationPeriod LoadBalancerName PolicyName"},
 		{Name: "CreateAppCookieStickinessPolicy", Members: "CookieName LoadBalancerName PolicyName"},
 		{Name: "DeleteLoadBalancerPolicy", Members: "LoadBalancerName PolicyName"},
-		{Name: "DescribeLoadBalancerPolicies", Members: "LoadBalancerName PolicyNames", Except: "requests without LoadBalancerName, which list AWS's sample policies"},
+		{Name: "DescribeLoadBalancerPolicies", Members: "LoadBalancerName PolicyNames", Except: "requests without LoadBalancerName, which return AWS's sample policies"},
 		{Name: "SetLoadBalancerPoliciesOfListener", Members: "LoadBalancerName LoadBalancerPort PolicyNames"},
 		{Name: "SetLoadBalancerPoliciesForBackendServer", Members: "InstancePort LoadBalancerName PolicyNames"},
 		// Tags.
@@ -40,6 +40,6 @@ func (s *Service) AWS() awsapi.Service {
 func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
 		{Operations: "EnableAvailabilityZonesForLoadBalancer DisableAvailabilityZonesForLoadBalancer", Why: "for EC2-Classic; load balancers in a VPC are attached to subnets"},
-		{Operations: "DescribeLoadBalancerPolicyTypes DescribeAccountLimits", Why: "policies are records, and quotas of load balancers cannot be changed"},
+		{Operations: "DescribeLoadBalancerPolicyTypes DescribeAccountLimits", Why: "policies are only stored, and quotas of load balancers cannot be changed"},
 	}
 }

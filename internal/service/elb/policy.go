@@ -25,8 +25,8 @@ var policyTypes = map[string][]string{
 // proxyProtocol is the type of policies for instances that speak the proxy protocol.
 const proxyProtocol = "ProxyProtocolPolicyType"
 
-// CreateLoadBalancerPolicy makes a policy. The same one again is no error, which
-// Kubernetes relies on for the proxy protocol.
+// CreateLoadBalancerPolicy makes a policy. Creating the same policy again is not
+// an error, which Kubernetes relies on for the proxy protocol.
 func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.CreateLoadBalancerPolicyInput) (*awselb.CreateLoadBalancerPolicyOutput, error) {
 	known, ok := policyTypes[text(in.PolicyTypeName)]
 	if !ok {

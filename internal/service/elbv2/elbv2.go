@@ -7,9 +7,9 @@
 // The health of a target is decided when it is asked for: whether the network lets
 // a health check through, and whether something answers at the port.
 //
-//	CreateLoadBalancer ─► provisioning ─► active ─► DeleteLoadBalancer ─► (interfaces go) ─► gone
+//	CreateLoadBalancer ─► provisioning ─► active ─► DeleteLoadBalancer ─► (interfaces are removed) ─► gone
 //
-// The package knows no cluster. No other service imports it.
+// The package does not know about clusters. No other service imports it.
 package elbv2
 
 import (

@@ -143,8 +143,8 @@ func (c *check) aim(ctx context.Context, t targetRecord) (p elbnet.Probe, zone s
 	return p, t.Zone, nil, err
 }
 
-// near is the interface of a load balancer from which a target is asked; empty: none is.
-// Cross-zone balancing is between enabled zones: an instance elsewhere gets nothing.
+// near is the load balancer's interface from which a target is checked, or empty if it is not checked. Cross-zone balancing
+// is between enabled zones: an instance elsewhere gets nothing.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
 func (r *loadBalancerRecord) near(p *elbnet.Probe, zone string) string {
 	eni := r.Interfaces[zone]

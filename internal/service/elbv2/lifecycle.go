@@ -69,7 +69,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	return max(wait, 0), store.IgnoreNotFound(err)
 }
 
-// reconcileDeleted removes what is left of a deleted load balancer.
+// reconcileDeleted removes the remains of a deleted load balancer.
 func (s *Service) reconcileDeleted(ctx context.Context, key store.Key) (time.Duration, error) {
 	if _, err := deletions.Get(s.Store, key); err != nil {
 		return 0, store.IgnoreNotFound(err)

@@ -87,7 +87,7 @@ func shadows(a, b *elbv2types.Listener) bool {
 	return *a.Port == *b.Port && (at && bt || au && bu)
 }
 
-// checkListener checks a listener as it is to be, and completes it.
+// checkListener checks a listener and fills in its defaults.
 func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord, l *elbv2types.Listener) error {
 	switch {
 	case l.Port == nil:

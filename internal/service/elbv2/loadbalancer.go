@@ -235,8 +235,7 @@ func settledLoadBalancers(out *awselbv2.DescribeLoadBalancersOutput) bool {
 	})
 }
 
-// DeleteLoadBalancer deletes a load balancer with its listeners. One that is not
-// there is no error.
+// DeleteLoadBalancer deletes a load balancer with its listeners. A missing one is not an error.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoadBalancerInput) (*awselbv2.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
@@ -257,8 +256,8 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 			return err
 		}
 		// Of listeners there are 50 and of rules 100 at most: together they would be
-		// more than a transaction takes. Rules left below a deleted one are no load
-		// balancer's, and the reconciler removes it.
+		// more than a transaction takes. Rules left below a deleted listener belong
+		// to no load balancer, and the reconciler removes them.
 		for _, l := range owned {
 			listeners.Delete(tx, l.Key)
 		}

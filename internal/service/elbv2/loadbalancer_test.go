@@ -228,8 +228,8 @@ func TestAttributes(t *testing.T) {
 }
 
 // A load balancer that is deleted while its interfaces cannot be removed is gone for
-// its users; its interfaces go when they can. One that is made meanwhile, of the same
-// name, gets its own.
+// its users; its interfaces go when they can. One that is created in the meantime, of
+// the same name, gets its own.
 func TestInterfacesAreResumed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -11,7 +11,7 @@ const (
 	secure = " AlpnPolicy Certificates.CertificateArn DefaultActions MutualAuthentication.Mode MutualAuthentication.IgnoreClientCertificateExpiry Port Protocol SslPolicy"
 )
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "elasticloadbalancingv2", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Load balancers.
@@ -61,9 +61,9 @@ func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
 		{Operations: `CreateTrustStore DeleteTrustStore ModifyTrustStore DescribeTrustStores DescribeTrustStoreAssociations DescribeTrustStoreRevocations
 			AddTrustStoreRevocations RemoveTrustStoreRevocations GetTrustStoreCaCertificatesBundle GetTrustStoreRevocationContent DeleteSharedTrustStoreAssociation`,
-			Why: "no connection is made whose client certificate could be checked"},
-		{Operations: "DescribeCapacityReservation ModifyCapacityReservation", Why: "no traffic flows for which capacity could be reserved"},
-		{Operations: "DescribeSSLPolicies", Why: "policies are known by their names only; listeners take those of AWS"},
+			Why: "there are no connections whose client certificates could be checked"},
+		{Operations: "DescribeCapacityReservation ModifyCapacityReservation", Why: "there is no traffic for which capacity could be reserved"},
+		{Operations: "DescribeSSLPolicies", Why: "policies are only names; listeners accept the names that AWS has"},
 		{Operations: "DescribeAccountLimits", Why: "quotas of load balancers cannot be changed"},
 		{Operations: "GetResourcePolicy ModifyIpPools", Why: "resources are not shared between accounts, and there are no IPAM pools"},
 	}

@@ -76,7 +76,7 @@ type targetSetRecord struct{ Targets []targetRecord }
 type targetRecord struct {
 	ID   string
 	Port int32
-	Zone string `json:",omitempty"` // as the request says it
+	Zone string `json:",omitempty"` // as in the request
 }
 
 type listenerRecord struct {
@@ -99,7 +99,7 @@ type ruleRecord struct {
 func (r *ruleRecord) arn() string { return *r.Rule.RuleArn }
 
 // idOf returns what follows KIND/ in the resource of an ARN of load balancing, or
-// "" if it is none of that kind.
+// "" if it is not of that kind.
 func idOf(kind, a string) string {
 	p, err := arn.Parse(a)
 	if err != nil || p.Service != "elasticloadbalancing" {

@@ -86,7 +86,7 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 	if below, err := rules.List(s.Store, sc.Below(key.ID)); err != nil {
 		return err
 	} else if len(below) > 0 {
-		w.Listener += fmt.Sprintf(" (its default action: %d rules may send requests elsewhere)", len(below))
+		w.Listener += fmt.Sprintf(" (by its default action; %d rules may send requests elsewhere)", len(below))
 	}
 	switch last := l.DefaultActions[len(l.DefaultActions)-1]; last.Type {
 	case elbv2types.ActionTypeEnumFixedResponse:

@@ -299,8 +299,8 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	return out, nil
 }
 
-// DeleteTargetGroup deletes a target group that nothing forwards to. One that is
-// not there is no error.
+// DeleteTargetGroup deletes a target group that nothing forwards to. A missing one is not an
+// error.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteTargetGroup.html
 func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error) {
 	sc := scopeOf(ctx)

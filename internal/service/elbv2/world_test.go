@@ -26,8 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is load balancing behind a front door, over a real EC2. What health
-// checks find is what the test says.
+// A world is load balancing behind an AWS API server, over a real EC2. What
+// health checks find is what the test says.
 type world struct {
 	testing.TB
 	*awselbv2.Client

@@ -22,8 +22,8 @@ const (
 )
 
 // EnsureAccount makes the account unless it exists. The default account gets
-// the user admin with AdministratorAccess and the access key test/test. What a
-// user deletes of it stays deleted.
+// the user admin with AdministratorAccess and the access key test/test. Parts
+// that a user deletes stay deleted.
 func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 	if !isAccount(acct) {
 		return fmt.Errorf("%q is not an account ID", acct)

@@ -66,8 +66,8 @@ func (s *Service) ListAccountAliases(ctx context.Context, in *awsiam.ListAccount
 	return &awsiam.ListAccountAliasesOutput{AccountAliases: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// account reads the record of the caller's account. One that nobody has used has
-// nothing.
+// account reads the record of the caller's account. An account that was never
+// used is empty.
 func (s *Service) account(ctx context.Context) (account, error) {
 	a, err := accounts.Get(s.store, store.Key{Account: awsapi.CallFrom(ctx).Account, ID: accountID})
 	return a, store.NotFoundAs(err, nil)

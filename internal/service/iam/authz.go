@@ -20,8 +20,7 @@ func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. What has a name is found by it, or by its
-// ARN.
+// Resource implements authz.Resolver. Named resources are found by name or ARN.
 func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (authz.Resource, bool) {
 	name := id
 	if owner, _, n, ok := arnName(id, kind); ok {

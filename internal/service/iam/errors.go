@@ -192,7 +192,8 @@ func inlinePoliciesTooLarge(limit int, owner, name string) error {
 	return limitExceeded("Maximum policy size of %d bytes exceeded for %s %s", limit, owner, name)
 }
 
-// awsManaged: nobody may change AWS's policies, not even root.
+// awsManaged is the error for changes to AWS's policies, which not even root
+// may make.
 func awsManaged(call *awsapi.Call, policyARN string) error {
 	d := policy.Decision{Action: "iam:" + call.Operation, Resource: "policy " + policyARN}
 	return awserr.New("AccessDenied", d.Message(call.Principal.ARN)).WithStatus(http.StatusForbidden)

@@ -124,7 +124,7 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 	return done[awsiam.DeleteGroupOutput](err)
 }
 
-// AddUserToGroup puts a user into a group; twice is no error.
+// AddUserToGroup puts a user into a group; doing it twice is not an error.
 func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupInput) (*awsiam.AddUserToGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {

@@ -4,8 +4,8 @@
 // which policies bind them (PoliciesOf).
 //
 // It decides nothing itself: package authz says what a call needs and package
-// policy evaluates. It knows no other service; internal/app hands it to those
-// that need roles. No other service imports it.
+// policy evaluates. It does not depend on other services; internal/app passes
+// it to those that need roles. No other service imports it.
 package iam
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// world is a front door with IAM behind it that looks up keys and authorizes
-// with that same IAM.
+// world is an AWS API server with IAM behind it that looks up keys and
+// authorizes with that same IAM.
 type world struct {
 	*testkit.Server
 	iam *iam.Service
@@ -92,7 +92,7 @@ func TestDefaultCredentialsAreAnAdministrator(t *testing.T) {
 	_, err = w.as("AKIAIOSFODNN7EXAMPLE", "x").GetUser(ctx, &awsiam.GetUserInput{})
 	testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 
-	// What a user deletes of it stays deleted.
+	// Parts that a user deletes stay deleted.
 	_, err = c.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{AccessKeyId: aws.String("test")})
 	check(t, err)
 	_, err = c.GetUser(ctx, &awsiam.GetUserInput{})

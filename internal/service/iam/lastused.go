@@ -100,8 +100,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// keepUses writes down what there is. What cannot be written is lost: it is not
-// worth more.
+// keepUses writes down what there is. Failed writes are lost, because the data
+// is not important.
 func (s *Service) keepUses(ctx context.Context) {
 	s.used.mu.Lock()
 	uses := s.used.uses
@@ -120,7 +120,7 @@ func (s *Service) keepUses(ctx context.Context) {
 			return nil
 		})
 		if err != nil {
-			s.parsed.log.WarnContext(ctx, "iam: last uses of access keys and roles are lost", "err", err)
+			s.parsed.log.WarnContext(ctx, "iam: could not record when access keys and roles were last used", "err", err)
 			return
 		}
 	}

@@ -118,7 +118,8 @@ func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *awsiam.List
 	return out, nil
 }
 
-// DeleteOpenIDConnectProvider removes a provider; removing it twice is no error.
+// DeleteOpenIDConnectProvider removes a provider; removing it doing it twice is
+// not an error.
 func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *awsiam.DeleteOpenIDConnectProviderInput) (*awsiam.DeleteOpenIDConnectProviderOutput, error) {
 	key, err := providerKey(ctx, *in.OpenIDConnectProviderArn)
 	if err != nil {
@@ -146,7 +147,8 @@ func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in 
 	return done[awsiam.UpdateOpenIDConnectProviderThumbprintOutput](err)
 }
 
-// AddClientIDToOpenIDConnectProvider registers an audience; twice is no error.
+// AddClientIDToOpenIDConnectProvider registers an audience; doing it twice is
+// not an error.
 func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *awsiam.AddClientIDToOpenIDConnectProviderInput) (*awsiam.AddClientIDToOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
 		switch {
@@ -161,8 +163,8 @@ func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *aw
 	return done[awsiam.AddClientIDToOpenIDConnectProviderOutput](err)
 }
 
-// RemoveClientIDFromOpenIDConnectProvider removes an audience; one that is not
-// there is no error.
+// RemoveClientIDFromOpenIDConnectProvider removes an audience; one that does
+// not exist is not an error.
 func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, in *awsiam.RemoveClientIDFromOpenIDConnectProviderInput) (*awsiam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
 		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })

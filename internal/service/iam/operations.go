@@ -95,7 +95,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DetachRolePolicy", Members: "RoleName PolicyArn"},
 		{Name: "ListAttachedRolePolicies", Members: "RoleName PathPrefix Marker MaxItems"},
 		{Name: "CreateServiceLinkedRole", Members: "AWSServiceName Description CustomSuffix",
-			Except: "AWSServiceName of other services than EKS, EC2 Fleet, Spot, Auto Scaling and Elastic Load Balancing"},
+			Except: "AWSServiceName of services other than EKS, EC2 Fleet, Spot, Auto Scaling and Elastic Load Balancing"},
 		{Name: "DeleteServiceLinkedRole", Members: "RoleName"},
 		{Name: "GetServiceLinkedRoleDeletionStatus", Members: "DeletionTaskId"},
 

@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A login says that a user may sign in to the console. There is none here, so the
-// password is judged and forgotten.
+// A login says that a user may sign in to the console. There is no console, so
+// the password is only checked.
 type login struct {
 	Created       time.Time
 	ResetRequired bool

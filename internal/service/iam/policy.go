@@ -158,7 +158,7 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput
 	return &awsiam.ListPoliciesOutput{Policies: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// DeletePolicy removes a policy that nobody uses and that has one version.
+// DeletePolicy removes a policy that is not in use and has one version.
 func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput) (*awsiam.DeletePolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	if strings.HasPrefix(*in.PolicyArn, "arn:aws:iam::aws:policy/") {

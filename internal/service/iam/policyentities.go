@@ -38,7 +38,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 	if err != nil {
 		return nil, err
 	}
-	// eachIdentity goes by kind and then by name, as does the key.
+	// eachIdentity is ordered by kind and then by name, like the keys.
 	p, err := paginate(list, func(e entity) string { return e.kind.word + "/" + strings.ToLower(e.id.Name) }, in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err

@@ -12,9 +12,9 @@ import (
 )
 
 // PoliciesOf collects the policies that bind p: its own, its groups', its
-// permissions boundary and those of its session. Of a user or role that is gone,
-// or was made again since, none apply: nothing is allowed. root says that p needs
-// no policy at all; one of its session limits it all the same.
+// permissions boundary and those of its session. If a user or role was deleted,
+// or recreated since, no policies apply and nothing is allowed. root says that p
+// needs no policy at all; a session policy still limits it.
 func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool) {
 	switch p.Type {
 	case awsapi.Root:
@@ -124,7 +124,7 @@ func (c *documentCache) named(name string, kind policy.Kind, text string) *polic
 	}
 	doc, err := policy.Parse(kind, text)
 	if err != nil {
-		c.log.Error("iam: a stored policy does not parse; it denies everything", "error", err)
+		c.log.Error("iam: a stored policy cannot be parsed, so it denies everything", "error", err)
 		doc = unreadable
 	}
 	c.mu.Lock()

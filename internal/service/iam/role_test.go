@@ -167,7 +167,7 @@ func TestListsArePaged(t *testing.T) {
 		for _, r := range p.Roles {
 			got = append(got, *r.RoleName)
 		}
-		// What is deleted meanwhile neither hides nor repeats others.
+		// Roles deleted in the meantime neither hide nor repeat others.
 		if len(got) == 2 {
 			_, err := c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: &got[0]})
 			check(t, err)

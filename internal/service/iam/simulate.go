@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A simulation asks the engine that decides real requests about made-up ones.
-// What a request's context does not say is absent from it, as in AWS's simulator.
+// A simulation asks the engine that decides real requests about made-up ones. Keys
+// that are not in a request's context are absent, as in AWS's simulator.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
 type simulation struct {
 	actions   []string

@@ -11,9 +11,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// checkTrust judges a trust policy. As IAM does, it refuses principals that do
-// not exist; of accounts that nobody has used yet nothing is known. It returns the
-// unique IDs of those that exist, by ARN.
+// checkTrust judges a trust policy. As IAM does, it refuses principals that do not
+// exist, except in accounts that were never used, of which nothing is known. It
+// returns the unique IDs of those that exist, by ARN.
 func checkTrust(r store.Reader, document string) (map[string]string, error) {
 	if policy.Size(document) > maxTrustBytes {
 		return nil, quotaExceeded("ACLSizePerRole", maxTrustBytes)
@@ -98,8 +98,8 @@ func (s *Service) gone(r *role) map[string]string {
 	return out
 }
 
-// trust returns r's trust policy as it is in force: IAM keeps principals by their
-// unique IDs, so that nobody inherits trust with a name.
+// trust returns r's trust policy as it is in force: IAM keeps principals by their unique IDs, so that a new
+// principal does not inherit trust with its name.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles
 func (s *Service) trust(r *role) *policy.Document {
 	doc := s.parsed.get(policy.Trust, r.Trust)

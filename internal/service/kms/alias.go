@@ -18,7 +18,8 @@ const maxAliases = 50
 
 const reservedPrefix = "alias/aws/"
 
-// checkAlias judges the name of an alias that is to be made, changed or deleted.
+// checkAlias checks the name of an alias that is to be created, changed or
+// deleted.
 func checkAlias(name string) error {
 	switch {
 	case !strings.HasPrefix(name, aliasPrefix):

@@ -26,12 +26,13 @@ type resolver struct{ s *Service }
 // account too.
 func (resolver) HoldsPolicies() {}
 
-// retireMark separates, in what Targets calls a key, the grant that is to be retired.
+// retireMark separates the grant to be retired from the key in the resource name that
+// Targets returns.
 const retireMark = "#"
 
-// Resource implements authz.Resolver. A key is called as requests call it. One of
-// another account that is not there is as one that lets nobody in; of one's own
-// account, the handler says that it is not there.
+// Resource implements authz.Resolver. A key is called as requests call it. A
+// missing key of another account looks like one that denies everybody; for the
+// caller's own account, the handler reports that it does not exist.
 func (r resolver) Resource(ctx context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	sc := scope{regional.At(account, region)}
 	if kind == "alias" {
@@ -56,8 +57,8 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 }
 
 // grantsTo are the grants of a key that let a principal use it, by its own name or by
-// that of its role or account, and the one that is to be retired, if any. All grants
-// concern nobody in particular.
+// that of its role or account, and the one that is to be retired, if any. Listing all
+// grants concerns no particular principal.
 func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string) []policy.Source {
 	var out []policy.Source
 	if p.Account == "" {
@@ -68,7 +69,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 		return out
 	}
 	add := func(grantID string) {
-		// One that is not there has ended meanwhile.
+		// A missing grant has ended in the meantime.
 		if g, err := grants.Get(s.store, sc.grantKey(keyID, grantID)); err == nil {
 			out = append(out, g.source(g.ID == retired))
 		}

@@ -70,8 +70,8 @@ func signing(algorithm kmstypes.SigningAlgorithmSpec, kind kmstypes.MessageType)
 	return values{"kms:signingalgorithm": one(string(algorithm)), "kms:messagetype": one(string(kind))}
 }
 
-// Targets implements authz.Targeter: all of KMS is told here. Operations without a
-// key touch nothing.
+// Targets implements authz.Targeter for all of KMS. Operations without a key touch
+// nothing.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	key := func(name *string, own values) []authz.Target { return []authz.Target{r.key(call, name, own)} }
 	switch in := in.(type) {
@@ -115,7 +115,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		return key(in.KeyId, values{"kms:rotationperiodindays": number(in.RotationPeriodInDays)}), true
 	case *awskms.DisableKeyInput:
 		t := r.key(call, in.KeyId, nil)
-		t.AllKeys = false // how long ago the key was used, nobody knows
+		t.AllKeys = false // it is not recorded when the key was last used
 		return []authz.Target{t}, true
 	case *awskms.ScheduleKeyDeletionInput:
 		t := r.key(call, in.KeyId, values{"kms:schedulekeydeletionpendingwindowindays": number(in.PendingWindowInDays)})

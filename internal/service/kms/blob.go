@@ -45,7 +45,7 @@ func (b *blob) header() ([]byte, error) {
 
 var errBlob = errors.New("not a ciphertext of symmetric encryption")
 
-// parseBlob reads a ciphertext. It may come from anybody.
+// parseBlob reads a ciphertext. It is untrusted input.
 func parseBlob(raw []byte) (blob, error) {
 	var b blob
 	rest := raw

@@ -202,5 +202,6 @@ func errGrantOperation(op kmstypes.GrantOperation, k *keyRecord) error {
 
 func errConstraints(text string) error { return errValidation("%s", text) } // from memory
 
-// AWS says nothing more of a public key that is none of the key's curve.
+// AWS gives no further reason for a public key that is not on the key's
+// curve.
 func errPublicKey() error { return errValidation("%s", "") }

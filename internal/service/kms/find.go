@@ -12,8 +12,8 @@ import (
 
 const aliasPrefix = "alias/"
 
-// keyIDForm is that of the IDs of single-Region keys and of multi-Region ones, of
-// which there are none here.
+// keyIDForm is the form of the IDs of single-Region and multi-Region keys; the
+// latter do not exist in Drydock.
 var keyIDForm = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32})$`)
 
 // A ref is what a request calls a key, taken apart.

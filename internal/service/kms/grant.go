@@ -41,7 +41,7 @@ func (sc scope) granteeKey(keyID, grantee, grantID string) store.Key {
 }
 
 // A grant token is ACCOUNT:REGION:KEY:GRANT and something that makes it unique, in
-// base 64. Grants are in force at once here, so nobody needs one but RetireGrant.
+// base 64. Grants take effect at once here, so only RetireGrant needs one.
 func grantToken(sc scope, g *grantRecord) string {
 	text := strings.Join([]string{sc.Account, sc.Region, g.KeyID, g.ID, ids.Hex(32)}, ":")
 	return base64.StdEncoding.EncodeToString([]byte(text))
@@ -57,7 +57,7 @@ func parseGrantToken(token string) (sc scope, keyID, grantID string, err error) 
 
 var grantIDForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// checkTokens refuses grant tokens that are none.
+// checkTokens refuses invalid grant tokens.
 func checkTokens(tokens []string) error {
 	for _, t := range tokens {
 		if _, _, _, err := parseGrantToken(t); err != nil {
@@ -258,7 +258,7 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetira
 	return out, err
 }
 
-// RevokeGrant ends a grant. What it let somebody do, it lets nobody do any more.
+// RevokeGrant ends a grant. The permissions that it granted end.
 func (s *Service) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
 	return &awskms.RevokeGrantOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, sc, err := s.findKey(tx, scopeOf(ctx), in.KeyId)
@@ -292,7 +292,8 @@ func (sc scope) deleteGrant(tx *store.Tx, g *grantRecord) {
 	grantees.Delete(tx, sc.granteeKey(g.KeyID, g.Grantee, g.ID))
 }
 
-// RetireGrant ends a grant too, by those whom the grant lets do so.
+// RetireGrant ends a grant too, but is for principals that the grant permits
+// to retire it.
 func (s *Service) RetireGrant(ctx context.Context, in *awskms.RetireGrantInput) (*awskms.RetireGrantOutput, error) {
 	sc, keyID, grantID, err := s.retired(ctx, in)
 	if err != nil {

@@ -38,8 +38,8 @@ func defaultPolicy(account string) string {
 }`
 }
 
-// checkPolicy judges a key policy that is to be the key's: its grammar, whether its
-// principals are there, and whether its author could change it again.
+// checkPolicy checks a new key policy: its grammar, whether its principals exist,
+// and whether its author could change it again.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_PutKeyPolicy.html
 func (s *Service) checkPolicy(ctx context.Context, k *keyRecord, text string, bypass bool) error {
 	if len(text) > maxPolicy {

@@ -18,8 +18,8 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 }
 
-// reconcileKey brings a key to what its record says of this time. It is told again
-// when the next thing is due.
+// reconcileKey brings a key into the state that its record prescribes for the
+// current time. It runs again when the next change is due.
 func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := keys.Get(s.store, key)
 	if store.IsNotFound(err) {
@@ -43,8 +43,8 @@ func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duratio
 }
 
 // remove deletes a key with all that is its own. There may be more grants than one
-// transaction can hold: they go first, the key with its aliases last. The key is gone
-// for everybody since its waiting period is over.
+// transaction can hold: they go first, the key with its aliases last. The key has not
+// been usable since its waiting period ended.
 func (s *Service) remove(ctx context.Context, key store.Key) error {
 	sc := scope{regional.At(key.Account, key.Region)}
 	for {
@@ -52,7 +52,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			rec, err := keys.Get(tx, key)
 			if store.IsNotFound(err) || err == nil && !rec.gone(s.now()) {
-				return nil // somebody was quicker
+				return nil // another transaction was faster
 			}
 			if err != nil {
 				return err

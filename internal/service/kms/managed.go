@@ -56,7 +56,7 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	rec.Rotation = &rotation{PeriodInDays: defaultPeriod, Next: now.Add(defaultPeriod * day)}
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := aliases.Get(tx, sc.Key(k.alias)); err == nil {
-			return nil // somebody was quicker
+			return nil // another transaction was faster
 		}
 		if err := keys.Create(tx, sc.Key(rec.ID), rec); err != nil {
 			return err
@@ -65,8 +65,9 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	})
 }
 
-// managedPolicy is the key policy of an AWS managed key: its service may use it for
-// whoever of the account may use the service; the account sees its metadata.
+// managedPolicy is the key policy of an AWS managed key: its service may use it
+// for every principal of the account that may use the service; the account may read
+// its metadata.
 // https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
 func managedPolicy(sc scope, alias string) string {
 	service := strings.TrimPrefix(alias, reservedPrefix)

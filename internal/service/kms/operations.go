@@ -2,16 +2,16 @@ package kms
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "kms",
 		Handler:       s,
 		HandlesDryRun: true,
 		Refused: []awsapi.Refusal{
-			{Operations: "ConnectCustomKeyStore CreateCustomKeyStore DeleteCustomKeyStore DescribeCustomKeyStores DisconnectCustomKeyStore UpdateCustomKeyStore", Why: "there are no custom key stores"},
-			{Operations: "DeleteImportedKeyMaterial GetParametersForImport ImportKeyMaterial", Why: "key material is made here, not imported"},
-			{Operations: "ReplicateKey UpdatePrimaryRegion", Why: "there are no multi-Region keys"},
+			{Operations: "ConnectCustomKeyStore CreateCustomKeyStore DeleteCustomKeyStore DescribeCustomKeyStores DisconnectCustomKeyStore UpdateCustomKeyStore", Why: "custom key stores are not supported"},
+			{Operations: "DeleteImportedKeyMaterial GetParametersForImport ImportKeyMaterial", Why: "key material is generated, not imported"},
+			{Operations: "ReplicateKey UpdatePrimaryRegion", Why: "multi-Region keys are not supported"},
 			{Operations: "GetKeyLastUsage", Why: "the use of keys is not recorded"},
 		},
 		Operations: []awsapi.Operation{

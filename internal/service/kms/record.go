@@ -15,7 +15,7 @@ var (
 	aliases = store.NewCollection[aliasRecord]("kms", "alias")
 	// grants are called KEY/GRANT.
 	grants = store.NewCollection[grantRecord]("kms", "grant")
-	// grantees finds the grants of a key by whom they let use it (granteeKey).
+	// grantees finds the grants of a key by grantee (granteeKey).
 	grantees = store.NewCollection[granteeRecord]("kms", "grantee")
 )
 

@@ -31,8 +31,8 @@ func rotatable(k *keyRecord) error {
 	return nil
 }
 
-// EnableKeyRotation has a key rotate by itself. Of one that does already, another
-// period begins anew; the same, or none, changes nothing.
+// EnableKeyRotation has a key rotate by itself. For a key that already rotates, a
+// different period starts over; the same period, or none, changes nothing.
 func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRotationInput) (*awskms.EnableKeyRotationOutput, error) {
 	period := int32(defaultPeriod)
 	if in.RotationPeriodInDays != nil {
@@ -75,8 +75,8 @@ func (s *Service) GetKeyRotationStatus(ctx context.Context, in *awskms.GetKeyRot
 	return out, nil
 }
 
-// RotateKeyOnDemand gives a key new material at once. What was encrypted under older
-// material still decrypts.
+// RotateKeyOnDemand gives a key new material at once. Data encrypted under older
+// material can still be decrypted.
 func (s *Service) RotateKeyOnDemand(ctx context.Context, in *awskms.RotateKeyOnDemandInput) (*awskms.RotateKeyOnDemandOutput, error) {
 	out := &awskms.RotateKeyOnDemandOutput{}
 	err := s.change(ctx, in.KeyId, func(k *keyRecord) error {

@@ -38,7 +38,8 @@ func (s *Service) TagResource(ctx context.Context, in *awskms.TagResourceInput) 
 	})
 }
 
-// UntagResource removes tags of a key. Tags that it does not have are no error.
+// UntagResource removes tags of a key. Tags that it does not have  are not an
+// error.
 func (s *Service) UntagResource(ctx context.Context, in *awskms.UntagResourceInput) (*awskms.UntagResourceOutput, error) {
 	return &awskms.UntagResourceOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
 		if err := notDeleting(k); err != nil {

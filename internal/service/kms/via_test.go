@@ -70,7 +70,7 @@ func TestServicesUseKeysForTheirCallers(t *testing.T) {
 	g, err := owner.CreateGrant(t.Context(), &awskms.CreateGrantInput{KeyId: &arn, GranteePrincipal: &principal.ARN, Operations: []kmstypes.GrantOperation{"Encrypt"}})
 	check(t, err)
 	if now := w.authorizer.Reconsider(t.Context(), why); !now.Allowed || !strings.Contains(now.Matched[len(now.Matched)-1].String(), *g.GrantId) {
-		t.Errorf("a grant has been made meanwhile: %+v", now)
+		t.Errorf("a grant has been created in the meantime: %+v", now)
 	}
 }
 

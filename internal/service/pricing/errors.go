@@ -23,7 +23,7 @@ func errServiceCodeForm() error { return invalid("ServiceCode can only contain a
 
 // from memory
 func errServiceCode(code string) error {
-	return &pricingtypes.NotFoundException{Message: aws.String("Invalid ServiceCode: " + code + ". Drydock knows the products of AmazonEC2 only.")}
+	return &pricingtypes.NotFoundException{Message: aws.String("Invalid ServiceCode: " + code + ". Drydock only knows the products of AmazonEC2.")}
 }
 
 // from memory

@@ -29,7 +29,7 @@ type Service struct{}
 // New returns the service.
 func New() *Service { return &Service{} }
 
-// AWS is the service as the front door sees it.
+// AWS is the service as the AWS API server sees it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "pricing",
@@ -129,7 +129,8 @@ func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttr
 			values = append(values, v)
 		}
 	}
-	// Attributes differ by type, or by region, or by both only in usagetype and the like.
+	// Attributes differ by type, or by region, or by both only in usagetype and similar
+	// attributes.
 	for _, r := range regions.All() {
 		for _, t := range instanceTypes(r.Name) {
 			if r.Name != "us-east-1" && t != "m5.large" && !byBoth(name) {

@@ -24,7 +24,8 @@ type product struct {
 	usd        float64
 }
 
-// newProduct returns the product of a type in a region; false if there is none.
+// newProduct returns the product of a type in a region, or false if there is
+// none.
 func newProduct(r regions.Region, name string) (product, bool) {
 	usd, ok := prices.OnDemand(r.Name, name)
 	if !ok {
@@ -136,7 +137,7 @@ func (p product) document() (string, error) {
 	return string(doc), err
 }
 
-// sku makes up 16 letters and digits, the same for ever.
+// sku derives 16 letters and digits that never change.
 func sku(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "/")))
 	return base32.StdEncoding.EncodeToString(sum[:10])

@@ -36,8 +36,8 @@ func (sc scope) sdk(q quotas.Quota, value float64) servicequotastypes.ServiceQuo
 	}
 }
 
-// ofAccounts says whether quotas of accounts are asked for. There are none of
-// single resources.
+// ofAccounts says whether quotas of accounts are asked for. There are no
+// quotas of single resources.
 func ofAccounts(level servicequotastypes.AppliedLevelEnum) bool {
 	return level != servicequotastypes.AppliedLevelEnumResource
 }

@@ -86,7 +86,8 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 	return &awsservicequotas.RequestServiceQuotaIncreaseOutput{RequestedQuota: &out}, nil
 }
 
-// grant gives what a request asks for, unless more was given meanwhile.
+// grant gives what a request asks for, unless more was granted in the
+// meantime.
 func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRecord) error {
 	_, q, err := s.quota(ctx, sc, &rec.Service, rec.Code)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Service) Resume(ctx context.Context) error {
 		}
 		p, err := s.provider(it.Value.Service)
 		if err != nil {
-			continue // a service that is no longer there
+			continue // a service that no longer exists
 		}
 		if err := s.grant(ctx, scope{regional.At(it.Key.Account, it.Key.Region)}, p, it.Value); err != nil {
 			return fmt.Errorf("granting quota request %s: %w", it.Value.ID, err)

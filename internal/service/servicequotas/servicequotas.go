@@ -57,7 +57,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS is the service as the front door sees it.
+// AWS is the service as the AWS API server sees it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "servicequotas",
@@ -69,7 +69,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ListAWSDefaultServiceQuotas", Members: "MaxResults NextToken ServiceCode"},
 			{Name: "GetAWSDefaultServiceQuota", Members: "QuotaCode ServiceCode"},
 			{Name: "RequestServiceQuotaIncrease", Members: "DesiredValue QuotaCode ServiceCode SupportCaseAllowed",
-				Except: "quotas that Drydock has fixed (those of services without a table of their own)"},
+				Except: "quotas that are fixed in Drydock (those of services without a quota table)"},
 			{Name: "GetRequestedServiceQuotaChange", Members: "RequestId"},
 			{Name: "ListRequestedServiceQuotaChangeHistory", Members: "MaxResults NextToken QuotaRequestedAtLevel ServiceCode Status"},
 			{Name: "ListRequestedServiceQuotaChangeHistoryByQuota", Members: "MaxResults NextToken QuotaCode QuotaRequestedAtLevel ServiceCode Status"},

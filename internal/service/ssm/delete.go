@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// remove deletes a parameter; false if there is none.
+// remove deletes a parameter, or false if there is none.
 func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, error) {
 	removed := false
 	err := s.store.Update(ctx, func(tx *store.Tx) error {

@@ -126,7 +126,7 @@ func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput
 	return &awsssm.GetParameterOutput{Parameter: &out}, nil
 }
 
-// GetParameters returns up to ten parameters, and the names that are none.
+// GetParameters returns up to ten parameters, and the invalid names.
 func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInput) (*awsssm.GetParametersOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awsssm.GetParametersOutput{Parameters: []ssmtypes.Parameter{}, InvalidParameters: []string{}}

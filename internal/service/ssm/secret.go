@@ -20,8 +20,8 @@ import (
 // defaultKey is the AWS-managed key that SecureString parameters are sealed with.
 const defaultKey = "alias/aws/ssm"
 
-// keys holds one key per account and region, under defaultKey. It stands in for KMS
-// where there is none, and opens what was sealed before KMS did.
+// keys holds one key per account and region, under defaultKey. It replaces KMS if
+// there is none, and decrypts values that were sealed before KMS was available.
 var keys = store.NewCollection[keyRecord]("ssm", "key")
 
 type keyRecord struct{ Key []byte }

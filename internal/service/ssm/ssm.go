@@ -28,8 +28,8 @@ type Config struct {
 	// Image reports whether a region has an image, for parameters of the data type
 	// aws:ec2:image; nil knows the public ones.
 	Image func(ctx context.Context, account, region, id string) (bool, error)
-	// KMS seals SecureStrings, as the caller of ctx. Nil: a key of the service's own does,
-	// in the name of alias/aws/ssm, and there are no others.
+	// KMS seals SecureStrings, as the caller of ctx. If it is nil, the service uses a key
+	// of its own as alias/aws/ssm, and there are no other keys.
 	KMS   KMS
 	Clock clock.Clock // nil means the real one
 	Log   *slog.Logger
@@ -55,14 +55,14 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS returns the service as the front door registers it.
+// AWS returns the service as the AWS API server registers it.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "ssm",
 		Handler: s,
 		Refused: []awsapi.Refusal{{
 			Operations: "StartSession TerminateSession ResumeSession DescribeSessions DescribeInstanceInformation SendCommand GetCommandInvocation ListCommandInvocations",
-			Why:        "no agent runs on the instances yet",
+			Why:        "instances do not run the SSM agent yet",
 		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},

@@ -23,7 +23,8 @@ const (
 	maxChained = time.Hour
 )
 
-// AssumeRole issues credentials of a role to whom its trust policy names.
+// AssumeRole issues a role's credentials to principals that its trust policy
+// names.
 func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*awssts.AssumeRoleOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
 	opts, err := checkAssumeRole(in)
@@ -53,7 +54,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	}
 	id, longest, ok := s.dir.RoleSession(ctx, *in.RoleArn)
 	if !ok {
-		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn}) // gone meanwhile
+		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn}) // deleted in the meantime
 	}
 	duration, err := sessionDuration(in.DurationSeconds, longest)
 	if err != nil {

@@ -22,11 +22,11 @@ func invalidARN(s string) error { return validationError(s + " is invalid") }
 
 // No source.
 func invalidAccessKeyID(id string) error {
-	return validationError("The access key ID " + id + " names no account.")
+	return validationError("The access key ID " + id + " does not identify an account.")
 }
 
 // accessDenied tells who may not do what; AssumeRole gives a reason only for an
-// explicit deny, so that nobody learns which roles exist.
+// explicit deny, so that callers cannot find out which roles exist.
 // https://repost.aws/knowledge-center/iam-assume-role-error
 func accessDenied(caller awsapi.Principal, d policy.Decision) error {
 	if !d.ExplicitDeny {
@@ -132,7 +132,7 @@ func notAToken() error {
 // [seen] aws/aws-sdk-ruby#2698, aws-actions/configure-aws-credentials#502
 func missingClaim(name string) error { return invalidToken("Missing a required claim: %s", name) }
 
-// [seen] with issuers that are no URL, such as kubernetes/serviceaccount
+// [seen] with issuers that are not URLs, such as kubernetes/serviceaccount
 func issuerIsNoURL() error { return invalidToken("Issuer must be a valid URL") }
 
 // The texts below are from memory.

@@ -14,7 +14,8 @@ func (s *Service) GetCallerIdentity(ctx context.Context, _ *awssts.GetCallerIden
 	return &awssts.GetCallerIdentityOutput{Account: &p.Account, Arn: &p.ARN, UserId: &p.UserID}, nil
 }
 
-// GetAccessKeyInfo says which account an access key is of, whoever asks.
+// GetAccessKeyInfo returns the account of an access key, regardless of who
+// asks.
 func (s *Service) GetAccessKeyInfo(_ context.Context, in *awssts.GetAccessKeyInfoInput) (*awssts.GetAccessKeyInfoOutput, error) {
 	account, ok := s.dir.AccessKeyAccount(*in.AccessKeyId)
 	if !ok {

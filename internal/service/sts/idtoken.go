@@ -10,7 +10,7 @@ import (
 )
 
 // An IssuerKeys returns the key set (JWKS, RFC 7517) that an issuer publishes. ok
-// is false when nobody here knows the issuer; Drydock asks none on the internet.
+// is false if the issuer is unknown; Drydock asks none on the internet.
 type IssuerKeys func(ctx context.Context, issuer string) (keySet []byte, ok bool)
 
 // An idToken is an OpenID Connect ID token whose signature is right.

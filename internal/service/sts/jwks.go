@@ -55,7 +55,7 @@ func (k jwk) public() (crypto.PublicKey, error) {
 			return nil, err
 		}
 		if n.BitLen() < 2048 || n.BitLen() > 8192 || !e.IsInt64() || e.Int64() < 3 || e.Int64() >= 1<<31 {
-			return nil, errors.New("not an RSA key to trust")
+			return nil, errors.New("not an acceptable RSA key")
 		}
 		return &rsa.PublicKey{N: n, E: int(e.Int64())}, nil
 	case "EC":

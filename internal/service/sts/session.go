@@ -79,8 +79,8 @@ func (o *SessionOptions) keys() map[string][]string {
 	return keys
 }
 
-// inherit adds what a chained session takes over from the caller's: transitive
-// tags, which it cannot set anew, and the source identity, which it cannot change.
+// inherit adds what a chained session takes over from the caller's: transitive tags, which it cannot
+// override, and the source identity, which it cannot change.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_role-chaining
 func (o *SessionOptions) inherit(caller awsapi.Principal) error {
 	for _, key := range caller.TransitiveTagKeys {
@@ -124,8 +124,8 @@ type sealed struct {
 // tokenVersion is the first byte of a token.
 const tokenVersion = 1
 
-// issue makes temporary credentials for p. voucher is the unique ID of the user
-// p.Name for whom p acts, if it does for one.
+// issue creates temporary credentials for p. voucher is the unique ID of the
+// user p.Name for whom p acts, if any.
 func (s *Service) issue(ctx context.Context, p awsapi.Principal, voucher string, duration time.Duration) (Credentials, error) {
 	now := s.clock.Now().UTC().Truncate(time.Second)
 	p.AccessKeyID = s.dir.NewAccessKeyID("ASIA", p.Account)
@@ -230,7 +230,8 @@ func (s *Service) stillThere(ctx context.Context, session sealed) bool {
 	return true
 }
 
-// aead is the cipher of session tokens; create makes its key if there is none.
+// aead is the cipher of session tokens; if create is set, it creates the key
+// if there is none.
 func (s *Service) aead(ctx context.Context, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(s.store, sealKeyID)
 	if errors.Is(err, store.ErrNotFound) && create {
@@ -243,7 +244,7 @@ func (s *Service) aead(ctx context.Context, create bool) (cipher.AEAD, error) {
 			return sealKeys.Put(tx, sealKeyID, k)
 		})
 		if err == nil {
-			s.log.InfoContext(ctx, "sts: made the key that seals session tokens")
+			s.log.InfoContext(ctx, "sts: created the key that seals session tokens")
 		}
 	}
 	if err != nil {

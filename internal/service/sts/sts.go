@@ -56,9 +56,10 @@ type Config struct {
 	Store     *store.Store // required
 	Directory Directory    // required
 	// Authorize decides whether a call may touch targets (authz.Authorizer's
-	// AuthorizeTargets). Nil: nobody may assume a role.
+	// AuthorizeTargets). If it is nil, nobody may assume a role.
 	Authorize Authorize
-	// IssuerKeys finds what verifies web identity tokens; nil knows no issuer.
+	// IssuerKeys finds the keys that verify web identity tokens; nil means that
+	// there are no issuers.
 	IssuerKeys IssuerKeys
 	Clock      clock.Clock  // nil is the real clock
 	Log        *slog.Logger // nil is slog.Default()
@@ -80,7 +81,7 @@ func New(cfg Config) *Service {
 		clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 	if s.authorize == nil {
 		s.authorize = func(context.Context, *awsapi.Call, any, ...authz.Target) error {
-			return errors.New("sts: nobody decides who may assume roles")
+			return errors.New("sts: no authorizer for assuming roles is configured")
 		}
 	}
 	return s

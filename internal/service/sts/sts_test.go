@@ -28,8 +28,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// world is a front door with IAM and STS, connected as internal/app does. Its
-// clock stands still for credentials; signatures are checked against real time.
+// world is an AWS API server with IAM and STS, connected as internal/app does.
+// Its clock stands still for credentials; signatures are checked against real
+// time.
 type world struct {
 	*testkit.Server
 	iam *iam.Service

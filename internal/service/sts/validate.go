@@ -61,7 +61,7 @@ func checkSession(opts SessionOptions, tags []ststypes.Tag) error {
 }
 
 // checkSessionPolicies fails unless the managed policies of a session of account
-// exist. Only who may have the session is told.
+// exist. Only callers that may have the session get these errors.
 func (s *Service) checkSessionPolicies(account string, opts SessionOptions) error {
 	for _, a := range opts.PolicyARNs {
 		if !s.dir.PolicyExists(account, a) {

@@ -60,7 +60,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	keys := opts.keys()
 	maps.Copy(keys, token.keys())
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
-	call := *awsapi.CallFrom(ctx) // as whom the provider vouches for
+	call := *awsapi.CallFrom(ctx) // the subject that the provider vouches for
 	call.Principal = awsapi.Principal{
 		Type: awsapi.AnonymousCaller, FederatedProvider: token.providerARN,
 		UserID: token.providerARN + ":" + token.audience + ":" + token.subject,
@@ -74,7 +74,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	}
 	id, longest, ok := s.dir.RoleSession(ctx, *in.RoleArn)
 	if !ok {
-		return nil, notByWebIdentity() // gone meanwhile
+		return nil, notByWebIdentity() // deleted in the meantime
 	}
 	duration, err := sessionDuration(in.DurationSeconds, longest)
 	if err != nil {

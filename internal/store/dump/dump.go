@@ -114,7 +114,7 @@ func FromStore(ctx context.Context, dir string) ([]Pair, error) {
 // ToStore makes the store of a folder, which must not have one.
 func ToStore(ctx context.Context, dir string, pairs []Pair) error {
 	if _, err := os.Stat(filepath.Join(dir, "etcd")); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s has a store already", dir)
+		return fmt.Errorf("%s already has a store", dir)
 	}
 	return with(ctx, dir, func(c *clientv3.Client) error {
 		for len(pairs) > 0 {

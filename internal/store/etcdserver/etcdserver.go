@@ -39,8 +39,8 @@ const (
 	// maxTxnOps is above what any transaction of internal/store needs.
 	maxTxnOps = 1024
 
-	// The raft log kept in memory and replayed after a crash. etcd's 10,000 are
-	// for followers that must catch up; there are none.
+	// The raft log kept in memory and replayed after a crash. etcd's default of
+	// 10,000 is for followers that must catch up; there are none here.
 	snapshotCount   = 5000
 	snapshotCatchUp = 100
 
@@ -140,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 }
 
 // start calls embed.StartEtcd in a goroutine of its own, because a failure ends
-// the one it meets, or lets it wait for ever for another.
+// its goroutine, or makes it wait forever for another.
 func start(cfg *embed.Config, fatal *fatalHook) (*embed.Etcd, error) {
 	type result struct {
 		etcd *embed.Etcd
@@ -165,7 +165,7 @@ func start(cfg *embed.Config, fatal *fatalHook) (*embed.Etcd, error) {
 }
 
 func (s *Server) listen(ctx context.Context) error {
-	_ = os.Remove(s.socket) // left by a crash: the folder's lock says nobody listens
+	_ = os.Remove(s.socket) // left by a crash: the folder's lock shows that no process is listening
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.socket)
 	if err != nil {
 		return err
@@ -225,8 +225,9 @@ func (s *Server) SetFull(ctx context.Context, full bool) error {
 	return err
 }
 
-// Defragment rewrites the database file without its holes. Everybody waits
-// meanwhile, and the disk must hold a second copy of what is in use.
+// Defragment rewrites the database file without its holes. Everything else
+// waits in the meantime, and the disk must hold a second copy of what is in
+// use.
 func (s *Server) Defragment() error { return s.etcd.Server.Defragment() }
 
 // Close stops the server and its client.

@@ -20,11 +20,11 @@ type slogCore struct {
 	fields []zapcore.Field
 }
 
-// expected are warnings that are true of every embedded etcd and help nobody.
+// expected are warnings that every embedded etcd logs and that are of no use.
 var expected = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
 	"simple token is not cryptographically signed":                                         true,
-	// A refused write: its caller is told.
+	// A refused write, which its caller reports.
 	"failed to apply request": true,
 	// A new member looks for its storage version before its first commit, and
 	// again a little later.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Missing skips a test for what this machine lacks, and fails it under
-// REQUIRE_CLIENTS=1, as in CI: there is no silent skip.
+// Missing skips a test because of what this machine lacks, or fails it under
+// REQUIRE_CLIENTS=1, as in CI: no test is skipped silently.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("REQUIRE_CLIENTS") == "1" {

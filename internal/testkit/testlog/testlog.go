@@ -33,10 +33,11 @@ func (h noErrors) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h noErrors) WithGroup(name string) slog.Handler { return noErrors{h.Handler.WithGroup(name)} }
 
 // New returns a logger that writes to the test's log. A line of level ERROR fails the
-// test. A test that causes some says which: their texts contain one of expected, and
-// every one of these has come when the test ends.
+// test. A test that causes some lists them: their texts must contain one of expected,
+// and each of these must have appeared when the test ends.
 //
-// Lines that come after the test's end are lost, as nobody can be told.
+// Lines that come after the test's end are lost, because they can no longer
+// be reported.
 func New(t testing.TB, expected ...string) *slog.Logger {
 	sink := &logSink{t: t, expected: expected, came: make([]bool, len(expected))}
 	t.Cleanup(sink.end)
@@ -87,7 +88,7 @@ type testLog struct {
 	attrs []slog.Attr
 }
 
-// Enabled leaves out what nobody reads.
+// Enabled leaves out levels that are not needed.
 func (l *testLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (l *testLog) Handle(_ context.Context, r slog.Record) error {

@@ -52,8 +52,8 @@ func (toyEKS) DescribeAccessEntry(_ context.Context, in *awseks.DescribeAccessEn
 	return &awseks.DescribeAccessEntryOutput{AccessEntry: &ekstypes.AccessEntry{PrincipalArn: in.PrincipalArn}}, nil
 }
 
-// newServer is a front door in which every access key that is an account number
-// is good, whatever the signature, so that the fuzzer gets behind it.
+// newServer is an AWS API server in which every access key that is an account
+// number is good, whatever the signature, so that the fuzzer gets behind it.
 func newServer(f *testing.F) *server.Server {
 	f.Helper()
 	s, err := server.New(server.Config{

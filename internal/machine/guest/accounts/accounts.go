@@ -22,7 +22,7 @@ const (
 	shadowFile = "/etc/shadow"
 )
 
-// Locked is the password of an account that nobody logs in to with one.
+// Locked is the password field of an account that has no password login.
 const Locked = "!!"
 
 // Where the IDs of ordinary and of system accounts begin on Amazon Linux
@@ -62,7 +62,7 @@ func (g Group) String() string {
 // records are the lines of a file, each of at least n fields. A file that is not
 // there has none.
 func records(files *vfs.FS, name string, n int) [][]string {
-	b, _ := files.ReadFile(name) // then nobody is known
+	b, _ := files.ReadFile(name) // then there are no users
 	var out [][]string
 	for line := range strings.Lines(string(b)) {
 		if p := strings.Split(strings.TrimRight(line, "\n"), ":"); len(p) >= n {
@@ -72,7 +72,7 @@ func records(files *vfs.FS, name string, n int) [][]string {
 	return out
 }
 
-// Users returns all users. Lines that make no sense are left out.
+// Users returns all users. Malformed lines are skipped.
 func Users(files *vfs.FS) []User {
 	var out []User
 	for _, p := range records(files, passwdFile, 3) {
@@ -140,7 +140,7 @@ func NextUID(files *vfs.FS, system bool) int {
 	return next(used, system)
 }
 
-// NextGID is the first free ID of groups, which is nobody's own either.
+// NextGID is the first free group ID that is not a user ID either.
 func NextGID(files *vfs.FS, system bool) int {
 	var used []int
 	for _, u := range Users(files) {

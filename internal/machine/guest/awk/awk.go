@@ -1,10 +1,10 @@
 // Package awk runs the AWK programs of user data: fields, patterns, BEGIN and END,
 // variables, arrays, control flow, printf, output to files, and POSIX's functions.
 //
-// What needs another process or more input than the operands (getline, pipes,
-// system) and functions of one's own are refused when a program is read, so that no
-// program does half of its work. Programs are untrusted: steps, text sizes and
-// nesting are bounded. May be imported by packages that run or test simulated machines.
+// Features that need another process or more input than the operands (getline, pipes,
+// system) and user-defined functions are refused when a program is parsed, so that no
+// program does half of its work. Programs are untrusted: steps, text sizes and nesting
+// are bounded. May be imported by packages that run or test simulated machines.
 package awk
 
 import (

@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 		`{getline line < "f"}`:                            "getline is not supported on simulated nodes",
 		`{print | "sort"}`:                                "a pipe to a command is not supported on simulated nodes",
 		`BEGIN {system("reboot")}`:                        "system() is not supported on simulated nodes",
-		`function f(x) {return x}`:                        "a function of one's own is not supported on simulated nodes",
+		`function f(x) {return x}`:                        "a user-defined function is not supported on simulated nodes",
 		`{print strftime("%F")}`:                          "strftime() is not supported on simulated nodes",
 		`{print $(}`:                                      `syntax error at source line 1 near "}"`,
 		"BEGIN {\n x = = 1 }":                             `syntax error at source line 2 near "="`,

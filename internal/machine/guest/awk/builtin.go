@@ -138,7 +138,7 @@ func (x *callExpr) split(m *machine) value {
 	s := m.text(x.args[0].eval(m))
 	name, ok := x.args[1].(nameExpr)
 	if !ok {
-		m.fail(&UnsupportedError{"split into something that is no array"})
+		m.fail(&UnsupportedError{"split into something that is not an array"})
 	}
 	var parts []string
 	switch {
@@ -165,7 +165,7 @@ func (x *callExpr) substitute(m *machine) value {
 	if len(x.args) == 3 {
 		l, ok := x.args[2].(lvalue)
 		if !ok {
-			m.fail(&UnsupportedError{"a substitution in something that is no variable"})
+			m.fail(&UnsupportedError{"a substitution in something that is not a variable"})
 		}
 		to = l
 	}

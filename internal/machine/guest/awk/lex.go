@@ -13,7 +13,7 @@ const (
 	tokString  = "string"
 	tokRegexp  = "regexp"
 	tokName    = "name"
-	tokCall    = "function" // a name right before a parenthesis that is no builtin
+	tokCall    = "function" // a name right before a parenthesis that is not a builtin
 	tokBuiltin = "builtin"
 )
 

@@ -53,7 +53,7 @@ func (p *parser) program() (prog *Program, err error) {
 			p.advance()
 			prog.end = append(prog.end, p.block())
 		case "function", "func":
-			p.refuse("a function of one's own")
+			p.refuse("a user-defined function")
 		default:
 			prog.rules = append(prog.rules, p.rule())
 		}

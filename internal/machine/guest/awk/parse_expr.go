@@ -2,7 +2,7 @@ package awk
 
 import "strconv"
 
-// Expressions, from what binds least to what binds most.
+// Expressions, from the lowest precedence to the highest.
 
 func (p *parser) expr() expr {
 	defer p.deeper()()

@@ -117,7 +117,7 @@ func compare(a, b value, format string) int {
 	return strings.Compare(a.string(format), b.string(format))
 }
 
-// sprintf formats as printf of AWK does. What is missing counts as empty.
+// sprintf formats as printf of AWK does. A missing value counts as empty.
 func sprintf(format string, args []value, convfmt string) string {
 	var out strings.Builder
 	next := func() (v value) {

@@ -4,10 +4,10 @@
 // what has no model, and the CLI's own commands but a few, is refused in words.
 //
 // It calls as the instance does: credentials and region from the metadata service,
-// requests signed and sent by the machine's network. What is imitated by assumption:
-// one attempt per call instead of three, members of JSON sorted by name, and pages
-// only where both sides call their token NextToken. May be imported by packages
-// that run or test simulated machines.
+// requests signed and sent by the machine's network. Assumptions: one attempt per
+// call instead of three, members of JSON sorted by name, and pages only where both
+// sides call their token NextToken. May be imported by packages that run or test
+// simulated machines.
 package awscli
 
 import (
@@ -27,7 +27,7 @@ import (
 
 // A CLI is the command on one machine.
 type CLI struct {
-	// Metadata is the way to the metadata service, HTTP the way out.
+	// Metadata connects to the metadata service, HTTP to everything else.
 	Metadata, HTTP http.RoundTripper
 	Now            func() time.Time
 	// Wait sleeps between the attempts of aws … wait; false: the command is to end.

@@ -9,8 +9,8 @@ import (
 
 // Front takes --query out of a command line, for those who run the rest in another
 // process: a query can make as much of an answer as it likes, and is the guest's.
-// Finish does the query over what the rest has printed. Nil: there is no query, or
-// the command line is wrong in a way that the rest complains about.
+// Finish does the query over what the rest has printed. Nil means that there is no
+// query, or that the command line has an error that is reported elsewhere.
 func Front(call *shell.Call) (args []string, finish func(printed []byte) int) {
 	c := &command{Call: call}
 	words, err := c.readGlobals(call.Args[1:])

@@ -48,8 +48,8 @@ func parse(op *model.Operation, resp *http.Response, body []byte) (map[string]an
 	return out, nil
 }
 
-// fromJSON gives members their own names, and times the CLI's form. What is null
-// is not there.
+// fromJSON gives members their own names, and times the CLI's form. A null value
+// is treated as missing.
 func fromJSON(s *model.Shape, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -276,7 +276,7 @@ func TestBrokenConfig(t *testing.T) {
 	half := fmt.Sprintf("--B\nContent-Type: text/cloud-config\n\na: &a %q\nruncmd: [%s*a]\n", strings.Repeat("x", 9_000), strings.Repeat("*a,", 100))
 	for name, tc := range map[string]struct{ data, want string }{
 		"a bomb":    {"#cloud-config\n" + fmt.Sprintf("a: &a %q\nruncmd: [%s*a]\n", strings.Repeat("x", 40<<10), strings.Repeat("*a,", 9_999)), "Failed loading yaml blob. yaml: document contains excessive aliasing"},
-		"halves":    {"Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat(half, 3) + "--B--\n", "Failed loading yaml blob. all parts together become more than"},
+		"halves":    {"Content-Type: multipart/mixed; boundary=B\n\n" + strings.Repeat(half, 3) + "--B--\n", "Failed loading yaml blob. its parts together are larger than"},
 		"YAML":      {"#cloud-config\nruncmd: [", "Failed loading yaml blob."},
 		"a type":    {"#cloud-config\nwrite_files: 7", "Invalid cloud-config provided"},
 		"a command": {"#cloud-config\nruncmd: [{a: b}]", "Unable to shellify type"},

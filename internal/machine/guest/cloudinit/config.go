@@ -61,7 +61,7 @@ func readConfigs(parts []Part) (*cloudConfig, error) {
 		var doc map[string]any
 		raw, err := yamlsafe.ToJSON(p.Body)
 		if left -= len(raw); left < 0 {
-			err = fmt.Errorf("all parts together become more than %d bytes", maxMerged)
+			err = fmt.Errorf("its parts together are larger than %d bytes", maxMerged)
 		}
 		if err == nil {
 			err = json.Unmarshal(raw, &doc)
@@ -86,7 +86,7 @@ func readConfigs(parts []Part) (*cloudConfig, error) {
 	}
 	for _, n := range []int{len(cfg.Users), len(cfg.WriteFiles), len(cfg.SSHAuthorizedKeys), len(cfg.Bootcmd), len(cfg.Runcmd)} {
 		if n > maxEntries {
-			return nil, fmt.Errorf("a list of cloud-config has %d entries: a simulated machine takes %d", n, maxEntries)
+			return nil, fmt.Errorf("a cloud-config list has %d entries; a simulated machine accepts at most %d", n, maxEntries)
 		}
 	}
 	slices.Sort(cfg.ignored)

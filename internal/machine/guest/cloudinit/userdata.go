@@ -3,8 +3,8 @@
 // runs boothooks and scripts in cloud-init's order, once per instance, with
 // cloud-init's words in /var/log/cloud-init-output.log.
 //
-// User data is not trusted: sizes, parts and nesting are bounded. What runs a
-// script is given by the caller (Host). May be imported by packages under
+// User data is not trusted: sizes, parts and nesting are bounded. The caller
+// provides the means to run scripts (Host). May be imported by packages under
 // internal/node.
 package cloudinit
 
@@ -31,7 +31,7 @@ const (
 	maxNesting      = 4
 )
 
-// The media types that cloud-init acts upon.
+// The media types that cloud-init handles.
 // https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 const (
 	typeScript   = "text/x-shellscript"
@@ -112,8 +112,8 @@ func (p *parser) message(data []byte, depth int) error {
 	if depth > maxNesting {
 		return errors.New("user data is nested too deeply")
 	}
-	// EC2 gives user data decoded; people encode it twice all the same, and
-	// cloud-init undoes that.
+	// EC2 gives user data decoded; people still encode it twice, and cloud-init
+	// undoes that.
 	if decoded, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(data))); err == nil && len(decoded) > 0 && sniff(decoded) != "" {
 		data = decoded
 	}

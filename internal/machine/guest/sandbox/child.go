@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// What a script may take of its process. A recursion without end overflows the
+// Limits of a script within its process. A recursion without end overflows the
 // stack, as it does in bash.
 const (
 	maxStack  = 16 << 20
@@ -71,14 +71,14 @@ func (c *child) tell(m message) error {
 	return c.env.Report(b)
 }
 
-// run runs a job and, meanwhile, hands out the parent's answers.
+// run runs a job and passes on the parent's answers in the meantime.
 func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	files := vfs.New(job.Limits, nil)
 	if err := files.Restore(job.Files); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // nobody waits for those of other scripts
+	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // answers for other scripts are not awaited
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
@@ -133,7 +133,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		args, finish = awscli.Front(call)
 	}
 	select {
-	case c.slots <- struct{}{}: // until there is an answer, even if nobody waits for it
+	case c.slots <- struct{}{}: // until there is an answer, even if it is no longer awaited
 	case <-ctx.Done():
 		return 1, true
 	}
@@ -154,7 +154,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		if err := files.Apply(a.Changes); err != nil {
 			fmt.Fprintln(call.Stderr, err)
 		}
-		_, _ = call.Stderr.Write(a.Stderr) // nobody may read on
+		_, _ = call.Stderr.Write(a.Stderr) // the reader may have gone
 		if finish != nil && a.Found && a.Status == 0 {
 			return finish(a.Stdout), true
 		}

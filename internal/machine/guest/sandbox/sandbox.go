@@ -1,5 +1,5 @@
-// Package sandbox runs the scripts of package shell in processes of their own: what
-// a script does to the interpreter's memory or stack (a string doubled for ever, a
+// Package sandbox runs the scripts of package shell in separate processes: what a
+// script does to the interpreter's memory or stack (a string doubled forever, a
 // function that calls itself) ends that process, and the daemon goes on.
 //
 // Parent and child talk by messages of gob. The child holds a copy of the guest's
@@ -20,7 +20,7 @@ import (
 const Mode = "guest"
 
 // A message is what one side tells the other about one job. One of its pointers is
-// set. What is left over from another job is ignored.
+// set. Messages left over from another job are ignored.
 type message struct {
 	ID     int64          // of the job
 	Cancel bool           // down: end the script now, and tell what it changed

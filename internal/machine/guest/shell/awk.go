@@ -80,7 +80,7 @@ func awkCommand(ctx context.Context, c *Call) int {
 	case ctx.Err() != nil:
 		return statusKilled
 	case errors.Is(err, io.ErrClosedPipe):
-		return statusUsage // nobody reads on
+		return statusUsage // the reader has gone
 	case err != nil:
 		c.Fail("fatal: %s", reason(err))
 		return statusUsage

@@ -69,7 +69,7 @@ func chmod(_ context.Context, c *Call) int {
 // changeMode applies 0644, u+x,go-w or a=r to a mode.
 func changeMode(mode fs.FileMode, how string) (fs.FileMode, bool) {
 	if n, err := strconv.ParseUint(how, 8, 12); err == nil {
-		if mode.IsDir() && len(how) < 5 { // GNU keeps a folder's, unless told with five digits
+		if mode.IsDir() && len(how) < 5 { // GNU keeps a folder's bits, unless the mode has five digits
 			n |= uint64(vfs.UnixMode(mode) & 0o6000)
 		}
 		return vfs.FileMode(mode, uint32(n)), true

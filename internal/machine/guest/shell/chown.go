@@ -39,7 +39,7 @@ func chown(_ context.Context, c *Call) int {
 	return c.each(args[1:], *recursive, func(name string) error { return c.FS.Chown(c.Path(name), uid, gid) })
 }
 
-// userID finds the ID of a user, -1 if there is none.
+// userID finds the ID of a user, or -1 if there is none.
 func (c *Call) userID(name string) int {
 	if u, ok := accounts.FindUser(c.FS, name); ok {
 		return u.UID
@@ -53,8 +53,8 @@ func (c *Call) userID(name string) int {
 	return -1
 }
 
-// groupID finds the ID of a group, -1 if there is none. A user's own group is known
-// also where /etc/group does not name it.
+// groupID finds the ID of a group, or -1 if there is none. A user's own group is
+// known also where /etc/group does not name it.
 func (c *Call) groupID(name string) int {
 	if g, ok := accounts.FindGroup(c.FS, name); ok {
 		return g.GID

@@ -43,8 +43,8 @@ func lookup(name string) (program, bool) {
 }
 
 // interpreterOf returns the command of that name that runs other commands. It is
-// no map: such a command finds the next one here, and Go refuses a variable that
-// refers to itself.
+// not a map, because such a command looks up the next one here, and Go does not
+// allow a variable that refers to itself.
 func interpreterOf(name string) (interpreter, bool) {
 	switch name {
 	case "sh", "bash", "dash":
@@ -147,7 +147,7 @@ func (c *Call) inputs(names []string, fn func(name string, data []byte) error) i
 			continue
 		}
 		if fn(n, b) != nil {
-			return 1 // nobody reads on
+			return 1 // the reader has gone
 		}
 	}
 	return status

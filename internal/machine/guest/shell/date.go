@@ -13,7 +13,7 @@ import (
 // means.
 func date(_ context.Context, c *Call) int {
 	for i, a := range c.Args {
-		if v, ok := strings.CutPrefix(a, "-I"); ok && v != "" { // its argument is no flag of its own
+		if v, ok := strings.CutPrefix(a, "-I"); ok && v != "" { // its argument is not a separate flag
 			c.Args = slices.Clone(c.Args)
 			c.Args[i] = "--iso-8601=" + v
 		}
@@ -73,7 +73,8 @@ func date(_ context.Context, c *Call) int {
 	return 0
 }
 
-// strftime formats a time as date does. What is no conversion stays as it is.
+// strftime formats a time as date does. Anything that is not a conversion is
+// left unchanged.
 func strftime(format string, t time.Time) string {
 	var out strings.Builder
 	for i := 0; i < len(format); i++ {

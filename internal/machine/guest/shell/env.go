@@ -23,7 +23,7 @@ func env(ctx context.Context, m *machine, c *Call) (int, error) {
 	}
 	for _, e := range d.Environ() {
 		if _, err := io.WriteString(c.Stdout, e+"\n"); err != nil {
-			return 1, nil //nolint:nilerr // nobody reads on
+			return 1, nil //nolint:nilerr // the reader has gone
 		}
 	}
 	return 0, nil

@@ -29,7 +29,7 @@ func prelude(c *Call) *syntax.File {
 // variables with a name that no script can use.
 func (c *Call) homes() []string {
 	var out []string
-	b, _ := c.FS.ReadFile("/etc/passwd") // without it nobody has one
+	b, _ := c.FS.ReadFile("/etc/passwd") // without it no user exists
 	for _, l := range lines(b) {
 		if p := strings.Split(l, ":"); len(p) > 5 {
 			out = append(out, "HOME "+p[0]+"="+p[5])

@@ -151,7 +151,7 @@ func yes(*finder, found) bool { return true }
 
 func printed(f *finder, x found) bool {
 	_, err := fmt.Fprintln(f.c.Stdout, x.name)
-	f.quit = f.quit || err != nil // nobody reads on
+	f.quit = f.quit || err != nil // the reader has gone
 	return true
 }
 
@@ -224,7 +224,7 @@ func (f *finder) test(name, arg string) (predicate, error) {
 			mode |= pattern.NoGlobCase
 		}
 		text, err := pattern.Regexp(arg, mode)
-		if err != nil { // as fnmatch: what is no pattern is itself
+		if err != nil { // as in fnmatch, an invalid pattern matches itself
 			text = "^(?:" + regexp.QuoteMeta(arg) + ")$"
 		}
 		re, err := regexp.Compile(text)

@@ -114,7 +114,7 @@ func jq(ctx context.Context, c *Call) int {
 		}
 	}
 	if null {
-		_ = run(nil) // nobody reads on
+		_ = run(nil) // the reader has gone
 	} else {
 		s := c.inputs(rest[1:], func(name string, data []byte) error {
 			dec := json.NewDecoder(bytes.NewReader(data))

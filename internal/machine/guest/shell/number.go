@@ -30,7 +30,7 @@ func number(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// failed is the status of a command whose output nobody took.
+// failed is the status of a command whose output could not be written.
 func failed(err error) int {
 	if err != nil {
 		return 1

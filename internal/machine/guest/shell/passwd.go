@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// hashed stands for a password that was set: nobody logs in to a simulated machine,
-// so its encryption is of no use, and the password itself is not kept.
+// hashed stands for a password that was set: a simulated machine has no logins, so
+// the password is neither hashed nor stored.
 const hashed = "$6$simulated"
 
 // passwd knows -l, -u, -d, -e, -S and --stdin.

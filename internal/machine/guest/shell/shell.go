@@ -4,7 +4,7 @@
 //
 // Every command stands in the file of its name; commands.go lists them all.
 //
-// What the machine does beyond its files (services, the network, joining a
+// Everything the machine does beyond its files (services, the network, joining a
 // cluster) is behind Job.Outside. Scripts are untrusted: their commands and time
 // are bounded here, their memory by package sandbox, in whose process they run.
 // May be imported by packages that run or test simulated machines.
@@ -64,8 +64,8 @@ type Result struct {
 	Status int
 	// Unknown are the commands that the machine does not have, in order, once each.
 	Unknown []string
-	// Busy says that commands in the background did not end with the script, though
-	// they were told to: what they go on to do is of no job.
+	// Busy says that background commands did not end with the script although they
+	// were asked to: what they do from now on belongs to no job.
 	Busy bool
 }
 

@@ -46,7 +46,7 @@ func sortLines(_ context.Context, c *Call) int {
 		order := strings.Compare(x, y)
 		switch {
 		case *numeric || strings.Contains(*key, "n"):
-			p, _ := strconv.ParseFloat(strings.TrimSpace(x), 64) // what is no number counts as 0
+			p, _ := strconv.ParseFloat(strings.TrimSpace(x), 64) // anything that is not a number counts as 0
 			q, _ := strconv.ParseFloat(strings.TrimSpace(y), 64)
 			if p < q {
 				order = -1

@@ -18,8 +18,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What the interpreter would do on the host is rewritten before it runs: <(…) and
-// >(…), for which it makes named pipes, and ~USER, which it looks up.
+// Constructs that the interpreter would run on the host are rewritten first: <(…)
+// and >(…), for which it makes named pipes, and ~USER, which it looks up.
 
 // substitutionDir is where the ends of process substitutions are, as in bash.
 const substitutionDir = "/dev/fd/"
@@ -222,7 +222,8 @@ func unescape(w *syntax.Word) {
 	w.Parts = parts
 }
 
-// rewritten is text as rewrite leaves it, or as it was if it is no shell.
+// rewritten is text after rewrite, or the original text if it is not a shell
+// script.
 func (m *machine) rewritten(c *Call, text string) string {
 	if len(text) > maxScript || !strings.ContainsAny(text, "\\~<>") {
 		return text
@@ -266,8 +267,8 @@ func isDevice(name string) bool {
 	return false
 }
 
-// device opens what is no file of the disk: standard streams, the console, and the
-// ends of process substitutions. Nil: name is nothing of that.
+// device opens what is not a file on the disk: standard streams, the console, and
+// the ends of process substitutions. Nil: name is nothing of that.
 func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io.ReadWriteCloser {
 	switch name {
 	case "/dev/stdout", "/dev/console", "/dev/tty", "/dev/fd/1", "/proc/self/fd/1":

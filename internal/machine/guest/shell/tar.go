@@ -379,7 +379,7 @@ func (t *tarball) unpack(h *tar.Header, r io.Reader) error {
 			return errNotArchive
 		}
 		if i, err := files.Lstat(name); err == nil && i.Mode()&fs.ModeSymlink != 0 {
-			_ = files.Remove(name) // what it leads to is none of the archive's business
+			_ = files.Remove(name) // its target is not the archive's concern
 		}
 		if err := files.WriteFile(name, b, 0o644); err != nil {
 			return err

@@ -23,7 +23,7 @@ func hostname(_ context.Context, c *Call) int {
 	return 0
 }
 
-// uname speaks for the kernel that the machine says it has in /proc/version.
+// uname reports the kernel that the machine's /proc/version names.
 func uname(_ context.Context, c *Call) int {
 	release, arch := "6.1.0-amzn", c.Getenv("HOSTTYPE")
 	if b, err := c.FS.ReadFile("/proc/sys/kernel/osrelease"); err == nil {

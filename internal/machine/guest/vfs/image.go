@@ -82,7 +82,7 @@ func (f *FS) Restore(image []Record) error {
 // A Change is one difference between two images.
 type Change struct {
 	Record
-	Removed bool // the path is no more, and all that was below it
+	Removed bool // the path was removed, with everything below it
 }
 
 // Diff returns what turns one image into another, in the order to apply it.

@@ -69,8 +69,8 @@ func fail(op, name string, errno syscall.Errno) error {
 	return &fs.PathError{Op: op, Path: name, Err: errno}
 }
 
-// A place is where a name leads: a folder, the last element in it, and what is
-// there (nil if nothing is).
+// A place is what a name resolves to: a folder, the last element of the name,
+// and the file there (nil if there is none).
 type place struct {
 	dir  *inode
 	base string
@@ -128,7 +128,7 @@ func (f *FS) walk(name string, follow bool) (place, syscall.Errno) {
 	return at, 0
 }
 
-// find is walk to what is there.
+// find is walk to an existing file.
 func (f *FS) find(name string, follow bool) (*inode, syscall.Errno) {
 	at, errno := f.walk(name, follow)
 	if errno == 0 && at.node == nil {
@@ -362,7 +362,8 @@ func (f *FS) drop(at place) {
 	at.dir.modTime = f.now()
 }
 
-// Rename moves a file, replacing what is not a folder at the new name.
+// Rename moves a file, replacing a file at the new name unless it is a
+// folder.
 func (f *FS) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -417,7 +418,7 @@ func orElse(errno, other syscall.Errno) syscall.Errno {
 	return other
 }
 
-// change applies fn to what is at name.
+// change applies fn to the file at name.
 func (f *FS) change(op, name string, fn func(*inode)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

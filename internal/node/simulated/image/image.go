@@ -2,8 +2,8 @@
 // network to its registry, and for Amazon ECR by the permissions of the role that
 // pulls. Nothing is downloaded.
 //
-// What no registry is asked for is whether the image exists: every well-formed name
-// is taken to.
+// Registries are not asked whether the image exists: every well-formed name is
+// assumed to exist.
 //
 // May be imported by internal/app and the node runtimes.
 package image
@@ -29,7 +29,7 @@ import (
 type Puller struct {
 	Call    func(ctx context.Context, c node.Call) error
 	Connect func(ctx context.Context, host string, port int) error
-	// Patience is how long a connection that nobody answers is waited for.
+	// Patience is the timeout of a connection that gets no answer.
 	Patience time.Duration
 }
 
@@ -95,7 +95,7 @@ func (p Puller) Pull(ctx context.Context, n Name) (took time.Duration, err error
 	return took, err
 }
 
-// Timeout reports whether nobody answered, so that a program waited.
+// Timeout reports whether there was no answer, so that a program waited.
 func timedOut(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
@@ -122,7 +122,7 @@ func (p Puller) connect(ctx context.Context, host string) error {
 	return p.Connect(ctx, host, port)
 }
 
-// pullPublic pulls from a registry that asks nobody who they are.
+// pullPublic pulls from a registry that needs no authentication.
 func (p Puller) pullPublic(ctx context.Context, n Name) error {
 	for i, host := range n.hosts() {
 		err := p.connect(ctx, host)

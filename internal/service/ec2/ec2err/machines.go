@@ -56,7 +56,8 @@ func SpotStopOnce() error {
 	return Combination("The request with type 'one-time' is not supported when instanceInterruptionBehavior is set to 'stop'.")
 }
 
-// https://github.com/pahud/cdk-spot-one/issues/206; the code is told in comments of Terraform modules.
+// https://github.com/pahud/cdk-spot-one/issues/206; the code is mentioned in comments of Terraform
+// modules.
 func SpotTerminatePersistent() error {
 	return Combination("The terminate InstanceInterruptionBehavior is not supported when requestType is set to persistent.")
 }

@@ -14,7 +14,7 @@ func NotPermitted(format string, args ...any) error {
 	return New("OperationNotPermitted", format, args...)
 }
 
-// RestrictedCIDR is read by nobody; the text is the one users quote.
+// No known client parses RestrictedCIDR; the text is the one that users quote.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html#add-cidr-block-restrictions
 func RestrictedCIDR(cidr string) error {
 	return New("InvalidVpc.Range", "The CIDR '%s' is restricted. Use a CIDR from the same private address range as the current VPC CIDR, or use a publicly-routable CIDR. For additional restrictions, see https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Subnets.html", cidr)
@@ -52,7 +52,7 @@ func NoFreePrefixes(subnet string) error {
 }
 
 func NotYours() error {
-	// What EC2 answers for the addresses of NAT gateways and other interfaces of services.
+	// EC2's answer for the addresses of NAT gateways and other interfaces of services.
 	return New("AuthFailure", "You do not have permission to access the specified resource.")
 }
 

@@ -1,6 +1,6 @@
 // Package endpoint holds VPC endpoints, of gateways and of interfaces, the services
-// they lead to, and EC2 Instance Connect endpoints. What an endpoint's policy allows
-// is decided in package authz.
+// they lead to, and EC2 Instance Connect endpoints. Package authz evaluates endpoint
+// policies.
 package endpoint
 
 import (

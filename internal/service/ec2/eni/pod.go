@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What the VPC CNI plugin asks of EC2. It does in a few transactions what the
-// plugin does in more calls; the errors are those of the calls.
+// The VPC CNI plugin's requests to EC2. It does in a few transactions what
+// the plugin does in more calls; the errors are those of the calls.
 
 // A PodInterface is a network interface of an instance, as far as pods use it.
 type PodInterface struct {
@@ -41,8 +41,8 @@ type PodInterfaceSpec struct {
 	// Addresses and Prefixes are how many it is to have, one kind only.
 	Addresses, Prefixes int
 	Tags                tag.Set
-	// Discover takes, for want of a Subnet, the one of the instance's zone that has
-	// the most free addresses of those that are tagged for it, and the primary
+	// Discover chooses, if there is no Subnet, the subnet with the most free
+	// addresses in the instance's zone, among those tagged for it and the primary
 	// interface's. Cluster is the cluster for which they may be tagged.
 	Discover bool
 	Cluster  string
@@ -267,7 +267,7 @@ func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni s
 }
 
 // UnassignPodAddresses takes addresses and prefixes off an interface. Those that it
-// does not have any more are no error.
+// does not have any more  are not an error.
 func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni string, addrs []netip.Addr, prefixes []netip.Prefix) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {

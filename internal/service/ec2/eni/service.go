@@ -1,6 +1,6 @@
 // Package eni holds network interfaces and the Elastic IP addresses that are
 // associated with them: those that users make, those that AWS's services manage, and
-// those that pods get. What an instance does with its interfaces is in the instance
+// those that pods get. How an instance uses its interfaces is in the instance
 // package.
 package eni
 

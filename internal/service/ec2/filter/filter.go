@@ -81,7 +81,7 @@ func anyMatch(have []string, want []pattern) bool {
 	return false
 }
 
-// One makes a field of a single value; an empty value is no value.
+// One makes a field of a single value; an empty value counts as none.
 func One[T any](get func(T) string) func(T) []string {
 	return func(v T) []string {
 		if s := get(v); s != "" {

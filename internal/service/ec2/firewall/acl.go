@@ -30,7 +30,7 @@ func NewDefaultACL(vpc string) record.NetworkACL {
 }
 
 // OpenDefaultACL6 allows all IPv6 traffic in the default ACL of a VPC that gets its
-// first IPv6 block, in each direction whose entries nobody has changed.
+// first IPv6 block, in each direction whose entries are unchanged.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html
 func OpenDefaultACL6(tx *store.Tx, sc resource.Scope, v record.VPC) error {
 	return record.NetworkACLs.Update(tx, sc.Key(v.DefaultACLID), func(a *record.NetworkACL) error {

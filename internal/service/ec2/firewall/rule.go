@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// portText is a port as filters and errors see it: empty where there is none.
+// portText is a port as filters and errors show it: empty if there is none.
 func portText(protocol string, port int32) string {
 	if protocol == "-1" {
 		return ""

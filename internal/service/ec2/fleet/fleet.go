@@ -60,8 +60,8 @@ const Members = ConfigMembers + ` ClientToken Context DryRun ExcessCapacityTermi
 // Except is what CreateFleet does not honour.
 const Except = "interruption behaviors other than terminate, " + storage.CreateExcept + ", " + instancetype.RequirementsExcept
 
-// A Fleet is an EC2 Fleet. What it has launched is found by its instances,
-// which name it.
+// A Fleet is an EC2 Fleet. Its launches are found through the instances,
+// which name their fleet.
 type Fleet struct {
 	ID          string
 	Type, State string
@@ -81,8 +81,8 @@ type Fleet struct {
 	ValidFrom, ValidUntil          time.Time
 	Tags                           tag.Set `json:",omitempty"`
 
-	// Groups and Faults are what became of the launches: of instant fleets for
-	// ever, of others lately.
+	// Groups and Faults are the results of launches: of all launches for instant
+	// fleets, of recent ones for others.
 	Groups []fleetGroup `json:",omitempty"`
 	Faults []fleetFault `json:",omitempty"`
 	// Placed is how many units a request fleet has launched, which are not launched
@@ -193,15 +193,15 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	}
 	groups, faults, err := s.launchFleet(ctx, sc, f, f.Target.units(), instanceTagSpecs(in.TagSpecifications))
 	if err != nil {
-		// What was launched stays the fleet's; the reconciler writes it down.
+		// Launched instances stay with the fleet; the reconciler records them.
 		return nil, err
 	}
 	f, err = s.launchedFleet(context.WithoutCancel(ctx), sc.Key(f.ID), f, groups, faults)
 	return f.created(), err
 }
 
-// launchedFleet writes down what an instant fleet has launched. What others changed
-// of it meanwhile stays: its tags, and that it was deleted.
+// launchedFleet writes down what an instant fleet has launched. Changes that others
+// made in the meantime are kept: its tags, and its deletion.
 func (s *Service) launchedFleet(ctx context.Context, k store.Key, f Fleet, groups []fleetGroup, faults []fleetFault) (Fleet, error) {
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		stored, err := Fleets.Get(tx, k)

@@ -43,7 +43,7 @@ func (s *Service) AliasImage(ctx context.Context, id, name string) error {
 		_, ok := images.ByName(r.Name, name)
 		return ok
 	}) {
-		return ec2err.InvalidParameterValue("The image name '%s' does not exist. DescribeImages and the public SSM parameters list the names there are.", name)
+		return ec2err.InvalidParameterValue("The image name '%s' does not exist. DescribeImages and the public SSM parameters list the existing names.", name)
 	}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		return imageAliases.Put(tx, aliasKey(id), imageAliasRecord{name})
@@ -60,8 +60,8 @@ func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ResolveImage returns the region's image that an ID or alias stands for; false
-// if there is none.
+// ResolveImage returns the region's image that an ID or alias stands for, or
+// false if there is none.
 func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
 	if img, ok := images.ByID(region, id); ok {
 		return img, true
@@ -123,7 +123,7 @@ func bootMode(img images.Image) ec2types.BootModeValues {
 	return ec2types.BootModeValuesUefiPreferred
 }
 
-// SnapshotOf makes up the snapshot behind an image's device, the same for ever.
+// SnapshotOf invents the snapshot behind an image's device; it never changes.
 func SnapshotOf(image string, device int) string {
 	hex := strings.TrimPrefix(image, "ami-")
 	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)

@@ -35,7 +35,7 @@ type Analysis struct {
 const maxTries = 512
 
 // analyze looks for a packet of the path that gets through; if there is none, it
-// returns why the first does not.
+// returns the reason for the first packet.
 func analyze(s *reach.Snapshot, p Path) *reach.Verdict {
 	protocol, _ := reach.ParseProtocol(p.Protocol)
 	f := reach.Flow{From: reach.At(p.Source), To: reach.At(p.Destination), Protocol: protocol}

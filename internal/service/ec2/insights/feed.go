@@ -17,7 +17,8 @@ import (
 
 func nameOf(t tag.Set) string { return t["Name"] }
 
-// addressOf reads an address of a record; the zero Addr if there is none.
+// addressOf parses a record's address; it returns the zero Addr if there is
+// none.
 func addressOf(s string) netip.Addr {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -26,7 +27,7 @@ func addressOf(s string) netip.Addr {
 	return a
 }
 
-// blocksOf reads blocks of records, leaving out what is not one.
+// blocksOf parses the records' CIDR blocks, skipping invalid ones.
 func blocksOf(blocks ...string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, b := range blocks {

@@ -40,8 +40,8 @@ func (a Analysis) SDK(sc resource.Scope) ec2types.NetworkInsightsAnalysis {
 	return out
 }
 
-// pathComponents are the hops up to the first that is in the way; what is not a
-// resource of the account, like the internet, is none.
+// pathComponents are the hops up to the first that blocks the packet; hops that
+// are not resources of the account, such as the internet, are left out.
 func pathComponents(sc resource.Scope, hops []reach.Hop) []ec2types.PathComponent {
 	var out []ec2types.PathComponent
 	for i := range hops {

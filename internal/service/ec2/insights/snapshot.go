@@ -37,9 +37,9 @@ type recordFeed struct {
 	apply   func(*reach.Draft, store.Key) error
 }
 
-// Reach returns the network of an account and region as it is now, with the VPCs
-// of the accounts it is peered with. The snapshot is kept, and each call brings in
-// only what has changed since the last.
+// Reach returns the current network of an account and region, with the VPCs of the
+// accounts it is peered with. The snapshot is kept, and each call brings in only
+// what has changed since the last.
 func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (r *regionSnapshot) pull() error {
 					d = r.snapshot.Edit()
 				}
 				if err := f.apply(d, k); err != nil {
-					r.unwatch() // what was taken is lost: begin anew
+					r.unwatch() // the collected changes are lost: start over
 					r.feeds, r.snapshot = map[resource.Scope][]recordFeed{}, nil
 					return err
 				}

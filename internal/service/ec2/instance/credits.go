@@ -18,8 +18,8 @@ import (
 )
 
 // ModifyInstanceCreditSpecification changes how burstable instances pay for CPU
-// time above their baseline. What is wrong with one instance is told with it and
-// leaves the others' change.
+// time above their baseline. A problem with one instance is reported for it and
+// does not prevent changes to the others.
 func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *awsec2.ModifyInstanceCreditSpecificationInput) (*awsec2.ModifyInstanceCreditSpecificationOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.InstanceCreditSpecifications) == 0 {

@@ -16,10 +16,10 @@ const (
 	reasonScheduledStop   = "Server.ScheduledStop"
 )
 
-// Interrupt takes an instance away from its user, whatever protects it from API
-// calls: a Spot Instance as when its capacity is needed, another one as if somebody
-// had terminated it by hand. With stop it is stopped, as when its host retires.
-// What is over already stays as it is.
+// Interrupt takes an instance away from its user, even if it is protected from API
+// calls: a Spot Instance as if its capacity were reclaimed, another instance as if
+// it had been terminated by hand. With stop it is stopped, as when its host is
+// retired. An instance that has already ended is left unchanged.
 func (s *Service) Interrupt(ctx context.Context, account, region, id string, stop bool) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -31,11 +31,11 @@ func (s *Service) Interrupt(ctx context.Context, account, region, id string, sto
 		case i.State == record.Terminated || i.State == record.ShuttingDown:
 			return nil
 		case stop && i.SpotRequestID != "" && !i.SpotPersistent:
-			return fmt.Errorf("%s is of a one-time Spot request: such instances can be terminated, not stopped", id)
+			return fmt.Errorf("%s belongs to a one-time Spot request: such instances can be terminated, but not stopped", id)
 		case stop && (i.State == record.Stopped || i.State == record.Stopping):
 			return nil
 		case stop && i.State != record.Running:
-			return fmt.Errorf("%s is %s: only what runs can be stopped", id, i.State)
+			return fmt.Errorf("%s is %s: only running instances can be stopped", id, i.State)
 		case stop:
 			s.UserInitiated(&i, record.Stopping)
 			i.ReasonCode = reasonScheduledStop

@@ -255,7 +255,7 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 
 func (s *Service) launchInterface(tx *store.Tx, sc resource.Scope, nic launchInterface, hint string) (record.NetworkInterface, error) {
 	if nic.existing == "" {
-		// Read again: it must not be deleted meanwhile.
+		// Read again, because it may have been deleted in the meantime.
 		sn, err := resource.Get(tx, record.Subnets, sc, nic.spec.Subnet.ID)
 		if err != nil {
 			return record.NetworkInterface{}, err

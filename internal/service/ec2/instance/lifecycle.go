@@ -153,8 +153,8 @@ func (s *Service) finishStop(tx *store.Tx, sc resource.Scope, i *record.Instance
 }
 
 // finishTermination deletes what goes with the instance and frees its addresses.
-// What is too much for one transaction it leaves to the next: the instance stays
-// shutting-down, and its change brings the reconciler back.
+// Changes that do not fit in one transaction are left to the next: the instance
+// stays shutting-down, and its change wakes the reconciler again.
 func (s *Service) finishTermination(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	left := chunkWrites - terminationWrites
 	for n := len(i.Interfaces) - 1; n >= 0; n-- {

@@ -10,10 +10,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What the other parts of Drydock ask of EC2, beyond its operations.
+// Look-ups for other parts of Drydock, beyond EC2's operations.
 
-// InstanceByID returns an instance as DescribeInstances does; false if there is
-// none.
+// InstanceByID returns an instance as DescribeInstances does, or false if there
+// is none.
 func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, bool) {
 	sc := resource.Scope{Account: account, Region: region}
 	i, err := record.Instances.Get(s.Store, sc.Key(id))
@@ -40,8 +40,8 @@ func (s *Service) InstanceIDs() (map[string]bool, error) {
 }
 
 // PrivateDNSName returns the private DNS name of an instance: what
-// {{EC2PrivateDNSName}} stands for in aws-auth. False if there is no such instance
-// or it has no address any more.
+// {{EC2PrivateDNSName}} stands for in aws-auth. It returns false if there is no
+// such instance or it no longer has an address.
 func (s *Service) PrivateDNSName(account, region, id string) (string, bool) {
 	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) WatchInstances(scope store.Scope) *store.Watcher {
 	return record.Instances.Watch(s.Store, scope)
 }
 
-// InstanceState returns the state of an instance (running, terminated, …); false
+// InstanceState returns the state of an instance (running, terminated, …), or false
 // if there is none. It is empty if its record cannot be read. It costs one look-up.
 func (s *Service) InstanceState(account, region, id string) (string, bool) {
 	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))

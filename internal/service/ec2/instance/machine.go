@@ -8,8 +8,8 @@ import (
 
 // Profiles looks up IAM instance profiles.
 type Profiles interface {
-	// InstanceProfile returns the account's instance profile of that name; false
-	// if there is none.
+	// InstanceProfile returns the account's instance profile of that name, or
+	// false if there is none.
 	InstanceProfile(ctx context.Context, account, name string) (Profile, bool, error)
 }
 
@@ -27,7 +27,7 @@ type Machines interface {
 	// daemon every running instance is started again. It must not wait for the
 	// guest. An error is tried again later.
 	Start(ctx context.Context, m machine.Instance) error
-	// Stop ends the machine, or does nothing when there is none.
+	// Stop stops the machine, or does nothing if there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
 	// Machine returns a machine that is on; false if it is not.
 	Machine(instanceID string) (machine.Machine, bool)

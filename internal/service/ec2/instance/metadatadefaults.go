@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A metadataDefaultsRecord says how metadata are served to instances whose launch
-// does not say it. What is empty is no preference.
+// A metadataDefaultsRecord says how metadata are served to instances whose launch does
+// not say it. An empty value means no preference.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS-new-instances.html
 type metadataDefaultsRecord struct {
 	Tokens   string `json:",omitempty"`

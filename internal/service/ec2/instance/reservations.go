@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// Capacity Reservations and placement groups cannot be made here, so there are
-// none. Karpenter and the load balancer controller ask all the same.
+// Capacity Reservations and placement groups cannot be created, so there are
+// none. Karpenter and the load balancer controller list them anyway.
 
 // nothing is what the filters of a listing match that is always empty.
 type nothing struct{}

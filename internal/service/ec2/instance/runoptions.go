@@ -22,8 +22,8 @@ import (
 )
 
 // RunExcept says which values of honoured members RunInstances refuses.
-const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes of other snapshots than the image's, " +
-	"instances with more than 82 interfaces, volumes and IPv6 addresses together, " + storage.CreateExcept
+const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes from snapshots other than the image's, " +
+	"instances with more than 82 interfaces, volumes and IPv6 addresses in total, " + storage.CreateExcept
 
 func planTags(ctx context.Context, l *launch) error {
 	kinds := map[ec2types.ResourceType]*tag.Set{

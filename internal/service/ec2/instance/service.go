@@ -49,8 +49,8 @@ type Service struct {
 
 	booted *bootedSet
 	vcpus  *vcpuLedger
-	// launches is held for reading by every launch, and for writing to take back
-	// one that nobody works on any more.
+	// launches is held for reading by every launch, and for writing to undo an
+	// abandoned one.
 	launches sync.RWMutex
 }
 

@@ -47,7 +47,7 @@ type SpotRequest struct {
 	Status     string
 	StatusTime time.Time
 	InstanceID string `json:",omitempty"`
-	// What was asked for, as described.
+	// The request as Describe shows it.
 	ImageID, Type, SubnetID, KeyName string `json:",omitempty"`
 	Zone, ZoneID                     string `json:",omitempty"` // where it was launched
 	Created                          time.Time
@@ -124,7 +124,8 @@ func (s *Service) fulfilSpot(tx *store.Tx, sc resource.Scope, l *launch, i *reco
 	return SpotRequests.Put(tx, sc.Key(r.ID), r)
 }
 
-// errSpotNotOpen: somebody cancelled or fulfilled the request meanwhile.
+// errSpotNotOpen: somebody cancelled or fulfilled the request in the
+// meantime.
 var errSpotNotOpen = errors.New("the Spot request is not open")
 
 // changeSpot changes the request of an instance, if it has one.

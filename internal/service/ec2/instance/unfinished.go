@@ -14,16 +14,16 @@ import (
 )
 
 // An unfinishedLaunchRecord is there while a RunInstances of several transactions
-// is between its first and its last. It is kept under the first instance's ID.
-// If the daemon dies meanwhile and nobody repeats the request with its token,
-// what had been launched is taken back: EC2 launches MinCount instances or none.
+// is between its first and its last. It is kept under the first instance's ID. If
+// the daemon dies in between and the request is not repeated with its token, the
+// launched instances are removed: EC2 launches MinCount instances or none.
 type unfinishedLaunchRecord struct {
 	IDs   []string
 	Token string `json:",omitempty"`
 }
 
-// noteUnfinished keeps the record in a launch's transactions. What AWS services
-// launch for their fleets and groups is theirs to complete.
+// noteUnfinished keeps the record in a launch's transactions. AWS services
+// complete the launches of their own fleets and groups.
 func noteUnfinished(tx *store.Tx, sc resource.Scope, l launch, planned []string, first, last bool, token *string) error {
 	switch {
 	case l.Internal || first && last:
@@ -80,7 +80,7 @@ func (s *Service) takeBack(ctx context.Context, sc resource.Scope, token string,
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("taking back a failed launch: %w", err)
+			return fmt.Errorf("undoing a failed launch: %w", err)
 		}
 	}
 	return nil

@@ -253,7 +253,8 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *awsec2.Describe
 	return out, nil
 }
 
-// cap100 pages a listing of all types by 100 even when nobody asks, as EC2 does.
+// cap100 limits pages of a listing of all types to 100 even without MaxResults,
+// as EC2 does.
 func cap100(maxResults *int32, named int) *int32 {
 	if maxResults == nil && named == 0 {
 		return aws.Int32(100)

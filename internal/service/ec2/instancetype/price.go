@@ -28,7 +28,7 @@ func SpotOffered(instanceType string) bool {
 	return ok && slices.Contains(info.SupportedUsageClasses, ec2types.UsageClassTypeSpot)
 }
 
-// Decimal is a price as a number; 0 for what is none.
+// Decimal is a price as a number, or 0 if it is not one.
 func Decimal(price string) float64 {
 	f, _ := strconv.ParseFloat(price, 64)
 	return f

@@ -343,8 +343,8 @@ func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInp
 	return out, err
 }
 
-// PublicKey returns a key pair's public key in OpenSSH's form; false if there is
-// no such pair.
+// PublicKey returns a key pair's public key in OpenSSH's form, or false if there
+// is no such pair.
 func (s *Service) PublicKey(account, region, name string) (string, bool) {
 	k, err := KeyPairs.Get(s.Store, Key(resource.Scope{Account: account, Region: region}, name))
 	return k.PublicKey, err == nil

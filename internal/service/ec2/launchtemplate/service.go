@@ -1,5 +1,5 @@
-// Package launchtemplate holds launch templates and their versions. What a launch
-// makes of one is in the instance package.
+// Package launchtemplate holds launch templates and their versions. How a launch
+// uses one is in the instance package.
 package launchtemplate
 
 import (

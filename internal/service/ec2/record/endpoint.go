@@ -42,8 +42,8 @@ func (e ConnectEndpoint) SDK(sc resource.Scope) ec2types.Ec2InstanceConnectEndpo
 	}
 }
 
-// A FlowLog says that traffic is to be logged. Nothing is: Drydock keeps
-// the record only.
+// A FlowLog is a request to log traffic. Nothing is: Drydock keeps the record
+// only.
 type FlowLog struct {
 	ID              string // fl-…
 	ResourceID      string

@@ -136,7 +136,8 @@ func (e NetworkInterface) InstanceAssociation(sc resource.Scope, private, dns st
 	return &ec2types.InstanceNetworkInterfaceAssociation{IpOwnerId: a.IpOwnerId, PublicIp: a.PublicIp, PublicDnsName: aws.String(dns)}
 }
 
-// Association renders the public address of a private one; nil if there is none.
+// Association renders the public address of a private one, or nil if there is
+// none.
 func (e NetworkInterface) Association(sc resource.Scope, private string) *ec2types.NetworkInterfaceAssociation {
 	if a, ok := e.ElasticOf(private); ok {
 		return &ec2types.NetworkInterfaceAssociation{

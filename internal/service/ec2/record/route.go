@@ -125,7 +125,7 @@ type Peering struct {
 	State     ec2types.VpcPeeringConnectionStateReasonCode // only active ones carry traffic
 	Message   string
 	Since     time.Time
-	// Expires is when a request that nobody accepted ends.
+	// Expires is when a request that is not accepted ends.
 	Expires time.Time `json:",omitzero"`
 	Tags    tag.Set   `json:",omitempty"`
 }
@@ -155,7 +155,7 @@ func (p Peering) Live() bool {
 	return p.Active() || p.State == ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance
 }
 
-// Side returns the side of a VPC; nil if it is none.
+// Side returns the side of a VPC, or nil if the VPC is on neither side.
 func (p *Peering) Side(sc resource.Scope, vpc string) *PeeringSide {
 	for _, d := range []*PeeringSide{&p.Requester, &p.Accepter} {
 		if d.Scope() == sc && d.VPCID == vpc {

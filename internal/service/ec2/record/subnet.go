@@ -26,7 +26,7 @@ type Subnet struct {
 	Tags             tag.Set           `json:",omitempty"`
 }
 
-// Prefix6 returns the subnet's IPv6 block; false if there is none.
+// Prefix6 returns the subnet's IPv6 block, or false if there is none.
 func (sn Subnet) Prefix6() (netip.Prefix, bool) {
 	if len(sn.IPv6) == 0 {
 		return netip.Prefix{}, false

@@ -1,7 +1,7 @@
 // Package resource holds what EC2's resources have in common: the account and
 // region that they are in, their IDs, how they are looked up and listed page by
-// page, how they are tagged, client tokens and dry runs. It knows no kind of
-// resource; what is particular to one is in the packages above.
+// page, how they are tagged, client tokens and dry runs. It does not depend on
+// kinds of resources; what is particular to one is in the packages above.
 package resource
 
 import (

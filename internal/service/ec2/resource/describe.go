@@ -50,7 +50,7 @@ func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.
 	return Paginate(found, k.id, q.MaxResults, q.NextToken, q.Limits)
 }
 
-// Each makes a field of a list; empty texts are no values.
+// Each makes a field of a list; empty texts count as no values.
 func Each[T any, V any](of func(T) []V, text func(V) string) func(T) []string {
 	return func(v T) []string {
 		var out []string

@@ -40,8 +40,8 @@ func Get[T any](r store.Reader, k Kind[T], sc Scope, id string) (T, error) {
 	return v, nil
 }
 
-// Choose returns the resources named by ids, or all if there are none, that
-// match, in the order of their IDs.
+// Choose returns the matching resources named by ids, or all matching ones if
+// there are no ids, in the order of their IDs.
 func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func(T) bool) ([]T, error) {
 	if len(ids) == 0 {
 		return List(r, k, sc, match), nil

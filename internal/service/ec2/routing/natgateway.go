@@ -23,11 +23,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateNatGateway makes a NAT gateway, which becomes available by itself. What is
-// wrong with its network makes it failed, as on AWS:
+// CreateNatGateway makes a NAT gateway, which becomes available by itself. Problems
+// with its network set its state to failed, as on AWS:
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
 //
-// What it says of missing and malformed parameters is quoted by the end-to-end tests
+// Its texts for missing and malformed parameters are quoted by the end-to-end tests
 // of aws-controllers-k8s/ec2-controller.
 func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGatewayInput) (*awsec2.CreateNatGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)

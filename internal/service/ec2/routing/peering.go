@@ -65,7 +65,7 @@ func (s *Service) sdkPeeringSide(d record.PeeringSide, shown, active bool) *ec2t
 	return out
 }
 
-// sdkPeering renders a connection. What the accepter's VPC looks like is shown
+// sdkPeering renders a connection. Details of the accepter's VPC are shown
 // once it has accepted.
 func (s *Service) sdkPeering(p record.Peering) ec2types.VpcPeeringConnection {
 	out := ec2types.VpcPeeringConnection{
@@ -147,7 +147,7 @@ func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.Cre
 			return resource.VPCID.NotFound(*in.PeerVpcId)
 		case resource.NotFound(err):
 			s.enterPeering(&p, ec2types.VpcPeeringConnectionStateReasonCodeFailed, overlapMessage)
-			return record.Peerings.Create(tx, sc.Key(p.ID), p) // nobody is there to see the other copy
+			return record.Peerings.Create(tx, sc.Key(p.ID), p) // the other account does not exist, so there is no second copy
 		case err != nil:
 			return err
 		}

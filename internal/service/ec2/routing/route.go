@@ -162,8 +162,9 @@ func errRouteInside(destination string) error {
 	return ec2err.InvalidParameterValue("The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.", destination)
 }
 
-// checkDestination refuses what a VPC may not route elsewhere: its own blocks and
-// parts of them that are no subnet, AWS's link-local range, unknown prefix lists.
+// checkDestination refuses destinations that a VPC may not route elsewhere: its own
+// blocks and parts of them that are not subnets, AWS's link-local range, unknown prefix
+// lists.
 // https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html#RouteTableRules
 func checkDestination(tx *store.Tx, sc resource.Scope, t record.RouteTable, destination string, target routeTarget) error {
 	if strings.HasPrefix(destination, "pl-") {

@@ -108,7 +108,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 	}, nil
 }
 
-// LaunchVolumes makes the volumes an instance is born with.
+// LaunchVolumes makes the volumes a new instance has.
 func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices []DeviceSpec, tags tag.Set, id func() string) error {
 	for _, d := range devices {
 		v := Volume{
@@ -124,7 +124,7 @@ func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices 
 }
 
 // ReleaseVolumes deletes the volumes that go with an instance and detaches the
-// others, as many as limit; done says that there are no more.
+// others, as many as limit; done reports whether none remain.
 func ReleaseVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, limit int) (done bool, err error) {
 	first := max(0, len(i.Devices)-max(limit, 0))
 	for _, d := range i.Devices[first:] {
@@ -154,7 +154,7 @@ type DeviceSpec struct {
 // Overlay changes what a request says of the volume.
 func (d *DeviceSpec) Overlay(ebs *ec2types.EbsBlockDevice) error {
 	if id := aws.ToString(ebs.SnapshotId); id != "" && id != d.SnapshotID {
-		return awserr.NotImplemented("volumes of other snapshots than the image's in EC2 RunInstances")
+		return awserr.NotImplemented("volumes from snapshots other than the image's in EC2 RunInstances")
 	}
 	if ebs.VolumeSize != nil {
 		if *ebs.VolumeSize < d.SizeGiB && d.SnapshotID != "" {

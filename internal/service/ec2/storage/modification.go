@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A modification is a volume's latest change. It is complete at once: there
-// is no data to move.
+// A modification is a volume's latest change. It completes at once, because
+// there is no data to move.
 type modification struct {
 	From, To Spec
 	Time     time.Time

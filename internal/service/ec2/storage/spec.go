@@ -19,12 +19,12 @@ type Spec struct {
 	SnapshotID string `json:",omitempty"`
 }
 
-// CreateExcept says what is not done with the keys of volumes.
+// CreateExcept says what Drydock does not do with keys of volumes.
 //
 // AWS deviation: EBS asks KMS for the key, with a grant, and a launch whose key cannot
 // be used ends as terminated.
 // https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
-const CreateExcept = "KmsKeyId is recorded, but KMS is not asked for the key"
+const CreateExcept = "KmsKeyId is recorded, but not checked with KMS"
 
 // volumeLimits are the bounds of a volume type.
 type volumeLimits struct {

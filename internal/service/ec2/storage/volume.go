@@ -30,7 +30,7 @@ type Volume struct {
 	Tags         tag.Set      `json:",omitempty"`
 }
 
-// A attachment without an instance is none.
+// An attachment without an instance does not count.
 type attachment struct {
 	InstanceID          string
 	Device              string

@@ -1,6 +1,6 @@
 // Package vpc holds VPCs with their CIDR blocks and DHCP options, subnets, flow logs,
-// zones and regions, and the default VPC that every account finds. What is inside a
-// VPC is in the packages below; this one makes what a new VPC begins with.
+// zones and regions, and the default VPC that every account finds. The contents of a
+// VPC are in the packages below; this one creates what a new VPC starts with.
 package vpc
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// makeVPC writes a VPC with what every VPC is born with: main route table,
-// default security group and default network ACL.
+// makeVPC writes a VPC with what every new VPC has: main route table, default
+// security group and default network ACL.
 func (s *Service) makeVPC(tx *store.Tx, sc resource.Scope, v record.VPC) (record.VPC, error) {
 	v.ID, v.AssociationID = ids.Resource("vpc"), ids.Resource("vpc-cidr-assoc")
 	rtb := record.RouteTable{

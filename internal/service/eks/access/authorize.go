@@ -12,8 +12,8 @@ import (
 )
 
 // Authorize says whether an EKS access policy of the requester's access entry
-// allows a request, and which. False is no opinion: RBAC may still allow it.
-// Access policies leave no RBAC objects behind, as on EKS.
+// allows a request, and which. False means no opinion: RBAC may still allow
+// it. Access policies leave no RBAC objects behind, as on EKS.
 func (s *Service) Authorize(_ context.Context, planeID string, spec authzv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
 	if !strings.HasPrefix(spec.UID, "aws-iam-authenticator:") || len(spec.Extra["principalId"]) != 1 {
 		return false, "", nil // service accounts, certificates, impersonated users

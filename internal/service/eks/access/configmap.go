@@ -25,7 +25,8 @@ const (
 	authWait = 5 * time.Second
 )
 
-// AuthMap returns the cluster's aws-auth as last seen, empty if there is none.
+// AuthMap returns the cluster's aws-auth as last seen; it is empty if there is
+// none.
 func (s *Service) AuthMap(ctx context.Context, planeID string) (*AuthMap, error) {
 	ses, err := s.Sessions.Get(planeID)
 	if err != nil {

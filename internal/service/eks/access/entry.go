@@ -330,7 +330,7 @@ func (s *Service) entriesOf(ctx context.Context, name *string) (store.Key, recor
 	return key, rec, err
 }
 
-// ensureEntry makes an access entry of EKS's own if there is none.
+// ensureEntry creates an access entry of EKS's own if there is none.
 func ensureEntry(tx *store.Tx, cluster store.Key, rec *record.AccessEntry) (made bool, err error) {
 	id := record.Below(cluster, *rec.Entry.PrincipalArn)
 	if _, err := record.AccessEntries.Get(tx, id); !errors.Is(err, store.ErrNotFound) {

@@ -11,7 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// KnownPrincipals are the ways into a cluster, for explanations of why somebody found none.
+// KnownPrincipals are the principals that a cluster maps, for explanations of why another
+// is unauthorized.
 type KnownPrincipals struct {
 	// API and ConfigMap say which of the two the authentication mode has.
 	API, ConfigMap bool

@@ -1,7 +1,7 @@
 // Package access decides who may enter a cluster, and under which name: access entries and
 // access policies, the aws-auth ConfigMap, the tokens of EKS, and the answers to the
-// webhooks by which API servers ask for both. What pods may do with AWS is package
-// podidentity's.
+// webhooks by which API servers ask for both. Package podidentity handles the AWS
+// identities of pods.
 package access
 
 import "github.com/drydock-dev/drydock/internal/service/eks/base"

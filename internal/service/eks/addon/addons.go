@@ -111,8 +111,8 @@ func (s *Service) DeleteAddon(ctx context.Context, in *awseks.DeleteAddonInput) 
 	return &out, err
 }
 
-// UpdateAddon changes an add-on's version, configuration or roles. What is left
-// out stays.
+// UpdateAddon changes an add-on's version, configuration or roles. Omitted
+// parameters keep their values.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAddon.html
 func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) (*awseks.UpdateAddonOutput, error) {
 	ckey, cluster, err := s.ActiveCluster(ctx, in.ClusterName)

@@ -80,8 +80,8 @@ func (e *conflictError) Error() string {
 	return "Conflicts found when trying to apply. Will not continue due to resolve conflicts mode. Conflicts:\n" + strings.Join(e.fields, "\n")
 }
 
-// applyAll applies objects. What others set otherwise is taken over with
-// OVERWRITE, and left to them with PRESERVE in an update; else nothing is applied.
+// applyAll applies objects. Fields that others changed are overwritten with
+// OVERWRITE, and kept with PRESERVE in an update; otherwise nothing is applied.
 // begin is called before the first object is.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAddon.html
 func applyAll(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured, resolve ekstypes.ResolveConflicts, update bool, begin func() error) error {

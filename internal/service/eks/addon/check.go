@@ -53,7 +53,7 @@ func check(cluster store.Key, c record.Cluster, a *addons.AddOn, p record.AddonS
 	return nil
 }
 
-// checkNamespace judges where an add-on is to be.
+// checkNamespace checks an add-on's namespace.
 func checkNamespace(cluster string, a *addons.AddOn, namespace string) error {
 	switch {
 	case len(validation.IsDNS1123Label(namespace)) > 0:

@@ -109,7 +109,7 @@ func rolledOutBut(o *unstructured.Unstructured, pods []corev1.Pod, leaving map[s
 	if o.GetKind() != "DaemonSet" || len(leaving) == 0 || statusNumber(o, "observedGeneration") < o.GetGeneration() {
 		return false
 	}
-	// What the DaemonSet controller knows an updated pod by.
+	// The label by which the DaemonSet controller recognizes an updated pod.
 	template := o.GetAnnotations()[appsv1.DeprecatedTemplateGeneration]
 	good := map[string]bool{}
 	for i := range pods {

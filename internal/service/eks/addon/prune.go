@@ -21,7 +21,7 @@ func (w *work) prune(ctx context.Context, now []*unstructured.Unstructured) erro
 	}
 	before, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
 	if err != nil {
-		w.s.Log.Warn("cannot tell which objects an add-on had before", "addon", w.key.String(), "err", err) // another Drydock's version
+		w.s.Log.Warn("cannot determine which objects an add-on had before", "addon", w.key.String(), "err", err) // another Drydock's version
 		return nil
 	}
 	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
@@ -40,7 +40,7 @@ func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructu
 			return fmt.Errorf("reading %s: %w", plane.Describe(o), err)
 		}
 		if ours, theirs := managers(got); !ours || theirs && !shared {
-			w.s.Log.Info("keeping an object of an add-on that its user manages", "addon", w.key.String(), "object", plane.Describe(o))
+			w.s.Log.Info("keeping an add-on's object that a user manages", "addon", w.key.String(), "object", plane.Describe(o))
 			return nil
 		}
 		// The object that was read has a UID: a newer one with its name stays.

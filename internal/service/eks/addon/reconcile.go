@@ -47,14 +47,15 @@ type work struct {
 	nodes   func() *plane.Nodes
 }
 
-// Reconciler brings add-ons to what their records say.
+// Reconciler brings add-ons into the state that their records describe.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
 		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log, Clock: s.Clock,
 	}
 }
 
-// reconcile brings one add-on a step nearer to what its record says.
+// reconcile brings one add-on a step closer to the state that its record
+// describes.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := record.Addons.Get(s.Store, key)
 	if err != nil {
@@ -130,7 +131,7 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 		if ctx.Err() != nil || age <= timeout {
 			return 0, err
 		}
-		// What was applied may well run: it is ACTIVE when it is seen to.
+		// The applied objects may run: the add-on is ACTIVE once they are seen to.
 		issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
 	}
 	switch {
@@ -188,8 +189,8 @@ func (w *work) pace(since time.Time) time.Duration {
 	return min(max(w.s.Clock.Since(since)/10, step), lookAgain)
 }
 
-// finish ends creating or updating: ACTIVE, or DEGRADED with an issue. What was
-// applied stays, also where the update has failed.
+// finish ends creating or updating: ACTIVE, or DEGRADED with an issue. Applied
+// objects stay, even if the update has failed.
 func (w *work) finish(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	return w.change(ctx, func(r *record.Addon) {
 		if issue == nil {
@@ -224,7 +225,7 @@ func (w *work) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
 func (w *work) look(ctx context.Context) (time.Duration, error) {
 	issue, _, err := w.health(ctx)
 	if err != nil {
-		w.s.Log.Debug("looking at an add-on", "addon", w.key.String(), "err", err)
+		w.s.Log.Debug("checking an add-on", "addon", w.key.String(), "err", err)
 		return lookAgain, nil // the cluster's trouble, not the add-on's
 	}
 	scaled, err := w.scale(ctx)
@@ -315,8 +316,8 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 	})
 }
 
-// removeObjects removes the add-on's objects; gone says that none is left: what has
-// finalizers, such as a CustomResourceDefinition, ends later.
+// removeObjects removes the add-on's objects. gone reports whether all are removed:
+// objects with finalizers, such as a CustomResourceDefinition, take longer.
 func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
 	objects, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
 	if err != nil {

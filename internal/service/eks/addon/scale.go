@@ -79,8 +79,8 @@ func nextScaling(s *record.AddonScaling, limits addons.AutoScaling, asked int, n
 	return next, changed
 }
 
-// scale notes how far EKS is to scale the add-on, and does, whoever scaled it last. It
-// reports whether it did.
+// scale records how far EKS has to scale the add-on, and scales it, no matter who
+// scaled it last. It reports whether it did.
 func (w *work) scale(ctx context.Context) (bool, error) {
 	if !w.a.Scales() {
 		return false, nil
@@ -121,9 +121,9 @@ func (w *work) scale(ctx context.Context) (bool, error) {
 	return scaled, nil
 }
 
-// applyReplicas applies the number of replicas, whoever set it last, and leaves what
-// others set otherwise. It reports whether it was another number; what is not there is
-// not scaled.
+// applyReplicas applies the number of replicas, no matter who set it last, and keeps
+// other fields that others changed. It reports whether the number changed; missing
+// objects are not scaled.
 func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits addons.AutoScaling) (bool, error) {
 	objects, err := objectsOf(w.a, spec, w.cluster)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// selfManaged are the add-ons a cluster is born with unless
+// selfManaged are the add-ons a new cluster has unless
 // bootstrapSelfManagedAddons is false. They belong to the user: nothing keeps
 // them up to date.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html

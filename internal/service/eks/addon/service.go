@@ -1,6 +1,6 @@
 // Package addon installs add-ons: it applies their objects, follows the health of their
-// pods, scales CoreDNS, and removes what an update or deletion leaves out. What the
-// add-ons are is in internal/catalog/addons.
+// pods, scales CoreDNS, and removes what an update or deletion leaves out. The add-ons
+// are defined in internal/catalog/addons.
 package addon
 
 import (

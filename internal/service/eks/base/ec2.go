@@ -49,7 +49,7 @@ func (s *Service) EndedInstances(ctx context.Context, instanceIDs []string) ([]s
 			EC2Filter("instance-id", chunk...), EC2Filter("instance-state-name", "pending", "running", "stopping", "stopped"),
 		}})
 		if err != nil {
-			return nil, fmt.Errorf("looking for instances: %w", err)
+			return nil, fmt.Errorf("looking up instances: %w", err)
 		}
 		for _, r := range out.Reservations {
 			for _, i := range r.Instances {

@@ -1,6 +1,6 @@
 // Package base is what every part of EKS stands on: the configuration, the look-up of
 // clusters, and what requests have in common (names, tags, paging, updates). It has no
-// operation of the API of its own, and knows no part of EKS that stands on it.
+// API operations of its own, and does not depend on the parts of EKS that use it.
 package base
 
 import "github.com/drydock-dev/drydock/internal/service/eks/plane"

@@ -23,8 +23,8 @@ func (s *Service) NewUpdate(t ekstypes.UpdateType, params ...ekstypes.UpdatePara
 	}}
 }
 
-// RepeatedUpdate returns the update that a request with token made before, nil
-// if there is none.
+// RepeatedUpdate returns the update that an earlier request with the same
+// token created, or nil if there is none.
 func (s *Service) RepeatedUpdate(r store.Reader, cluster store.Key, token *string, request string) (*ekstypes.Update, error) {
 	if token == nil {
 		return nil, nil

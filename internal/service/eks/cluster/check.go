@@ -155,9 +155,9 @@ func (s *Service) vpcCIDRs(ctx context.Context, vpc string) ([]netip.Prefix, err
 	return out, nil
 }
 
-// checkEndpointAccess refuses a cluster that nobody reaches. CIDRs without public
-// access are kept and have no effect: the Terraform module terraform-aws-eks sends
-// them with every cluster.
+// checkEndpointAccess refuses a cluster without any endpoint access. CIDRs without
+// public access are kept and have no effect: the Terraform module
+// terraform-aws-eks sends them with every cluster.
 func checkEndpointAccess(cluster string, public, private bool, cidrs []string) error {
 	if !public && !private {
 		return errNoEndpointAccess(cluster)

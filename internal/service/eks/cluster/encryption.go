@@ -34,8 +34,8 @@ var grantOperations = []kmstypes.GrantOperation{
 	kmstypes.GrantOperationEncrypt, kmstypes.GrantOperationDecrypt, kmstypes.GrantOperationDescribeKey,
 }
 
-// keyPattern is a key or an alias, without what comes before in an ARN. A key ID
-// alone is no name of a key for EKS.
+// keyPattern is a key or an alias, without what comes before in an ARN. EKS does
+// not accept a bare key ID.
 var keyPattern = regexp.MustCompile(`^(key/[A-Za-z0-9-]{1,64}|alias/[A-Za-z0-9:/_-]{1,250})$`)
 
 // secretsEncryption is the configuration of a cluster with a key. The list of
@@ -175,9 +175,9 @@ func (s *Service) checkEncryption(ctx context.Context, call *awsapi.Call, cluste
 	return secretsEncryption(*key.Arn), nil
 }
 
-// grantKey lets the role of a cluster that is to be encrypted use its key, in the
-// name of the caller, and sees that it can. undo takes that back when the cluster
-// is not encrypted after all.
+// grantKey grants the role of a cluster that is to be encrypted the use of its
+// key, on behalf of the caller, and checks that it works. undo revokes the grant
+// if the cluster is not encrypted after all.
 func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(), err error) {
 	key := rec.KeyARN()
 	if key == "" {
@@ -201,7 +201,7 @@ func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(
 	undo = func() {
 		svc := s.AsService(context.WithoutCancel(ctx), call.Account, call.Region)
 		if err := s.revokeGrants(svc, *rec); err != nil {
-			s.Log.Warn("a grant on a key is left behind", "key", key, "grant", *out.GrantId, "err", err)
+			s.Log.Warn("could not revoke a grant on a key", "key", key, "grant", *out.GrantId, "err", err)
 		}
 	}
 	issue, err := s.keyIssue(ctx, rec, key)

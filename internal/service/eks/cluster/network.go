@@ -46,7 +46,7 @@ func (s *Service) ensureSecurityGroup(ctx context.Context, rec record.Cluster) (
 			}}},
 		})
 		if err != nil {
-			return "", fmt.Errorf("making the cluster security group: %w", err)
+			return "", fmt.Errorf("creating the cluster security group: %w", err)
 		}
 		id = *made.GroupId
 	}
@@ -70,7 +70,7 @@ func (s *Service) findSecurityGroup(ctx context.Context, rec record.Cluster) (*e
 		base.EC2Filter("group-name", rec.SecurityGroupName), base.EC2Filter("vpc-id", *rec.Cluster.ResourcesVpcConfig.VpcId),
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the cluster security group: %w", err)
+		return nil, fmt.Errorf("looking up the cluster security group: %w", err)
 	}
 	if len(got.SecurityGroups) == 0 {
 		return nil, nil
@@ -118,7 +118,7 @@ func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, grou
 			}}},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("making the control plane's network interface in %s: %w", sn, err)
+			return nil, fmt.Errorf("creating the control plane's network interface in %s: %w", sn, err)
 		}
 		out[sn] = *made.NetworkInterface.NetworkInterfaceId
 	}
@@ -129,7 +129,7 @@ func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, grou
 func (s *Service) spread(ctx context.Context, rec record.Cluster, subnets []string) ([]string, error) {
 	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
 	if err != nil {
-		return nil, fmt.Errorf("looking at the subnets of cluster %s: %w", rec.Name(), err)
+		return nil, fmt.Errorf("checking the subnets of cluster %s: %w", rec.Name(), err)
 	}
 	zones := map[string][]string{}
 	for _, id := range subnets { // in the user's order
@@ -158,7 +158,7 @@ func (s *Service) interfaces(ctx context.Context, rec record.Cluster) ([]ec2type
 		base.EC2Filter("tag:eks:cluster-name", rec.Name()),
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the control plane's network interfaces: %w", err)
+		return nil, fmt.Errorf("looking up the control plane's network interfaces: %w", err)
 	}
 	return got.NetworkInterfaces, nil
 }

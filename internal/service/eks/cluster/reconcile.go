@@ -33,14 +33,15 @@ const (
 	groupWait = time.Minute
 )
 
-// Reconciler brings clusters to what their records say.
+// Reconciler brings clusters into the state that their records describe.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
 		Name: "eks/cluster", Watcher: record.Clusters.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log, Clock: s.Clock,
 	}
 }
 
-// reconcile brings one cluster a step nearer to what its record says.
+// reconcile brings one cluster a step closer to the state that its record
+// describes.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := record.Clusters.Get(s.Store, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -67,15 +68,15 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// renewAuthority shows the control plane's certificate authority as it is: it expires,
-// and is then issued anew when the control plane starts. Node groups get it with their
+// renewAuthority records the control plane's current certificate authority: when it
+// expires, it is reissued when the control plane starts. Node groups get it with their
 // next launch template version.
 func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record.Cluster) error {
 	ca := s.ControlPlanes.Authority(rec.Plane.ID)
 	if ca == nil || rec.Plane.CAPEM == nil || bytes.Equal(ca, rec.Plane.CAPEM) {
 		return nil
 	}
-	s.Log.Info("the certificate authority of a cluster was issued anew", "cluster", key.String())
+	s.Log.Info("reissued the certificate authority of a cluster", "cluster", key.String())
 	rec.Plane.CAPEM = ca
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		for _, g := range record.Nodegroups.All(tx, record.AllBelow(key)) {
@@ -201,7 +202,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 		return &key.issue
 	}
 	switch c := ekserr.Code(err); {
-	case awsapi.IsThrottle(err): // RequestLimitExceeded is no limit of a resource
+	case awsapi.IsThrottle(err): // RequestLimitExceeded is not the limit of a resource
 		return nil
 	case c == "InvalidSubnetID.NotFound":
 		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)

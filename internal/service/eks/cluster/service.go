@@ -1,7 +1,7 @@
-// Package cluster makes clusters: the security group and network interfaces of each, a
-// control plane, its encryption, and the objects that a cluster is born with. What
-// belongs to a cluster later (node groups, add-ons, profiles, entries) has packages of
-// its own, and goes with it.
+// Package cluster creates clusters: the security group and network interfaces of each,
+// a control plane, its encryption, and the objects that every new cluster has.
+// Resources that a cluster gets later (node groups, add-ons, profiles, entries) have
+// packages of their own, and are deleted with it.
 //
 //	CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
 //	   └────→ FAILED ──────────────↗

@@ -14,9 +14,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// systemRoles are the cluster roles that EKS brings, and whom it binds them to.
-// What CoreDNS, aws-node and kube-proxy need is not among them: those bring
-// their own.
+// systemRoles are the cluster roles that EKS creates, with their subjects. The
+// roles of CoreDNS, aws-node and kube-proxy are not among them, because those
+// bring their own.
 func systemRoles() []systemRole {
 	rule := func(groups, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
@@ -38,8 +38,9 @@ func systemRoles() []systemRole {
 			subjects: []rbacv1.Subject{group("system:node-proxier")},
 		},
 		{
-			// What EKS itself does in a cluster under the name eks:node-manager:
-			// labelling and draining the nodes of managed groups, keeping aws-auth.
+			// These rules are for what EKS does in a cluster as eks:node-manager:
+			// labelling and draining the nodes of managed groups, maintaining
+			// aws-auth.
 			name: "eks:node-manager",
 			rules: []rbacv1.PolicyRule{
 				rule([]string{""}, []string{"pods"}, "get", "list", "watch", "delete"),
@@ -74,7 +75,7 @@ func (s *Service) ensureBorn(ctx context.Context, key store.Key, rec record.Clus
 	return g.Wait()
 }
 
-// ensureSystemObjects makes the objects every EKS cluster is born with.
+// ensureSystemObjects creates the objects that every new EKS cluster has.
 func (s *Service) ensureSystemObjects(ctx context.Context, cluster store.Key, planeID string) error {
 	ses, err := s.Sessions.Open(cluster, planeID)
 	if err != nil {
@@ -93,7 +94,7 @@ func ensureRole(ctx context.Context, rbac typedrbacv1.RbacV1Interface, r systemR
 	if r.rules != nil {
 		_, err := rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: r.rules}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("making cluster role %s: %w", r.name, err)
+			return fmt.Errorf("creating cluster role %s: %w", r.name, err)
 		}
 	}
 	role := r.role
@@ -105,7 +106,7 @@ func ensureRole(ctx context.Context, rbac typedrbacv1.RbacV1Interface, r systemR
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making cluster role binding %s: %w", r.name, err)
+		return fmt.Errorf("creating cluster role binding %s: %w", r.name, err)
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func InvalidRequest(cluster, format string, args ...any) error {
 	return &ekstypes.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }
 
-// InUse refuses to make what is there, or to change what is changing.
+// InUse refuses to create an existing resource, or to change one that is
+// changing.
 func InUse(cluster, format string, args ...any) error {
 	return &ekstypes.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }

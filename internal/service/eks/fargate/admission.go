@@ -89,7 +89,7 @@ func (s *Service) ensureWebhook(ctx context.Context, ses *plane.Session) error {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
 	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
-	case webhookOf(ses).called.Load(): // whoever else refused the pod
+	case webhookOf(ses).called.Load(): // another admission plugin refused the pod
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w: %w", errWebhookUnnoticed, err)
@@ -97,15 +97,15 @@ func (s *Service) ensureWebhook(ctx context.Context, ses *plane.Session) error {
 	return errWebhookUnnoticed
 }
 
-// putWebhook puts Fargate's webhook into a cluster, if it is not there. What the
-// API server called before was another one, then.
+// putWebhook puts Fargate's webhook into a cluster, if it is not there.
+// Otherwise the API server still calls an old one.
 func (s *Service) putWebhook(ctx context.Context, ses *plane.Session) error {
 	_, err := ses.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		webhookOf(ses).called.Store(false)
 	case !apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("making Fargate's webhook: %w", err)
+		return fmt.Errorf("creating Fargate's webhook: %w", err)
 	}
 	webhookOf(ses).put.Store(true)
 	return nil

@@ -93,7 +93,7 @@ func choose(profiles []*ekstypes.FargateProfile, namespace string, pod *corev1.P
 		case out.Excluded != "":
 			c.Why = out.Excluded
 		case out.Profile != "":
-			c.Why = "of several that match, the first by name is taken: " + out.Profile
+			c.Why = "several profiles match, and the first by name is used: " + out.Profile
 		default:
 			out.Profile = c.Name
 		}
@@ -109,7 +109,7 @@ func excluded(pod *corev1.Pod) string {
 		return fmt.Sprintf("the pod's annotation %s is %q", annotationComputeType, v)
 	}
 	if pod.Spec.NodeName != "" {
-		return "the pod is bound to a node already"
+		return "the pod is already bound to a node"
 	}
 	// Fargate leaves those to the default scheduler: seen in clusters whose DaemonSets
 	// run beside a profile for all of their namespace.

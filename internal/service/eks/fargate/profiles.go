@@ -43,7 +43,7 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	}
 	if ensure := s.EnsureFargateRole; ensure != nil {
 		if err := ensure(ctx, key.Account); err != nil {
-			return nil, fmt.Errorf("making the service-linked role of Fargate: %w", err)
+			return nil, fmt.Errorf("creating the service-linked role of Fargate: %w", err)
 		}
 	}
 	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request

@@ -34,15 +34,16 @@ const planeWait = 10 * time.Second
 // podWorkers is how many pods of a DELETING profile are deleted at once.
 const podWorkers = 16
 
-// Reconciler brings Fargate profiles to what their records say.
+// Reconciler brings Fargate profiles into the state that their records
+// describe.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
 		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Log: s.Log, Clock: s.Clock,
 	}
 }
 
-// reconcile brings one Fargate profile a step nearer to what its
-// record says.
+// reconcile brings one Fargate profile a step closer to the state that its
+// record describes.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	p, err := record.FargateProfiles.Get(s.Store, key)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *Service) activate(ctx context.Context, key store.Key, p *record.Fargate
 // machines into the cluster, then its record. From the moment it is DELETING no new
 // pod gets it.
 func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) (time.Duration, error) {
-	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // a dead control plane holds up no deletion for ever
+	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // a dead control plane must not block a deletion forever
 	left := 0
 	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
 	if err == nil {
@@ -192,7 +193,8 @@ func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) *store.Ke
 	return record.Other(r, record.FargateProfiles, key, func(o *record.FargateProfile) bool { return o.Role == p.Role })
 }
 
-// deletePods deletes what is left of a profile's pods and says how many are.
+// deletePods deletes the remaining pods of a profile and returns their
+// number.
 func (s *Service) deletePods(ctx context.Context, ses *plane.Session, profile string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, planeWait)
 	defer cancel()
@@ -207,7 +209,7 @@ func (s *Service) deletePods(ctx context.Context, ses *plane.Session, profile st
 	g.SetLimit(podWorkers)
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.Spec.SchedulerName != scheduler { // somebody's label
+		if pod.Spec.SchedulerName != scheduler { // a user's label
 			continue
 		}
 		left++

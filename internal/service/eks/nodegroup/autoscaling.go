@@ -29,7 +29,7 @@ type member struct{ id string }
 
 // A scalingGroup is what EKS looks at in a node group's Auto Scaling group.
 type scalingGroup struct {
-	// size is what the group is asked for now, by EKS or by anybody else.
+	// size is the group's current desired size, no matter who set it.
 	size ekstypes.NodegroupScalingConfig
 	// staying come or serve; leaving wait to be drained.
 	staying, leaving []member
@@ -45,11 +45,12 @@ type scalingGroup struct {
 	versions map[string]string
 }
 
-// scalingGroup describes the group's Auto Scaling group, nil if there is none.
+// scalingGroup describes the group's Auto Scaling group, or nil if there is
+// none.
 func (w *work) scalingGroup() (*scalingGroup, error) {
 	out, err := w.s.AutoScaling.DescribeAutoScalingGroups(w.svc, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{w.g.ResourceName()}})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the instances of node group %s: %w", *w.g.Nodegroup.NodegroupName, err)
+		return nil, fmt.Errorf("looking up the instances of node group %s: %w", *w.g.Nodegroup.NodegroupName, err)
 	}
 	if len(out.AutoScalingGroups) == 0 {
 		return nil, nil

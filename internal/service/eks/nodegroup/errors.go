@@ -68,7 +68,7 @@ func errZeroMax(cluster, ng string) error {
 	return invalid(cluster, ng, "maxSize must be greater than or equal to 1")
 }
 
-// [seen] terraform-aws-eks#2508, #3306: UpdateNodegroupConfig says it in other words than CreateNodegroup.
+// [seen] terraform-aws-eks#2508, #3306: UpdateNodegroupConfig has a different text than CreateNodegroup.
 func errUpdateMinAboveDesired(cluster, ng string, minimum, desired int32) error {
 	return invalid(cluster, ng, "Minimum capacity %d can't be greater than desired size %d", minimum, desired)
 }
@@ -169,7 +169,7 @@ func errCustomField(cluster, ng, field string) error {
 	return invalid(cluster, ng, "You cannot specify the field %s when using custom AMIs.", field)
 }
 
-// [seen] pulumi/pulumi-eks#1283: CreateNodegroup says it in other words than UpdateNodegroupVersion.
+// [seen] pulumi/pulumi-eks#1283: CreateNodegroup has a different text than UpdateNodegroupVersion.
 func errImageAndVersion(cluster, ng, what string) error {
 	return invalid(cluster, ng, "You cannot specify a %s version to use when specifying an image id to use within the launch template.", what)
 }

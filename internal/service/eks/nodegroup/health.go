@@ -52,7 +52,7 @@ func errUnreachable(cluster string) ekstypes.Issue {
 		"This can happen if there are network disruptions or if API servers are timing out processing requests.", cluster)
 }
 
-// errNoScalingGroup says that somebody deleted the node group's Auto Scaling group.
+// errNoScalingGroup says that the node group's Auto Scaling group was deleted.
 var errNoScalingGroup = errors.New("the Auto Scaling group is gone")
 
 func (w *work) noScalingGroup() ekstypes.Issue {
@@ -139,8 +139,8 @@ func launchRefusal(status string) (code, text string) {
 	return code, text
 }
 
-// misconfigured returns what is wrong with what the group is made of: resources that
-// somebody removed or changed behind EKS's back.
+// misconfigured returns the problems of the group's resources: those that were
+// removed or changed outside of EKS.
 func (w *work) misconfigured(ctx context.Context, asg *scalingGroup) ([]ekstypes.Issue, error) {
 	var out []ekstypes.Issue
 	for _, check := range []func(context.Context, *scalingGroup) (*ekstypes.Issue, error){
@@ -183,8 +183,8 @@ func (w *work) templateIssue(context.Context, *scalingGroup) (*ekstypes.Issue, e
 		"We couldn't find the Amazon EC2 launch template for your managed node group. You may be able to recreate a launch template with the same settings to recover.", w.g.LaunchTemplateID)), nil
 }
 
-// scalingGroupIssue compares the Auto Scaling group with what EKS made. Its size is
-// anybody's.
+// scalingGroupIssue compares the Auto Scaling group with what EKS made. Anyone may
+// change its size.
 func (w *work) scalingGroupIssue(_ context.Context, asg *scalingGroup) (*ekstypes.Issue, error) {
 	changed := func(what string) *ekstypes.Issue { // from memory
 		return new(issue(ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration,

@@ -16,7 +16,7 @@ func (w *work) ensureInstanceProfile() error {
 	p := w.s.InstanceProfiles
 	_, err := p.CreateInstanceProfile(w.svc, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
 	if err != nil && !isCode(err, "EntityAlreadyExists") {
-		return fmt.Errorf("making the instance profile: %w", err)
+		return fmt.Errorf("creating the instance profile: %w", err)
 	}
 	_, err = p.AddRoleToInstanceProfile(w.svc, &awsiam.AddRoleToInstanceProfileInput{
 		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(access.RoleName(w.g.Role.ARN)),

@@ -138,7 +138,7 @@ func (s *Service) launchTemplate(ctx context.Context, cluster *record.Cluster, g
 		}
 		return *v.LaunchTemplateId, nil
 	} else if err != nil {
-		return "", fmt.Errorf("making the launch template: %w", err)
+		return "", fmt.Errorf("creating the launch template: %w", err)
 	}
 	return *made.LaunchTemplate.LaunchTemplateId, nil
 }
@@ -154,7 +154,7 @@ func (s *Service) newTemplateVersion(ctx context.Context, cluster *record.Cluste
 		LaunchTemplateId: &g.LaunchTemplateID, LaunchTemplateData: data, ClientToken: &g.UpdateID,
 	})
 	if err != nil {
-		return "", fmt.Errorf("making a version of the launch template: %w", err)
+		return "", fmt.Errorf("creating a version of the launch template: %w", err)
 	}
 	return fmt.Sprint(*made.LaunchTemplateVersion.VersionNumber), nil
 }

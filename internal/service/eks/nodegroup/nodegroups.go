@@ -166,7 +166,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	rec.Nodegroup.Resources = &ekstypes.NodegroupResources{AutoScalingGroups: []ekstypes.AutoScalingGroup{{Name: new(rec.ResourceName())}}}
 	if tmpl != nil {
 		rec.Nodegroup.LaunchTemplate = tmpl.spec
-		if machine.amiType == ekstypes.AMITypesCustom { // then EKS knows no version
+		if machine.amiType == ekstypes.AMITypesCustom { // then EKS does not know the version
 			rec.Nodegroup.Version, rec.Nodegroup.ReleaseVersion = cluster.Cluster.Version, &machine.imageID
 		}
 	}

@@ -39,8 +39,8 @@ const (
 	nodeWorkers = 16
 )
 
-// Reconciler brings node groups to what their records say. Changes of the
-// instances of their Auto Scaling groups wake it.
+// Reconciler brings node groups into the state that their records describe.
+// Changes of the instances of their Auto Scaling groups wake it.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
 		Name: "eks/nodegroup", Watcher: record.Nodegroups.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 64, Log: s.Log, Clock: s.Clock,
@@ -63,7 +63,8 @@ func (s *Service) groupOfMember(changed store.Key) (store.Key, bool) {
 	return all[i].Key, true
 }
 
-// reconcile brings one node group a step nearer to what its record says.
+// reconcile brings one node group a step closer to the state that its record
+// describes.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := record.Nodegroups.Get(s.Store, key)
 	if err != nil {
@@ -264,8 +265,8 @@ func (w *work) fail(ctx context.Context, issues ...ekstypes.Issue) error {
 	})
 }
 
-// keep holds an ACTIVE group at its size. What is wrong with it is shown as DEGRADED
-// and goes away when it is mended.
+// keep holds an ACTIVE group at its size. Problems are shown as DEGRADED until they
+// are fixed.
 func (w *work) keep(ctx context.Context) (time.Duration, error) {
 	ses, err := w.session(ctx)
 	if errors.Is(err, plane.ErrNoAnswer) {
@@ -312,7 +313,7 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 			issues = append(issues, *launch)
 		}
 	}
-	// A launch under way mends nothing before it succeeds.
+	// A launch in progress does not resolve the issue until it succeeds.
 	if len(issues) > 0 || !launching {
 		if err := w.health(ctx, issues); err != nil {
 			return 0, err
@@ -324,7 +325,7 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 	return steady, nil
 }
 
-// follow takes over a size that somebody gave the Auto Scaling group: the cluster
+// follow adopts a size that was set on the Auto Scaling group: the cluster
 // autoscaler changes it there.
 func (w *work) follow(ctx context.Context, asg *scalingGroup) error {
 	if base.JSON(asg.size) == base.JSON(*w.g.Nodegroup.ScalingConfig) {
@@ -491,7 +492,7 @@ func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalin
 	}
 	slices.Sort(ended)
 	if err := w.s.AutoScaling.CompleteLifecycleActions(w.svc, w.g.ResourceName(), terminateHook, hookContinue, ended); err != nil {
-		return fmt.Errorf("letting instances go: %w", err)
+		return fmt.Errorf("releasing instances: %w", err)
 	}
 	return errors.Join(append(errs, w.deleteNodes(ctx, ses, ended))...)
 }

@@ -61,10 +61,10 @@ func (w *work) ensureRemoteAccess() (id string, err error) {
 			return "", err
 		}
 		if id == "" {
-			return "", fmt.Errorf("EC2 refuses to make the security group %s because it exists, but does not list it", name)
+			return "", fmt.Errorf("EC2 reports that the security group %s exists, but does not list it", name)
 		}
 	default:
-		return "", fmt.Errorf("making the security group for ssh: %w", err)
+		return "", fmt.Errorf("creating the security group for ssh: %w", err)
 	}
 	ssh := ec2types.IpPermission{IpProtocol: new("tcp"), FromPort: new(int32(22)), ToPort: new(int32(22))}
 	for _, source := range w.g.Nodegroup.RemoteAccess.SourceSecurityGroups {
@@ -82,8 +82,8 @@ func (w *work) ensureRemoteAccess() (id string, err error) {
 
 func (w *work) remoteAccessName() string { return "eks-remoteAccess-" + w.g.UUID }
 
-// findRemoteAccess returns the security group that ensureRemoteAccess made, "" if there
-// is none.
+// findRemoteAccess returns the security group that ensureRemoteAccess created, or ""
+// if there is none.
 func (w *work) findRemoteAccess() (id string, err error) {
 	got, err := w.s.Network.DescribeSecurityGroups(w.svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
 		base.EC2Filter("group-name", w.remoteAccessName()), base.EC2Filter("vpc-id", aws.ToString(w.cluster.Cluster.ResourcesVpcConfig.VpcId)),
@@ -95,8 +95,8 @@ func (w *work) findRemoteAccess() (id string, err error) {
 }
 
 // removeRemoteAccess removes the group's security group, also one that was made and
-// not noted, as when a rule of its was refused. What others made depend on
-// it keeps it, and the group, which after a while is DELETE_FAILED.
+// not noted, as when a rule of its was refused. If other resources depend on it, it
+// stays, and so does the node group, which becomes DELETE_FAILED after a while.
 func (w *work) removeRemoteAccess(ctx context.Context) (done bool, err error) {
 	var id string
 	if r := w.g.Nodegroup.Resources; r != nil {
@@ -104,7 +104,7 @@ func (w *work) removeRemoteAccess(ctx context.Context) (done bool, err error) {
 	}
 	if id == "" && w.g.Nodegroup.RemoteAccess != nil {
 		if id, err = w.findRemoteAccess(); err != nil {
-			return false, fmt.Errorf("looking for the security group for ssh: %w", err)
+			return false, fmt.Errorf("looking up the security group for ssh: %w", err)
 		}
 	}
 	if id == "" {

@@ -155,7 +155,7 @@ func (w *work) beginRollout(ctx context.Context) error {
 }
 
 // resize brings the Auto Scaling group to a size, and to what a record launches from;
-// again says that it was not there.
+// again reports that it was not at that size yet.
 func (w *work) resize(asg *scalingGroup, rec *record.Nodegroup, size ekstypes.NodegroupScalingConfig) (again bool, err error) {
 	if base.JSON(asg.size) == base.JSON(size) && asg.template.version == rec.LaunchVersion() {
 		return false, nil
@@ -227,7 +227,7 @@ func (w *work) terminate(instanceID string, shrink bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("ending %s: %w", instanceID, err)
+		return fmt.Errorf("terminating %s: %w", instanceID, err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 }
 
 // updatable reports whether a group may be updated: it is ACTIVE, or DEGRADED for
-// reasons that an update may mend.
+// reasons that an update may fix.
 //
 // AWS deviation: nodes that are NotReady, which on AWS do not degrade a group, hinder
 // no update here either.

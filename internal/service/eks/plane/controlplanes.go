@@ -27,7 +27,7 @@ type ControlPlanes interface {
 	// per owner, also across restarts.
 	Claim(ctx context.Context, req Request) (record.Plane, error)
 	// Authority returns the certificate of a plane's authority in PEM. It changes when the
-	// old one expires. nil: there is no such plane.
+	// old one expires. nil means that there is no such plane.
 	Authority(id string) []byte
 	// WaitReady returns when the plane's API server answers.
 	WaitReady(ctx context.Context, id string) error

@@ -20,8 +20,8 @@ type UnboundClaim struct {
 	Selected bool
 }
 
-// findUnbound looks the claims up that keep the pod from being bound to a node. What
-// they are called if they are not there the scheduler says itself.
+// findUnbound looks the claims up that keep the pod from being bound to a node. The
+// scheduler reports the names of missing ones itself.
 func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
 	if f.Pod.Spec.NodeName != "" {
 		return nil

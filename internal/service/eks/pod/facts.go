@@ -21,7 +21,7 @@ type Facts struct {
 	Cluster         string
 	Account, Region string
 	PlaneID         string
-	// Pod is nil when there is none: Events are then those of its maker.
+	// Pod is nil if there is none: Events are then those of its maker.
 	Pod *corev1.Pod
 	// Events are about the pod, or about what failed to make it, oldest first.
 	Events []corev1.Event
@@ -45,9 +45,9 @@ type MissingObject struct {
 	Volume bool
 }
 
-// PodFacts looks a pod of a cluster of the call's account and region up. A name that
-// is no pod's may be that of its maker, a Deployment's for one: then it is the pod of
-// it that is worst off, or the refusal of the one that could not be made.
+// PodFacts looks a pod of a cluster of the call's account and region up. If no pod
+// has the name, it may be its owner's, such as a Deployment's: then Pod is the
+// owner's pod in the worst state, or the error for the pod that could not be created.
 func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string) (Facts, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
@@ -252,7 +252,7 @@ func keySet[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-// references are the ConfigMaps and Secrets that a pod says it needs.
+// references are the ConfigMaps and Secrets that a pod refers to.
 func references(spec *corev1.PodSpec) []MissingObject {
 	var out []MissingObject
 	add := func(kind, name, key string, volume bool, optional *bool) {

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/kube"
 )
 
-// ErrNotFound says that there is no pod of a name.
+// ErrNotFound says that there is no pod with that name.
 var ErrNotFound = errors.New("no such pod")
 
 // A NotRunningError is about a pod, or a container of it, in which nothing can run.
@@ -36,7 +36,7 @@ type NoContainerError struct {
 }
 
 func (e *NoContainerError) Error() string {
-	return fmt.Sprintf("it has no container %s, but %s", e.Name, strings.Join(e.Have, ", "))
+	return fmt.Sprintf("it has no container %s; it has %s", e.Name, strings.Join(e.Have, ", "))
 }
 
 // A Program is what a program of a container has around it.

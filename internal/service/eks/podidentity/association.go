@@ -23,7 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// trustedService is whom the role of an association must trust.
+// trustedService is the service that the role of an association must trust.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
 const trustedService = "pods.eks.amazonaws.com"
 

@@ -18,7 +18,7 @@ type ServiceAccountIdentity struct {
 	Cluster, ClusterARN       string
 	Account, Region           string
 	Namespace, ServiceAccount string
-	// Issuer signs the cluster's tokens, and Subject is whom they name.
+	// Issuer signs the cluster's tokens, and Subject is their subject.
 	Issuer, Subject string
 	// Exists says that the service account does.
 	Exists bool

@@ -15,9 +15,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What ReviewPodToken finds wrong.
+// Errors of ReviewPodToken.
 var (
-	ErrTokenInvalid  = errors.New("the token is not one of the cluster's for " + agentAudience)
+	ErrTokenInvalid  = errors.New("the cluster issued no such token for " + agentAudience)
 	ErrNoAssociation = errors.New("the service account has no pod identity association")
 )
 
@@ -41,7 +41,7 @@ const (
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
 )
 
-// maxToken bounds tokens before anybody looks into them.
+// maxToken limits tokens before they are parsed.
 const maxToken = 16 << 10
 
 // ReviewPodToken asks the API server of a cluster of the call's account and region

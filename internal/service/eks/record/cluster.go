@@ -17,7 +17,8 @@ type Cluster struct {
 	Creator Identity
 	// BootstrapAdmin says the creator is an administrator.
 	BootstrapAdmin bool
-	// SelfManagedAddons says the cluster is born with CoreDNS, aws-node and kube-proxy.
+	// SelfManagedAddons says that the new cluster gets CoreDNS, aws-node and
+	// kube-proxy.
 	SelfManagedAddons bool `json:",omitempty"`
 	// Token and Request make CreateCluster idempotent.
 	Token, Request string
@@ -115,7 +116,7 @@ type Update struct {
 	Addon     string `json:",omitempty"`
 	Token     string
 	Request   string
-	// What a cluster update changes when it succeeds.
+	// Changes that a cluster update makes when it succeeds.
 	VPC                *VPCChange                  `json:",omitempty"`
 	AuthenticationMode ekstypes.AuthenticationMode `json:",omitempty"`
 	SupportType        ekstypes.SupportType        `json:",omitempty"`

@@ -78,7 +78,7 @@ func (g *Nodegroup) LaunchVersion() string {
 // A Rollout replaces the nodes of a group by such of another image or version of the
 // user's launch template.
 type Rollout struct {
-	// What the group becomes.
+	// The group's new state.
 	ImageID                 string
 	Version, ReleaseVersion *string
 	LaunchTemplate          *ekstypes.LaunchTemplateSpecification

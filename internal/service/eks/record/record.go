@@ -1,7 +1,7 @@
 // Package record has what EKS stores: a type and a collection for each kind of
 // resource, and the keys under which they are kept. It is the ground floor, so that
 // each part of EKS can look at the resources of the others without importing them.
-// What happens to a record is not here: only what can be read off it.
+// Nothing here changes records; it only has what can be derived from them.
 package record
 
 import (
@@ -94,7 +94,7 @@ func Optional(s string) *string {
 	return &s
 }
 
-// Other returns the key of a record beside key, of the same cluster, that is reports; nil
+// Other returns the key of another record of the same cluster for which is reports true, or nil
 // if there is none.
 func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) *store.Key {
 	all := c.All(r, AllBelow(ClusterOf(key)))
