@@ -47,8 +47,8 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	out := controlplane.Cloud{
 		Region: p.Key.Region, Cluster: p.Key.Name, VPC: aws.ToString(c.ResourcesVpcConfig.VpcId), Subnet: c.ResourcesVpcConfig.SubnetIds[0], Endpoint: d.info.URL,
 	}
-	// Without its role the cloud provider runs all the same: its calls fail, and the
-	// events of the services say so.
+	// Without its role the cloud provider still runs, but its calls fail, which
+	// events of the Services report.
 	out.Credentials, err = clusterRoles{d.iam, d.sts}.credentials(ctx, aws.ToString(c.Arn), aws.ToString(c.RoleArn))
 	return out, err
 }

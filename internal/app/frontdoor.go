@@ -33,8 +33,8 @@ func (d *daemon) ownHost(host string) bool {
 }
 
 // handler serves the AWS API and, by their host names, the OIDC issuers of the
-// clusters, whose documents anybody may read. What comes from programs of pods goes
-// the way of these.
+// clusters, whose documents are public. Connections from programs that run as pods
+// are treated like these.
 func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 	oidc, access := d.planes.OIDCHandler(), d.access()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -124,7 +124,7 @@ func (i identities) InstanceProfile(ctx context.Context, account, name string) (
 }
 
 // denies returns the actions that no policy of a role allows on any resource, or that
-// one denies everywhere. What depends on a condition counts as allowed.
+// one denies everywhere. An action that depends on a condition counts as allowed.
 func (i identities) denies(ctx context.Context, roleARN string, actions []string) ([]string, error) {
 	role, err := i.iam.RoleByARN(ctx, roleARN)
 	if errors.Is(err, iam.ErrNoSuchRole) {

@@ -305,8 +305,8 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	return nil
 }
 
-// register makes the modules of all services, and makes them known to what answers and
-// decides about their calls.
+// register creates the modules of all services and registers them with the server and
+// with authorization.
 func (d *daemon) register(context.Context) error {
 	for _, e := range services {
 		m := e.module(d)

@@ -16,7 +16,7 @@ import (
 // No call is made inside a store transaction, which may run several times: it fails, and
 // the error log says so.
 //
-// Who calls is in ctx:
+// ctx says who calls:
 //
 //   - the context of a handler is a user's: the call is made in a forward access
 //     session, with the user's permissions (Call.Forward);

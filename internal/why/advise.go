@@ -15,7 +15,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-<<<<<<< HEAD
 // answers are those known already, by what was asked and of what kind of machine.
 type answers map[string]advice.Answer
 
@@ -42,7 +41,7 @@ func ofOne(a *advice.Answer) bool {
 	})
 }
 
-// reason is a decision with what mends it.
+// reason is a decision with what fixes it.
 func (x *Explainer) reason(account, region string, d *node.Decision) *api.Reason {
 	return x.reasonOf(account, region, d, nil, nil)
 }
@@ -50,12 +49,6 @@ func (x *Explainer) reason(account, region string, d *node.Decision) *api.Reason
 // reasonOf looks for the fixes of a connection that the network refused in the network as it
 // is now. They have to bring a node all the way: steps are those that it has taken.
 func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []node.Step, known answers) *api.Reason {
-=======
-// reason is a decision with its fixes. For a connection that the network refused, fixes
-// are looked for in the current network, and must let a node complete all steps: steps
-// are those that it has taken.
-func (x *Explainer) reason(account, region string, d *node.Decision, steps ...node.Step) *api.Reason {
->>>>>>> a89a695 (house rules: turns of phrase to avoid are a test)
 	if d == nil {
 		return nil
 	}

@@ -75,7 +75,7 @@ func (x *Explainer) scriptHint(e *api.NodeExplanation, m *machine.Instance, caus
 
 var nodesModified = regexp.MustCompile(`node "([^"]*)" is not allowed to modify node "([^"]*)"`)
 
-// registerHint is of a node that the cluster knows as somebody else.
+// registerHint is for a node that the cluster identifies as another user.
 func (x *Explainer) registerHint(e *api.NodeExplanation, evidence string) *api.Reason {
 	why := &api.Reason{By: node.ByCluster, Code: "Forbidden", Component: e.Role}
 	subject := &node.Subject{Cluster: e.Cluster, Role: e.Role}

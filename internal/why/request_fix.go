@@ -51,7 +51,7 @@ func (x *Explainer) addTrust(ctx context.Context, role, statement string) string
 }
 
 // putPolicy gives the role or user of an ARN a policy of its own with a statement. Empty:
-// the policies of anybody else cannot be changed.
+// other principals' policies cannot be changed.
 func putPolicy(requestID, arn, statement string) string {
 	_, who, _ := strings.Cut(arn, ":iam::")
 	_, who, _ = strings.Cut(who, ":")

@@ -191,8 +191,9 @@ type trustStatement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
-// withStatement is the trust policy with a statement more, quoted for a shell. What it
-// allows others stays allowed: a condition that is wrong here may be theirs.
+// withStatement is the trust policy with a statement more, quoted for a shell. Access
+// that it gives to others is kept, because a condition that is wrong here may be for
+// them.
 func withStatement(trust string, more any) string {
 	var doc struct {
 		Version   string          `json:",omitempty"`

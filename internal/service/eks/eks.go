@@ -93,7 +93,7 @@ func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
 	return cluster.APIEndpoints(r, account, region)
 }
 
-// What the service's methods return.
+// The results of the service's methods.
 type (
 	APIEndpoint            = cluster.APIEndpoint
 	ClusterStatus          = cluster.Status

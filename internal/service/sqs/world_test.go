@@ -29,8 +29,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is a front door with IAM, KMS and SQS behind it, connected as the daemon
-// connects them.
+// A world is an AWS API server with IAM, KMS and SQS behind it, connected as the
+// daemon connects them.
 type world struct {
 	*testkit.Server
 	sqs        *sqs.Service

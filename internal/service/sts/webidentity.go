@@ -38,9 +38,10 @@ func webIdentity(in, out any) awsapi.WebIdentity {
 	return who
 }
 
-// AssumeRoleWithWebIdentity issues credentials of a role to whom an identity
-// provider of the role's account vouches for: with a cluster's issuer, to a pod
-// by its service account. The request is not signed; the token is what proves.
+// AssumeRoleWithWebIdentity issues a role's credentials to a user that an
+// identity provider of the role's account vouches for: with a cluster's issuer,
+// to a pod by its service account. The request is not signed; the token is what
+// proves.
 func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error) {
 	opts := session(in.Policy, in.PolicyArns, nil)
 	role, err := arn.Parse(*in.RoleArn)

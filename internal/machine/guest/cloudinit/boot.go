@@ -67,9 +67,9 @@ type boot struct {
 }
 
 // Boot does what cloud-init does with user data at boot. First says that this is
-// the instance's first boot: scripts and most modules are for that one alone,
-// boothooks and bootcmd for every one. The error is of a machine that cannot boot;
-// whatever user data does wrong is in the result.
+// the instance's first boot: scripts and most modules run only then, boothooks and
+// bootcmd at every boot. The error is of a machine that cannot boot; whatever user
+// data does wrong is in the result.
 func Boot(ctx context.Context, h Host, userData []byte, first bool) (Result, error) {
 	for _, dir := range []string{scripts, boothooks, path.Dir(OutputLog)} {
 		if err := h.FS.MkdirAll(dir, 0o755); err != nil {

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Images     *image.Service
 	Interfaces *eni.Service
-	Profiles   Profiles // nil: there are no instance profiles
+	Profiles   Profiles // nil means that there are no instance profiles
 	// VCPUQuota is how many vCPUs of a bucket an account may run; nil means
 	// DefaultVCPUQuota of each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int

@@ -170,7 +170,8 @@ func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, e
 	return data["mapRoles"], m.data != nil, nil
 }
 
-// withoutRole undoes withRole. What somebody else made of a role of Fargate stays.
+// withoutRole undoes withRole. Other users' changes to a Fargate role's mapping
+// are kept.
 func withoutRole(data map[string]string, roleARN, typ string) (out map[string]string, changed bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
