@@ -316,7 +316,7 @@ func TestPlanesSurviveTheDaemon(t *testing.T) {
 }
 
 func TestATakenPortIsReplaced(t *testing.T) {
-	w := newWorld(t, func(cfg *config) { cfg.Log = testlog.New(t, "the port of a cluster's endpoint is taken") })
+	w := newWorld(t, func(cfg *config) { cfg.Log = testlog.New(t, "the port of a cluster's endpoint is in use") })
 	p := w.claim("o", account)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

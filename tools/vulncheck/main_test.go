@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 		"clean":    {nil, nil, ""},
 		"accepted": {map[string]string{"GO-1": "m@v1"}, map[string]string{"GO-1": "why"}, ""},
 		"new":      {map[string]string{"GO-1": "m@v1", "GO-2": "n@v1"}, map[string]string{"GO-1": "why"}, "GO-2 in n@v1"},
-		"stale":    {nil, map[string]string{"GO-1": "why"}, "GO-1 is not found any more"},
+		"stale":    {nil, map[string]string{"GO-1": "why"}, "GO-1 is no longer found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := judge(tt.found, tt.accepted); err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.Contains(err.Error(), tt.want)) {
