@@ -33,7 +33,9 @@ func signal(t *testing.T, w *world, id string, what syscall.Signal) (pid int) {
 // A process that hangs does not end by itself, and nothing of its plane would ever
 // answer again.
 func TestAStoppedProcessIsReplaced(t *testing.T) {
-	w := newWorld(t, func(cfg *config) { cfg.Silence, cfg.Log = 4*time.Second, testlog.New(t, "a control plane is not responding") })
+	w := newWorld(t, func(cfg *config) {
+		cfg.Silence, cfg.Log = 4*time.Second, testlog.New(t, "a control plane is not responding")
+	})
 	p := w.claim("o", account)
 	old := signal(t, w, p.ID, syscall.SIGSTOP)
 	eventually(t, func() error { return gone(old) })
@@ -48,7 +50,9 @@ func TestAStoppedProcessIsReplaced(t *testing.T) {
 
 // A process that never gets ready does not end by itself either.
 func TestAProcessThatHangsAtItsStartIsReplaced(t *testing.T) {
-	w := newWorld(t, func(cfg *config) { cfg.Silence, cfg.Log = 2*time.Second, testlog.New(t, "a control plane is not responding") })
+	w := newWorld(t, func(cfg *config) {
+		cfg.Silence, cfg.Log = 2*time.Second, testlog.New(t, "a control plane is not responding")
+	})
 	p := w.claim("o", account)
 	wish := hangWish(filepath.Join(w.cfg.Dir, p.ID))
 	if err := os.WriteFile(wish, nil, 0o600); err != nil {
