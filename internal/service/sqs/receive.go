@@ -346,6 +346,7 @@ func (s *Service) move(from, to *queue, m *message, rec messageRecord, now int64
 // visible again.
 func (s *Service) deliver(ctx context.Context, sc scope, rec *queueRecord, in *awssqs.ReceiveMessageInput, got []picked) (*awssqs.ReceiveMessageOutput, error) {
 	names := map[sqstypes.MessageSystemAttributeName]bool{}
+	//lint:ignore SA1019 clients of today still send it
 	for _, n := range in.AttributeNames {
 		names[sqstypes.MessageSystemAttributeName(n)] = true
 	}
