@@ -165,10 +165,8 @@ func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	switch {
 	case own > other:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = []advice.Fix{
-			advice.Paste("aws eks update-cluster-version --name " + m.clusterName() + " --kubernetes-version 1." + strconv.Itoa(other+1) + " --region " + m.in.Region),
-			m.otherImage(plane),
-		}
+		// A later control plane would do as well, but Drydock does not update clusters yet.
+		why.Fixes = []advice.Fix{m.otherImage(plane)}
 	case other-own > 3:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
 		why.Fixes = []advice.Fix{m.otherImage(plane)}
