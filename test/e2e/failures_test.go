@@ -276,10 +276,13 @@ func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure)
 // it prints after that, until nothing is left to fix. The table's own fix is for rows of
 // which only a person knows the rest.
 func (f *failure) mend(t *testing.T) {
-	if f.printed(t) {
+	ran, mended := f.printed(t)
+	if mended {
 		return
 	}
-	f.run(t, f.Fix)
+	if !ran {
+		f.run(t, f.Fix)
+	}
 	if !f.Relaunch {
 		return
 	}
@@ -295,24 +298,26 @@ func (f *failure) mend(t *testing.T) {
 
 var launched = regexp.MustCompile(`"InstanceId": "(i-[0-9a-f]+)"`)
 
-// printed reports whether `drydock why` has a fix that can be pasted, and runs it.
-func (f *failure) printed(t *testing.T) bool {
+// printed runs the fixes that `drydock why` prints and that can be pasted. It reports whether
+// there were any, and whether nothing is left to do: user data that has failed does not run
+// again, so its instance may still have to be launched anew.
+func (f *failure) printed(t *testing.T) (ran, mended bool) {
 	t.Helper()
 	if f.Sketch {
-		return false
+		return false, false
 	}
 	done := map[string]bool{}
 	for range 4 {
 		out, err := f.try(t.Context(), "drydock why "+f.Why+f.w.cluster(f)+" --output json")
 		if err == nil && f.Outcome != failures.Warned {
-			return true // nothing is left
+			return true, true // nothing is left
 		}
 		fix := firstFix(t, out)
 		if len(fix.Commands) == 0 || fix.Sketch != "" || done[strings.Join(fix.Commands, "\n")] {
 			if len(done) == 0 {
 				t.Logf("no fix is printed that can be pasted: the table's is run")
 			}
-			return len(done) > 0
+			return len(done) > 0, false
 		}
 		done[strings.Join(fix.Commands, "\n")] = true
 		f.w.mapping.Lock() // some replace what they were made of
@@ -321,16 +326,16 @@ func (f *failure) printed(t *testing.T) bool {
 		if m := launched.FindAllStringSubmatch(did, -1); m != nil && f.Relaunch {
 			f.vars["INSTANCE"] = m[0][1] // what is terminated comes after it
 			f.vars["NODE"] = strings.TrimSpace(f.sh(t, "aws ec2 describe-instances --instance-ids $INSTANCE --query 'Reservations[0].Instances[0].PrivateDnsName' --output text"))
-			return true
+			return true, true
 		}
 		if f.Outcome == failures.Warned {
-			return true
+			return true, true
 		}
 		if f.mends(t) {
-			return true
+			return true, true
 		}
 	}
-	return true
+	return true, true
 }
 
 // mends waits for a moment for the recovery.
