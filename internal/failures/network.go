@@ -88,10 +88,10 @@ func network() []Failure {
 		{
 			ID: "public-cidrs", Title: "A public endpoint that does not admit the node", Broken: "The endpoint's public access CIDRs do not include the node's public address.",
 			World:    Elsewhere,
-			Break:    []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config publicAccessCidrs=203.0.113.5/32 && aws eks wait cluster-active --name $CLUSTER"},
+			Break:    []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config publicAccessCidrs=203.0.113.0/24 && aws eks wait cluster-active --name $CLUSTER"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
 			Symptom: `dial tcp [0-9.]+:443: i/o timeout`,
-			Step:    "endpoint", Verdict: []string{"i/o timeout", "because of network, ", "203.0.113.5/32", "fix: aws eks update-cluster-config --name $CLUSTER"},
+			Step:    "endpoint", Verdict: []string{"i/o timeout", "because of network, ", "203.0.113.0/24", "fix: aws eks update-cluster-config --name $CLUSTER"},
 			Fix:     []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config publicAccessCidrs=0.0.0.0/0 && aws eks wait cluster-active --name $CLUSTER"},
 			Sources: []string{docEndpoint},
 		},
