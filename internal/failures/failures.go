@@ -85,6 +85,9 @@ type Failure struct {
 	// Sketch says that no printed fix can be pasted: only a person knows what is wanted.
 	// Other rows are fixed by what `drydock why` prints.
 	Sketch bool
+	// Restore are commands that take back what other rows of the same network would stumble
+	// over once what is printed has fixed this one.
+	Restore []string
 	// Relaunch says that the fix is another instance, launched with FixedUserData or
 	// by FixedLaunch: user data runs once.
 	Relaunch                   bool

@@ -83,6 +83,7 @@ func network() []Failure {
 			Symptom: `dial tcp [0-9.]+:443: i/o timeout`,
 			Step:    "endpoint", Verdict: []string{"i/o timeout", "because of network, "},
 			Fix:     []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=true && aws eks wait cluster-active --name $CLUSTER"},
+			Restore: []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=true && aws eks wait cluster-active --name $CLUSTER"},
 			Sources: []string{docEndpoint},
 		},
 		{
@@ -169,6 +170,7 @@ func endpoints() []Failure {
 			Symptom: `UnauthorizedOperation.*no VPC endpoint policy allows the ec2:DescribeInstances action`,
 			Step:    "private-dns-name", Verdict: []string{"because of IAM, UnauthorizedOperation, ec2:DescribeInstances", "VPC endpoint policy"},
 			Fix:     []string{"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpointOf("ec2") + " --reset-policy"},
+			Restore: []string{"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpointOf("ec2") + " --reset-policy"},
 			Sources: []string{"https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html"},
 		}),
 		closed(Failure{

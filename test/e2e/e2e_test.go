@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -91,28 +92,66 @@ func setup(env *testscript.Env, bin string) error {
 	env.Setenv("AWS_PAGER", "")
 	env.Setenv("AWS_DEFAULT_OUTPUT", "json")
 	env.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	limit := time.AfterFunc(scriptLimit, func() { endAll(data) })
 	env.Defer(func() {
-		down := exec.Command(bin, "down", "--data-dir", data)
-		if out, err := down.CombinedOutput(); err != nil {
-			env.T().Log("drydock down: ", err, "\n", string(out))
-		}
+		limit.Stop()
+		down(bin, data, env.T().Log)
 		if tt, ok := env.T().(interface{ Failed() bool }); ok && tt.Failed() {
-			logs(env, data)
+			logs(data, env.T().Log)
 		}
 		os.RemoveAll(data)
 	})
 	return nil
 }
 
-// logs shows the ends of all logs of a failed script.
-func logs(env *testscript.Env, data string) {
+// Bounds of what a test starts: one command that answers at once, and a whole script.
+const (
+	commandLimit = 2 * time.Minute
+	scriptLimit  = 15 * time.Minute
+)
+
+// program runs a program in a process group of its own, which is killed as a whole when ctx
+// ends. A process of the group that keeps the output open would otherwise be waited for.
+func program(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// down stops the daemon of a data folder.
+func down(bin, data string, log func(...any)) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	if out, err := program(ctx, bin, "down", "--data-dir", data).CombinedOutput(); err != nil {
+		log("drydock down: ", err, "\n", string(out))
+	}
+}
+
+// endAll kills the processes of a script, which have its data folder in their environment.
+// testscript waits for the output of a command to be closed, however long that takes.
+func endAll(data string) {
+	mark := []byte("DRYDOCK_DATA_DIR=" + data + "\x00")
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, mark) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// logs shows the ends of all logs of a data folder.
+func logs(data string, log func(...any)) {
 	filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".log") {
 			if b, err := os.ReadFile(path); err == nil {
 				if len(b) > 6000 {
 					b = b[len(b)-6000:]
 				}
-				env.T().Log("== ", path, "\n", string(b))
+				log("== ", path, "\n", string(b))
 			}
 		}
 		return nil
@@ -145,8 +184,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Setenv("DRYDOCK_PORT", port)
 	var vars map[string]string
-	cmd := exec.Command(ts.Getenv("DRYDOCK_BIN"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR"))
-	b, err := cmd.Output()
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	b, err := program(ctx, ts.Getenv("DRYDOCK_BIN"), "env", "--output", "json", "--data-dir", ts.Getenv("DRYDOCK_DATA_DIR")).Output()
 	ts.Check(err)
 	ts.Check(json.Unmarshal(b, &vars))
 	for k, v := range vars {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,16 +49,23 @@ func TestFailures(t *testing.T) {
 					defer func() {
 						if !mended { // the next row shall find the network whole
 							for _, c := range f.Fix {
-								_, _ = f.try(context.WithoutCancel(t.Context()), c)
+								_, _ = f.try(w.ctx, c)
 							}
 						}
 					}()
+					defer w.judge(t, f)
+					w.begin(t)
 					f.prepare(t)
 					f.launch(t)
 					f.explained(t)
 					mended = true
 					f.mend(t)
 					f.recovered(t)
+					for _, c := range f.Restore {
+						if out, err := f.try(w.ctx, c); err != nil { // the table's own fix leaves nothing to take back
+							t.Logf("%s: %v\n%s", c, err, out)
+						}
+					}
 				})
 			}
 		})
@@ -80,6 +87,8 @@ func TestFailures(t *testing.T) {
 								t.Skip("an earlier phase failed")
 							}
 							defer func() { f.failed = f.failed || t.Failed() }()
+							defer w.judge(t, f)
+							w.begin(t)
 							phase.run(f, t)
 						})
 					}
@@ -101,22 +110,27 @@ type failure struct {
 // sh runs a command of the table and returns what it printed.
 func (f *failure) sh(t *testing.T, command string) string {
 	t.Helper()
-	out, err := f.try(t.Context(), command)
+	out, err := f.try(f.w.ctx, command)
 	if err != nil {
 		t.Fatalf("%s\n%v\n%s", command, err, out)
 	}
 	return out
 }
 
+// try runs a command for a minute at most. Once the world has ended, the error says why.
+
 func (f *failure) try(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", command)
+	cmd := program(ctx, "bash", "-o", "pipefail", "-c", command)
 	cmd.Dir, cmd.Env = f.dir, slices.Clone(f.w.env) // rows run at once
 	for k, v := range f.vars {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
 	out, err := cmd.CombinedOutput()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	return string(out), err
 }
 
@@ -137,17 +151,28 @@ func (f *failure) writeUserData(t *testing.T, text string) {
 	}
 }
 
-// run runs commands of the table; those on aws-auth one at a time, for they replace
-// what they have read.
+// run runs commands of the table; those on aws-auth one at a time.
 func (f *failure) run(t *testing.T, commands []string) {
 	t.Helper()
 	for _, c := range commands {
 		if strings.Contains(c, "aws-auth") {
-			f.w.mapping.Lock()
-			defer f.w.mapping.Unlock()
+			f.alone(t, c)
+		} else {
+			f.sh(t, c)
 		}
-		f.sh(t, c)
 	}
+}
+
+// alone runs a command that replaces what it has read, while no other one does.
+func (f *failure) alone(t *testing.T, command string) string {
+	t.Helper()
+	select {
+	case f.w.mapping <- struct{}{}:
+	case <-f.w.ctx.Done():
+		t.Fatalf("%v; still waiting to run: %s", context.Cause(f.w.ctx), command)
+	}
+	defer func() { <-f.w.mapping }() // a command that fails ends this goroutine
+	return f.sh(t, command)
 }
 
 // prepare gives the row what it has for itself, and breaks it.
@@ -196,14 +221,18 @@ func (f *failure) eventually(t *testing.T, what, command string, ok func(out str
 
 func (f *failure) within(t *testing.T, patience time.Duration, what, command string, ok func(out string, err error) bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline, last := time.Now().Add(patience), "nothing yet"
 	for {
-		out, err := f.try(t.Context(), command)
+		out, err := f.try(f.w.ctx, command)
 		if ok(out, err) {
 			return
 		}
+		if cause := context.Cause(f.w.ctx); cause != nil {
+			t.Fatalf("%s: %v; still waiting for: %s\n%s", what, cause, f.expand(command), last)
+		}
+		last = fmt.Sprint(err, "\n", out)
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v: %s\n%v\n%s", what, patience, f.expand(command), err, out)
+			t.Fatalf("%s: not within %v: %s\n%s", what, patience, f.expand(command), last)
 		}
 		<-time.After(400 * time.Millisecond) // a process each
 	}
@@ -244,7 +273,7 @@ func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure)
 		return
 	}
 	f := &failure{w: w, dir: w.dir, vars: w.worlds[failures.Open]}
-	out, err := f.try(context.WithoutCancel(t.Context()), "kubectl get nodes --no-headers")
+	out, err := f.try(w.ctx, "kubectl get nodes --no-headers")
 	if err != nil {
 		t.Errorf("kubectl get nodes: %v\n%s", err, out)
 	}
@@ -308,7 +337,7 @@ func (f *failure) printed(t *testing.T) (ran, mended bool) {
 	}
 	done := map[string]bool{}
 	for range 4 {
-		out, err := f.try(t.Context(), "drydock why "+f.Why+f.w.cluster(f)+" --output json")
+		out, err := f.try(f.w.ctx, "drydock why "+f.Why+f.w.cluster(f)+" --output json")
 		if err == nil && f.Outcome != failures.Warned {
 			return true, true // nothing is left
 		}
@@ -320,9 +349,7 @@ func (f *failure) printed(t *testing.T) (ran, mended bool) {
 			return len(done) > 0, false
 		}
 		done[strings.Join(fix.Commands, "\n")] = true
-		f.w.mapping.Lock() // some replace what they were made of
-		did := f.sh(t, "set -e\n"+strings.Join(fix.Commands, "\n"))
-		f.w.mapping.Unlock()
+		did := f.alone(t, "set -e\n"+strings.Join(fix.Commands, "\n")) // some replace what they were made of
 		if m := launched.FindAllStringSubmatch(did, -1); m != nil && f.Relaunch {
 			f.vars["INSTANCE"] = m[0][1] // what is terminated comes after it
 			f.vars["NODE"] = strings.TrimSpace(f.sh(t, "aws ec2 describe-instances --instance-ids $INSTANCE --query 'Reservations[0].Instances[0].PrivateDnsName' --output text"))
@@ -331,7 +358,7 @@ func (f *failure) printed(t *testing.T) (ran, mended bool) {
 		if f.Outcome == failures.Warned {
 			return true, true
 		}
-		if f.mends(t) {
+		if f.mends() {
 			return true, true
 		}
 	}
@@ -339,13 +366,17 @@ func (f *failure) printed(t *testing.T) (ran, mended bool) {
 }
 
 // mends waits for a moment for the recovery.
-func (f *failure) mends(t *testing.T) bool {
-	t.Helper()
-	for range 8 {
-		if _, err := f.try(t.Context(), "drydock why "+f.Why+f.w.cluster(f)); err == nil {
+func (f *failure) mends() bool {
+	ctx, cancel := context.WithTimeout(f.w.ctx, 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if _, err := f.try(ctx, "drydock why "+f.Why+f.w.cluster(f)); err == nil {
 			return true
 		}
-		<-time.After(time.Second)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
 	}
 	return false
 }
@@ -386,14 +417,65 @@ func (f *failure) waitReady(t *testing.T) {
 
 // A failureWorld is the daemon with the networks and clusters of the rows.
 type failureWorld struct {
-	dir     string
-	env     []string
-	mapping sync.Mutex
-	worlds  map[failures.World]map[string]string
+	dir    string
+	url    string
+	env    []string
+	worlds map[failures.World]map[string]string
+	// mapping has room for the one command that may change aws-auth.
+	mapping chan struct{}
+	// ctx ends with the test's time, or when the world has broken; its cause says which.
+	ctx context.Context
+	end context.CancelCauseFunc
 
 	fixtures fixtures
 	mu       sync.Mutex
 	subnets  int
+}
+
+// failureLimit bounds the whole test, which takes four minutes on two cores. In a world that
+// is broken, each row would wait out its own patience instead.
+const failureLimit = 12 * time.Minute
+
+// begin fails a row at once if the world has ended.
+func (w *failureWorld) begin(t *testing.T) {
+	t.Helper()
+	if cause := context.Cause(w.ctx); cause != nil {
+		t.Fatalf("not played: %v", cause)
+	}
+}
+
+// judge looks after a row that has failed whether the others have a chance: without the
+// daemon or the cluster they have none.
+func (w *failureWorld) judge(t *testing.T, f *failure) {
+	if !t.Failed() || w.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	if err := w.ping(ctx); err != nil {
+		w.end(fmt.Errorf("row %s failed, and the daemon does not answer: %w", f.ID, err))
+		return
+	}
+	ask := &failure{w: w, dir: w.dir, vars: w.worlds[f.World]}
+	if out, err := ask.try(ctx, "kubectl get --raw /livez"); err != nil {
+		w.end(fmt.Errorf("row %s failed, and cluster %s does not answer: %w\n%s", f.ID, ask.vars["CLUSTER"], err, out))
+	}
+}
+
+func (w *failureWorld) ping(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/_drydock/ping", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ping: %s", resp.Status)
+	}
+	return nil
 }
 
 // cluster names the cluster of a question about a pod.

@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,13 +56,16 @@ func newFailureWorld(t *testing.T) *failureWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &failureWorld{dir: t.TempDir(), worlds: map[failures.World]map[string]string{}}
+	w := &failureWorld{dir: t.TempDir(), worlds: map[failures.World]map[string]string{}, mapping: make(chan struct{}, 1)}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), failureLimit, fmt.Errorf("TestFailures has run for %v", failureLimit))
+	t.Cleanup(cancel)
+	w.ctx, w.end = context.WithCancelCause(ctx)
 	path := filepath.Dir(bin) + string(os.PathListSeparator) + os.Getenv("PATH")
 	w.env = append(os.Environ(), "PATH="+path, "HOME="+w.dir, "DRYDOCK_DATA_DIR="+data, "AWS_PAGER=", "AWS_DEFAULT_OUTPUT=json",
 		"AWS_CONFIG_FILE="+filepath.Join(w.dir, "aws-config"), "AWS_SHARED_CREDENTIALS_FILE="+filepath.Join(w.dir, "aws-credentials"), "AWS_EC2_METADATA_DISABLED=true")
 	drydock := func(args ...string) []byte {
 		t.Helper()
-		cmd := exec.Command(bin, args...)
+		cmd := program(w.ctx, bin, args...)
 		cmd.Env = w.env
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
@@ -73,8 +76,10 @@ func newFailureWorld(t *testing.T) *failureWorld {
 		return out
 	}
 	t.Cleanup(func() {
-		down := exec.Command(bin, "down", "--data-dir", data)
-		_ = down.Run()
+		down(bin, data, t.Log)
+		if t.Failed() {
+			logs(data, t.Log)
+		}
 		os.RemoveAll(data)
 	})
 	drydock("up", "-d", "--port", "0", "--warm-spares", "0", "--quota", "vcpus=100000")
@@ -85,12 +90,13 @@ func newFailureWorld(t *testing.T) *failureWorld {
 	for k, v := range vars {
 		w.env = append(w.env, k+"="+v)
 	}
+	w.url = vars["AWS_ENDPOINT_URL"]
 	cfg := aws.Config{
-		Region: "us-east-1", BaseEndpoint: aws.String(vars["AWS_ENDPOINT_URL"]),
+		Region: "us-east-1", BaseEndpoint: &w.url,
 		Credentials: credentials.NewStaticCredentialsProvider(vars["AWS_ACCESS_KEY_ID"], vars["AWS_SECRET_ACCESS_KEY"], ""),
 	}
 	w.fixtures = fixtures{ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg)}
-	clusterRole := must[*awsiam.CreateRoleOutput](t)(w.fixtures.iam.CreateRole(t.Context(), &awsiam.CreateRoleInput{
+	clusterRole := must[*awsiam.CreateRoleOutput](t)(w.fixtures.iam.CreateRole(w.ctx, &awsiam.CreateRoleInput{
 		RoleName: aws.String("w4-cluster"), AssumeRolePolicyDocument: aws.String(strings.Replace(nodeTrust, "ec2.", "eks.", 1)),
 	}))
 	w.role(t, "w4-node", "/")
@@ -108,7 +114,7 @@ func newFailureWorld(t *testing.T) *failureWorld {
 		version string
 		roles   []string
 	}{{open, "w4", "1.34", roles}, {closed, "w4-closed", "1.33", []string{"w4-node"}}} {
-		must[*awseks.CreateClusterOutput](t)(w.fixtures.eks.CreateCluster(t.Context(), &awseks.CreateClusterInput{
+		must[*awseks.CreateClusterOutput](t)(w.fixtures.eks.CreateCluster(w.ctx, &awseks.CreateClusterInput{
 			Name: &c.name, Version: &c.version, RoleArn: clusterRole.Role.Arn,
 			AccessConfig: &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApiAndConfigMap},
 			ResourcesVpcConfig: &ekstypes.VpcConfigRequest{
@@ -127,7 +133,7 @@ func newFailureWorld(t *testing.T) *failureWorld {
 	for _, k := range []string{"VPC", "SUBNET", "SG", "TABLE"} {
 		elsewhere[k] = open[k]
 	}
-	sg := must[*awsec2.CreateSecurityGroupOutput](t)(w.fixtures.ec2.CreateSecurityGroup(t.Context(), &awsec2.CreateSecurityGroupInput{
+	sg := must[*awsec2.CreateSecurityGroupOutput](t)(w.fixtures.ec2.CreateSecurityGroup(w.ctx, &awsec2.CreateSecurityGroupInput{
 		GroupName: aws.String("elsewhere"), Description: aws.String("elsewhere"), VpcId: aws.String(open["VPC"]),
 	}))
 	elsewhere["SG"] = *sg.GroupId
@@ -139,7 +145,7 @@ func newFailureWorld(t *testing.T) *failureWorld {
 // subnet makes one, in the VPC's next block.
 func (w *failureWorld) subnet(t *testing.T, vpc, cidr, zone, table string, public bool) string {
 	t.Helper()
-	ctx := t.Context()
+	ctx := w.ctx
 	out := must[*awsec2.CreateSubnetOutput](t)(w.fixtures.ec2.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: &cidr, AvailabilityZone: aws.String("us-east-1" + zone)}))
 	id := *out.Subnet.SubnetId
 	if public {
@@ -154,7 +160,7 @@ func (w *failureWorld) subnet(t *testing.T, vpc, cidr, zone, table string, publi
 // vpc makes one; with an internet gateway, the main route table has a route to it.
 func (w *failureWorld) vpc(t *testing.T, cidr string, gateway bool) map[string]string {
 	t.Helper()
-	ctx := t.Context()
+	ctx := w.ctx
 	out := must[*awsec2.CreateVpcOutput](t)(w.fixtures.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: &cidr}))
 	vars := map[string]string{"VPC": *out.Vpc.VpcId}
 	must[*awsec2.ModifyVpcAttributeOutput](t)(w.fixtures.ec2.ModifyVpcAttribute(ctx, &awsec2.ModifyVpcAttributeInput{VpcId: out.Vpc.VpcId, EnableDnsHostnames: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}))
@@ -171,7 +177,7 @@ func (w *failureWorld) vpc(t *testing.T, cidr string, gateway bool) map[string]s
 
 func (w *failureWorld) defaultRoute(t *testing.T, table, gateway string) {
 	t.Helper()
-	must[*awsec2.CreateRouteOutput](t)(w.fixtures.ec2.CreateRoute(t.Context(), &awsec2.CreateRouteInput{RouteTableId: &table, GatewayId: &gateway, DestinationCidrBlock: aws.String("0.0.0.0/0")}))
+	must[*awsec2.CreateRouteOutput](t)(w.fixtures.ec2.CreateRoute(w.ctx, &awsec2.CreateRouteInput{RouteTableId: &table, GatewayId: &gateway, DestinationCidrBlock: aws.String("0.0.0.0/0")}))
 }
 
 func (w *failureWorld) openNetwork(t *testing.T) map[string]string {
@@ -184,7 +190,7 @@ func (w *failureWorld) openNetwork(t *testing.T) map[string]string {
 
 func (w *failureWorld) closedNetwork(t *testing.T) map[string]string {
 	t.Helper()
-	ctx := t.Context()
+	ctx := w.ctx
 	vars := w.vpc(t, "10.50.0.0/16", false)
 	vars["SUBNET"] = w.subnet(t, vars["VPC"], "10.50.0.0/18", "a", "", false)
 	vars["SUBNET_B"] = w.subnet(t, vars["VPC"], "10.50.64.0/18", "b", "", false)
@@ -212,7 +218,7 @@ func (w *failureWorld) closedNetwork(t *testing.T) map[string]string {
 // clusterVars waits for a cluster and completes the variables of its world.
 func (w *failureWorld) clusterVars(t *testing.T, vars map[string]string, name, version string, roles []string) {
 	t.Helper()
-	out, err := awseks.NewClusterActiveWaiter(w.fixtures.eks).WaitForOutput(t.Context(), &awseks.DescribeClusterInput{Name: &name}, time.Minute)
+	out, err := awseks.NewClusterActiveWaiter(w.fixtures.eks).WaitForOutput(w.ctx, &awseks.DescribeClusterInput{Name: &name}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +233,7 @@ func (w *failureWorld) clusterVars(t *testing.T, vars map[string]string, name, v
 	for k, parameter := range map[string]string{
 		"AMI": fmt.Sprintf(newer, version), "AMI_NEWER": fmt.Sprintf(newer, "1.35"), "AMI_AL2": fmt.Sprintf(older, "1.32"), "AMI_OLDER": fmt.Sprintf(older, "1.30"),
 	} {
-		vars[k] = *must[*awsssm.GetParameterOutput](t)(w.fixtures.ssm.GetParameter(t.Context(), &awsssm.GetParameterInput{Name: &parameter})).Parameter.Value
+		vars[k] = *must[*awsssm.GetParameterOutput](t)(w.fixtures.ssm.GetParameter(w.ctx, &awsssm.GetParameterInput{Name: &parameter})).Parameter.Value
 	}
 	for _, v := range w.env {
 		if file, ok := strings.CutPrefix(v, "AWS_CA_BUNDLE="); ok && file != "" {
@@ -252,7 +258,7 @@ func (w *failureWorld) clusterVars(t *testing.T, vars map[string]string, name, v
 // role makes a node's role with its policies and its instance profile.
 func (w *failureWorld) role(t *testing.T, name, path string) {
 	t.Helper()
-	ctx, c := t.Context(), w.fixtures.iam
+	ctx, c := w.ctx, w.fixtures.iam
 	must[*awsiam.CreateRoleOutput](t)(c.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: &name, Path: &path, AssumeRolePolicyDocument: aws.String(nodeTrust)}))
 	for _, p := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"} {
 		must[*awsiam.AttachRolePolicyOutput](t)(c.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: &name, PolicyArn: aws.String("arn:aws:iam::aws:policy/" + p)}))
@@ -264,7 +270,7 @@ func (w *failureWorld) role(t *testing.T, name, path string) {
 // own makes what a row has for itself, and returns the row's variables.
 func (w *failureWorld) own(t *testing.T, f *failures.Failure) map[string]string {
 	t.Helper()
-	ctx, c := t.Context(), w.fixtures.ec2
+	ctx, c := w.ctx, w.fixtures.ec2
 	vars := map[string]string{}
 	for k, v := range w.worlds[f.World] {
 		vars[k] = v

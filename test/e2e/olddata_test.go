@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,7 +97,9 @@ func testOldData(t *testing.T, name string) {
 	}
 	run := func(args ...string) []byte {
 		t.Helper()
-		cmd := exec.Command(bin, append(args, "--data-dir", data)...)
+		ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
+		defer cancel()
+		cmd := program(ctx, bin, append(args, "--data-dir", data)...)
 		cmd.Stderr = t.Output()
 		out, err := cmd.Output()
 		if err != nil {
@@ -107,7 +108,7 @@ func testOldData(t *testing.T, name string) {
 		return out
 	}
 	t.Cleanup(func() {
-		_ = exec.Command(bin, "down", "--data-dir", data).Run()
+		down(bin, data, t.Log)
 		os.RemoveAll(data)
 	})
 	if err := dump.ToStore(t.Context(), filepath.Join(data, "store"), pairs); err != nil {
