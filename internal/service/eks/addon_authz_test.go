@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// What a policy must allow for add-ons: the add-on itself, by its ARN, and passing
-// each role on to whom it goes.
+// What a policy must allow for add-ons: the add-on itself, by its ARN, and passing each role to the
+// service that uses it.
 func TestAddOnsAskForTheirARNAndTheirRoles(t *testing.T) {
 	w := addOnWorld(t)
 	made := w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// has says that an object is there, or is not.
+// has checks that an object exists, or that it does not.
 func (w *world) has(id string, want bool) {
 	w.Helper()
 	if got := slices.Contains(w.objects().ids(), id); got != want {
@@ -58,7 +58,7 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 	w.waitAddon("aws-ebs-csi-driver", ekstypes.AddonStatusDegraded)
 	w.deleteAddon("aws-ebs-csi-driver", false)
 	w.has(workload, false)
-	w.has("Namespace /storage", true) // others may be in it
+	w.has("Namespace /storage", true) // may contain other objects
 
 	metrics := w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), NamespaceConfig: &ekstypes.AddonNamespaceConfigRequest{Namespace: aws.String("metrics")}})
 	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
@@ -68,10 +68,11 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 			t.Errorf("%s = %s", path, got)
 		}
 	}
-	// Nothing would answer for it, and no namespace could be deleted.
+	// With nothing behind it, no namespace could be deleted.
 	const api = "APIService /v1beta1.metrics.k8s.io"
 	w.has(api, false)
-	// One that an older Drydock made goes with the next update, or with the add-on.
+	// An object that an older Drydock release created is removed by the next update, or with the
+	// add-on.
 	older := func() {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}}
@@ -88,7 +89,7 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 	older()
 	w.deleteAddon(*metrics.AddonName, false)
 	w.has(api, false)
-	// Somebody else's stays with both: a metrics server of one's own answers for it.
+	// Someone else's stays in both cases: the user's own metrics server is behind it.
 	w.createAddon(&awseks.CreateAddonInput{AddonName: metrics.AddonName})
 	w.waitAddon(*metrics.AddonName, ekstypes.AddonStatusActive)
 	older()
@@ -101,7 +102,7 @@ func TestAddOnInItsOwnNamespace(t *testing.T) {
 	w.has(api, true)
 }
 
-// An update removes what the add-on had and has no more; nothing else.
+// An update removes the objects that the add-on no longer has, and nothing else.
 func TestAddOnUpdateRemovesWhatItLeavesOut(t *testing.T) {
 	const budget = "PodDisruptionBudget kube-system/coredns"
 	w := addOnWorld(t)
@@ -119,7 +120,7 @@ eniConfig: {create: true, region: us-east-1, subnets: {us-east-1b: {id: subnet-2
 	w.has("ENIConfig /us-east-1b", true)
 	w.has("DaemonSet kube-system/aws-node", true)
 
-	// CoreDNS cannot take over what is a user's, so nothing there is the add-on's yet.
+	// CoreDNS cannot take over the user's object, so nothing belongs to the add-on yet.
 	if err := w.objects().edit(budget, "spec.maxUnavailable", "25%"); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,8 @@ eniConfig: {create: true, region: us-east-1, subnets: {us-east-1b: {id: subnet-2
 	w.has(budget, false)
 }
 
-// What may be given may be changed too: the store takes the old values with the new.
+// Values of the maximum size can also be changed: the store accepts the old values together with
+// the new.
 func TestAddOnLongestConfiguration(t *testing.T) {
 	w := addOnWorld(t)
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server")})
@@ -144,7 +146,7 @@ func TestAddOnLongestConfiguration(t *testing.T) {
 	for _, values := range []string{
 		"{} #" + strings.Repeat("x", 128<<10-4),
 		"{} #" + strings.Repeat("y", 128<<10-4),
-		"{} #" + strings.Repeat("<", (384<<10-6)/6), // six bytes each, in JSON
+		"{} #" + strings.Repeat("<", (384<<10-6)/6), // each takes six bytes in JSON
 		"{} #" + strings.Repeat(">", (384<<10-6)/6),
 	} {
 		w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("metrics-server"), ConfigurationValues: &values})
@@ -154,7 +156,7 @@ func TestAddOnLongestConfiguration(t *testing.T) {
 	}
 }
 
-// Versions of an add-on differ in more than their images' tags.
+// Versions of an add-on differ in more than their image tags.
 func TestAddOnVersionsDiffer(t *testing.T) {
 	w := addOnWorld(t)
 	container := func() string {
@@ -176,7 +178,7 @@ func TestAddOnVersionsDiffer(t *testing.T) {
 	if !strings.Contains(rules(), "clusterpolicyendpoints/status") {
 		t.Errorf("v1.21.1 may %s", rules())
 	}
-	// And back: EKS refuses no older version that runs on the cluster's release.
+	// And back: EKS accepts any older version that supports the cluster's release.
 	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), AddonVersion: aws.String("v1.20.4-eksbuild.2")})
 	if got := w.waitAddon("vpc-cni", ekstypes.AddonStatusActive); *got.AddonVersion != "v1.20.4-eksbuild.2" || strings.Contains(rules(), "clusterpolicyendpoints") {
 		t.Errorf("back at %s it may %s", *got.AddonVersion, rules())
@@ -213,7 +215,7 @@ func TestCoreDNSIsScaled(t *testing.T) {
 	w.waitReplicas(2)
 	w.addNodes(0, 33)
 	w.waitReplicas(3)
-	// Whoever scales it, EKS scales it again; what else others set stays theirs.
+	// Whoever scales it, EKS scales it back. Other fields set by others are kept.
 	for _, n := range []int64{0, 7} {
 		for path, value := range map[string]any{"spec.revisionHistoryLimit": int64(3), "spec.replicas": n} {
 			if err := w.objects().edit(coreDNS, path, value); err != nil {

@@ -23,33 +23,33 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// fakeObjects are the objects of one cluster with, as far as tests need it, the
-// field ownership of server-side apply.
+// fakeObjects are the objects of one cluster. They support server-side apply's field ownership as
+// far as tests need it.
 type fakeObjects struct {
 	mu   sync.Mutex
 	byID map[string]*unstructured.Unstructured
 	// foreign are fields that another manager owns, by object and dotted path.
 	foreign map[string]map[string]any
-	// refused are objects that admission does not let in, and why.
+	// refused are objects that admission rejects, and the errors.
 	refused map[string]error
 	// short are workloads whose pods do not start.
 	short map[string]bool
-	// finalized are objects that stay when they are deleted, with how often they were.
+	// finalized are objects that stay after a deletion, and how often they were deleted.
 	finalized map[string]int
 	// read counts the reads.
 	read int
-	// pods are those of workloads.
+	// pods are the pods of each workload.
 	pods map[string][]corev1.Pod
 	// listed counts how often pods were listed.
 	listed int
-	// wanted is how many pods DaemonSets should have that run what their pods say.
+	// wanted is the desired number of pods of DaemonSets whose status follows their pods.
 	wanted map[string]int64
-	// silent is what reading answers while it is not nil.
+	// silent, if not nil, is the error of every read.
 	silent error
-	// users are objects that EKS applied nothing of; replaced, those that a user makes
-	// anew just before they are deleted.
+	// users are objects to which EKS has applied nothing. replaced are objects that a user
+	// recreates just before they are deleted.
 	users, replaced map[string]bool
-	// made counts the objects that were made.
+	// made counts created objects.
 	made int
 }
 
@@ -115,7 +115,7 @@ func (f *fakeObjects) Apply(_ context.Context, o *unstructured.Unstructured, how
 	return nil
 }
 
-// put makes an object, or changes it.
+// put creates or replaces an object.
 func (f *fakeObjects) put(o *unstructured.Unstructured) {
 	if old, ok := f.byID[objectID(o)]; ok {
 		o.SetUID(old.GetUID())
@@ -126,7 +126,7 @@ func (f *fakeObjects) put(o *unstructured.Unstructured) {
 	f.byID[objectID(o)] = o
 }
 
-// remake makes an object anew, as it is, as a user does.
+// remake deletes and recreates an object, as a user would.
 func (f *fakeObjects) remake(id string) {
 	o := f.byID[id]
 	delete(f.byID, id)
@@ -138,14 +138,14 @@ func (f *fakeObjects) remake(id string) {
 	f.users[id] = true
 }
 
-// usersOwn has a user make an object anew.
+// usersOwn makes a user recreate an object.
 func (f *fakeObjects) usersOwn(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remake(id)
 }
 
-// managed is who set what of an object.
+// managed returns which manager set which fields of an object.
 func (f *fakeObjects) managed(id string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
@@ -162,7 +162,7 @@ func (f *fakeObjects) managed(id string) []metav1.ManagedFieldsEntry {
 	return out
 }
 
-// roll gives a workload the status of one whose pods run, or do not.
+// roll sets the status of a workload depending on whether its pods run.
 func (f *fakeObjects) roll(o *unstructured.Unstructured) error {
 	n, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *fakeObjects) roll(o *unstructured.Unstructured) error {
 	}, "status")
 }
 
-// stop says whether the pods of a workload are missing.
+// stop sets whether the pods of a workload are missing.
 func (f *fakeObjects) stop(id string, missing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,21 +234,21 @@ func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) er
 	return nil
 }
 
-// pending makes the pods of a workload wait.
+// pending makes the pods of a workload Pending.
 func (f *fakeObjects) pending(id string, pods ...corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.short[id], f.pods = true, map[string][]corev1.Pod{id: pods}
 }
 
-// spread gives a DaemonSet these pods, as many as it should have.
+// spread gives a DaemonSet these pods, and sets its desired number accordingly.
 func (f *fakeObjects) spread(id string, pods ...corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wanted, f.pods = map[string]int64{id: int64(len(pods))}, map[string][]corev1.Pod{id: pods}
 }
 
-// lookedAt waits until pods that are missing were looked for n times more.
+// lookedAt waits until missing pods have been listed n more times.
 func (w *world) lookedAt(n int) {
 	w.Helper()
 	f := w.objects()
@@ -279,7 +279,7 @@ func (f *fakeObjects) ids() []string {
 	return slices.Sorted(maps.Keys(f.byID))
 }
 
-// edit changes a field as somebody with kubectl does.
+// edit changes a field as a user of kubectl would.
 func (f *fakeObjects) edit(id, path string, value any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -305,7 +305,7 @@ func (f *fakeObjects) field(id, path string) any {
 	return v
 }
 
-// forbidden is what a validating webhook's refusal looks like.
+// forbidden returns an error like that of a validating webhook.
 func forbidden(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}}
 }

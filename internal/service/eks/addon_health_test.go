@@ -23,15 +23,15 @@ func (w *world) issue(name string, status ekstypes.AddonStatus, code ekstypes.Ad
 	}
 }
 
-// The role that an add-on is given, on its service account or by an association, must
-// allow what its pods need.
+// A role given to an add-on, on its service account or by an association, must allow what its pods
+// need.
 func TestAddOnWhoseRoleLacksPermissions(t *testing.T) {
 	const lacks = "The add-on is unhealthy because the IAM role of its service account %s does not have the required permissions: %s"
 	w := addOnWorld(t)
 	role := w.arn("role/pods")
 	w.iam.forbid(role, "ec2:DescribeVolumes", "ec2:DescribeInstances", "s3:GetObject")
 
-	// Without a role, the nodes' is not judged.
+	// Without a role of its own, the node role is not checked.
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
 	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
 	up := w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), ServiceAccountRoleArn: &role})
@@ -39,7 +39,7 @@ func TestAddOnWhoseRoleLacksPermissions(t *testing.T) {
 	if done := w.describeUpdate("vpc-cni", *up.Id); done.Status != ekstypes.UpdateStatusFailed || done.Errors[0].ErrorCode != ekstypes.ErrorCodeAccessDenied || !slices.Equal(done.Errors[0].ResourceIds, []string{role}) {
 		t.Errorf("update = %s", asJSON(done))
 	}
-	// An association goes before the annotation.
+	// An association takes precedence over the annotation.
 	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("vpc-cni"), PodIdentityAssociations: []ekstypes.AddonPodIdentityAssociations{
 		{ServiceAccount: aws.String("aws-node"), RoleArn: aws.String(w.arn("role/other"))},
 	}})
@@ -49,8 +49,7 @@ func TestAddOnWhoseRoleLacksPermissions(t *testing.T) {
 		{ServiceAccount: aws.String("ebs-csi-controller-sa"), RoleArn: &role},
 	}})
 	w.issue("aws-ebs-csi-driver", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeAddonPermissionFailure, fmt.Sprintf(lacks, "ebs-csi-controller-sa", "ec2:DescribeVolumes"))
-	// What the policy of the role allows now is seen without an update; and what it no
-	// longer does.
+	// A change of the role's permissions takes effect without an update, in both directions.
 	w.iam.forbid(role)
 	w.waitAddon("aws-ebs-csi-driver", ekstypes.AddonStatusActive)
 	w.iam.forbid(role, "ec2:DescribeVolumes")
@@ -81,8 +80,7 @@ func TestAddOnHealthSaysWhatIsMissing(t *testing.T) {
 
 const awsNode = "DaemonSet kube-system/aws-node"
 
-// An update has failed when its rollout does not come to its end, not when pods are
-// missing while it is under way.
+// An update fails if its rollout does not complete, not if pods are missing during the rollout.
 func TestAddOnUpdateWaitsForItsRollout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) {
@@ -118,14 +116,15 @@ func TestAddOnUpdateWaitsForItsRollout(t *testing.T) {
 	w.lookedAt(2)
 	w.fake.Step(time.Hour)
 	failed(up, "it doesn't have the desired number of replicas.")
-	// What keeps pods from starting is said sooner.
+	// A known obstacle to starting pods is reported sooner.
 	w.objects().pending(awsNode, corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available."},
 	}}})
 	failed(update(), "one or more pods is not scheduled 0/1 nodes are available.")
 }
 
-// What a DaemonSet lacks on a node whose instance has ended is no fault of the add-on.
+// Pods that a DaemonSet lacks on a node whose instance has terminated are not a problem of the
+// add-on.
 func TestAddOnOfANodeThatLeaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.timing.AddonUnhealthy, w.timing.AddonStuck, w.timing.AddonRollout = 0, 0, 0 })
@@ -159,7 +158,7 @@ func TestAddOnOfANodeThatLeaves(t *testing.T) {
 		t.Errorf("update = %s", asJSON(done))
 	}
 
-	// A pod of another template on a node that stays is one.
+	// An outdated pod on a node that stays is a problem.
 	stays.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{"pod-template-generation": "1"}}
 	w.objects().spread(awsNode, stays, leaves)
 	w.issue("vpc-cni", ekstypes.AddonStatusDegraded, ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, short)

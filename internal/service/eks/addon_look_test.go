@@ -17,7 +17,7 @@ const (
 	noNode    = "The add-on is unhealthy because one or more pods is not scheduled 0/%d nodes are available."
 )
 
-// What keeps CoreDNS from being scaled is told, and hides nothing else.
+// A failure to scale CoreDNS is reported, and does not hide other issues.
 func TestCoreDNSThatCannotBeScaled(t *testing.T) {
 	t.Parallel()
 	w := addOnWorld(t)
@@ -43,7 +43,7 @@ func TestCoreDNSThatCannotBeScaled(t *testing.T) {
 	w.waitReplicas(3)
 }
 
-// The issue of a DEGRADED add-on is the present one, written every five seconds at most.
+// A DEGRADED add-on shows its current issue, updated at most every five seconds.
 func TestAddOnIssueFollowsItsReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy, w.pace = 0, 50*time.Millisecond })

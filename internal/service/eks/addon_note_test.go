@@ -7,7 +7,7 @@ import (
 	catalog "github.com/drydock-dev/drydock/internal/catalog/addons"
 )
 
-// The compatibility page names every configuration value that is refused.
+// The compatibility page lists every configuration value that is refused.
 func TestTheNoteNamesWhatIsRefusedOfAddOns(t *testing.T) {
 	for _, a := range catalog.All() {
 		for name := range a.Refused {

@@ -8,11 +8,11 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// What an update leaves out is removed if it is the add-on's, not a user's.
+// An update removes objects that it drops if they are the add-on's, but not a user's.
 func TestAddOnUpdateLeavesWhatIsAUsers(t *testing.T) {
 	const budget = "PodDisruptionBudget kube-system/coredns"
 	same := func(path string) func(*world) {
-		return func(w *world) { // a user sets what EKS set
+		return func(w *world) { // a user sets the fields that EKS has set
 			if err := w.objects().edit(budget, path, w.objects().field(budget, path)); err != nil {
 				w.Fatal(err)
 			}

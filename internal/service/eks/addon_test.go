@@ -18,7 +18,7 @@ import (
 
 const coreDNS = "Deployment kube-system/coredns"
 
-// addOnWorld has the ACTIVE cluster dev and little patience.
+// addOnWorld has the ACTIVE cluster dev and short timeouts.
 func addOnWorld(t testing.TB) *world {
 	w := newWorld(t, func(w *world) { w.timing.AddonUnhealthy, w.timing.AddonStuck, w.timing.AddonRollout = 0, 0, 0 })
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -141,11 +141,11 @@ func TestAddOnStates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  func(*world)
 		resolve ekstypes.ResolveConflicts
-		update  bool // of an ACTIVE add-on; else its creation
+		update  bool // update an ACTIVE add-on rather than create it
 		want    ekstypes.AddonStatus
 		code    ekstypes.AddonIssueCode
 		message string
-		// replicas is what CoreDNS's Deployment has in the end.
+		// replicas is the final number of CoreDNS's replicas.
 		replicas int64
 	}{
 		"self-managed objects as they were are taken over": {want: ekstypes.AddonStatusActive, replicas: 2},
@@ -239,7 +239,7 @@ func TestAddOnRecovers(t *testing.T) {
 	w.waitAddon("coredns", ekstypes.AddonStatusActive)
 }
 
-// An add-on nobody mends is looked at as seldom as one that is as it should be.
+// An add-on that stays DEGRADED is checked as rarely as a healthy one.
 func TestAddOnThatStaysDegradedIsLookedAtSeldom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy = 0 })
@@ -253,8 +253,8 @@ func TestAddOnThatStaysDegradedIsLookedAtSeldom(t *testing.T) {
 		defer w.objects().mu.Unlock()
 		return w.objects().read
 	}
-	// Looks that were due before the hour come within 200 ms, those after it 5 s later.
-	// One look reads more than once.
+	// Checks that were due before the hour come within 200 ms, later ones 5 s later. A check may
+	// read more than once.
 	w.pace = 50 * time.Millisecond
 	for until := w.fake.Now().Add(20 * time.Second); w.fake.Now().Before(until); {
 		before, begin := reads(), w.fake.Now()
@@ -271,7 +271,7 @@ func TestAddOnThatStaysDegradedIsLookedAtSeldom(t *testing.T) {
 	t.Error("it is looked at as often as before")
 }
 
-// An add-on whose pods cannot be asked for is not CREATING forever.
+// If the pods of an add-on cannot be checked, it does not stay CREATING forever.
 func TestAddOnOfAClusterThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) { w.pace = 0 })
@@ -284,7 +284,7 @@ func TestAddOnOfAClusterThatDoesNotAnswer(t *testing.T) {
 	}
 	silence(errors.New("no answer"))
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server")})
-	w.eventually(func() error { // it is applied, and asked for
+	w.eventually(func() error { // it has been applied, and its pods have been checked
 		objects.mu.Lock()
 		defer objects.mu.Unlock()
 		if objects.read == 0 {
@@ -454,7 +454,7 @@ func TestAddOnOwnsItsAssociations(t *testing.T) {
 	}
 }
 
-// An update that ends while another is judged is not undone by that.
+// An update that completes while another is being checked is not undone by it.
 func TestAnAddOnUpdateIsNotLostToAnother(t *testing.T) {
 	w := addOnWorld(t)
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
@@ -492,7 +492,7 @@ func TestAnAddOnUpdateIsNotLostToAnother(t *testing.T) {
 	}
 }
 
-// A deleted add-on is there until its last object is gone, though not forever.
+// A deleted add-on exists until its last object is gone, but not forever.
 func TestADeletedAddOnWaitsForItsObjects(t *testing.T) {
 	const id = "Deployment kube-system/metrics-server"
 	for name, timeout := range map[string]bool{"that end": false, "that never end": true} {
@@ -547,7 +547,7 @@ func TestPreservedAddOnLeavesItsObjects(t *testing.T) {
 	}
 }
 
-// What an add-on could not be created for is the user's, and stays when it is deleted.
+// Objects that kept an add-on from being created belong to the user, and stay when it is deleted.
 func TestAddOnThatNeverAppliedLeavesWhatIsNotItsOwn(t *testing.T) {
 	for name, overwrite := range map[string]bool{"it failed": false, "it failed, and took over then": true} {
 		t.Run(name, func(t *testing.T) {
@@ -646,7 +646,7 @@ func TestDescribeAddonVersions(t *testing.T) {
 	}
 }
 
-// Unfiltered, through the AWS API server, decoded by the SDK.
+// All versions without filters, through the AWS API server, decoded by the SDK.
 func BenchmarkDescribeAddonVersions(b *testing.B) {
 	w := newWorld(b)
 	for b.Loop() {

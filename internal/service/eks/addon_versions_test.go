@@ -34,7 +34,7 @@ func TestDescribeAddonVersionsInFull(t *testing.T) {
 					defaults[*c.ClusterVersion] = *v.AddonVersion
 				}
 			}
-			// The schema of every version can be had.
+			// Every version has a schema.
 			c, err := w.client.DescribeAddonConfiguration(t.Context(), &awseks.DescribeAddonConfigurationInput{AddonName: a.AddonName, AddonVersion: v.AddonVersion})
 			if err != nil || !strings.HasPrefix(*c.ConfigurationSchema, `{"$schema":"http://json-schema.org/draft-06/schema#"`) || (len(c.PodIdentityConfiguration) > 0) != v.RequiresIamPermissions {
 				t.Errorf("%s %s is configured by %s, %v", *a.AddonName, *v.AddonVersion, asJSON(c), err)

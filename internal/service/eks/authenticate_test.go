@@ -28,7 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// token makes a token of the principal with an access key, as if signed for a cluster.
+// token returns a token of the principal with an access key, as if signed for a cluster.
 func token(key, cluster string, change ...func(*url.URL, url.Values)) string {
 	u := &url.URL{Scheme: "https", Host: "sts.us-east-1.amazonaws.com", Path: "/"}
 	q := url.Values{
@@ -68,7 +68,7 @@ func TestTokensAreJudgedAsTheAuthenticatorJudges(t *testing.T) {
 	good := token("root", "dev")
 	for name, tt := range map[string]struct {
 		token string
-		want  string // part of the reason; empty: good
+		want  string // part of the reason; empty if the token is valid
 	}{
 		"good":                      {good, ""},
 		"signed for drydock itself": {token("root", "dev", func(u *url.URL, _ url.Values) { u.Scheme, u.Host = "http", "localhost:4566" }), ""},
@@ -236,7 +236,7 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		data map[string]string
 		key  string
-		want string // username; empty: refused
+		want string // username; empty if refused
 	}{
 		"a user":                        {map[string]string{"mapUsers": item("userarn", w.arn("user/jane"), "jane")}, "jane", "jane"},
 		"a user in another case":        {map[string]string{"mapUsers": item("userARN", strings.ToUpper(w.arn("user/jane")), "jane")}, "jane", "jane"},
@@ -265,7 +265,7 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 		"deep nesting":                  {map[string]string{"mapUsers": strings.Repeat("[", 20_000)}, "jane", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Somebody beside says when the map has come.
+			// Another principal's login shows when the map has been read.
 			data, canary := maps.Clone(tt.data), ""
 			if data["mapUsers"] == "" {
 				canary, data["mapUsers"] = "canary", item("userarn", w.arn("user/canary"), `"`+name+`"`)
@@ -289,7 +289,7 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 				}
 				return nil
 			})
-			// Whatever it is, the creator stays in.
+			// The creator keeps access whatever the map says.
 			if got, err := w.login("creator"); err != nil || got.Username != "kubernetes-admin" {
 				t.Errorf("the creator is %q, %v", got.Username, err)
 			}
@@ -297,7 +297,7 @@ func TestAWSAuthDecidesWhoComesIn(t *testing.T) {
 	}
 }
 
-// laughs is YAML of which little text means a lot.
+// laughs is a "billion laughs" YAML document: a short text that expands to a huge one.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")

@@ -15,9 +15,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A cluster and a node group are made, changed and removed while calls fail
-// before or after they took effect and the service restarts in between.
-// Whatever happens, both end as asked, and nothing is left.
+// A cluster and a node group are created, changed and removed while calls fail before or after
+// taking effect and the service restarts in between. Whatever happens, both end up as requested,
+// and nothing is left over.
 func TestAnyCrashIsSurvived(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4}
 	if s := os.Getenv("EKS_CRASH_SEED"); s != "" {

@@ -22,19 +22,19 @@ const (
 
 var _ eks.Keys = (*fakeKeys)(nil)
 
-// fakeKeys are KMS keys by ARN, and the grants on them.
+// fakeKeys are KMS keys by ARN, and their grants.
 type fakeKeys struct {
 	faults *faults
 	mu     sync.Mutex
 	keys   map[string]kmstypes.KeyMetadata
-	// denied are the actions that users may not do.
+	// denied are actions that users may not perform.
 	denied map[string]bool
-	// roleDenied says that a policy keeps the cluster role from the key.
+	// roleDenied means that a policy denies the cluster role the use of the key.
 	roleDenied bool
 	grants     map[string]awskms.CreateGrantInput
 	n          int
-	// granting is called before a grant is made. tried and revoked are what Try and
-	// RevokeGrant answer, unless they are nil.
+	// granting is called before a grant is created. tried and revoked are the errors of Try and
+	// RevokeGrant.
 	granting func()
 	tried    error
 	revoked  func() error

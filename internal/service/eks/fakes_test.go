@@ -34,8 +34,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// faults makes calls fail: before they do anything, or after, as when the
-// answer is lost.
+// faults makes calls fail: before they do anything, or after, as if the response were lost.
 type faults struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -53,7 +52,7 @@ func (f *faults) strike() error {
 	return fmt.Errorf("injected fault")
 }
 
-// fakePlanes are control planes made of client-go's fake clientset.
+// fakePlanes are control planes based on client-go's fake clientset.
 type fakePlanes struct {
 	faults *faults
 	mu     sync.Mutex
@@ -63,15 +62,15 @@ type fakePlanes struct {
 	access map[string]string
 	// notReady makes WaitReady fail.
 	notReady error
-	// protected pods may not be evicted.
+	// protected pods cannot be evicted.
 	protected map[string]bool
-	// encrypted are the keys of planes. encrypting is asked before one gets its key.
+	// encrypted are the keys of planes. encrypting is called before a plane gets its key.
 	encrypted  map[string]string
 	encrypting func(id string) error
-	// taken are the keys of planes that are not encrypted yet.
+	// taken are the keys of planes that have adopted them but are not encrypted yet.
 	taken map[string]string
-	// admit is the cluster's webhook for pods that are made for no longer than their
-	// request; nil: no API server calls it.
+	// admit is the cluster's webhook, called when a pod is created as a dry run. nil means that the
+	// API server does not call it.
 	admit func(plane string)
 	// objectsOf are the objects of any kind, by plane.
 	objectsOf map[string]*fakeObjects
@@ -112,7 +111,7 @@ func (p *fakePlanes) Authority(id string) []byte {
 	return nil
 }
 
-// renew issues the authorities of all planes anew.
+// renew reissues the certificate authorities of all planes.
 func (p *fakePlanes) renew(caPEM string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,15 +244,15 @@ func (p *fakePlanes) only() (eks.Plane, *fake.Clientset) {
 	return eks.Plane{}, nil
 }
 
-// fakeIAM knows identities and instance profiles.
+// fakeIAM has identities and instance profiles.
 type fakeIAM struct {
 	faults   *faults
 	mu       sync.Mutex
 	known    map[string]eks.Identity
 	profiles map[string]string
-	// asked is called, if it is not nil, before an identity is told.
+	// asked, if not nil, is called before an identity is returned.
 	asked func()
-	// lacks are actions that roles may not do.
+	// lacks are actions that roles may not perform.
 	lacks map[string][]string
 }
 
@@ -267,7 +266,7 @@ func (i *fakeIAM) add(arn, id string, trusted ...string) {
 	i.known[arn] = eks.Identity{ARN: arn, ID: id, TrustedServices: trusted}
 }
 
-// forbid says what a role may not do.
+// forbid sets the actions that a role may not perform.
 func (i *fakeIAM) forbid(role string, actions ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -350,28 +349,28 @@ func (i *fakeIAM) DeleteInstanceProfile(_ context.Context, in *awsiam.DeleteInst
 	return &awsiam.DeleteInstanceProfileOutput{}, i.faults.strike()
 }
 
-// fakeEC2 knows one VPC 172.31.0.0/16 with subnets a, b and c in three zones, a
-// second VPC with subnet other, and what EKS makes.
+// fakeEC2 has the VPC 172.31.0.0/16 with subnets a, b and c in three zones, a second VPC with
+// subnet other, and whatever EKS creates.
 type fakeEC2 struct {
 	faults *faults
 	mu     sync.Mutex
 	n      int
 
-	vpcs       map[string]string // id → CIDR
+	vpcs       map[string]string // CIDR by ID
 	subnets    []ec2types.Subnet
 	tables     []ec2types.RouteTable
 	groups     map[string]ec2types.SecurityGroup
 	interfaces map[string]ec2types.NetworkInterface
-	templates  map[string]ec2types.LaunchTemplateVersion // the latest, by name
+	templates  map[string]ec2types.LaunchTemplateVersion // latest versions, by name
 	older      []ec2types.LaunchTemplateVersion
 	instances  map[string]ec2types.Instance
 	launches   map[string]*awsec2.RunInstancesOutput // by client token
-	store      *store.Store                          // where watchers of instances look
-	described  int                                   // calls of DescribeInstances
+	store      *store.Store                          // for watchers of instances
+	described  int                                   // number of DescribeInstances calls
 	launchErr  error
 	subnetErr  error
 	ingressErr error
-	// launched is told of every new instance, with its user data.
+	// launched is called for every new instance, with its user data.
 	launched func(i ec2types.Instance, userData string)
 }
 
@@ -576,7 +575,7 @@ func (e *fakeEC2) template(id, name *string) (ec2types.LaunchTemplateVersion, bo
 	return ec2types.LaunchTemplateVersion{}, false
 }
 
-// version is a template's version with a number, the latest if there is none.
+// version returns a template's version with a number, or the latest if the number is empty.
 func (e *fakeEC2) version(latest ec2types.LaunchTemplateVersion, number string) ec2types.LaunchTemplateVersion {
 	for _, v := range e.older {
 		if *v.LaunchTemplateId == *latest.LaunchTemplateId && fmt.Sprint(*v.VersionNumber) == number {
@@ -632,7 +631,7 @@ func (e *fakeEC2) DeleteTags(context.Context, *awsec2.DeleteTagsInput) (*awsec2.
 	return &awsec2.DeleteTagsOutput{}, nil
 }
 
-// changes has a record for each change of an instance: what WatchInstances watches.
+// changes has a record for each change of an instance, which WatchInstances watches.
 var changes = store.NewCollection[int]("test", "instance")
 
 func (e *fakeEC2) WatchInstances(sc store.Scope) *store.Watcher { return changes.Watch(e.store, sc) }
@@ -647,7 +646,7 @@ func (e *fakeEC2) InstanceState(_, _, id string) (string, bool) {
 	return string(i.State.Name), true
 }
 
-// tell tells watchers of instances.
+// tell notifies watchers of instances.
 func (e *fakeEC2) tell(ctx context.Context, account, region string, instanceIDs ...string) error {
 	return e.store.Update(ctx, func(tx *store.Tx) error {
 		for _, id := range instanceIDs {
@@ -746,7 +745,7 @@ func (e *fakeEC2) DescribeKeyPairs(_ context.Context, in *awsec2.DescribeKeyPair
 	return &awsec2.DescribeKeyPairsOutput{}, nil
 }
 
-// end ends instances; nobody is told.
+// end terminates instances without notifying watchers.
 func (e *fakeEC2) end(instanceIDs ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -788,7 +787,7 @@ func matches(filters []ec2types.Filter, attrs map[string]string, tags []ec2types
 
 var nodeLabelsFlag = regexp.MustCompile(`--node-labels=([^\s"']*)`)
 
-// join makes the node that an instance with this user data becomes.
+// join creates the node for an instance with this user data.
 func join(cs *fake.Clientset, i ec2types.Instance, userData string) error {
 	labels := map[string]string{}
 	if m := nodeLabelsFlag.FindStringSubmatch(userData); m != nil {
@@ -808,14 +807,14 @@ func instance(id, dnsName string) ec2types.Instance {
 	return ec2types.Instance{InstanceId: &id, PrivateDnsName: &dnsName, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning}}
 }
 
-// fail makes calls fail with an error from now on, or succeed.
+// fail makes calls fail with an error from now on, or succeed if it is nil.
 func (e *fakeEC2) fail(field *error, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	*field = err
 }
 
-// onLaunch says what happens to instances that boot.
+// onLaunch sets a function that is called for instances that boot.
 func (e *fakeEC2) onLaunch(f func(i ec2types.Instance, userData string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

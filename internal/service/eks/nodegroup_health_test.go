@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 )
 
-// ready says of every node that it is Ready or not.
+// ready makes every node Ready or NotReady.
 func (w *world) ready(status corev1.ConditionStatus) {
 	w.Helper()
 	for _, n := range w.nodes() {
@@ -50,8 +50,8 @@ func (w *world) awsAuth(mapRoles string) {
 	}
 }
 
-// What goes wrong with an ACTIVE group makes it DEGRADED, with AWS's code; mended,
-// it is ACTIVE again.
+// Problems of an ACTIVE group make it DEGRADED, with AWS's code. Once they are fixed, it is ACTIVE
+// again.
 func TestWhatDegradesANodegroup(t *testing.T) {
 	uuidOf := func(g *ekstypes.Nodegroup) string {
 		return (*g.NodegroupArn)[strings.LastIndexByte(*g.NodegroupArn, '/')+1:]
@@ -61,7 +61,8 @@ func TestWhatDegradesANodegroup(t *testing.T) {
 		harm    func(w *world, g *ekstypes.Nodegroup) (mend func())
 		code    ekstypes.NodegroupIssueCode
 		message string
-		// about is the resource named, given the group's UUID and its first instance.
+		// about returns the resource ID in the issue, given the group's UUID and its first
+		// instance.
 		about func(w *world, g *ekstypes.Nodegroup) string
 	}{
 		"the node role is gone": {
@@ -261,14 +262,14 @@ func TestWhatDegradesANodegroup(t *testing.T) {
 	}
 }
 
-// What keeps a new group's nodes out makes it CREATE_FAILED, and it stays so.
+// Problems that keep a new group's nodes from joining make it CREATE_FAILED for good.
 func TestWhatFailsANewNodegroup(t *testing.T) {
 	for name, tt := range map[string]struct {
 		harm    func(w *world)
 		mend    func(w *world)
 		code    ekstypes.NodegroupIssueCode
 		message string
-		number  int // of resources named
+		number  int // number of resources in the issue
 	}{
 		"nothing joins": {
 			harm: func(w *world) { w.ec2.onLaunch(nil) },
@@ -326,8 +327,8 @@ func TestWhatFailsANewNodegroup(t *testing.T) {
 	}
 }
 
-// With --timing aws a cluster and a node group take as long as on AWS. How much longer
-// than that is no matter of theirs: the clock goes on whenever the test looks.
+// With --timing aws, creating a cluster and a node group takes as long as on AWS. The test does not
+// measure how much longer: the clock advances whenever the test checks.
 func TestAWSTiming(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock, func(w *world) { w.timing, w.pace = clock.AWS(), 20*time.Second })
@@ -353,7 +354,7 @@ func TestAWSTiming(t *testing.T) {
 	}
 }
 
-// editScalingGroup changes the Auto Scaling group behind EKS's back.
+// editScalingGroup changes the Auto Scaling group without EKS.
 func (w *world) editScalingGroup(g *ekstypes.Nodegroup, change func(*awsautoscaling.UpdateAutoScalingGroupInput)) (undo func()) {
 	w.Helper()
 	now := w.scalingGroups()[0]
@@ -381,7 +382,7 @@ func (w *world) editScalingGroup(g *ekstypes.Nodegroup, change func(*awsautoscal
 	}
 }
 
-// resize sets the size of the Auto Scaling group; undo sets it back to 1.
+// resize sets the size of the Auto Scaling group. undo sets it back to 1.
 func (w *world) resize(g *ekstypes.Nodegroup, n int32) (undo func()) {
 	w.Helper()
 	set := func(n int32) {

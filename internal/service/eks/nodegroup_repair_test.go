@@ -99,8 +99,8 @@ func TestNodeAutoRepairIsSwitchedOn(t *testing.T) {
 	})
 }
 
-// An instance that somebody ends is replaced, and its successor joins by itself, also
-// when the daemon is killed in between.
+// An instance that a user terminates is replaced. Its replacement joins by itself, even if the
+// daemon is killed in between.
 func TestTheSuccessorOfAnInstanceJoins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock)
@@ -159,7 +159,7 @@ func TestRemoteAccess(t *testing.T) {
 				t.Errorf("template %+v", template)
 			}
 
-			// What somebody put into the group keeps it.
+			// A security group that something else uses is kept.
 			w.ec2.mu.Lock()
 			w.ec2.interfaces["eni-mine"] = ec2types.NetworkInterface{NetworkInterfaceId: aws.String("eni-mine"), Groups: []ec2types.GroupIdentifier{{GroupId: &id}}, Description: new(string), VpcId: new(string)}
 			w.ec2.mu.Unlock()
@@ -185,7 +185,7 @@ func TestRemoteAccess(t *testing.T) {
 	}
 }
 
-// A security group that was made goes with its node group, though its ID was never noted.
+// The security group of a node group is deleted with it, even if its ID was never recorded.
 func TestRemoteAccessThatWasNeverAllowedIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock)

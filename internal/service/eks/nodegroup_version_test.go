@@ -34,7 +34,7 @@ func oldRelease(t *testing.T) string {
 	return ""
 }
 
-// behind makes a group of an old release with n nodes.
+// behind creates a group of an old release with n nodes.
 func (w *world) behind(t *testing.T, n int32, change func(*awseks.CreateNodegroupInput)) *ekstypes.Nodegroup {
 	t.Helper()
 	in := w.nodegroupInput("dev", "ng", n)
@@ -48,7 +48,7 @@ func (w *world) behind(t *testing.T, n int32, change func(*awseks.CreateNodegrou
 	return w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
 }
 
-// updateVersion starts an update and waits for its end.
+// updateVersion starts an update and waits until it ends.
 func (w *world) updateVersion(in *awseks.UpdateNodegroupVersionInput) *ekstypes.Update {
 	w.Helper()
 	in.ClusterName, in.NodegroupName = aws.String("dev"), aws.String("ng")
@@ -70,7 +70,7 @@ func (w *world) updateVersion(in *awseks.UpdateNodegroupVersionInput) *ekstypes.
 	return up
 }
 
-// settled waits until as many instances run, all of them nodes.
+// settled waits until that many instances are running, all of them nodes.
 func (w *world) settled(n int) {
 	w.Helper()
 	w.eventually(func() error {
@@ -132,11 +132,11 @@ func TestAVersionUpdateReplacesTheNodes(t *testing.T) {
 			if g := w.scalingGroups()[0]; *g.DesiredCapacity != 3 || *g.MaxSize != 10 {
 				t.Errorf("group of %d, %d at most", *g.DesiredCapacity, *g.MaxSize)
 			}
-			// Two zones: four more. Those that end, two at once, are replaced while they do.
+			// Two zones mean four extra nodes. Two nodes at a time are replaced.
 			if strategy == "" && (most < 7 || most > 9) || strategy != "" && most > 5 {
 				t.Errorf("%d instances at once", most)
 			}
-			// The same again has nothing to do.
+			// Repeating the update does nothing.
 			if up := w.updateVersion(&awseks.UpdateNodegroupVersionInput{}); up.Status != ekstypes.UpdateStatusSuccessful {
 				t.Errorf("update %s %v", up.Status, up.Errors)
 			}
@@ -182,7 +182,7 @@ func TestAVersionUpdateThatABudgetBlocksIsTurnedBack(t *testing.T) {
 			t.Errorf("node %s is cordoned: %t", n.Name, n.Spec.Unschedulable)
 		}
 	}
-	// By force it goes.
+	// With force, the pod is deleted.
 	if up := w.updateVersion(&awseks.UpdateNodegroupVersionInput{Force: true}); up.Status != ekstypes.UpdateStatusSuccessful {
 		t.Errorf("update %s %s", up.Status, asJSON(up.Errors))
 	}
@@ -212,7 +212,8 @@ func TestAVersionUpdateWhoseNodesDoNotJoinIsTurnedBack(t *testing.T) {
 	}
 }
 
-// A rollout whose Auto Scaling group somebody deletes ends, and the group says why.
+// If someone deletes the Auto Scaling group during a rollout, the rollout ends and the group says
+// why.
 func TestAVersionUpdateWithoutItsAutoScalingGroupFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock)
@@ -222,7 +223,7 @@ func TestAVersionUpdateWithoutItsAutoScalingGroupFails(t *testing.T) {
 	var once sync.Once
 	w.ec2.onLaunch(func(ec2types.Instance, string) { // the first new node never joins
 		once.Do(func() {
-			go func() { // the fake's caller holds what deleting needs
+			go func() { // the caller holds the fake's lock, which deleting needs
 				if _, err := w.asg.DeleteAutoScalingGroup(t.Context(), &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}); err != nil {
 					t.Error(err)
 				}
@@ -241,7 +242,7 @@ func TestAVersionUpdateWithoutItsAutoScalingGroupFails(t *testing.T) {
 	w.deleteNodegroup("dev", "ng")
 }
 
-// A rollout goes on where it was when the daemon is killed.
+// If the daemon is killed, a rollout continues where it was.
 func TestAVersionUpdateSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock)
@@ -313,11 +314,11 @@ func TestUpdateNodegroupVersionRefusesWhatAWSRefuses(t *testing.T) {
 			wantError(t, err, tt.code, tt.message)
 		})
 	}
-	// A version with an image is not for a group of EKS's own.
+	// A template version with an image cannot be used for a group with EKS's own image.
 	w.template("plain", ami("ami-x"))
 	_, err := w.client.UpdateNodegroupVersion(t.Context(), &awseks.UpdateNodegroupVersionInput{ClusterName: aws.String("dev"), NodegroupName: aws.String("plain"), LaunchTemplate: spec("plain")})
 	wantError(t, err, "InvalidParameterException", "You can't change a node group between an Amazon EKS optimized AMI and a custom AMI.")
-	// Another image is.
+	// A different image can be used.
 	w.template("custom", ami("ami-next"))
 	if _, err := w.client.UpdateNodegroupVersion(t.Context(), &awseks.UpdateNodegroupVersionInput{ClusterName: aws.String("dev"), NodegroupName: aws.String("custom"), LaunchTemplate: spec("custom")}); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Refused: refused, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
-			// The EKS Auto Mode switches are answered by the handler: off is what
-			// Drydock does, on is refused by name.
+			// The handler answers the EKS Auto Mode switches: Drydock supports only off, and
+			// refuses on with an error that names the switch.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
 				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
 				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
@@ -113,7 +113,7 @@ var refused = []awsapi.Refusal{
 	{Operations: "UpdateClusterVersion", Why: "a cluster's Kubernetes version cannot be changed"},
 }
 
-// addonNote says which add-ons exist and what they refuse.
+// addonNote lists the add-ons that exist and the settings that they refuse.
 const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +
 	"snapshot-controller and vpc-cni; configuration values that DescribeAddonConfiguration does not list, and of aws-ebs-csi-driver " +
 	"additionalDaemonSets, controller.enableMetrics, controller.volumeModificationFeature, node.enableLinux, node.enableMetrics, node.enableWindows, " +

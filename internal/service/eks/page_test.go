@@ -10,8 +10,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// Every operation that answers in pages takes the tokens that it gave, and no others,
-// whether they are in base64 or not.
+// Every operation with pages accepts the tokens that it returned and no others, whether they are in
+// base64 or not.
 func TestPagesTakeTheirOwnTokens(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

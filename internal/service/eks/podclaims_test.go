@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// TestUnboundClaims finds the claims that a pod without a node waits for.
+// TestUnboundClaims checks which claims keep a pod from being scheduled.
 func TestUnboundClaims(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A mutated pod, as far as the webhook may change it. A container's variables are
-// written NAME=VALUE.
+// A mutated pod, with the fields that the webhook may change. A container's variables are written
+// NAME=VALUE.
 type mutated struct {
 	Ops    []string
 	Volume corev1.Volume
@@ -61,7 +61,7 @@ const (
 	podFile   = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount"
 )
 
-// What the real webhook does is in its tests and their pods:
+// The real webhook's behavior is shown by its tests and their pods:
 // https://github.com/aws/amazon-eks-pod-identity-webhook/tree/master/pkg/handler
 func TestMutatePod(t *testing.T) {
 	w := newWorld(t)
@@ -118,7 +118,7 @@ func TestMutatePod(t *testing.T) {
 	for _, tt := range []struct {
 		name, account string
 		change        func(*corev1.Pod)
-		want          *mutated // nil: no patch
+		want          *mutated // nil if there is no patch
 	}{
 		{"no role", "plain", nil, nil},
 		{"an empty role", "empty", nil, nil},

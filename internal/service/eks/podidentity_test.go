@@ -13,7 +13,7 @@ import (
 
 const podsService = "pods.eks.amazonaws.com"
 
-// associate makes an association of role/pod.
+// associate creates an association of role/pod.
 func (w *world) associate(namespace, account string) *ekstypes.PodIdentityAssociation {
 	w.Helper()
 	w.iam.add(w.arn("role/pod"), "AROAPOD", podsService)
@@ -28,7 +28,7 @@ func (w *world) associate(namespace, account string) *ekstypes.PodIdentityAssoci
 
 func TestPodIdentityAssociationLife(t *testing.T) {
 	w := newWorld(t)
-	w.cluster("dev", ekstypes.AuthenticationModeConfigMap) // associations know no authentication mode
+	w.cluster("dev", ekstypes.AuthenticationModeConfigMap) // associations do not depend on the authentication mode
 	w.iam.add(w.arn("role/pod"), "AROAPOD", podsService)
 	w.iam.add(w.arn("role/pod2"), "AROAPOD2", podsService)
 	dev := aws.String("dev")
@@ -128,7 +128,7 @@ func TestPodIdentityAssociationLife(t *testing.T) {
 	_, err = w.client.DeletePodIdentityAssociation(t.Context(), gone)
 	wantError(t, err, "ResourceNotFoundException", "No association found for id: "+*a.AssociationId)
 
-	// What is left goes with the cluster.
+	// The remaining associations are deleted with the cluster.
 	if _, err := w.client.DeleteCluster(t.Context(), &awseks.DeleteClusterInput{Name: dev}); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// Signatures and audiences are the API server's to judge: here it believes every
-// token that is not over, and says whose it is.
+// Signatures and audiences are for the API server to check. This fake accepts every token that has
+// not expired, and returns its subject.
 func TestReviewPodToken(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

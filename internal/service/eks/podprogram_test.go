@@ -59,7 +59,7 @@ func webPod(change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestPodProgram tells what programs have in a pod, and why there can be none.
+// TestPodProgram checks the environment of programs in a pod, and the errors if there is none.
 func TestPodProgram(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -134,7 +134,7 @@ func TestPodProgram(t *testing.T) {
 	}
 }
 
-// A token is bound to the pod, for the audience and time that the volume says.
+// A token is bound to the pod, with the audience and lifetime set in the volume.
 func TestIssuePodToken(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -175,7 +175,7 @@ func TestIssuePodToken(t *testing.T) {
 	}
 }
 
-// The agent runs on a node when a pod of its add-on is ready there.
+// The agent runs on a node if a pod of its add-on is Ready there.
 func TestPodIdentityAgentRuns(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -58,7 +58,7 @@ func TestANodegroupHasAnAutoScalingGroup(t *testing.T) {
 		t.Errorf("hooks %+v, %v", hooks, err)
 	}
 
-	// The cluster autoscaler changes the Auto Scaling group; the node group follows.
+	// The cluster autoscaler changes the Auto Scaling group, and the node group follows.
 	if _, err := w.asg.SetDesiredCapacity(t.Context(), &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: g.AutoScalingGroupName, DesiredCapacity: aws.Int32(4)}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestANodegroupHasAnAutoScalingGroup(t *testing.T) {
 		})
 	}
 	follows(4)
-	// It ends the instance it has emptied, with one less wanted.
+	// It terminates the instance that it has drained, and decrements the desired capacity.
 	victim := *w.scalingGroups()[0].Instances[0].InstanceId
 	if _, err := w.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(true)}); err != nil {
 		t.Fatal(err)
 	}
 	follows(3)
-	testkit.Eventually(t, 20*time.Second, func() error { // its node goes before it does
+	testkit.Eventually(t, 20*time.Second, func() error { // the node is deleted before its instance is gone
 		for _, i := range w.ec2.running() {
 			if *i.InstanceId == victim {
 				return fmt.Errorf("%s runs", victim)
@@ -99,8 +99,7 @@ func TestANodegroupHasAnAutoScalingGroup(t *testing.T) {
 	}
 }
 
-// New labels make a new version of the launch template, which the group launches
-// from.
+// New labels make a new launch template version, from which the group then launches.
 func TestLabelsMakeALaunchTemplateVersion(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -125,8 +124,7 @@ func TestAnAutoScalingGroupThatIsGoneDegradesTheNodegroup(t *testing.T) {
 	w.deleteNodegroup("dev", "ng")
 }
 
-// The reconciler used to panic on a group without its Auto Scaling group, each time it
-// looked at it.
+// The reconciler used to panic every time on a group without its Auto Scaling group.
 func TestAnAutoScalingGroupThatIsGoneFailsTheNewNodegroup(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A record that cannot be read is not a resource that does not exist: Terraform would
-// create it again. Lists leave it out.
+// An unreadable record must not look like a missing resource, because Terraform would create the
+// resource again. Lists leave it out.
 func TestUnreadableRecordsAreNotMissingResources(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.serverLog = testkit.Log(w, "request failed") })
 	w.cluster("good", ekstypes.AuthenticationModeApi)

@@ -79,7 +79,7 @@ func TestEndpointAccessUpdate(t *testing.T) {
 	if got := w.planes.access[plane.ID]; got != "false [] true" {
 		t.Errorf("endpoint access = %s", got)
 	}
-	w.mustUpdate(access(nil, nil, "0.0.0.0/0")) // ignored, and kept
+	w.mustUpdate(access(nil, nil, "0.0.0.0/0")) // has no effect, but is stored
 	if got := w.planes.access[plane.ID]; got != "false [0.0.0.0/0] true" {
 		t.Errorf("endpoint access = %s", got)
 	}

@@ -27,7 +27,7 @@ const (
 // FIPS and dual-stack.
 var stsHost = regexp.MustCompile(`^sts(-fips)?(\.[a-z]{2}(-[a-z]+)+-\d)?\.(amazonaws\.com|api\.aws)$`)
 
-// parseToken takes a token apart and checks everything but the signature.
+// parseToken decodes a token and checks everything but the signature.
 func parseToken(token string, now time.Time, ownHost func(string) bool) (*url.URL, error) {
 	if len(token) > tokenMaxLength {
 		return nil, fmt.Errorf("token is too large: %d bytes", len(token))
@@ -36,7 +36,7 @@ func parseToken(token string, now time.Time, ownHost func(string) bool) (*url.UR
 	if !ok {
 		return nil, fmt.Errorf("token is missing expected %q prefix", tokenPrefix)
 	}
-	// Clients differ in padding; the stock server accepts none only.
+	// Some clients pad the encoding; the stock server accepts only unpadded tokens.
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
 		return nil, fmt.Errorf("token is not base64: %w", err)
@@ -62,7 +62,7 @@ func parseToken(token string, now time.Time, ownHost func(string) bool) (*url.UR
 	return u, checkTokenQuery(u.RawQuery, now)
 }
 
-// tokenParameters are the only ones a token may have.
+// tokenParameters are the only query parameters that a token may have.
 func tokenParameters() []string {
 	return []string{
 		"action", "version", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires",

@@ -84,7 +84,7 @@ func errNamespace(cluster, name string) error {
 	return invalid(cluster, name, "Custom namespace is not supported for addon %s", name) // from memory
 }
 
-// errValue refuses configuration values that EKS has and that would change nothing.
+// errValue refuses values of AWS's configuration schema that would have no effect in Drydock.
 func errValue(name string, values []string) error {
 	return awserr.NotImplemented("configurationValues of add-on " + name + ": " + strings.Join(values, ", "))
 }

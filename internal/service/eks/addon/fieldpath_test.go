@@ -48,7 +48,7 @@ spec:
 	}
 }
 
-// merge is a JSON merge patch.
+// merge applies a JSON merge patch.
 func merge(into, patch map[string]any) {
 	for k, v := range patch {
 		next, ok := v.(map[string]any)

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// How EKS scales CoreDNS: by the highest demand of ten minutes, up at once, down by a
+// EKS scales CoreDNS by the highest demand of the last ten minutes: up at once, down by at most a
 // third every three minutes.
 // https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html
 const (
@@ -25,13 +25,13 @@ const (
 	scalingWindow   = 10 * time.Minute
 	scalingDown     = 3 * time.Minute
 	scalingPercent  = 33
-	// Of each bucket of the window the highest demand counts, and is kept if it is not
-	// that of the bucket before: no more than maxDemands.
+	// The window is divided into buckets. Only the highest demand of a bucket is kept, and only if
+	// it differs from the one before, so there are at most maxDemands.
 	scalingBucket = 30 * time.Second
 	maxDemands    = int(scalingWindow/scalingBucket) + 2
 )
 
-// scalingDemand is how many replicas the nodes of a cluster ask for.
+// scalingDemand is the number of replicas that the nodes of a cluster call for.
 func scalingDemand(nodes []*corev1.Node) int {
 	var cores int64
 	for _, n := range nodes {
@@ -41,8 +41,8 @@ func scalingDemand(nodes []*corev1.Node) int {
 	return max(up(len(nodes), nodesPerReplica), up(int(cores), coresPerReplica))
 }
 
-// nextScaling returns what becomes of a scaling, which may be nil, when this many replicas
-// are asked for; changed says that it is another one, worth keeping.
+// nextScaling returns the scaling that follows s, which may be nil, when asked replicas are needed.
+// changed reports whether it differs from s and must be stored.
 func nextScaling(s *record.AddonScaling, limits addons.AutoScaling, asked int, now time.Time) (next record.AddonScaling, changed bool) {
 	asked = limits.Clamp(asked)
 	if s == nil {
@@ -79,8 +79,8 @@ func nextScaling(s *record.AddonScaling, limits addons.AutoScaling, asked int, n
 	return next, changed
 }
 
-// scale records how far EKS has to scale the add-on, and scales it, no matter who
-// scaled it last. It reports whether it did.
+// scale records and applies the number of replicas that EKS wants, no matter who scaled the add-on
+// last. It reports whether it changed the number.
 func (w *work) scale(ctx context.Context) (bool, error) {
 	if !w.a.Scales() {
 		return false, nil
@@ -105,7 +105,7 @@ func (w *work) scale(ctx context.Context) (bool, error) {
 	select {
 	case <-nodes.Synced:
 	default:
-		return false, nil // at the next look
+		return false, nil // try again at the next check
 	}
 	next, changed := nextScaling(w.rec.Scaling, limits, scalingDemand(nodes.All()), w.s.Clock.Now())
 	if changed {
@@ -121,9 +121,8 @@ func (w *work) scale(ctx context.Context) (bool, error) {
 	return scaled, nil
 }
 
-// applyReplicas applies the number of replicas, no matter who set it last, and keeps
-// other fields that others changed. It reports whether the number changed; missing
-// objects are not scaled.
+// applyReplicas sets the number of replicas, no matter who set it last, and keeps other fields that
+// others changed. It reports whether the number changed. It does nothing if the object is missing.
 func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits addons.AutoScaling) (bool, error) {
 	objects, err := objectsOf(w.a, spec, w.cluster)
 	if err != nil {
@@ -135,7 +134,7 @@ func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits 
 	}
 	now, err := w.objects.Get(ctx, objects[i])
 	if apierrors.IsNotFound(err) {
-		return false, nil // which is the add-on's issue
+		return false, nil // health reports the missing object
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", plane.Describe(objects[i]), err)
@@ -158,7 +157,7 @@ func (w *work) applyReplicas(ctx context.Context, spec record.AddonSpec, limits 
 	return true, applyObjects(ctx, w.objects, only, plane.ApplyOptions{Force: true})
 }
 
-// setReplicas sets the number of replicas of the object that is scaled.
+// setReplicas sets the number of replicas of the object that EKS scales.
 func setReplicas(objects []*unstructured.Unstructured, limits addons.AutoScaling, n int) error {
 	for _, o := range objects {
 		if o.GetKind()+"/"+o.GetName() == limits.Object {

@@ -28,7 +28,7 @@ func TestScalingDemand(t *testing.T) {
 	}
 }
 
-// What is asked for, minute by minute, and what there is then.
+// Demand and resulting replicas, minute by minute.
 func TestScaling(t *testing.T) {
 	at := func(asked ...int) []int { return asked }
 	for name, tc := range map[string]struct {
@@ -67,8 +67,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// A demand that goes up and down all the time is neither kept nor written each time, and
-// counts as its highest; also of a clock that goes back.
+// A demand that keeps changing counts as its maximum, and is neither kept nor stored every time,
+// even if the clock goes back.
 func TestScalingOfADemandThatFlaps(t *testing.T) {
 	limits := addons.AutoScaling{Min: 2, Max: 1000}
 	for name, step := range map[string]time.Duration{"a second at a time": time.Second, "and back": -time.Second} {

@@ -15,14 +15,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// selfManaged are the add-ons a new cluster has unless
-// bootstrapSelfManagedAddons is false. They belong to the user: nothing keeps
-// them up to date.
+// selfManaged are the add-ons that a new cluster gets unless bootstrapSelfManagedAddons is false.
+// They belong to the user: EKS does not update them.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 func selfManaged() []string { return []string{"vpc-cni", "kube-proxy", "coredns"} }
 
-// ApplySelfManaged applies the self-managed add-ons of a new cluster. It takes
-// over no object that exists: that is a user's, or an earlier attempt's.
+// ApplySelfManaged applies the self-managed add-ons of a new cluster. It leaves existing objects
+// alone: they are a user's, or from an earlier attempt.
 func (s *Service) ApplySelfManaged(ctx context.Context, key store.Key, rec record.Cluster, p record.Plane) error {
 	if !rec.SelfManagedAddons {
 		return nil
@@ -56,7 +55,7 @@ func (s *Service) ApplySelfManaged(ctx context.Context, key store.Key, rec recor
 	})
 }
 
-// clusterFacts is what the objects of add-ons need to know of a cluster.
+// clusterFacts returns what the templates of add-on objects need to know about a cluster.
 func clusterFacts(key store.Key, rec record.Cluster, p record.Plane) addons.Cluster {
 	return addons.Cluster{
 		Name: rec.Name(), Region: key.Region, Endpoint: "https://" + p.AWSHost, DNSAddress: rec.DNSAddress(),

@@ -51,7 +51,7 @@ func errOneZone(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Subnets specified must be in at least two different AZs")
 }
 
-// [seen] EKS hands through EC2's text.
+// [seen] EKS passes on EC2's text.
 func errSubnetNotFound(cluster, id string) error {
 	return ekserr.InvalidParameter(cluster, "The subnet ID '%s' does not exist (Service: Ec2, Status Code: 400)", id)
 }
@@ -139,8 +139,8 @@ func errKeyRegion(cluster string) error {
 }
 
 // [seen] kubernetes-sigs/cluster-api-provider-aws#2432 (kms:CreateGrant) and
-// terraform-aws-modules/terraform-aws-eks#2678 (kms:DescribeKey): the same text for
-// keys of all accounts.
+// terraform-aws-modules/terraform-aws-eks#2678 (kms:DescribeKey). The text is the same for keys of
+// any account.
 func errKeyNotAllowed(cluster, action string) error {
 	return ekserr.InvalidRequest(cluster, "User not authorized to perform %s operation", action)
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// systemRoles are the cluster roles that EKS creates, with their subjects. The
-// roles of CoreDNS, aws-node and kube-proxy are not among them, because those
-// bring their own.
+// systemRoles are the cluster roles that EKS creates, with their subjects. CoreDNS, aws-node and
+// kube-proxy bring their own.
 func systemRoles() []systemRole {
 	rule := func(groups, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
@@ -38,9 +37,8 @@ func systemRoles() []systemRole {
 			subjects: []rbacv1.Subject{group("system:node-proxier")},
 		},
 		{
-			// These rules are for what EKS does in a cluster as eks:node-manager:
-			// labelling and draining the nodes of managed groups, maintaining
-			// aws-auth.
+			// EKS acts as eks:node-manager when it labels and drains nodes of managed groups and
+			// maintains aws-auth.
 			name: "eks:node-manager",
 			rules: []rbacv1.PolicyRule{
 				rule([]string{""}, []string{"pods"}, "get", "list", "watch", "delete"),
@@ -54,8 +52,8 @@ func systemRoles() []systemRole {
 
 type systemRole struct {
 	name     string
-	rules    []rbacv1.PolicyRule // nil: role exists already
-	role     string              // the bound cluster role; empty: name
+	rules    []rbacv1.PolicyRule // nil if the role already exists
+	role     string              // the bound cluster role; name if empty
 	subjects []rbacv1.Subject
 }
 
@@ -67,7 +65,7 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// ensureBorn makes everything a new cluster has in it.
+// ensureBorn creates everything that a new cluster contains.
 func (s *Service) ensureBorn(ctx context.Context, key store.Key, rec record.Cluster, plane record.Plane) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.ensureSystemObjects(ctx, key, plane.ID) })

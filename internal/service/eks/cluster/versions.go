@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 )
 
-// DescribeClusterVersions lists the Kubernetes versions on offer, latest first.
+// DescribeClusterVersions lists the available Kubernetes versions, latest first.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeClusterVersions.html
 func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.DescribeClusterVersionsInput) (*awseks.DescribeClusterVersionsOutput, error) {
 	if t := aws.ToString(in.ClusterType); t != "" && t != "eks" && t != "eks-local" {
@@ -55,7 +55,7 @@ func (s *Service) DescribeClusterVersions(_ context.Context, in *awseks.Describe
 		}
 		out.ClusterVersions = append(out.ClusterVersions, info)
 	}
-	// Newest first: page by how far a minor is from the newest.
+	// Page by distance from the newest version, because the newest come first.
 	order := func(i ekstypes.ClusterVersionInformation) string {
 		return string(rune('a' + eksversions.Number(eksversions.Default) - eksversions.Number(*i.ClusterVersion)))
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A loudError counts how often its text is looked through.
+// A loudError counts how often its text is read.
 type loudError struct {
 	text   string
 	looked int
@@ -16,8 +16,8 @@ func (e *loudError) Error() string {
 	return e.text
 }
 
-// EC2's error may name as many subnets as the request has: it is looked through once,
-// not once for each of them.
+// EC2's error may quote as many subnets as the request has. Its text is searched once, not once per
+// subnet.
 func TestQuotedID(t *testing.T) {
 	ids := make([]string, 1000)
 	for i := range ids {

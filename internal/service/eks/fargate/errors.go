@@ -23,7 +23,7 @@ func errExists(cluster string) error {
 	return ekserr.InUse(cluster, "A Fargate Profile already exists with this name in this cluster.")
 }
 
-// [seen] terraform-provider-aws and eksctl make one profile after the other for it.
+// [seen] Because of it, terraform-provider-aws and eksctl create profiles one after the other.
 func errBusy(verb, name, cluster, other string, status ekstypes.FargateProfileStatus) error {
 	return ekserr.InUse(cluster, "Cannot %s Fargate Profile %s because cluster %s currently has Fargate profile %s in status %s", verb, name, cluster, other, status)
 }

@@ -1,5 +1,5 @@
-// Package jsonpatch writes the JSON patches by which the webhooks of EKS change pods.
-// It does not apply patches.
+// Package jsonpatch builds the JSON patches with which EKS's webhooks change pods. It does not
+// apply patches.
 package jsonpatch
 
 import (
@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A Operation is an operation of a JSON patch.
+// An Operation is one operation of a JSON patch.
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// Add adds a value, or replaces the one that is there.
+// Add adds a value or replaces an existing one.
 func Add(path string, value any) Operation { return Operation{"add", path, value} }
 
-// SetEntry sets an entry of a map of texts, which may be nil.
+// SetEntry sets an entry of a string map, which may be nil.
 func SetEntry(path string, in *map[string]string, key, value string) Operation {
 	if *in == nil {
 		*in = map[string]string{key: value}
@@ -27,7 +27,7 @@ func SetEntry(path string, in *map[string]string, key, value string) Operation {
 	return Add(path+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), value)
 }
 
-// Encode encodes a patch; nil if it changes nothing.
+// Encode encodes a patch. It returns nil if the patch changes nothing.
 func Encode(ops []Operation, err error) ([]byte, error) {
 	if err != nil || len(ops) == 0 {
 		return nil, err

@@ -68,7 +68,8 @@ func errZeroMax(cluster, ng string) error {
 	return invalid(cluster, ng, "maxSize must be greater than or equal to 1")
 }
 
-// [seen] terraform-aws-eks#2508, #3306: UpdateNodegroupConfig has a different text than CreateNodegroup.
+// [seen] terraform-aws-eks#2508, #3306: UpdateNodegroupConfig and CreateNodegroup have different
+// texts.
 func errUpdateMinAboveDesired(cluster, ng string, minimum, desired int32) error {
 	return invalid(cluster, ng, "Minimum capacity %d can't be greater than desired size %d", minimum, desired)
 }
@@ -111,7 +112,7 @@ func errNodeRoleTrust(cluster, ng, role string) error {
 	return invalid(cluster, ng, "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of nodeRole %s", role)
 }
 
-// [seen] EKS hands through IAM's text.
+// [seen] EKS passes on IAM's text.
 func errNodeRoleNotFound(cluster, ng, name string) error {
 	return invalid(cluster, ng, "The role with name %s cannot be found. (Service: AmazonIdentityManagement; Status Code: 404; Error Code: NoSuchEntity)", name)
 }
@@ -164,12 +165,12 @@ func errCustomNeedsTemplate(cluster, ng string) error {
 	return invalid(cluster, ng, "Launch template details can't be null for Custom ami type node group")
 }
 
-// [seen] eksctl-io/eksctl#5999, of kubernetesVersion
+// [seen] eksctl-io/eksctl#5999, about kubernetesVersion
 func errCustomField(cluster, ng, field string) error {
 	return invalid(cluster, ng, "You cannot specify the field %s when using custom AMIs.", field)
 }
 
-// [seen] pulumi/pulumi-eks#1283: CreateNodegroup has a different text than UpdateNodegroupVersion.
+// [seen] pulumi/pulumi-eks#1283: CreateNodegroup and UpdateNodegroupVersion have different texts.
 func errImageAndVersion(cluster, ng, what string) error {
 	return invalid(cluster, ng, "You cannot specify a %s version to use when specifying an image id to use within the launch template.", what)
 }
@@ -199,7 +200,7 @@ func errTemplateSpec(cluster, ng string) error {
 	return invalid(cluster, ng, "Either provide launch template ID or launch template name in the request.")
 }
 
-// [seen] in users' reports of CloudFormation and Terraform.
+// [seen] in user reports about CloudFormation and Terraform.
 func errTemplateProfile(cluster, ng, template string) error {
 	return invalid(cluster, ng, "Launch template %s should not specify an instance profile. The noderole in your request will be used to construct an instance profile.", template)
 }
@@ -230,7 +231,7 @@ func errTemplateNoType(cluster, ng string) error {
 	return invalid(cluster, ng, "The launch template must specify an instance type, as the node group has none.") // from memory
 }
 
-// EKS hands through EC2's text.
+// EKS passes on EC2's text.
 func errKeyPair(cluster, ng, name string) error {
 	return invalid(cluster, ng, "The key pair '%s' does not exist (Service: Ec2, Status Code: 400)", name) // from memory
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// A throttle of EC2 or IAM ends nothing: the reconciler comes back.
+// A throttle of EC2 or IAM is not final: the reconciler retries.
 func TestThrottlesAreNoIssues(t *testing.T) {
 	for _, code := range []string{"RequestLimitExceeded", "Throttling"} {
 		if got := issueOf(awserr.New(code, "Request limit exceeded.")); got != nil {

@@ -16,50 +16,50 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// FieldManager is the name under which EKS changes objects of a cluster.
+// FieldManager is the field manager name of EKS's changes to cluster objects.
 // https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-field-management.html
 const FieldManager = "eks"
 
-// applyWorkers is how many objects are applied at a time.
+// applyWorkers is how many objects are applied at the same time.
 const applyWorkers = 16
 
-// Objects are the objects of any kind in a cluster, as EKS changes them.
+// Objects reads and changes objects of any kind in a cluster.
 type Objects interface {
-	// Apply makes an object, or changes it by server-side apply. Fields that
-	// another manager has set otherwise are a conflict, an [apierrors.StatusError].
+	// Apply creates an object or changes it by server-side apply. If another manager has set a
+	// field to a different value, the error is a conflict, an [apierrors.StatusError].
 	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
-	// Get returns an object as it is, by the kind, namespace and name of o.
+	// Get returns the current object with the kind, namespace and name of o.
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	// Delete removes an object and what belongs to it. It is not an error if
-	// there is none. If o has a UID, and the object has another, that is a conflict.
+	// Delete deletes an object and its dependents. It is not an error if the object does not exist.
+	// If o has a UID and the object has another, the error is a conflict.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
-	// Pods returns some of the pods that o, a workload as it is, selects, but those
-	// that are being deleted.
+	// Pods returns some of the pods that the workload o selects, leaving out pods that are being
+	// deleted.
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
 
-// podsListed bounds what [Objects.Pods] returns.
+// podsListed limits the result of [Objects.Pods].
 const podsListed = 500
 
-// ApplyOptions say how to apply.
+// ApplyOptions control how objects are applied.
 type ApplyOptions struct {
-	// Force takes over fields that others have set.
+	// Force takes over fields that others manage.
 	Force bool
 	// DryRun changes nothing.
 	DryRun bool
 }
 
-// dynamicObjects are Objects in an API server.
+// dynamicObjects implements Objects with a dynamic client.
 type dynamicObjects struct{ client dynamic.Interface }
 
-// NewObjects returns the objects in the API server that rc connects to.
+// NewObjects returns the objects of the API server that rc connects to.
 func NewObjects(rc *rest.Config) (Objects, error) {
 	client, err := dynamic.NewForConfig(rc)
 	return dynamicObjects{client}, err
 }
 
 func (d dynamicObjects) resource(o *unstructured.Unstructured) dynamic.ResourceInterface {
-	// The kinds are the catalogue's own: all have a regular plural.
+	// The kinds come from the add-on catalogue, and all have a regular plural.
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	r := d.client.Resource(plural)
 	if ns := o.GetNamespace(); ns != "" {
@@ -116,8 +116,8 @@ func (d dynamicObjects) Pods(ctx context.Context, o *unstructured.Unstructured) 
 	return out, nil
 }
 
-// stage says after which others an object is applied: what others are in, or are of;
-// then those; then what has pods, and needs them.
+// stage is the order in which objects are applied: first namespaces and CRDs, because others depend
+// on them; last the workloads, because they depend on others.
 func stage(o *unstructured.Unstructured) int {
 	switch o.GetKind() {
 	case "Namespace", "CustomResourceDefinition":
@@ -128,8 +128,8 @@ func stage(o *unstructured.Unstructured) int {
 	return 1
 }
 
-// Each calls fn for all objects, many at a time, stage after stage. It returns every
-// error that fn returned in the last one it came to.
+// Each calls fn for all objects, several at a time, one stage after the other. It stops after a
+// stage with errors and returns all of them.
 func Each(ctx context.Context, objects []*unstructured.Unstructured, fn func(context.Context, *unstructured.Unstructured) error) error {
 	for now := range 3 {
 		errs := make([]error, len(objects))
@@ -148,7 +148,7 @@ func Each(ctx context.Context, objects []*unstructured.Unstructured, fn func(con
 	return nil
 }
 
-// Describe names an object for a message.
+// Describe names an object for use in messages.
 func Describe(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return fmt.Sprintf("%s %s", o.GetKind(), o.GetName())

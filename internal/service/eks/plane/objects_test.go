@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The API server is asked to remove the object that was read, and no other of its name.
+// The API server is asked to delete the object that was read, not another of the same name.
 func TestDeleteAsksForTheUID(t *testing.T) {
 	asked := make(chan metav1.DeleteOptions, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

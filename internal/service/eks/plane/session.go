@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// LabelNodegroup is on every node of a managed node group.
+// LabelNodegroup labels every node of a managed node group.
 const LabelNodegroup = "eks.amazonaws.com/nodegroup"
 
 var (
@@ -27,24 +27,24 @@ var (
 	ErrNoAnswer   = errors.New("the control plane does not answer")
 )
 
-// Sessions are the open connections to the clusters' control planes: one client
-// each, and one watch of nodes and of aws-auth each, opened when first needed.
-// They live until their cluster is deleted or Run ends.
+// Sessions are the open connections to clusters' control planes. Each has one client and one watch
+// each of nodes and of aws-auth, opened on first use. A session lives until its cluster is deleted
+// or Run ends.
 type Sessions struct {
 	cfg Config
 
 	mu      sync.Mutex
-	base    context.Context // Run's; nil while it is not running
+	base    context.Context // Run's context; nil while it is not running
 	running chan struct{}   // closed while it is running
 	wg      sync.WaitGroup
 	byPlane map[string]*Session
-	owners  map[string]store.Key // plane → cluster, a cache
+	owners  map[string]store.Key // cache from plane to cluster
 }
 
 // A Session is the open connection to one control plane.
 type Session struct {
 	Client kubernetes.Interface
-	// objects are those of any kind, for add-ons.
+	// Objects gives access to objects of any kind, for add-ons.
 	Objects Objects
 	Context context.Context //nolint:containedctx // the session's lifetime, ended by cancel
 	cancel  context.CancelFunc
@@ -55,8 +55,8 @@ type Session struct {
 	values map[reflect.Type]any
 }
 
-// Value returns the session's one value of a type, which is made when it is first
-// asked for: what a part of EKS keeps for each control plane.
+// Value returns the session's value of type T, creating it on first use. Parts of EKS use it to
+// keep state per control plane.
 func Value[T any](s *Session, make func(*Session) T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,12 +69,12 @@ func Value[T any](s *Session, make func(*Session) T) T {
 	return v
 }
 
-// NewSessions returns sessions, none of which can be opened before Run.
+// NewSessions returns a set of sessions. None can be opened before Run.
 func NewSessions(cfg Config) *Sessions {
 	return &Sessions{cfg: cfg, running: make(chan struct{}), byPlane: map[string]*Session{}, owners: map[string]store.Key{}}
 }
 
-// Run lets sessions be opened until ctx ends, then closes all and waits.
+// Run allows sessions to be opened until ctx ends, then closes all of them and waits.
 func (ss *Sessions) Run(ctx context.Context, ready chan<- struct{}) {
 	ss.mu.Lock()
 	ss.base = ctx
@@ -92,14 +92,14 @@ func (ss *Sessions) Run(ctx context.Context, ready chan<- struct{}) {
 	ss.wg.Wait()
 }
 
-// Running is closed as soon as Run lets sessions be opened.
+// Running returns a channel that is closed once Run allows sessions to be opened.
 func (ss *Sessions) Running() <-chan struct{} {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	return ss.running
 }
 
-// Get returns the session of a control plane, which it opens if need be.
+// Get returns the session of a control plane, opening it if necessary.
 func (ss *Sessions) Get(planeID string) (*Session, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -113,7 +113,7 @@ func (ss *Sessions) Get(planeID string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	rc.QPS = -1 // our own server; a thousand nodes are labelled at once
+	rc.QPS = -1 // the server is our own, and a thousand nodes may be labelled at once
 	rc.ContentType = runtime.ContentTypeProtobuf
 	rc.UserAgent = "eks.amazonaws.com"
 	client, err := ss.cfg.NewClient(rc)
@@ -142,7 +142,7 @@ func (ss *Sessions) Drop(planeID string) {
 	delete(ss.owners, planeID)
 }
 
-// DropCluster ends the sessions of a cluster that is gone.
+// DropCluster closes the sessions of a deleted cluster.
 func (ss *Sessions) DropCluster(k store.Key) {
 	ss.mu.Lock()
 	var planes []string
@@ -157,13 +157,13 @@ func (ss *Sessions) DropCluster(k store.Key) {
 	}
 }
 
-// Open is get that remembers whose plane it is.
+// Open is Get, and remembers which cluster the control plane belongs to.
 func (ss *Sessions) Open(k store.Key, planeID string) (*Session, error) {
 	ss.SetCluster(planeID, k)
 	return ss.Get(planeID)
 }
 
-// Cluster returns the cluster that a control plane was last said to be of.
+// Cluster returns the cluster that a control plane was last known to belong to.
 func (ss *Sessions) Cluster(planeID string) (store.Key, bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -171,14 +171,14 @@ func (ss *Sessions) Cluster(planeID string) (store.Key, bool) {
 	return k, ok
 }
 
-// SetCluster remembers the cluster of a control plane.
+// SetCluster remembers which cluster a control plane belongs to.
 func (ss *Sessions) SetCluster(planeID string, k store.Key) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.owners[planeID] = k
 }
 
-// A Nodes follows the nodes of one cluster, for all its node groups.
+// A Nodes watches the nodes of one cluster on behalf of all its node groups.
 type Nodes struct {
 	index  cache.Indexer
 	Synced chan struct{}
@@ -210,7 +210,7 @@ func watchNodes(s *Session) *Nodes {
 			return nil, nil
 		}})
 	w.index = inf.GetIndexer()
-	// Heartbeats change no node in a way that matters here.
+	// Heartbeats do not change a node in any way that matters here.
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.notify() },
 		UpdateFunc: func(old, obj any) {
@@ -241,18 +241,19 @@ func (w *Nodes) notify() {
 	w.changed = make(chan struct{})
 }
 
-// Next returns a channel that the next change closes. Ask before looking.
+// Next returns a channel that the next change closes. Call it before reading nodes, so that no
+// change is missed.
 func (w *Nodes) Next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.changed
 }
 
-// InNodegroup returns the nodes labelled with a node group. They are shared:
-// read-only.
+// InNodegroup returns the nodes labelled with a node group. The nodes are shared: do not modify
+// them.
 func (w *Nodes) InNodegroup(name string) []*corev1.Node { return w.find(byNodegroup, name) }
 
-// OfInstance returns the node of an instance, nil if it has none.
+// OfInstance returns the node of an instance, or nil if it has none.
 func (w *Nodes) OfInstance(instanceID string) *corev1.Node {
 	for _, n := range w.find(byInstance, instanceID) {
 		return n
@@ -260,7 +261,7 @@ func (w *Nodes) OfInstance(instanceID string) *corev1.Node {
 	return nil
 }
 
-// All returns all nodes, shared: read-only.
+// All returns all nodes. They are shared: do not modify them.
 func (w *Nodes) All() []*corev1.Node {
 	var out []*corev1.Node
 	for _, o := range w.index.List() {
@@ -274,7 +275,7 @@ func (w *Nodes) All() []*corev1.Node {
 func (w *Nodes) find(index, value string) []*corev1.Node {
 	objs, err := w.index.ByIndex(index, value)
 	if err != nil {
-		return nil // no such index: cannot be
+		return nil // impossible: the index exists
 	}
 	out := make([]*corev1.Node, 0, len(objs))
 	for _, o := range objs {
@@ -289,7 +290,7 @@ func (w *Nodes) find(index, value string) []*corev1.Node {
 func (s *Session) Informer(of runtime.Object, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext, index cache.Indexers) cache.SharedIndexInformer {
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, s.Client)
 	inf := cache.NewSharedIndexInformer(lw, of, 0, index)
-	_ = inf.SetTransform(func(obj any) (any, error) { // fails only once started
+	_ = inf.SetTransform(func(obj any) (any, error) { // fails only after a start
 		if m, ok := obj.(metav1.Object); ok {
 			m.SetManagedFields(nil)
 		}
@@ -305,7 +306,7 @@ func (s *Session) Informer(of runtime.Object, list cache.ListWithContextFunc, wa
 	return inf
 }
 
-// Go runs f, unless everything is ending.
+// Go runs f in the background, unless Run has ended.
 func (s *Session) Go(f func()) {
 	ss := s.all
 	ss.mu.Lock()

@@ -16,46 +16,46 @@ var Addons = store.NewCollection[Addon]("eks", "addon")
 
 // An Addon is an add-on of a cluster.
 type Addon struct {
-	// Addon is DescribeAddon's answer.
+	// Addon is the description that DescribeAddon returns.
 	Addon          ekstypes.Addon
 	Token, Request string
-	// Since is when Status was entered.
+	// Since is when the add-on entered its current status.
 	Since time.Time
-	// Resolve says what becomes of fields that others set.
+	// Resolve says how to treat fields that others have set.
 	Resolve ekstypes.ResolveConflicts
-	// Next is what an update makes of the add-on; UpdateID is the update.
+	// Next is the add-on's specification after the update with UpdateID.
 	Next     *AddonSpec `json:",omitempty"`
 	UpdateID string     `json:",omitempty"`
-	// Untouched says that nothing was applied yet: objects of the add-on's that are
-	// there are the user's own, and deleting the add-on leaves them.
+	// Untouched means that nothing has been applied yet. Existing objects with the add-on's names
+	// are the user's own, and deleting the add-on leaves them.
 	Untouched bool `json:",omitempty"`
-	// Applied says that the objects are as wanted, and wait for their pods; Had, that
-	// all objects of what the add-on is were applied once.
+	// Applied means that the objects are up to date and only pods are awaited. Had means that all
+	// objects of the current specification have been applied at least once.
 	Applied bool
 	Had     bool `json:",omitempty"`
-	// Ailing is since when pods of an ACTIVE add-on are missing.
+	// Ailing is since when pods of an ACTIVE add-on have been missing.
 	Ailing time.Time
-	// Preserve says that deleting leaves the objects.
+	// Preserve means that deleting the add-on keeps its objects.
 	Preserve bool `json:",omitempty"`
-	// Scaling is how far EKS has scaled the add-on, nil if it has not.
+	// Scaling is how EKS has scaled the add-on, or nil if it has not.
 	Scaling *AddonScaling `json:",omitempty"`
 }
 
-// An AddonSpec is what can be changed of an add-on.
+// An AddonSpec is the part of an add-on that users configure.
 type AddonSpec struct {
 	Version       string
 	Configuration string
 	Role          string
-	// Namespace, which stays, is empty for the usual one. Replicas, if not 0, is what
-	// EKS has scaled it to.
+	// Namespace is empty for the default one and never changes. Replicas, if not 0, is the number
+	// of replicas that EKS has set.
 	Namespace string `json:",omitempty"`
 	Replicas  int    `json:"-"`
 }
 
-// NamespaceOrDefault is where the add-on's objects are.
+// NamespaceOrDefault returns the namespace of the add-on's objects.
 func (p AddonSpec) NamespaceOrDefault() string { return cmp.Or(p.Namespace, addons.Namespace) }
 
-// Spec is what the add-on is now.
+// Spec returns the add-on's current specification.
 func (r *Addon) Spec() AddonSpec {
 	p := AddonSpec{Version: aws.ToString(r.Addon.AddonVersion), Configuration: aws.ToString(r.Addon.ConfigurationValues), Role: aws.ToString(r.Addon.ServiceAccountRoleArn)}
 	if r.Addon.NamespaceConfig != nil {
@@ -67,13 +67,13 @@ func (r *Addon) Spec() AddonSpec {
 	return p
 }
 
-// Set makes the add-on what p says, except for its namespace and replicas.
+// Set applies p to the add-on, except for its namespace and replicas.
 func (r *Addon) Set(p AddonSpec) {
 	r.Addon.AddonVersion = &p.Version
 	r.Addon.ConfigurationValues, r.Addon.ServiceAccountRoleArn = Optional(p.Configuration), Optional(p.Role)
 }
 
-// Enter changes the status.
+// Enter changes the status and records when.
 func (r *Addon) Enter(st ekstypes.AddonStatus, now time.Time, issues ...ekstypes.AddonIssue) {
 	if issues == nil {
 		issues = []ekstypes.AddonIssue{}
@@ -83,17 +83,17 @@ func (r *Addon) Enter(st ekstypes.AddonStatus, now time.Time, issues ...ekstypes
 	r.Addon.Health = &ekstypes.AddonHealth{Issues: issues}
 }
 
-// AddonScaling is how far an add-on is scaled.
+// AddonScaling is how EKS has scaled an add-on.
 type AddonScaling struct {
-	// Replicas were set At.
+	// Replicas were set at At.
 	Replicas int
 	At       time.Time
-	// Demands are those of the window, oldest first, one a bucket at most; each held
-	// until the next came.
+	// Demands are the demands in the window, oldest first, at most one per bucket. Each holds until
+	// the next.
 	Demands []Demand
 }
 
-// A Demand is how many replicas the nodes of the cluster asked for since a time.
+// A Demand is the number of replicas that the cluster's nodes have called for since a time.
 type Demand struct {
 	Replicas int
 	Since    time.Time

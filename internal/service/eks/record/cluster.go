@@ -9,30 +9,29 @@ import (
 
 // A Cluster is a cluster, kept under its name.
 type Cluster struct {
-	// Cluster is DescribeCluster's answer. Endpoint, certificate authority and
-	// issuer are filled in when the cluster becomes ACTIVE.
+	// Cluster is the description that DescribeCluster returns. Endpoint, certificate authority and
+	// issuer are set when the cluster becomes ACTIVE.
 	Cluster ekstypes.Cluster
-	// UID is unique to this life of the cluster.
+	// UID identifies this incarnation of the cluster: a new cluster of the same name has another
+	// one.
 	UID     string
 	Creator Identity
-	// BootstrapAdmin says the creator is an administrator.
+	// BootstrapAdmin reports whether the creator is an administrator.
 	BootstrapAdmin bool
-	// SelfManagedAddons says that the new cluster gets CoreDNS, aws-node and
-	// kube-proxy.
+	// SelfManagedAddons reports whether the new cluster gets CoreDNS, aws-node and kube-proxy.
 	SelfManagedAddons bool `json:",omitempty"`
 	// Token and Request make CreateCluster idempotent.
 	Token, Request string
-	// Since is when Status was entered.
+	// Since is when the cluster entered its current status.
 	Since time.Time
 
 	Plane Plane
-	// SecurityGroupName is chosen before the group is made, so that a repeated
-	// attempt finds it.
+	// SecurityGroupName is chosen before the group is created, so that a retry finds the group.
 	SecurityGroupName string
-	// Grants are the grants on KMS keys that EKS made for the cluster role.
+	// Grants are the grants on KMS keys that EKS created for the cluster role.
 	Grants []KeyGrant `json:",omitempty"`
-	// HalfEncrypted says that the control plane has taken its key, but that the update
-	// failed before all was encrypted. It may be repeated with the same key.
+	// HalfEncrypted means that the control plane has adopted its key, but the update failed before
+	// all data was encrypted. The update can be repeated with the same key.
 	HalfEncrypted bool `json:",omitempty"`
 	// Interfaces are the control plane's network interfaces by subnet.
 	Interfaces map[string]string
@@ -46,24 +45,24 @@ func (c *Cluster) Mode() ekstypes.AuthenticationMode {
 	return c.Cluster.AccessConfig.AuthenticationMode
 }
 
-// UsesAPI reports whether access entries count.
+// UsesAPI reports whether the cluster uses access entries.
 func (c *Cluster) UsesAPI() bool {
 	return c.Mode() != ekstypes.AuthenticationModeConfigMap
 }
 
-// UsesConfigMap reports whether the aws-auth ConfigMap counts.
+// UsesConfigMap reports whether the cluster uses the aws-auth ConfigMap.
 func (c *Cluster) UsesConfigMap() bool {
 	return c.Mode() != ekstypes.AuthenticationModeApi
 }
 
-// Owner is what the control plane is claimed for.
+// Owner identifies the cluster to the control planes; see plane.Request.
 func (c *Cluster) Owner() string { return *c.Cluster.Arn + "/" + c.UID }
 
-// DNSAddress is the address of the cluster's DNS: the tenth of the service range.
+// DNSAddress is the cluster's DNS address: the tenth of the service range.
 func (c *Cluster) DNSAddress() string {
 	p, err := netip.ParsePrefix(*c.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
 	if err != nil {
-		return "" // checked when the cluster was made
+		return "" // checked when the cluster was created
 	}
 	a := p.Addr()
 	for range 10 {
@@ -72,7 +71,7 @@ func (c *Cluster) DNSAddress() string {
 	return a.String()
 }
 
-// KeyARN is the key that the cluster is encrypted with, or "".
+// KeyARN is the ARN of the cluster's encryption key, or "".
 func (c *Cluster) KeyARN() string {
 	if len(c.Cluster.EncryptionConfig) == 0 {
 		return ""
@@ -80,7 +79,7 @@ func (c *Cluster) KeyARN() string {
 	return *c.Cluster.EncryptionConfig[0].Provider.KeyArn
 }
 
-// A KeyGrant is a grant by which the cluster role uses a key.
+// A KeyGrant is a grant that lets the cluster role use a key.
 type KeyGrant struct {
 	KeyARN string
 	ID     string
@@ -89,19 +88,19 @@ type KeyGrant struct {
 // A Plane is a control plane that belongs to a cluster.
 type Plane struct {
 	ID string
-	// Endpoint is cluster.endpoint: https://127.0.0.1:PORT.
+	// Endpoint is the cluster's endpoint: https://127.0.0.1:PORT.
 	Endpoint string
-	// AWSHost is the endpoint's name on AWS, without scheme:
-	// 0123….gr7.us-east-1.eks.amazonaws.com. Nodes are configured with this name.
+	// AWSHost is the host name that the endpoint has on AWS: 0123….gr7.us-east-1.eks.amazonaws.com.
+	// Nodes are configured with it.
 	AWSHost string
 	CAPEM   []byte
 	// Issuer is the OIDC issuer of the cluster's service accounts.
 	Issuer string
-	// PlatformVersion is eks.N; empty takes the version catalog's.
+	// PlatformVersion is eks.N, or empty for the version catalog's.
 	PlatformVersion string
 }
 
-// A VPCChange is the wanted endpoint access.
+// A VPCChange is a requested change of endpoint access, subnets or security groups.
 type VPCChange struct {
 	Public, Private bool
 	CIDRs           []string
@@ -112,11 +111,11 @@ type VPCChange struct {
 // An Update is an update of a cluster, a node group or an add-on, kept under CLUSTER/ID.
 type Update struct {
 	Update    ekstypes.Update
-	Nodegroup string // empty: the cluster's own or an add-on's
+	Nodegroup string // empty for updates of the cluster or an add-on
 	Addon     string `json:",omitempty"`
 	Token     string
 	Request   string
-	// Changes that a cluster update makes when it succeeds.
+	// Changes to the cluster record that take effect when the update succeeds.
 	VPC                *VPCChange                  `json:",omitempty"`
 	AuthenticationMode ekstypes.AuthenticationMode `json:",omitempty"`
 	SupportType        ekstypes.SupportType        `json:",omitempty"`
