@@ -20,14 +20,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
 )
 
-// Authz tells package authz what is stored of EC2's resources, and what launches
-// touch.
+// Authz provides package authz with the stored attributes of EC2's resources and the targets of
+// launches.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// keyed is the values of condition keys: KEY, VALUE, … A key without a value is
-// absent from the request.
+// keyed returns condition keys from a list KEY, VALUE, … An empty value means that the request does
+// not have the key.
 func keyed(pairs ...string) map[string][]string {
 	out := make(map[string][]string, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -53,8 +53,8 @@ func (r resolver) EndpointPolicy(ctx context.Context, account, region, id string
 	return r.s.EndpointPolicy(ctx, account, region, id)
 }
 
-// EndpointPolicy returns the policy document of a VPC endpoint, which is empty if it
-// allows everything. It returns false if there is no such endpoint.
+// EndpointPolicy returns the policy document of a VPC endpoint. It is empty if the endpoint allows
+// everything. It returns false if there is no such endpoint.
 func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) (document string, ok bool) {
 	e, err := record.VPCEndpoints.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
 	return e.Policy, err == nil
@@ -62,7 +62,7 @@ func (s *Service) EndpointPolicy(_ context.Context, account, region, id string) 
 
 type authzKind func(s *Service, sc resource.Scope, kind, id string) (authz.Resource, bool)
 
-// stored finds the resources of a kind, which have these condition keys.
+// stored returns a resolver for a kind of resource with these condition keys.
 func stored[T any](k resource.Kind[T], keys func(resource.Scope, *T) map[string][]string) authzKind {
 	return func(s *Service, sc resource.Scope, kind, id string) (authz.Resource, bool) {
 		v, err := k.Get(s.Store, sc.Key(id))
@@ -77,7 +77,7 @@ func stored[T any](k resource.Kind[T], keys func(resource.Scope, *T) map[string]
 // noKeys is for kinds without condition keys of their own.
 func noKeys[T any](resource.Scope, *T) map[string][]string { return nil }
 
-// authzKinds finds resources by their type in the authorization reference.
+// authzKinds are the resolvers by resource type, as named in the authorization reference.
 var authzKinds = map[string]authzKind{
 	"vpc": stored(record.VPCs, func(_ resource.Scope, v *record.VPC) map[string][]string {
 		return keyed("ec2:vpcid", v.ID, "ec2:tenancy", v.Tenancy)
@@ -171,7 +171,7 @@ func authzKeyPair(s *Service, sc resource.Scope, _, id string) (authz.Resource, 
 	}, true
 }
 
-// authzTemplate finds a launch template by its ID or name.
+// authzTemplate resolves a launch template by its ID or name.
 func authzTemplate(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	ref, name := aws.String(id), (*string)(nil)
 	if !strings.HasPrefix(id, "lt-") {
@@ -184,7 +184,7 @@ func authzTemplate(s *Service, sc resource.Scope, _, id string) (authz.Resource,
 	return authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
 }
 
-// authzImage: images are AWS's, so their ARNs have no account.
+// authzImage resolves an image. Images belong to AWS, so their ARNs have no account.
 func authzImage(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
 	img, ok := s.LookupImage(sc, id)
 	if !ok {
@@ -220,8 +220,7 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 	return nil, false
 }
 
-// authzPrefixes are the types of resources by the prefixes of their IDs, where
-// these differ.
+// authzPrefixes are the resource types whose ID prefix is not the type's name, by prefix.
 var authzPrefixes = map[string]string{
 	"i": "instance", "vol": "volume", "sg": "security-group", "sgr": "security-group-rule", "eni": "network-interface",
 	"igw": "internet-gateway", "rtb": "route-table", "acl": "network-acl", "dopt": "dhcp-options", "lt": "launch-template",
@@ -230,7 +229,7 @@ var authzPrefixes = map[string]string{
 	"fl": "vpc-flow-log", "ami": "image", "snap": "snapshot", "pg": "placement-group", "sir": "spot-instances-request",
 }
 
-// tagTargets are the resources whose tags are changed.
+// tagTargets are the resources whose tags a request changes.
 func tagTargets(ids []string, tags []ec2types.Tag) []authz.Target {
 	given, keys := tagPairs(tags)
 	out := make([]authz.Target, 0, len(ids))

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// associated returns the ID of the resource of a kind that a request means by an
-// association, an attachment or an address; any other id is its own.
+// associated returns the ID of the resource behind an association, attachment or address ID in a
+// request. Any other ID is returned as it is.
 func (s *Service) associated(sc resource.Scope, kind, id string) string {
 	prefix := id[:strings.LastIndexByte(id, '-')+1]
 	switch kind + " " + prefix {
@@ -73,11 +73,10 @@ func named(id string, blocks []record.CIDRAssociation) bool {
 	return slices.ContainsFunc(blocks, func(a record.CIDRAssociation) bool { return a.ID == id })
 }
 
-// holder returns the value of `of` for the record it matches, or id if there is
-// none.
+// holder returns the value of `of` for the record that it matches, or id if it matches none.
 func holder[T any](r store.Reader, c resource.Records[T], sc resource.Scope, id string, of func(T) (string, bool)) string {
 	found := id
-	resource.List(r, c, sc, func(v T) bool { // what cannot be read counts as not there
+	resource.List(r, c, sc, func(v T) bool { // unreadable records count as missing
 		if own, ok := of(v); ok {
 			found = own
 		}
@@ -86,14 +85,14 @@ func holder[T any](r store.Reader, c resource.Records[T], sc resource.Scope, id 
 	return found
 }
 
-// keyPairTargets are the pairs that DeleteKeyPair deletes: an ID is that of a pair,
-// never the name of another one.
+// keyPairTargets are the key pairs that DeleteKeyPair deletes. An ID never matches the name of
+// another pair.
 func (s *Service) keyPairTargets(sc resource.Scope, in *awsec2.DeleteKeyPairInput) []authz.Target {
 	var out []authz.Target
 	if id := aws.ToString(in.KeyPairId); id != "" {
 		name := holder(s.Store, keypair.KeyPairs, sc, "", func(k keypair.KeyPair) (string, bool) { return k.Name, k.ID == id })
 		if name == "" {
-			out = append(out, authz.Target{Type: "key-pair", ID: id, New: true}) // nothing is stored of it
+			out = append(out, authz.Target{Type: "key-pair", ID: id, New: true}) // nothing is stored for it
 		} else {
 			out = append(out, authz.Target{Type: "key-pair", ID: name})
 		}
@@ -104,9 +103,8 @@ func (s *Service) keyPairTargets(sc resource.Scope, in *awsec2.DeleteKeyPairInpu
 	return out
 }
 
-// profileTargets are the roles that fleets of these launch templates give to
-// instances later: the caller passes them. Instant fleets ask for each of their
-// launches instead.
+// profileTargets are the roles that fleets with these launch templates will give to instances
+// later, on the caller's behalf. Instant fleets are authorized for each launch instead.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
 func (s *Service) profileTargets(ctx context.Context, sc resource.Scope, configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
 	var out []authz.Target
@@ -121,7 +119,7 @@ func (s *Service) profileTargets(ctx context.Context, sc resource.Scope, configs
 		}}
 		merged, _, err := mergedLaunch(s.Store, sc, launch)
 		if err != nil {
-			continue // the handler's to refuse
+			continue // the handler returns the error
 		}
 		v := launchView{s: s, sc: sc, in: merged, given: launch}
 		v.findProfile(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// call is a context in which the handlers can be called directly.
+// call returns a context for calling handlers directly.
 func (w *world) call(b *testing.B) *awsapi.Call {
 	b.Helper()
 	if err := w.service.Prepare(b.Context(), w.account, testkit.Region); err != nil {
@@ -52,7 +52,7 @@ func BenchmarkDescribeInstances100(b *testing.B) {
 	}
 }
 
-// BenchmarkDescribeInstances10000 is one page of 1,000 from the middle of 10,000.
+// BenchmarkDescribeInstances10000 reads one page of 1,000 from the middle of 10,000.
 func BenchmarkDescribeInstances10000(b *testing.B) {
 	w := newWorld(b)
 	ctx := awsapi.WithCall(b.Context(), w.call(b))

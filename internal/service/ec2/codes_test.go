@@ -21,8 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// TestMain ends a run of all tests with a look at the error codes that they got
-// over HTTP: every code that the package can answer must be among them.
+// TestMain checks, after all tests have run, that every error code of the package was returned over
+// HTTP by some test.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// answered are the error codes of all worlds' answers.
+// answered are the error codes in the responses of all worlds.
 var answered = &codes{seen: map[string]bool{}}
 
 type codes struct {
@@ -44,14 +44,13 @@ type codes struct {
 	seen map[string]bool
 }
 
-// codeElement is where an answer has a code: of an error, or of what was
-// unsuccessful in a call about many.
+// codeElement matches codes in responses: of an error, or of an unsuccessful item.
 var codeElement = regexp.MustCompile(`<(?:[cC]ode|errorCode|failureCode)>([A-Za-z0-9.]+)<`)
 
-// maxScanned is the size of answers beyond which there are no codes to be expected.
+// maxScanned is the maximum size of responses that are searched for codes.
 const maxScanned = 256 << 10
 
-// A codeRecorder notes the codes of what passes through it.
+// A codeRecorder records the codes in responses.
 type codeRecorder struct {
 	next  aws.HTTPClient
 	codes *codes
@@ -80,10 +79,10 @@ func (r codeRecorder) Do(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// unreachable are codes that no single call can be made to answer.
-const unreachable = "UnauthorizedOperation" // by the authorizer, which these worlds do without
+// unreachable are codes that no single call can produce.
+const unreachable = "UnauthorizedOperation" // from the authorizer, which these worlds do not have
 
-// missing reads the package's sources for codes that were not answered.
+// missing searches the package's sources for codes that no test has returned.
 func (c *codes) missing() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +136,7 @@ func (c *codes) missing() []string {
 	return slices.Compact(out)
 }
 
-// Every listing by IDs refuses one that is malformed and one that there is not.
+// Every list operation with IDs rejects malformed and unknown ones.
 func TestListingsByIDs(t *testing.T) {
 	w := newWorld(t)
 	client := reflect.ValueOf(w.Client)

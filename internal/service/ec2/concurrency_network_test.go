@@ -30,9 +30,8 @@ func parallel(workers, n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// Thousands of parallel calls ask for subnets that overlap and for addresses of
-// one small subnet: no two subnets may overlap and no address may have two owners,
-// and what is counted as free must be what is left.
+// Thousands of parallel calls request overlapping subnets and addresses of one small subnet. No two
+// subnets may overlap, no address may have two owners, and the free-address count must be right.
 func TestParallelAllocation(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc(t, "10.0.0.0/16")
@@ -119,7 +118,7 @@ func TestParallelAllocation(t *testing.T) {
 	t.Logf("%d subnets, %d interfaces, %d addresses", len(blocks), len(enis), len(owner))
 }
 
-// Elastic addresses are never handed out twice either, across accounts.
+// Elastic addresses are never assigned twice either, not even to different accounts.
 func TestParallelElasticAddresses(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex

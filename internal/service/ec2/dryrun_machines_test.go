@@ -8,8 +8,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// machineDryRuns are the valid requests of dryRunRequests that are about
-// machines' belongings.
+// machineDryRuns are the dryRunRequests about resources of machines.
 func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.Instance) map[string]any {
 	ctx := t.Context()
 	disk := func() *string {

@@ -8,8 +8,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// networkDryRuns are dryRunRequests of the rest of the network. It waits for
-// nothing to be under way in the end.
+// networkDryRuns returns the dryRunRequests about other parts of the network. It waits until
+// nothing is in progress.
 func networkDryRuns(t *testing.T, w *world) map[string]any {
 	ctx := t.Context()
 	w.setQuota(t, "L-F678F1CE", 20)
@@ -45,7 +45,7 @@ func networkDryRuns(t *testing.T, w *world) map[string]any {
 	bogus := aws.String("pl-63a5400a")
 	return map[string]any{
 		"ModifyVpcTenancy":                           &awsec2.ModifyVpcTenancyInput{VpcId: &n.vpc, InstanceTenancy: "default"},
-		"CreateDefaultVpc":                           nil, // refused while there is one
+		"CreateDefaultVpc":                           nil, // refused while one exists
 		"CreateDefaultSubnet":                        &awsec2.CreateDefaultSubnetInput{AvailabilityZone: aws.String("us-east-1d")},
 		"CreateDhcpOptions":                          &awsec2.CreateDhcpOptionsInput{DhcpConfigurations: []ec2types.NewDhcpConfiguration{{Key: aws.String("domain-name"), Values: []string{"x"}}}},
 		"AssociateDhcpOptions":                       &awsec2.AssociateDhcpOptionsInput{VpcId: &n.vpc, DhcpOptionsId: dopt},
@@ -66,7 +66,7 @@ func networkDryRuns(t *testing.T, w *world) map[string]any {
 		"AcceptVpcPeeringConnection":                 &awsec2.AcceptVpcPeeringConnectionInput{VpcPeeringConnectionId: pcx},
 		"RejectVpcPeeringConnection":                 &awsec2.RejectVpcPeeringConnectionInput{VpcPeeringConnectionId: pcx},
 		"DeleteVpcPeeringConnection":                 &awsec2.DeleteVpcPeeringConnectionInput{VpcPeeringConnectionId: pcx},
-		"ModifyVpcPeeringConnectionOptions":          nil, // needs an active connection
+		"ModifyVpcPeeringConnectionOptions":          nil, // requires an active connection
 		"CreateVpcEndpoint":                          &awsec2.CreateVpcEndpointInput{VpcId: &n.vpc, ServiceName: aws.String("com.amazonaws.us-east-1.dynamodb")},
 		"ModifyVpcEndpoint":                          &awsec2.ModifyVpcEndpointInput{VpcEndpointId: endpoint, ResetPolicy: aws.Bool(true)},
 		"DeleteVpcEndpoints":                         &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*endpoint}},

@@ -18,9 +18,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A dry run is answered by the handlers, after their checks: none may forget to.
-// It asks each for a dry run of an empty request and, unless that is valid, of a
-// valid one, which a new operation must be given here.
+// Handlers process dry runs after their checks, and none may forget to. The test calls each with a
+// dry run of an empty request and, unless that is valid, of a valid request. New operations must be
+// added to those.
 func TestDryRunsChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	valid := dryRunRequests(t, w)
@@ -43,7 +43,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 			changed := w.server.Store.Changed()
 			err := dryRun(ctx, handler, in)
 			if request, ok := valid[op.Name]; ok && request == nil {
-				return // has no valid request here; its own test has one
+				return // has no valid request here; covered by its own test
 			} else if ok {
 				if err == nil {
 					t.Error("a dry run of an empty request is done")
@@ -69,8 +69,8 @@ func dryRun(ctx context.Context, handler, in reflect.Value) error {
 	return err
 }
 
-// dryRunRequests are valid requests by operation, each of which would change
-// something or needs to name something.
+// dryRunRequests are valid requests by operation. Each would change something or must name a
+// resource.
 func dryRunRequests(t *testing.T, w *world) map[string]any {
 	ctx := t.Context()
 	vpc := w.vpc(t, "10.0.0.0/16")

@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// The codes that no test of their resource reaches, by a real call each; TestMain
-// says when there is one more.
+// The codes that no test of their resource covers, each from a real call. TestMain reports any new
+// one.
 func TestErrors(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -181,7 +181,7 @@ func TestErrors(t *testing.T) {
 			_, err := w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: &eip, InstanceId: large.InstanceId})
 			return err
 		}},
-		{"AttachmentLimitExceeded", func() error { // m5.large has three
+		{"AttachmentLimitExceeded", func() error { // m5.large supports three
 			for i := range int32(3) {
 				eni := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: large.SubnetId}))(t).NetworkInterface.NetworkInterfaceId
 				if _, err := w.AttachNetworkInterface(ctx, &awsec2.AttachNetworkInterfaceInput{InstanceId: large.InstanceId, NetworkInterfaceId: eni, DeviceIndex: aws.Int32(2 + i)}); err != nil {
@@ -190,7 +190,7 @@ func TestErrors(t *testing.T) {
 			}
 			return nil
 		}},
-		// Without its subnets and then without itself, the last ones: the default VPC.
+		// These come last: first without the default VPC's subnets, then without the VPC.
 		{"MissingInput", func() error {
 			must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{*large.InstanceId, *spotOne.InstanceId}}))(t)
 			w.await(t, ec2types.InstanceStateNameTerminated, *large.InstanceId, *spotOne.InstanceId)
@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 	must(w.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: volume}))(t)
 }
 
-// A launch repeated with its token when its instances are long gone.
+// A launch repeated with its token long after its instances are gone.
 func TestTokenOfForgottenInstances(t *testing.T) {
 	timing := clock.Fast()
 	timing.InstanceTerminatedVisible = 0
@@ -246,7 +246,7 @@ func (w *world) emptyDefaultVPC(t testing.TB) {
 	}
 }
 
-// deleteDefaultVPC deletes the default VPC, which is empty.
+// deleteDefaultVPC deletes the empty default VPC.
 func (w *world) deleteDefaultVPC(t testing.TB) {
 	t.Helper()
 	ctx := t.Context()

@@ -12,13 +12,13 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// documentedFilters has a line per operation with filters: its name and the names
-// that the SDK documents for it.
+// documentedFilters has one line per operation with filters: its name, and the filter names that
+// the SDK documents for it.
 //
 //go:embed testdata/filters.txt
 var documentedFilters string
 
-// filterCall calls an operation with one filter by the SDK's method of its name.
+// filterCall calls an operation with one filter, using the SDK method with the operation's name.
 func filterCall(ctx context.Context, w *world, operation, name, vpc string, fleet *string) error {
 	method := reflect.ValueOf(w.Client).MethodByName(operation)
 	in := reflect.New(method.Type().In(1).Elem())
@@ -66,7 +66,7 @@ func TestEveryDocumentedFilter(t *testing.T) {
 		})
 	}
 	t.Logf("%d filters", total)
-	// No other call of the service accepts any filter either.
+	// No other operation of the service accepts filters.
 	for _, op := range w.service.AWS().Operations {
 		if !strings.HasPrefix(op.Name, "Describe") || !strings.Contains(op.Members, "Filter") {
 			continue

@@ -47,8 +47,8 @@ func (w *world) template(t testing.TB) *string {
 	return name
 }
 
-// override is TYPE@ZONE:PRIORITY*WEIGHT, of which only the type must be given. A
-// zone stands for its default subnet.
+// override parses TYPE@ZONE:PRIORITY*WEIGHT, of which only the type is required. A zone stands for
+// its default subnet.
 func (w *world) override(t testing.TB, text string) ec2types.FleetLaunchTemplateOverridesRequest {
 	t.Helper()
 	var o ec2types.FleetLaunchTemplateOverridesRequest
@@ -65,7 +65,7 @@ func (w *world) override(t testing.TB, text string) ec2types.FleetLaunchTemplate
 	o.InstanceType = ec2types.InstanceType(name)
 	if zonal {
 		out := must(w.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{Filters: filter("availability-zone", "us-east-1"+zone)}))(t)
-		if len(out.Subnets) == 0 { // us-east-1e has no default one
+		if len(out.Subnets) == 0 { // us-east-1e has no default subnet
 			all := must(w.DescribeSubnets(t.Context(), &awsec2.DescribeSubnetsInput{}))(t)
 			made := must(w.CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{VpcId: all.Subnets[0].VpcId, CidrBlock: aws.String("172.31.240.0/24"), AvailabilityZone: aws.String("us-east-1" + zone)}))(t)
 			out.Subnets = append(out.Subnets, *made.Subnet)
@@ -97,7 +97,7 @@ func (w *world) fleetInput(t testing.TB, kind ec2types.FleetType, capacity strin
 	}
 }
 
-// launchedBy renders what an instant fleet launched: "2 m5.large@a".
+// launchedBy formats what an instant fleet launched: "2 m5.large@a".
 func launchedBy(out *awsec2.CreateFleetOutput) []string {
 	got := []string{}
 	for _, g := range out.Instances {
@@ -106,12 +106,12 @@ func launchedBy(out *awsec2.CreateFleetOutput) []string {
 	return got
 }
 
-// faultsOf renders what an instant fleet could not launch: "Code m5.large@a".
+// faultsOf formats what an instant fleet could not launch: "Code m5.large@a".
 func faultsOf(t testing.TB, out *awsec2.CreateFleetOutput) []string {
 	t.Helper()
 	got := []string{}
 	for _, e := range out.Errors {
-		// Karpenter takes these without looking.
+		// Karpenter reads these without checking for nil.
 		o := e.LaunchTemplateAndOverrides.Overrides
 		if aws.ToString(e.ErrorMessage) == "" || e.Lifecycle == "" || aws.ToString(e.LaunchTemplateAndOverrides.LaunchTemplateSpecification.LaunchTemplateId) == "" {
 			t.Errorf("an error without its particulars: %+v", e)
@@ -408,7 +408,7 @@ func TestRequestFleetWaitsForCapacityAndReplacesNothing(t *testing.T) {
 	w.fleetInstances(t, id, 1)
 }
 
-// What others change of an instant fleet while it launches stays.
+// Changes that others make to an instant fleet during its launch are kept.
 func TestInstantFleetChangedDuringItsLaunch(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -428,8 +428,8 @@ func TestInstantFleetChangedDuringItsLaunch(t *testing.T) {
 	w.await(t, "terminated", out.Instances[0].InstanceIds...)
 }
 
-// TestFleetDefaults: what Terraform sends when nothing was said is taken, and strategies are
-// answered as EC2 spells them.
+// TestFleetDefaults checks that Terraform's default values are accepted and that strategies are
+// returned in EC2's spelling.
 func TestFleetDefaults(t *testing.T) {
 	w := newWorld(t)
 	made := must(w.CreateFleet(t.Context(), &awsec2.CreateFleetInput{

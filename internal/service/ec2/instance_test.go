@@ -449,8 +449,8 @@ func TestInstanceTypes(t *testing.T) {
 	}
 }
 
-// A machine's disk is as large as the volume that the operating system keeps its data
-// on, whatever the launch made it.
+// A machine's disk is as large as the volume on which the operating system keeps its data, whatever
+// size the launch chose.
 func TestMachinesKnowTheSizeOfTheirDisk(t *testing.T) {
 	w := newWorld(t)
 	sized := func(device string, size int32) []ec2types.BlockDeviceMapping {
@@ -481,7 +481,7 @@ func TestMachinesKnowTheSizeOfTheirDisk(t *testing.T) {
 	}
 }
 
-// A running machine is told which network interfaces it has, and shows its console.
+// A running machine is updated with its network interfaces, and its console can be read.
 func TestRunningMachinesFollowTheirInterfaces(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -214,8 +214,7 @@ func TestPersistentSpotRequests(t *testing.T) {
 	}
 }
 
-// Thousands of launches and terminations at once leave no address behind and hand
-// none out twice.
+// Thousands of concurrent launches and terminations neither leak addresses nor assign one twice.
 func TestParallelLaunchesAndTerminations(t *testing.T) {
 	w := newWorld(t)
 	vpc := w.vpc(t, "10.0.0.0/16")
@@ -224,7 +223,7 @@ func TestParallelLaunchesAndTerminations(t *testing.T) {
 	ctx := context.Background()
 	var mu sync.Mutex
 	var running []string
-	used := map[string]string{} // by address, while it is known to be in use
+	used := map[string]string{} // addresses known to be in use
 	var wg sync.WaitGroup
 	for worker := range 8 {
 		wg.Go(func() {

@@ -41,8 +41,8 @@ func TestCreditSpecifications(t *testing.T) {
 	}
 }
 
-// What an account prefers holds for launches that say nothing else, until it has
-// no preference any more.
+// An account's defaults apply to launches that do not override them, until the defaults are
+// cleared.
 func TestMetadataDefaults(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

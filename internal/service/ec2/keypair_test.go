@@ -42,7 +42,7 @@ func TestImportedKeys(t *testing.T) {
 	var first string
 	for _, tt := range []struct {
 		name, material string
-		kind           string // empty: refused
+		kind           string // empty if refused
 	}{
 		{"RSA 2048", openSSH(two), "rsa"},
 		{"the same in PEM", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), "rsa"},

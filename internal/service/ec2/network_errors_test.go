@@ -9,7 +9,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Every code that the network raises and no other test reaches, by a real call.
+// Every network error code that no other test covers, each from a real call.
 func TestNetworkErrors(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

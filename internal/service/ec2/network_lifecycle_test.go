@@ -28,7 +28,7 @@ func TestNATGatewayLifecycle(t *testing.T) {
 	_, err = w.DetachInternetGateway(ctx, &awsec2.DetachInternetGatewayInput{InternetGatewayId: &n.igw, VpcId: &n.vpc})
 	wantError(t, err, "DependencyViolation", "Network "+n.vpc+" has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.")
 
-	// A second one with the same address fails, and so does one without a way out.
+	// A second gateway with the same address fails, and so does one without an internet gateway.
 	w.vpc(t, "10.9.0.0/16")
 	for _, tt := range []struct{ subnet, allocation, code string }{
 		{n.public, eip, "Resource.AlreadyAssociated"},
@@ -130,7 +130,7 @@ func TestPeeringLifecycle(t *testing.T) {
 	_, err = w.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: &b})
 	wantError(t, err, "DependencyViolation", "The vpc '"+b+"' has dependencies and cannot be deleted.")
 
-	// Groups refer to each other across the connection, until it is gone.
+	// Groups can refer to each other across the connection as long as it exists.
 	group := func(vpc string) *string {
 		return must(w.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{VpcId: &vpc, GroupName: aws.String("g"), Description: aws.String("g")}))(t).GroupId
 	}
@@ -205,7 +205,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("interfaces: %+v", eni)
 	}
 
-	// The route of a gateway endpoint comes and goes with it.
+	// The route of a gateway endpoint is created and deleted with the endpoint.
 	s3 := must(create(func(in *awsec2.CreateVpcEndpointInput) {
 		in.VpcEndpointType, in.SubnetIds, in.ServiceName, in.RouteTableIds = "Gateway", nil, aws.String("com.amazonaws.us-east-1.s3"), []string{n.table}
 	}))(t)
@@ -266,8 +266,8 @@ func TestSecondaryAndIPv6Blocks(t *testing.T) {
 	must(w.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: &vpc}))(t)
 }
 
-// A VPC's first IPv6 block opens the way out for its default group, unless that has
-// been changed; groups made later are born so. Account attributes are the quotas'.
+// A VPC's first IPv6 block opens outbound traffic in its default group, unless the group's rules
+// have been changed. New groups have it from the start. Account attributes are those of the quotas.
 func TestGroupsOfIPv6(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -56,7 +56,7 @@ func flowLogInput(resource string) *awsec2.CreateFlowLogsInput {
 	return in
 }
 
-// settle waits until no gateway or endpoint is on its way to another state.
+// settle waits until no gateway or endpoint is changing its state.
 func (w *world) settle(t testing.TB) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, func() error { return w.moving(t.Context()) })

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// components renders a path as its kinds of components.
+// components formats a path as the kinds of its components.
 func components(path []ec2types.PathComponent) string {
 	var out []string
 	for i, c := range path {
@@ -22,8 +22,8 @@ func components(path []ec2types.PathComponent) string {
 	return strings.Join(out, " ")
 }
 
-// The walk-through of the Reachability Analyzer guide: from the internet gateway
-// to port 22 of an instance, before and after the rule that lets it in.
+// The walk-through in the Reachability Analyzer guide: from the internet gateway to port 22 of an
+// instance, before and after adding the rule that allows it.
 // https://docs.aws.amazon.com/vpc/latest/reachability/getting-started-cli.html
 func TestReachabilityAnalyzer(t *testing.T) {
 	w := newWorld(t)
@@ -62,7 +62,8 @@ func TestReachabilityAnalyzer(t *testing.T) {
 		*a.Explanations[0].NetworkInterface.Id != *i.NetworkInterfaces[0].NetworkInterfaceId {
 		t.Errorf("before the rule: %+v", a)
 	}
-	// The rule is for one address: any source of the internet may be it.
+	// The rule allows one address, which may be the source, since that can be any address on the
+	// internet.
 	must(w.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{
 		GroupId: i.SecurityGroups[0].GroupId, IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), CidrIp: aws.String("198.51.100.7/32"),
 	}))(t)

@@ -2,7 +2,7 @@ package ec2
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// insightsOperations are those of Reachability Analyzer.
+// insightsOperations are the operations of Reachability Analyzer.
 func insightsOperations() []awsapi.Operation {
 	return []awsapi.Operation{
 		{Name: "CreateNetworkInsightsPath", Members: "ClientToken Destination DestinationIp DestinationPort DryRun FilterAtSource Protocol Source SourceIp TagSpecifications"},

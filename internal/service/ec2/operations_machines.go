@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
 )
 
-// machineOperations are the operations of the machines and of the catalogues they come from.
+// machineOperations are the operations on machines and on the catalogues behind them.
 func machineOperations() []awsapi.Operation {
 	return []awsapi.Operation{
 		// Regions.
@@ -53,7 +53,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeIamInstanceProfileAssociations", Members: "AssociationIds Filters MaxResults NextToken"},
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
-		// Volumes. Snapshots are refused, because there is no data to keep.
+		// Volumes. Snapshots are refused because there is no data to copy.
 		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + storage.CreateExcept},
 		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},

@@ -11,7 +11,7 @@ const (
 	aclEntryMembers = "CidrBlock DryRun Egress IcmpTypeCode Ipv6CidrBlock NetworkAclId PortRange Protocol RuleAction RuleNumber"
 )
 
-// networkOperations are the operations of the network and of tags.
+// networkOperations are the operations on networks and tags.
 func networkOperations() []awsapi.Operation {
 	return []awsapi.Operation{
 		// VPCs.

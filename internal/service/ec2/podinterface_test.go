@@ -14,8 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// podHost launches an m5.large in a subnet of its own: three interfaces of ten
-// addresses.
+// podHost launches an m5.large, with three interfaces of ten addresses each, in its own subnet.
 func (w *world) podHost(t *testing.T, cidr string) (instance, vpc, subnet string) {
 	t.Helper()
 	vpc = w.vpc(t, "10.0.0.0/16")
@@ -23,7 +22,7 @@ func (w *world) podHost(t *testing.T, cidr string) (instance, vpc, subnet string
 	return *w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.SubnetId = &subnet })[0].InstanceId, vpc, subnet
 }
 
-// The addresses of pods are those of the instance's interfaces, and go with it.
+// Pods use addresses of the instance's interfaces, which are deleted with it.
 func TestPodInterfaces(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -76,13 +75,13 @@ func TestPodInterfaces(t *testing.T) {
 
 	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{id}}))(t)
 	w.await(t, "terminated", id)
-	must(w.DeleteSubnet(ctx, &awsec2.DeleteSubnetInput{SubnetId: &sn}))(t) // nothing is left in it
+	must(w.DeleteSubnet(ctx, &awsec2.DeleteSubnetInput{SubnetId: &sn}))(t) // the subnet has no addresses left
 }
 
 func TestPodInterfacesInAFullSubnet(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	id, vpc, _ := w.podHost(t, "10.0.0.0/28") // eleven addresses, one is the instance's
+	id, vpc, _ := w.podHost(t, "10.0.0.0/28") // eleven addresses, of which the instance has one
 	eni := must(w.service.PodInterfaces(ctx, w.account, testkit.Region, id))(t)[0].ID
 	must(w.service.AssignPodAddresses(ctx, w.account, testkit.Region, eni, 8, 0, nil))(t)
 	_, err := w.service.AssignPodAddresses(ctx, w.account, testkit.Region, eni, 3, 0, nil)
@@ -93,7 +92,7 @@ func TestPodInterfacesInAFullSubnet(t *testing.T) {
 	if got := must(w.service.PodInterfaces(ctx, w.account, testkit.Region, id))(t); len(got) != 1 {
 		t.Errorf("%d interfaces after a failure", len(got))
 	}
-	// Other subnets of the zone are for pods if they say so.
+	// Other subnets of the zone are used for pods if they are tagged for them.
 	for i, tc := range []struct {
 		tags map[string]string
 		ok   bool

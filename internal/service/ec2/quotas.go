@@ -9,11 +9,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Quotas lists the quotas that the service enforces on networks.
+// Quotas lists the network quotas that the service enforces.
 func (s *Service) Quotas() []quota.Quota { return quota.All() }
 
-// QuotaValue returns what holds in an account and region; false for a code that
-// the service does not know.
+// QuotaValue returns a quota's value in an account and region, or false if the service does not
+// know the code.
 func (s *Service) QuotaValue(account, region, code string) (float64, bool, error) {
 	if _, ok := quota.Lookup(code); !ok {
 		return 0, false, nil

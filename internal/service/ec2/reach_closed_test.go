@@ -16,9 +16,9 @@ import (
 
 const apiServer = "0123.gr7.us-east-1.eks.amazonaws.com"
 
-// A closedNetwork is an EKS cluster's network without internet, made by calls: the
-// VPC of a bastion, which is public, peered with the VPC of the cluster, which
-// reaches AWS through endpoints only.
+// A closedNetwork is the network of an EKS cluster without internet access, created through the
+// API. The bastion's VPC, which is public, is peered with the cluster's VPC, which reaches AWS only
+// through endpoints.
 type closedNetwork struct {
 	*world
 	k8s, bastionVPC                         string
@@ -26,7 +26,7 @@ type closedNetwork struct {
 	igw, pcx                                string
 	k8sTable, bastionTable                  string
 	worker, operator, bastion, controlPlane string // security groups
-	endpoints                               string // their group
+	endpoints                               string // ID of their security group
 	workerID, operatorID, bastionID         string
 	control                                 []string // the control plane's interfaces
 	endpointIDs                             map[string]string
@@ -42,7 +42,7 @@ func (n *closedNetwork) revoke(t testing.TB, group, from string, port int32) {
 	must(n.RevokeSecurityGroupIngress(t.Context(), &awsec2.RevokeSecurityGroupIngressInput{GroupId: &group, IpPermissions: permission(from, port)}))(t)
 }
 
-// permission is TCP from a group or range.
+// permission returns a TCP permission for a group or range.
 func permission(from string, port int32) []ec2types.IpPermission {
 	p := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: &port, ToPort: &port}
 	if from[:3] == "sg-" {
@@ -64,7 +64,7 @@ func (n *closedNetwork) mainTable(t testing.TB, vpc string) string {
 	return *must(n.DescribeRouteTables(t.Context(), &awsec2.DescribeRouteTablesInput{Filters: f}))(t).RouteTables[0].RouteTableId
 }
 
-// endpoint makes an interface endpoint and waits for it.
+// endpoint creates an interface endpoint and waits for it.
 func (n *closedNetwork) endpoint(t testing.TB, service string) {
 	t.Helper()
 	id := *must(n.CreateVpcEndpoint(t.Context(), &awsec2.CreateVpcEndpointInput{
@@ -168,7 +168,7 @@ func (n *closedNetwork) addRoute(t testing.TB, table, cidr, pcx, gateway string)
 	must(n.CreateRoute(t.Context(), in))(t)
 }
 
-// deny puts an entry before all others of the VPC's network ACL.
+// deny adds an entry in front of all others of the VPC's network ACL.
 func (n *closedNetwork) deny(t testing.TB, vpc string, egress bool, from, to int32) (undo func()) {
 	t.Helper()
 	acl := must(n.DescribeNetworkAcls(t.Context(), &awsec2.DescribeNetworkAclsInput{Filters: filter("vpc-id", vpc)}))(t).NetworkAcls[0].NetworkAclId
@@ -181,7 +181,7 @@ func (n *closedNetwork) deny(t testing.TB, vpc string, egress bool, from, to int
 	}
 }
 
-// network is the snapshot, with the API server's name in it.
+// network returns the snapshot, including the API server's host name.
 func (n *closedNetwork) network(t testing.TB) *reach.Snapshot {
 	t.Helper()
 	s := n.reach(t)
@@ -194,8 +194,8 @@ func (n *closedNetwork) network(t testing.TB) *reach.Snapshot {
 	return d.Snapshot()
 }
 
-// The closed network's reachability as a table, on records made by calls of the
-// API; each flow again after one thing is taken away, which is then given back.
+// Reachability in the closed network, as a table, with resources created through the API. Each flow
+// is tested again after one thing is removed, which is then restored.
 func TestReachInAClosedNetwork(t *testing.T) {
 	n := newClosedNetwork(t)
 	ask := func(from, to string, port uint16) func() *reach.Verdict {
@@ -251,7 +251,7 @@ func TestReachInAClosedNetwork(t *testing.T) {
 		name       string
 		take, back func(testing.TB)
 		flow, code string
-		others     []string // still as they were
+		others     []string // unchanged
 	}{
 		{"the endpoint of ecr.api", func(t testing.TB) { n.deleteEndpoint(t, "ecr.api") }, func(t testing.TB) { n.endpoint(t, "ecr.api") }, "worker → ecr.api", noRoute, []string{"worker → ecr.dkr", "worker → ec2", "worker → s3"}},
 		{"the endpoint of ecr.dkr", func(t testing.TB) { n.deleteEndpoint(t, "ecr.dkr") }, func(t testing.TB) { n.endpoint(t, "ecr.dkr") }, "worker → ecr.dkr", noRoute, []string{"worker → ecr.api"}},

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// reaches checks a flow's verdict: the code in the way, or none.
+// reaches checks the verdict on a flow: the code of the obstacle, or none.
 func reaches(t testing.TB, s *reach.Snapshot, f reach.Flow, code string) *reach.Verdict {
 	t.Helper()
 	v := s.Check(f)
@@ -37,7 +37,7 @@ func hop(v *reach.Verdict, kind string) string {
 	return ""
 }
 
-// Every gateway out of a VPC, made by calls of the API.
+// Every kind of gateway out of a VPC, created through the API.
 func TestReachByGateways(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -122,8 +122,8 @@ func TestReachByGateways(t *testing.T) {
 	})
 }
 
-// A peering connection to another account's VPC brings its network in, and
-// deleting it takes it out of reach.
+// A peering connection to another account's VPC includes its network, and deleting the connection
+// removes it again.
 func TestReachAcrossAccounts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -151,7 +151,7 @@ func TestReachAcrossAccounts(t *testing.T) {
 		must(c.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: rtb, DestinationCidrBlock: &cidr, VpcPeeringConnectionId: pcx}))(t)
 	}
 	route(w.Client, here, "10.1.0.0/16")
-	reaches(t, w.reach(t), f, "NO_ROUTE_TO_DESTINATION") // of the reply
+	reaches(t, w.reach(t), f, "NO_ROUTE_TO_DESTINATION") // for the reply
 	route(theirs, there, "10.0.0.0/16")
 	reaches(t, w.reach(t), f, "")
 	_, err := w.ModifyVpcPeeringConnectionOptions(ctx, &awsec2.ModifyVpcPeeringConnectionOptionsInput{

@@ -17,7 +17,7 @@ func (w *world) reach(t testing.TB) *reach.Snapshot {
 	return must(w.service.Reach(t.Context(), w.account, testkit.Region))(t)
 }
 
-// The snapshot follows the records, and is the same value while nothing changes.
+// The snapshot follows the records, and stays the same value while nothing changes.
 func TestReachFollowsTheRecords(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -7,10 +7,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// paged are the members of every Describe call that pages and filters.
+// paged are the members that every Describe call with pages and filters has.
 const paged = " DryRun Filters MaxResults NextToken"
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "ec2",
@@ -33,7 +33,7 @@ func (s *Service) AWS() awsapi.Service {
 	}
 }
 
-// before makes what an account finds in a region when it calls there for the first time.
+// before creates an account's initial resources in a region when it first calls there.
 func (s *Service) before(ctx context.Context) error {
 	call := awsapi.CallFrom(ctx)
 	return s.Prepare(ctx, call.Account, call.Region)

@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// taggables lists every kind of resource with tags.
+// taggables lists all kinds of resources that have tags.
 func taggables() []resource.Taggable {
 	return []resource.Taggable{
 		resource.Tagged(ec2types.ResourceTypeNetworkInsightsPath, insights.Paths),
@@ -65,7 +65,7 @@ func findTaggable(id string) (resource.Taggable, error) {
 	return resource.Taggable{}, ec2err.InvalidID(id)
 }
 
-// editTags changes the tags of resources, some dozens per transaction.
+// editTags changes the tags of resources, a few dozen per transaction.
 func (s *Service) editTags(ctx context.Context, dryRun *bool, ids []string, fn func(tag.Set) (tag.Set, error)) error {
 	sc := resource.ScopeOf(ctx)
 	switch {
@@ -115,8 +115,8 @@ func (s *Service) CreateTags(ctx context.Context, in *awsec2.CreateTagsInput) (*
 	return &awsec2.CreateTagsOutput{}, err
 }
 
-// DeleteTags removes tags: all of them if none are named; one named with a value
-// only if it has that value.
+// DeleteTags removes tags, or all tags if the request names none. A tag given with a value is
+// removed only if it has that value.
 func (s *Service) DeleteTags(ctx context.Context, in *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error) {
 	err := s.editTags(ctx, in.DryRun, in.Resources, func(have tag.Set) (tag.Set, error) {
 		left := have.With(nil)
@@ -134,7 +134,7 @@ func (s *Service) DeleteTags(ctx context.Context, in *awsec2.DeleteTagsInput) (*
 	return &awsec2.DeleteTagsOutput{}, err
 }
 
-// DescribeTags lists tags, not resources.
+// DescribeTags lists tags rather than resources.
 func (s *Service) DescribeTags(ctx context.Context, in *awsec2.DescribeTagsInput) (*awsec2.DescribeTagsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type tagged = ec2types.TagDescription
@@ -150,7 +150,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsec2.DescribeTagsInput
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	all := []tagged{} // clients see a list, be it empty
+	all := []tagged{} // clients expect a list even if it is empty
 	for _, kind := range taggables() {
 		resources := kind.List(s.Store, sc)
 		for _, r := range resources {

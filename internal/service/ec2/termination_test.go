@@ -8,8 +8,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// An instance whose interfaces have more records than one transaction may write
-// still ends; launching one is refused.
+// An instance whose interfaces have more records than fit in one transaction can still be
+// terminated. Launching such an instance is refused.
 func TestInstancesWithManyAddressesEnd(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// An instance whose record cannot be read is left out of lists, and is not gone: its disk
+// An instance whose record cannot be read is left out of lists but is not treated as gone: its disk
 // stays, and its Auto Scaling group does not replace it.
 func TestUnreadableInstancesAreNotGone(t *testing.T) {
 	w := newWorld(t)

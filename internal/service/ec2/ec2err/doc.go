@@ -1,4 +1,4 @@
-// Package ec2err holds the errors that EC2 answers with: every code and text in one
-// place, as constructors. It does not decide when to return one, and does not know
-// about resources; only the packages of service/ec2 import it.
+// Package ec2err has constructors for all of EC2's errors, so that every code and text is in one
+// place. It does not decide when to return an error and does not know about resources. Only
+// packages under service/ec2 import it.
 package ec2err

@@ -10,16 +10,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// New returns an error with a code and a formatted text.
-// Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-// EC2 models no exceptions, so every error is coded. Texts are those EC2 answers
-// with; where clients read a text, the comment says which.
+// New returns an error with a code and a formatted message. Codes:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+// EC2 models no exceptions, so every error has just a code. The messages are EC2's; if clients
+// parse one, a comment says which.
 
 func New(code, format string, args ...any) error { return awserr.Newf(code, format, args...) }
 
-// DryRun is the answer to a dry run that would have succeeded.
+// DryRun is the error for a dry run that would have succeeded.
 func DryRun() error {
-	// Karpenter and the AWS CLI look for the code only.
+	// Karpenter and the AWS CLI check only the code.
 	return awserr.New("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").WithStatus(412)
 }
 
@@ -113,7 +113,7 @@ func RouteNotFound(table, destination string) error {
 }
 
 func NoFreeAddresses(subnet string) error {
-	// Karpenter and the VPC CNI read the code.
+	// Karpenter and the VPC CNI check the code.
 	return New("InsufficientFreeAddressesInSubnet", "The specified subnet does not have enough free addresses to satisfy the request. Subnet: %s", subnet)
 }
 
@@ -147,7 +147,7 @@ func GroupInDefaultVPC(name, vpc string) error {
 	return New("InvalidGroup.NotFound", "The security group '%s' does not exist in VPC '%s'", name, vpc)
 }
 
-// PermissionDuplicate is read by Terraform ("InvalidPermission.Duplicate").
+// PermissionDuplicate is an error that Terraform checks for ("InvalidPermission.Duplicate").
 func PermissionDuplicate(peer, proto, from, to string) error {
 	return New("InvalidPermission.Duplicate", "the specified rule \"peer: %s, %s, ALLOW\" already exists", peer, ruleProtocolText(proto, from, to))
 }
@@ -176,12 +176,12 @@ func TagLimit() error {
 	return New("TagLimitExceeded", "The maximum number of Tags for a resource has been reached.")
 }
 
-// CreateTags' answer: https://github.com/miqdigital/aws-utils/issues/13
+// CreateTags' error: https://github.com/miqdigital/aws-utils/issues/13
 func ReservedKey(key string) error {
 	return InvalidParameterValue("Value ( %s ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use", key)
 }
 
-// RunInstances' answer: https://github.com/jcjorel/ec2-spot-converter/issues/13
+// RunInstances' error: https://github.com/jcjorel/ec2-spot-converter/issues/13
 func ReservedTag() error {
 	return InvalidParameterValue("Tag keys starting with 'aws:' are reserved for internal use")
 }
@@ -207,7 +207,7 @@ func KeyFormat() error {
 }
 
 func TemplateNameNotFound(name string) error {
-	// Karpenter looks for the code.
+	// Karpenter checks the code.
 	return New("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
 }
 
@@ -239,8 +239,8 @@ func UserDataEncoding() error {
 	return New("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
 }
 
-// ProfileName and ProfileARN are read by Karpenter, eksctl and Terraform,
-// which retry on "Invalid IAM Instance Profile".
+// ProfileName and ProfileARN are errors that Karpenter, eksctl and Terraform check for: they retry
+// on "Invalid IAM Instance Profile".
 func ProfileName(name string) error {
 	return InvalidParameterValue("Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 }
@@ -288,10 +288,10 @@ func IdempotentInstanceTerminated() error {
 	return New("IdempotentInstanceTerminated", "The request to launch an instance uses the same client token as a previous request for which the instance has been terminated.")
 }
 
-// MaxFilterValues is EC2's limit for one call.
+// MaxFilterValues is EC2's limit per call.
 const MaxFilterValues = 200
 
-// HasCode reports whether err is an AWS error with that code.
+// HasCode reports whether err is an AWS error with the code.
 func HasCode(err error, code string) bool {
 	var api smithy.APIError
 	return errors.As(err, &api) && api.ErrorCode() == code

@@ -31,7 +31,7 @@ func ThroughputRatio(throughput, iops int32) error {
 	return InvalidParameterValue("Throughput (MiBps) to iops ratio of %f is too high; maximum is %f MiBps per iops", float64(throughput)/float64(iops), ThroughputPerIOPS)
 }
 
-// Karpenter and cluster-autoscaler read the code.
+// Karpenter and cluster-autoscaler check the code.
 // https://github.com/red-hat-storage/ocs-ci/issues/9263 has text and status.
 func NoCapacity(instanceType, zone string, others []string) error {
 	message := fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", instanceType, zone)
@@ -56,15 +56,14 @@ func SpotStopOnce() error {
 	return Combination("The request with type 'one-time' is not supported when instanceInterruptionBehavior is set to 'stop'.")
 }
 
-// https://github.com/pahud/cdk-spot-one/issues/206; the code is mentioned in comments of Terraform
-// modules.
+// https://github.com/pahud/cdk-spot-one/issues/206; comments in Terraform modules mention the code.
 func SpotTerminatePersistent() error {
 	return Combination("The terminate InstanceInterruptionBehavior is not supported when requestType is set to persistent.")
 }
 
-// NotBurstable is what RunInstances answers, which says T2 of all burstable types:
-// https://github.com/hashicorp/terraform-provider-aws/issues/5067. That other operations
-// answer with the code: https://github.com/hashicorp/terraform-provider-aws/issues/8055
+// NotBurstable is RunInstances' error, which says T2 for all burstable types:
+// https://github.com/hashicorp/terraform-provider-aws/issues/5067. Other operations return the same
+// code: https://github.com/hashicorp/terraform-provider-aws/issues/8055
 func NotBurstable(instanceType string) error {
 	return New("InstanceCreditSpecification.NotSupported", "The %s instance type does not support T2 Unlimited.", instanceType)
 }
@@ -74,13 +73,13 @@ func VCPULimit(limit int) error {
 	return New("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.", limit)
 }
 
-// FleetNotModifiable is what ModifySpotFleetRequest answers; ModifyFleet's refusal is taken
-// to be like it. https://github.com/jenkinsci/ec2-fleet-plugin/issues/131
+// FleetNotModifiable is ModifySpotFleetRequest's error. ModifyFleet's is assumed to be similar.
+// https://github.com/jenkinsci/ec2-fleet-plugin/issues/131
 func FleetNotModifiable(format string, args ...any) error {
 	return New("FleetNotInModifiableState", format, args...)
 }
 
-// Karpenter reads the code.
+// Karpenter checks the code.
 func SpotLimit() error {
 	return New("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
 }

@@ -1,6 +1,6 @@
 package ec2err
 
-// Limit says that a quota is reached. The codes end in LimitExceeded, as listed in
+// Limit means that a quota is exhausted. The codes end in LimitExceeded, as listed in
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 func Limit(code, what string) error {
 	return New(code, "The maximum number of %s has been reached.", what)
@@ -14,7 +14,7 @@ func NotPermitted(format string, args ...any) error {
 	return New("OperationNotPermitted", format, args...)
 }
 
-// No known client parses RestrictedCIDR; the text is the one that users quote.
+// No known client parses RestrictedCIDR. The text is the one that users quote.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html#add-cidr-block-restrictions
 func RestrictedCIDR(cidr string) error {
 	return New("InvalidVpc.Range", "The CIDR '%s' is restricted. Use a CIDR from the same private address range as the current VPC CIDR, or use a publicly-routable CIDR. For additional restrictions, see https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Subnets.html", cidr)
@@ -24,7 +24,8 @@ func CIDRConflict(cidr string) error {
 	return New("InvalidVpc.Range", "The CIDR '%s' conflicts with one or more of the existing CIDRs of the VPC.", cidr) // from memory
 }
 
-// AcceptVpcPeeringConnection's answer: https://github.com/hashicorp/terraform-provider-aws/issues/44315
+// AcceptVpcPeeringConnection's error:
+// https://github.com/hashicorp/terraform-provider-aws/issues/44315
 func PeeringExists(id string) error {
 	return New("VpcPeeringConnectionAlreadyExists", "The vpc peering connection identified by %s already exists.", id)
 }
@@ -33,26 +34,26 @@ func CIDRLimit(vpc string, most float64) error {
 	return New("CidrLimitExceeded", "This network '%s' has met its maximum number of allowed CIDRs: %v", vpc, most)
 }
 
-func CIDRAssociationNotFound(id string) error { // Terraform reads the code
+func CIDRAssociationNotFound(id string) error { // Terraform checks the code
 	return New("InvalidVpcCidrBlockAssociationID.NotFound", "The vpc CIDR block association ID '%s' does not exist", id)
 }
 
-func SubnetCIDRAssociationNotFound(id string) error { // Terraform reads the code
+func SubnetCIDRAssociationNotFound(id string) error { // Terraform checks the code
 	return New("InvalidSubnetCidrBlockAssociationID.NotFound", "The subnet CIDR block with association ID '%s' does not exist", id)
 }
 
-// [seen] in Terraform's output of disassociated CIDR blocks
+// [seen] in Terraform's output about disassociated CIDR blocks
 func CIDRInUse(vpc, cidr string) error {
 	return New("InvalidCidrBlock.InUse", "The vpc %s currently has a subnet within CIDR block %s", vpc, cidr)
 }
 
-// The VPC CNI reads the code.
+// The VPC CNI checks the code.
 func NoFreePrefixes(subnet string) error {
 	return New("InsufficientCidrBlocks", "The specified subnet does not have enough free cidr blocks to satisfy the request. Subnet: %s", subnet)
 }
 
 func NotYours() error {
-	// EC2's answer for the addresses of NAT gateways and other interfaces of services.
+	// EC2's error for addresses of NAT gateways and other service-managed interfaces.
 	return New("AuthFailure", "You do not have permission to access the specified resource.")
 }
 
@@ -60,8 +61,9 @@ func AddressNotFound(ip string) error {
 	return New("InvalidAddress.NotFound", "Address '%s' not found.", ip)
 }
 
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AssociateAddress.html has the
-// rule; the text is that of a cloud with EC2's API, https://github.com/C2Devel/terraform-examples/issues/9
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AssociateAddress.html has the rule.
+// The text is from a cloud that implements EC2's API,
+// https://github.com/C2Devel/terraform-examples/issues/9
 func TwoTargets() error {
 	return Combination("You may specify InstanceId or NetworkInterfaceId, but not both in the same call")
 }

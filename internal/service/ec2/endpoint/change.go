@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxPolicy is the most characters of an endpoint policy.
+// maxPolicy is the maximum length of an endpoint policy in characters.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-limits-endpoints.html
 const maxPolicy = 20480
 
@@ -47,7 +47,8 @@ func checkPolicy(document string) error {
 	return ec2err.New("InvalidPolicyDocument", "The Policy Document is not valid. Syntax error at position (%d,%d)", line, column)
 }
 
-// CreateVpcEndpoint makes an endpoint: of a gateway at once, of interfaces shortly.
+// CreateVpcEndpoint creates an endpoint. Gateway endpoints are available at once, interface
+// endpoints after a while.
 func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEndpointInput) (*awsec2.CreateVpcEndpointOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.ServiceName == nil {
@@ -120,7 +121,7 @@ func (s *Service) CreateVpcEndpoint(ctx context.Context, in *awsec2.CreateVpcEnd
 	return &awsec2.CreateVpcEndpointOutput{VpcEndpoint: &out, ClientToken: in.ClientToken}, nil
 }
 
-// buildEndpoint makes the interfaces of an interface endpoint.
+// buildEndpoint creates the network interfaces of an interface endpoint.
 func (s *Service) buildEndpoint(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, v record.VPC, in *awsec2.CreateVpcEndpointInput) error {
 	e.DNSSuffix = ids.Hex(8)
 	var err error
@@ -136,7 +137,8 @@ func (s *Service) buildEndpoint(tx *store.Tx, sc resource.Scope, e *record.VPCEn
 	return s.addSubnets(tx, sc, e, in.SubnetIds)
 }
 
-// checkPrivateDNS refuses names that the VPC cannot resolve, or resolves already.
+// checkPrivateDNS returns an error if the VPC cannot resolve private names, or if another endpoint
+// already has the names.
 func checkPrivateDNS(tx *store.Tx, sc resource.Scope, e record.VPCEndpoint, v record.VPC) error {
 	if v.NoDNSSupport || !v.DNSHostnames {
 		return ec2err.InvalidParameter("Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for %s", v.ID)
@@ -155,7 +157,7 @@ func checkPrivateDNS(tx *store.Tx, sc resource.Scope, e record.VPCEndpoint, v re
 	return nil
 }
 
-// addSubnets makes the endpoint's interface in each subnet, one for a zone.
+// addSubnets creates the endpoint's interface in each subnet, at most one per zone.
 func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpoint, wanted []string) error {
 	zones := map[string]bool{}
 	for _, id := range e.SubnetIDs {
@@ -198,7 +200,7 @@ func (s *Service) addSubnets(tx *store.Tx, sc resource.Scope, e *record.VPCEndpo
 	return nil
 }
 
-// PrefixListOf is the list that a gateway endpoint's routes lead to.
+// PrefixListOf returns the ID of the prefix list for a gateway endpoint's routes.
 func PrefixListOf(e record.VPCEndpoint, region string) string {
 	for _, p := range firewall.ManagedPrefixLists(region) {
 		if p.Name == e.ServiceName {
@@ -208,7 +210,7 @@ func PrefixListOf(e record.VPCEndpoint, region string) string {
 	return ""
 }
 
-// addTables puts the endpoint's route into route tables.
+// addTables adds the endpoint's route to route tables.
 func addTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, wanted []string) error {
 	list := PrefixListOf(*e, sc.Region)
 	for _, id := range resource.SortedUnique(wanted) {
@@ -234,7 +236,7 @@ func addTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, wanted []
 	return nil
 }
 
-// removeTables takes the endpoint's route out of route tables.
+// removeTables removes the endpoint's route from route tables.
 func removeTables(e *record.VPCEndpoint, tx *store.Tx, sc resource.Scope, gone []string) error {
 	for _, id := range resource.SortedUnique(gone) {
 		t, err := resource.Get(tx, record.RouteTables, sc, id)
@@ -345,7 +347,7 @@ func (s *Service) modifyInterfaces(tx *store.Tx, sc resource.Scope, e *record.VP
 	return s.addSubnets(tx, sc, e, in.AddSubnetIds)
 }
 
-// DeleteVpcEndpoints deletes endpoints, each by itself: what fails is listed.
+// DeleteVpcEndpoints deletes endpoints. Each one that fails is reported separately.
 func (s *Service) DeleteVpcEndpoints(ctx context.Context, in *awsec2.DeleteVpcEndpointsInput) (*awsec2.DeleteVpcEndpointsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.VpcEndpointIds) == 0 {

@@ -26,11 +26,11 @@ const (
 	connectDeleting = "delete-in-progress"
 )
 
-// The quotas are not adjustable.
+// These quotas are not adjustable.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html
 const maxConnectEndpoints = 5
 
-// CreateInstanceConnectEndpoint makes an endpoint in a subnet.
+// CreateInstanceConnectEndpoint creates an endpoint in a subnet.
 func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.CreateInstanceConnectEndpointInput) (*awsec2.CreateInstanceConnectEndpointOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
@@ -105,7 +105,7 @@ func (s *Service) DescribeInstanceConnectEndpoints(ctx context.Context, in *awse
 	return &awsec2.DescribeInstanceConnectEndpointsOutput{InstanceConnectEndpoints: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// reconcileConnectEndpoint brings an endpoint to its next state when it is due.
+// reconcileConnectEndpoint moves an endpoint to its next state when it is due.
 func (s *Service) reconcileConnectEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
 	states := endpointStates{connectCreating, connectComplete, connectDeleting}
 	return advance(ctx, s, record.ConnectEndpoints, k, states, func(e *record.ConnectEndpoint) endpointLife {

@@ -22,16 +22,16 @@ const (
 	endpointDeleting  = "deleting"
 )
 
-// allowAll is the policy of endpoints that are given none, as EC2 returns it.
+// allowAll is the default endpoint policy, as EC2 returns it.
 const allowAll = `{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"*","Resource":"*"}]}`
 
-// ServiceOf returns the service that an endpoint leads to.
+// ServiceOf returns the service that an endpoint connects to.
 func ServiceOf(e record.VPCEndpoint, region string) endpointService {
 	s, _ := findService(region, e.ServiceName, e.Gateway)
 	return s
 }
 
-// DNSNames are the endpoint's own names: one of the endpoint, one of each zone.
+// DNSNames are the endpoint's own names: one for the endpoint and one for each zone.
 func DNSNames(e record.VPCEndpoint, r store.Reader, sc resource.Scope) []string {
 	if e.Gateway {
 		return nil
@@ -46,7 +46,7 @@ func DNSNames(e record.VPCEndpoint, r store.Reader, sc resource.Scope) []string 
 	return out
 }
 
-// The hosted zones that EC2 returns with the names of endpoints.
+// The hosted zones that EC2 returns with endpoint DNS names.
 const (
 	endpointZone = "Z7HUB22UULQXV"
 	privateZone  = "ZONEIDPENDING"
@@ -107,7 +107,7 @@ func (s *Service) DescribeVpcEndpoints(ctx context.Context, in *awsec2.DescribeV
 	return &awsec2.DescribeVpcEndpointsOutput{NextToken: next, VpcEndpoints: resource.Map(found, func(e record.VPCEndpoint) ec2types.VpcEndpoint { return s.sdkEndpoint(sc, e) })}, err
 }
 
-// reconcileEndpoint brings an endpoint to its next state when it is due.
+// reconcileEndpoint moves an endpoint to its next state when it is due.
 func (s *Service) reconcileEndpoint(ctx context.Context, k store.Key) (time.Duration, error) {
 	states := endpointStates{endpointPending, endpointAvailable, endpointDeleting}
 	return advance(ctx, s, record.VPCEndpoints, k, states, func(e *record.VPCEndpoint) endpointLife {

@@ -11,18 +11,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An endpointLife is the part of an endpoint's record by which it comes and goes.
-// VPC endpoints and EC2 Instance Connect endpoints have one.
+// An endpointLife has the fields of an endpoint's record that change during its life cycle. VPC
+// endpoints and EC2 Instance Connect endpoints have them.
 type endpointLife struct {
 	state      *string
 	since      *time.Time
 	interfaces []string
 }
 
-// endpointStates are the words for being made, being there and being removed.
+// endpointStates are the names of the states while an endpoint is created, exists, and is deleted.
 type endpointStates struct{ pending, available, deleting string }
 
-// advance brings an endpoint to its next state when that is due.
+// advance moves an endpoint to its next state when it is due.
 func advance[T any](ctx context.Context, s *Service, c resource.Kind[T], k store.Key, states endpointStates, life func(*T) endpointLife) (time.Duration, error) {
 	e, err := c.Get(s.Store, k)
 	if err != nil {
@@ -65,7 +65,7 @@ func advance[T any](ctx context.Context, s *Service, c resource.Kind[T], k store
 	})
 }
 
-// Reconcilers move endpoints from being made to being there, and away.
+// Reconcilers complete the creation and deletion of endpoints.
 func (s *Service) Reconcilers() []reconcile.Config {
 	return []reconcile.Config{
 		{Name: "ec2/vpc-endpoint", Watcher: record.VPCEndpoints.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileEndpoint, Workers: 2},

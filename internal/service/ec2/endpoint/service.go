@@ -1,6 +1,5 @@
-// Package endpoint holds VPC endpoints, of gateways and of interfaces, the services
-// they lead to, and EC2 Instance Connect endpoints. Package authz evaluates endpoint
-// policies.
+// Package endpoint has VPC endpoints (gateway and interface), the services that they connect to,
+// and EC2 Instance Connect endpoints. Package authz evaluates endpoint policies.
 package endpoint
 
 import (
@@ -8,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// Service handles the operations of endpoints.
+// Service handles the operations on endpoints.
 type Service struct {
 	*resource.Core
 	interfaces *eni.Service

@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// interfaceServices are AWS's services that interface endpoints reach, as the last
-// part of their names: com.amazonaws.REGION.NAME.
+// interfaceServices are the AWS services that interface endpoints can connect to, by the last part
+// of their names: com.amazonaws.REGION.NAME.
 // https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html
 const interfaceServices = `
 acm acm-pca access-analyzer airflow.api amplify app-integrations appconfig appconfigdata application-autoscaling
@@ -35,11 +35,11 @@ servicecatalog servicediscovery servicequotas sns sqs ssm ssm-contacts ssm-incid
 sts synthetics tagging textract transcribe transfer translate wafv2 xray
 `
 
-// An endpointService is a service that endpoints reach.
+// An endpointService is a service that endpoints connect to.
 type endpointService struct {
-	name    string // ecr.api
+	name    string // such as ecr.api
 	region  string
-	gateway bool // by a gateway endpoint; otherwise by an interface endpoint
+	gateway bool // has a gateway endpoint rather than an interface endpoint
 }
 
 func services(region string) []endpointService {
@@ -51,7 +51,7 @@ func services(region string) []endpointService {
 	return out
 }
 
-// findService finds a service by its full name and type.
+// findService returns the service with a full name and endpoint type.
 func findService(region, full string, gateway bool) (endpointService, error) {
 	found := false
 	for _, s := range services(region) {
@@ -80,7 +80,7 @@ func (s endpointService) id() string {
 	return fmt.Sprintf("vpce-svc-0%016x", h.Sum64())
 }
 
-// host is the service's first label in host names: api.ecr for ecr.api.
+// host returns the service's part of host names: api.ecr for ecr.api.
 func (s endpointService) host() string {
 	switch s.name {
 	case "kinesis-streams":
@@ -94,15 +94,14 @@ func (s endpointService) host() string {
 	return s.name
 }
 
-// PrivateDNSNames are the public names of the service that private DNS answers
-// for inside the VPC.
+// PrivateDNSNames are the service's public names that private DNS resolves inside the VPC.
 func (s endpointService) PrivateDNSNames() []string {
 	if s.gateway {
 		return nil
 	}
 	base := s.host() + "." + s.region + ".amazonaws.com"
 	switch s.name {
-	case "ecr.dkr": // a registry's name begins with its account
+	case "ecr.dkr": // registry host names begin with the account
 		return []string{base, "*." + base}
 	case "s3":
 		return []string{base, "*." + base}
@@ -114,7 +113,7 @@ func (s endpointService) PrivateDNSNames() []string {
 	return []string{base}
 }
 
-// zones are those that the service's interfaces can be in: all of the region's.
+// zones returns the zones that the service's interfaces can be in: all zones of the region.
 func (s endpointService) zones() []string {
 	r, _ := regions.Lookup(s.region)
 	return r.ZoneNames()
@@ -155,7 +154,7 @@ func (s endpointService) SDK(resource.Scope) ec2types.ServiceDetail {
 	return out
 }
 
-// DescribeVpcEndpointServices lists the services that endpoints reach.
+// DescribeVpcEndpointServices lists the services that endpoints connect to.
 func (s *Service) DescribeVpcEndpointServices(ctx context.Context, in *awsec2.DescribeVpcEndpointServicesInput) (*awsec2.DescribeVpcEndpointServicesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = endpointService

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// AllocateAddress takes an address for the account until it is released.
+// AllocateAddress allocates an address to the account until it is released.
 func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddressInput) (*awsec2.AllocateAddressOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.Domain != "" && in.Domain != ec2types.DomainTypeVpc {
@@ -60,7 +60,7 @@ func (s *Service) AllocateAddress(ctx context.Context, in *awsec2.AllocateAddres
 	}, nil
 }
 
-// findAddress returns an address by its allocation or by itself.
+// findAddress returns the address with an allocation ID or an IP address.
 func findAddress(r store.Reader, sc resource.Scope, id, ip *string) (record.Address, error) {
 	switch {
 	case id != nil && ip != nil:
@@ -77,7 +77,7 @@ func findAddress(r store.Reader, sc resource.Scope, id, ip *string) (record.Addr
 	return found[0], nil
 }
 
-// ReleaseAddress gives an address back that nothing uses.
+// ReleaseAddress releases an address that is not in use.
 func (s *Service) ReleaseAddress(ctx context.Context, in *awsec2.ReleaseAddressInput) (*awsec2.ReleaseAddressOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckBorderGroup(sc, in.NetworkBorderGroup); err != nil {
@@ -100,8 +100,8 @@ func (s *Service) ReleaseAddress(ctx context.Context, in *awsec2.ReleaseAddressI
 	return &awsec2.ReleaseAddressOutput{}, err
 }
 
-// Link associates a free address with a private one of e that has no elastic
-// address; the caller writes e.
+// Link associates a free address with a private address of e that has no elastic address. The
+// caller stores e.
 func Link(a record.Address, tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, private string) (record.Address, error) {
 	a.AssociationID, a.InterfaceID, a.InstanceID, a.PrivateIP = ids.Resource("eipassoc"), e.ID, e.Attachment.InstanceID, private
 	e.Elastic = append(slices.Clone(e.Elastic), record.ElasticAssociation{AllocationID: a.ID, AssociationID: a.AssociationID, PublicIP: a.PublicIP, PrivateIP: private})
@@ -117,7 +117,7 @@ func Link(a record.Address, tx *store.Tx, sc resource.Scope, e *record.NetworkIn
 	return a, record.Addresses.Put(tx, sc.Key(a.ID), a)
 }
 
-// setInstancePublic tells the instance whose primary interface e is its public address.
+// setInstancePublic updates the public address of the instance whose primary interface is e.
 func setInstancePublic(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) error {
 	if e.Attachment.InstanceID == "" || e.Attachment.DeviceIndex != 0 {
 		return nil
@@ -128,7 +128,7 @@ func setInstancePublic(tx *store.Tx, sc resource.Scope, e record.NetworkInterfac
 	})
 }
 
-// unlinkElastic frees an elastic address of e; the caller writes e.
+// unlinkElastic disassociates an elastic address from e. The caller stores e.
 func unlinkElastic(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, allocation string) error {
 	i := slices.IndexFunc(e.Elastic, func(a record.ElasticAssociation) bool { return a.AllocationID == allocation })
 	if i < 0 {
@@ -144,7 +144,7 @@ func unlinkElastic(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, 
 	})
 }
 
-// dropElastic frees all elastic addresses of e, which goes away.
+// dropElastic disassociates all elastic addresses from e, which is being deleted.
 func dropElastic(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface) error {
 	for _, a := range slices.Clone(e.Elastic) {
 		if err := unlinkElastic(tx, sc, e, a.AllocationID); err != nil {
@@ -154,8 +154,7 @@ func dropElastic(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface) er
 	return nil
 }
 
-// DropPublic gives back the public address of an instance that stops; an elastic
-// one stays.
+// DropPublic releases the public address of an instance that is stopping. An elastic address stays.
 func DropPublic(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	if i.PublicIP == "" || len(i.Interfaces) == 0 {
 		return nil
@@ -174,8 +173,8 @@ func DropPublic(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
 }
 
-// Detach takes an interface, which the caller writes, off an instance that is
-// gone or that it leaves. Elastic addresses stay with the interface.
+// Detach detaches an interface from its instance. Its elastic addresses stay. The caller stores the
+// interface.
 func Detach(e *record.NetworkInterface, tx *store.Tx, sc resource.Scope) error {
 	if _, ok := e.ElasticOf(e.Addresses[0]); !ok {
 		if err := releasePublic(tx, sc, e.PublicIP); err != nil {
@@ -187,7 +186,7 @@ func Detach(e *record.NetworkInterface, tx *store.Tx, sc resource.Scope) error {
 	return e.NoteInstance(tx, sc)
 }
 
-// associationTarget finds the interface that AssociateAddress means.
+// associationTarget returns the interface that an AssociateAddress request refers to.
 func associationTarget(tx *store.Tx, sc resource.Scope, in *awsec2.AssociateAddressInput) (record.NetworkInterface, error) {
 	id := aws.ToString(in.NetworkInterfaceId)
 	if in.InstanceId != nil {
@@ -217,8 +216,8 @@ func associationTarget(tx *store.Tx, sc resource.Scope, in *awsec2.AssociateAddr
 	return e, err
 }
 
-// AssociateAddress points an address to a private one of an interface, taking it
-// off another unless that is forbidden.
+// AssociateAddress associates an address with a private address of an interface. An address
+// associated elsewhere is moved, unless the request forbids that.
 func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddressInput) (*awsec2.AssociateAddressOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	move := in.AllowReassociation == nil || *in.AllowReassociation
@@ -279,8 +278,8 @@ func (s *Service) AssociateAddress(ctx context.Context, in *awsec2.AssociateAddr
 	return &awsec2.AssociateAddressOutput{AssociationId: aws.String(id)}, err
 }
 
-// disassociate frees an address. An instance that got a public address at its
-// launch gets a new one, as long as it has one interface:
+// disassociate frees an address. An instance that was launched with a public address gets a new
+// one, provided that it has only one interface:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html#concepts-public-addresses
 func (s *Service) disassociate(tx *store.Tx, sc resource.Scope, a record.Address) error {
 	e, err := resource.Get(tx, record.NetworkInterfaces, sc, a.InterfaceID)
@@ -312,7 +311,7 @@ func (s *Service) disassociate(tx *store.Tx, sc resource.Scope, a record.Address
 	return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
 }
 
-// DisassociateAddress takes an address off its interface.
+// DisassociateAddress disassociates an address from its interface.
 func (s *Service) DisassociateAddress(ctx context.Context, in *awsec2.DisassociateAddressInput) (*awsec2.DisassociateAddressOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if (in.AssociationId == nil) == (in.PublicIp == nil) {
@@ -328,14 +327,14 @@ func (s *Service) DisassociateAddress(ctx context.Context, in *awsec2.Disassocia
 		case len(found) == 0:
 			return ec2err.AssociationNotFound(*in.AssociationId)
 		case found[0].AssociationID == "":
-			return nil // an address that is free already
+			return nil // the address is already free
 		}
 		return s.disassociate(tx, sc, found[0])
 	})
 	return &awsec2.DisassociateAddressOutput{}, err
 }
 
-// DescribeAddresses lists elastic addresses; it has no pages.
+// DescribeAddresses lists elastic addresses, always on a single page.
 func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	wanted := slices.Clone(in.AllocationIds)
@@ -366,8 +365,8 @@ func (s *Service) DescribeAddresses(ctx context.Context, in *awsec2.DescribeAddr
 	return &awsec2.DescribeAddressesOutput{Addresses: resource.SDKAll(sc, found)}, err
 }
 
-// DescribeAddressesAttribute tells the reverse DNS names of addresses, which are
-// AWS's own. Terraform reads it after every allocation.
+// DescribeAddressesAttribute returns the reverse DNS names of addresses, which are AWS's own.
+// Terraform calls it after every allocation.
 func (s *Service) DescribeAddressesAttribute(ctx context.Context, in *awsec2.DescribeAddressesAttributeInput) (*awsec2.DescribeAddressesAttributeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.Attribute != "" && in.Attribute != ec2types.AddressAttributeNameDomainName {

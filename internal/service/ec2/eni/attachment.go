@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// AttachNetworkInterface attaches an interface to an instance of its zone.
+// AttachNetworkInterface attaches an interface to an instance in the same zone.
 func (s *Service) AttachNetworkInterface(ctx context.Context, in *awsec2.AttachNetworkInterfaceInput) (*awsec2.AttachNetworkInterfaceOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.DeviceIndex == nil {

@@ -55,7 +55,7 @@ func (s *Service) ModifyNetworkInterfaceAttribute(ctx context.Context, in *awsec
 	return &awsec2.ModifyNetworkInterfaceAttributeOutput{}, err
 }
 
-// ResetNetworkInterfaceAttribute turns source and destination checking on again.
+// ResetNetworkInterfaceAttribute turns source/destination checking back on.
 func (s *Service) ResetNetworkInterfaceAttribute(ctx context.Context, in *awsec2.ResetNetworkInterfaceAttributeInput) (*awsec2.ResetNetworkInterfaceAttributeOutput, error) {
 	if in.SourceDestCheck == nil {
 		return nil, ec2err.Missing("sourceDestCheck")

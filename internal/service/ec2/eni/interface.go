@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// newMAC derives a stable hardware address from an interface's ID.
+// newMAC derives a stable MAC address from an interface's ID.
 func newMAC(id string) string {
 	h := id[len(id)-10:]
 	return "0a:" + h[0:2] + ":" + h[2:4] + ":" + h[4:6] + ":" + h[6:8] + ":" + h[8:10]
@@ -97,33 +97,33 @@ func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2
 	return out
 }
 
-// A Spec says what interface to make.
+// A Spec describes an interface to be created.
 type Spec struct {
 	ID          string
 	Subnet      record.Subnet
 	Description string
-	Primary     string   // empty: any free address
-	Secondary   []string // given secondary addresses
+	Primary     string   // empty for any free address
+	Secondary   []string // specific secondary addresses
 	Extra       int      // number of further secondary addresses
-	Groups      []string // empty: the VPC's default group
-	NoGroups    bool     // none at all
-	IPv6        []string // given IPv6 addresses
+	Groups      []string // empty for the VPC's default group
+	NoGroups    bool     // no groups at all
+	IPv6        []string // specific IPv6 addresses
 	Extra6      int      // number of further IPv6 addresses
-	Prefixes    []string // given IPv4 prefixes
+	Prefixes    []string // specific IPv4 prefixes
 	ExtraPrefix int      // number of further IPv4 prefixes
 	Kind        string
 	Requester   string
-	Owner       string // what a requester-managed interface belongs to
+	Owner       string // the owner of a requester-managed interface
 	Tags        tag.Set
-	Hint        string // addresses are looked for in one place for equal hints
+	Hint        string // the search for free addresses starts at the same place for equal hints
 }
 
-// maxPerInterface is the most addresses an interface of any instance type has
+// maxPerInterface is the highest number of addresses per interface of any instance type
 // (TestMaxPerInterface).
 const maxPerInterface = 64
 
-// SecondaryCount checks the number of secondary addresses a request wants. The
-// instance type's own limit holds once the interface is attached.
+// SecondaryCount checks the number of secondary addresses in a request. The instance type's own
+// limit is checked when the interface is attached.
 func SecondaryCount(n *int32) (int, error) {
 	if n == nil {
 		return 0, nil
@@ -134,7 +134,7 @@ func SecondaryCount(n *int32) (int, error) {
 	return int(*n), nil
 }
 
-// AddressCount is SecondaryCount for other kinds of addresses.
+// AddressCount is SecondaryCount for the other kinds of addresses.
 func AddressCount(n *int32, param string) (int, error) {
 	if n == nil {
 		return 0, nil
@@ -145,7 +145,7 @@ func AddressCount(n *int32, param string) (int, error) {
 	return int(*n), nil
 }
 
-// Make checks and writes a new interface; the caller attaches it.
+// Make checks and stores a new interface. The caller attaches it.
 func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.NetworkInterface, error) {
 	var none record.NetworkInterface
 	var groups []string
@@ -209,7 +209,8 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	}, nil
 }
 
-// ResolveGroups checks that groups exist in a VPC; none means its default one.
+// ResolveGroups checks that groups exist in a VPC. If groups is empty, it returns the VPC's default
+// group.
 func ResolveGroups(r store.Reader, sc resource.Scope, vpc string, groups []string) ([]string, error) {
 	if len(groups) == 0 {
 		v, err := resource.Get(r, record.VPCs, sc, vpc)
@@ -269,13 +270,13 @@ func Remove(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) error {
 func releasePublic(tx *store.Tx, sc resource.Scope, address string) error {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return nil // there is none
+		return nil // there is no public address
 	}
 	return ipam.Public(sc.Region).Release(tx, ip)
 }
 
-// CreateNetworkInterface creates an interface. AWS's services make
-// requester-managed ones, which count as attached: to something of theirs.
+// CreateNetworkInterface creates an interface. AWS services create requester-managed ones, which
+// count as attached to a resource of the service.
 func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
@@ -349,13 +350,13 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	}
 	out := s.sdkInterface(sc, e)
 	if out.Attachment == nil {
-		out.Status = ec2types.NetworkInterfaceStatus("pending") // as AWS answers; the SDK lacks the value
+		out.Status = ec2types.NetworkInterfaceStatus("pending") // AWS's answer, for which the SDK has no constant
 	}
 	return &awsec2.CreateNetworkInterfaceOutput{NetworkInterface: &out, ClientToken: in.ClientToken}, nil
 }
 
-// DeleteNetworkInterface deletes a detached interface. Requester-managed ones are
-// deleted by the service that made them.
+// DeleteNetworkInterface deletes a detached interface. Requester-managed interfaces are deleted by
+// the service that created them.
 func (s *Service) DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	service := awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService

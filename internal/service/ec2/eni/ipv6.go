@@ -32,7 +32,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 			if err != nil {
 				return err
 			}
-			// An interface takes as many IPv6 addresses as IPv4 ones.
+			// The limit for IPv6 addresses is the same as for IPv4 addresses.
 			if typ, ok := instancetypes.Lookup(i.Type); ok && len(e.IPv6)+n+len(in.Ipv6Addresses) > typ.IPv4PerENI {
 				return ec2err.TooManyAddresses(e.ID, i.Type, typ.IPv4PerENI)
 			}
@@ -52,7 +52,7 @@ func (s *Service) AssignIpv6Addresses(ctx context.Context, in *awsec2.AssignIpv6
 	return out, err
 }
 
-// UnassignIpv6Addresses gives IPv6 addresses back.
+// UnassignIpv6Addresses removes IPv6 addresses from an interface.
 func (s *Service) UnassignIpv6Addresses(ctx context.Context, in *awsec2.UnassignIpv6AddressesInput) (*awsec2.UnassignIpv6AddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.Ipv6Addresses) == 0 {

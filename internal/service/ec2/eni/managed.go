@@ -13,10 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// EnsureManagedInterfaces makes, changes and removes interfaces until they are as
-// wanted, in one transaction, and returns them by their subnets. alive, unless
-// nil, is asked within it whether the thing is still there; if not, nothing is
-// done and nothing returned.
+// EnsureManagedInterfaces creates, changes and deletes interfaces to match want, in one
+// transaction, and returns them by subnet. If alive is not nil and reports that the owner no longer
+// exists, it does nothing and returns nothing.
 func (s *Service) EnsureManagedInterfaces(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 	sc := resource.Scope{Account: account, Region: region}
 	var out []elbnet.Interface

@@ -1,12 +1,11 @@
-// Package eni holds network interfaces and the Elastic IP addresses that are
-// associated with them: those that users make, those that AWS's services manage, and
-// those that pods get. How an instance uses its interfaces is in the instance
-// package.
+// Package eni has network interfaces and the Elastic IP addresses associated with them: interfaces
+// created by users, those managed by AWS services, and those for pods. Package instance handles how
+// an instance uses its interfaces.
 package eni
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations of network interfaces and Elastic IP addresses.
+// Service handles the operations on network interfaces and Elastic IP addresses.
 type Service struct {
 	*resource.Core
 }

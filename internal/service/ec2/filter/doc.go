@@ -1,3 +1,3 @@
-// Package filter matches resources with the filters of Describe calls. Which names
-// an operation knows, and what a resource has for them, is its caller's.
+// Package filter matches resources with the filters of Describe calls. The caller defines an
+// operation's filter names and the values that a resource has for them.
 package filter

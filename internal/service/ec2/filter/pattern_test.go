@@ -36,7 +36,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// path.Match knows * and ? alike for values without slashes.
+// For values without slashes, path.Match treats * and ? in the same way.
 func FuzzPattern(f *testing.F) {
 	f.Add("a*b?", "axxbc")
 	f.Add("***", "")

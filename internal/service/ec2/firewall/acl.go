@@ -13,10 +13,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// lastRule is the number of the entry that denies what no other allows.
+// lastRule is the number of the final entry, which denies everything that no other entry allows.
 const lastRule = 32767
 
-// NewDefaultACL allows everything both ways.
+// NewDefaultACL returns a default ACL, which allows everything in both directions.
 func NewDefaultACL(vpc string) record.NetworkACL {
 	return record.NetworkACL{
 		ID: ids.Resource("acl"), VPCID: vpc, Default: true,
@@ -29,8 +29,8 @@ func NewDefaultACL(vpc string) record.NetworkACL {
 	}
 }
 
-// OpenDefaultACL6 allows all IPv6 traffic in the default ACL of a VPC that gets its
-// first IPv6 block, in each direction whose entries are unchanged.
+// OpenDefaultACL6 allows all IPv6 traffic in the default ACL of a VPC that gets its first IPv6
+// block, in each direction whose entries have not been changed.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html
 func OpenDefaultACL6(tx *store.Tx, sc resource.Scope, v record.VPC) error {
 	return record.NetworkACLs.Update(tx, sc.Key(v.DefaultACLID), func(a *record.NetworkACL) error {

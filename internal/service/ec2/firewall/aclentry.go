@@ -19,10 +19,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxRuleNumber is the highest number a user may give an entry.
+// maxRuleNumber is the highest rule number that users can choose.
 const maxRuleNumber = 32766
 
-// deniesAll are the two entries that every ACL ends in.
+// deniesAll are the final two entries of every ACL.
 func deniesAll() []record.NetworkACLEntry {
 	return []record.NetworkACLEntry{
 		{Egress: true, Number: lastRule, Protocol: "-1", CIDR: "0.0.0.0/0"},
@@ -66,7 +66,7 @@ func (s *Service) CreateNetworkAcl(ctx context.Context, in *awsec2.CreateNetwork
 	return &awsec2.CreateNetworkAclOutput{NetworkAcl: new(a.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
-// DeleteNetworkAcl deletes an ACL that no subnet uses; the default one stays.
+// DeleteNetworkAcl deletes an ACL that no subnet uses. The default ACL cannot be deleted.
 func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetworkAclInput) (*awsec2.DeleteNetworkAclOutput, error) {
 	_, err := resource.Delete(ctx, s.Core, record.NetworkACLs, in.DryRun, in.NetworkAclId, func(tx *store.Tx, a *record.NetworkACL) error {
 		if a.Default {
@@ -80,7 +80,7 @@ func (s *Service) DeleteNetworkAcl(ctx context.Context, in *awsec2.DeleteNetwork
 	return &awsec2.DeleteNetworkAclOutput{}, err
 }
 
-// An entryRequest is what CreateNetworkAclEntry and ReplaceNetworkAclEntry have in common.
+// An entryRequest has what CreateNetworkAclEntry and ReplaceNetworkAclEntry have in common.
 type entryRequest struct {
 	egress      *bool
 	number      *int32
@@ -121,7 +121,7 @@ func (q entryRequest) parse() (record.NetworkACLEntry, error) {
 	if err != nil {
 		return e, err
 	}
-	// ACLs speak in numbers where security groups have names.
+	// ACLs use protocol numbers where security groups use names.
 	e.Protocol = strings.NewReplacer("icmpv6", "58", "icmp", "1", "tcp", "6", "udp", "17").Replace(protocol)
 	switch e.Protocol {
 	case "6", "17":
@@ -158,8 +158,9 @@ func (s *Service) editACL(ctx context.Context, dryRun *bool, id *string, edit fu
 	})
 }
 
-// The text up to the number: https://github.com/hashicorp/terraform-provider-aws/issues/12175;
-// the ACL is from memory.
+// The text up to the number is from
+// https://github.com/hashicorp/terraform-provider-aws/issues/12175; the part about the ACL is from
+// memory.
 func errACLEntryNotFound(id string, egress bool, number int32) error {
 	direction := "ingress"
 	if egress {
@@ -227,7 +228,7 @@ func (s *Service) DeleteNetworkAclEntry(ctx context.Context, in *awsec2.DeleteNe
 	return &awsec2.DeleteNetworkAclEntryOutput{}, err
 }
 
-// ReplaceNetworkAclAssociation gives a subnet another ACL.
+// ReplaceNetworkAclAssociation associates a subnet with another ACL.
 func (s *Service) ReplaceNetworkAclAssociation(ctx context.Context, in *awsec2.ReplaceNetworkAclAssociationInput) (*awsec2.ReplaceNetworkAclAssociationOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)

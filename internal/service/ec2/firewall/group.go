@@ -20,7 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// NewDefaultGroup lets its members reach each other, and everything outside.
+// NewDefaultGroup returns a default group, whose members can reach each other and everything
+// outside.
 func NewDefaultGroup(sc resource.Scope, vpc string) record.SecurityGroup {
 	g := record.SecurityGroup{ID: ids.Resource("sg"), VPCID: vpc, Name: "default", Description: "default VPC security group"}
 	g.Rules = []record.SecurityGroupRule{
@@ -40,8 +41,8 @@ func allEgress6() record.SecurityGroupRule {
 	return r
 }
 
-// OpenDefaultGroup6 lets all IPv6 traffic out of the default group of a VPC that
-// gets its first IPv6 block, unless its outbound rules have been changed.
+// OpenDefaultGroup6 allows all outbound IPv6 traffic in the default group of a VPC that gets its
+// first IPv6 block, unless the group's outbound rules have been changed.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-security-group.html
 func OpenDefaultGroup6(tx *store.Tx, sc resource.Scope, v record.VPC) error {
 	return record.SecurityGroups.Update(tx, sc.Key(v.DefaultGroupID), func(g *record.SecurityGroup) error {
@@ -58,12 +59,11 @@ func OpenDefaultGroup6(tx *store.Tx, sc resource.Scope, v record.VPC) error {
 	})
 }
 
-// groupText is what EC2 allows in names and descriptions of groups in a VPC.
+// groupText matches the names and descriptions that EC2 allows for groups in a VPC.
 var groupText = regexp.MustCompile(`^[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]*$`)
 
-// joinVPC makes a new group one of v, with the outbound rules such a group begins with.
-// Terraform revokes both and expects InvalidPermission.NotFound for IPv6 where the
-// VPC has none.
+// joinVPC adds a new group to v and gives it the initial outbound rules. Terraform revokes both of
+// them, and expects InvalidPermission.NotFound for IPv6 if the VPC has no IPv6 block.
 func joinVPC(g *record.SecurityGroup, v record.VPC) {
 	g.VPCID, g.Rules = v.ID, []record.SecurityGroupRule{allEgress()}
 	if len(v.IPv6) > 0 {

@@ -22,12 +22,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// keptVersions is how many versions of a list are kept: AWS keeps 1,000, which
-// would make records of megabytes.
+// keptVersions is how many versions of a list are kept. AWS keeps 1,000, but that would make
+// records of several megabytes.
 const keptVersions = 20
 
-// knownPrefixLists are AWS's IDs in the busiest regions (s3, dynamodb), as users
-// see them; elsewhere an ID is derived from the name.
+// knownPrefixLists are AWS's real IDs in the busiest regions (s3, dynamodb). Elsewhere, an ID is
+// derived from the name.
 const knownPrefixLists = `
 us-east-1 pl-63a5400a pl-02cd2c6b
 us-east-2 pl-7ba54012 pl-4ca54025
@@ -36,9 +36,8 @@ us-west-2 pl-68a54001 pl-00a54069
 eu-west-1 pl-6da54004 pl-6fa54006
 `
 
-// ManagedPrefixLists are AWS's own lists of a region, as gateway endpoints use
-// them. Their ranges are Drydock's: one per region, out of ranges that S3 and
-// DynamoDB have on AWS.
+// ManagedPrefixLists are the AWS-managed lists of a region that gateway endpoints use. Their ranges
+// are Drydock's own: one per region, taken from ranges that S3 and DynamoDB have on AWS.
 func ManagedPrefixLists(region string) []record.PrefixList {
 	n := 0
 	for i, r := range regions.All() {
@@ -66,7 +65,7 @@ func ManagedPrefixLists(region string) []record.PrefixList {
 	return out
 }
 
-// FindPrefixList returns a customer's list or one of AWS's.
+// FindPrefixList returns a prefix list, customer-managed or AWS-managed.
 func FindPrefixList(r store.Reader, sc resource.Scope, id string) (record.PrefixList, error) {
 	for _, p := range ManagedPrefixLists(sc.Region) {
 		if p.ID == id {
@@ -76,7 +75,7 @@ func FindPrefixList(r store.Reader, sc resource.Scope, id string) (record.Prefix
 	return resource.Get(r, record.PrefixLists, sc, id)
 }
 
-// choosePrefixLists returns all lists, AWS's too, or those named.
+// choosePrefixLists returns the lists named in a request, or all lists including AWS's.
 func choosePrefixLists(r store.Reader, sc resource.Scope, wanted []string, match func(record.PrefixList) bool) ([]record.PrefixList, error) {
 	var found []record.PrefixList
 	if len(wanted) > 0 {
@@ -171,7 +170,7 @@ func errPrefixListVersion(v int64) error {
 	return ec2err.New("PrefixListVersionMismatch", "The prefix list has the incorrect version number: %d", v) // [seen] terraform-provider-aws matches it, without the number
 }
 
-// parsePrefixEntries checks the entries of a request and sorts them.
+// parsePrefixEntries validates the entries of a request and sorts them.
 func parsePrefixEntries(in []ec2types.AddPrefixListEntry, six bool) ([]record.PrefixListEntry, error) {
 	var out []record.PrefixListEntry
 	for _, e := range in {
@@ -188,11 +187,11 @@ func parsePrefixEntries(in []ec2types.AddPrefixListEntry, six bool) ([]record.Pr
 	return out, nil
 }
 
-// checkPrefixEntries bounds how many entries a request adds or removes.
+// checkPrefixEntries limits how many entries a request adds or removes.
 // https://github.com/hashicorp/terraform-provider-aws/pull/49955
 func checkPrefixEntries(n int) error {
 	if n > 100 {
-		return ec2err.InvalidParameterValue("The number of entries per request cannot exceeds limit (100).") // as EC2 writes it
+		return ec2err.InvalidParameterValue("The number of entries per request cannot exceeds limit (100).") // spelled as EC2 spells it
 	}
 	return nil
 }
@@ -261,7 +260,7 @@ func (s *Service) CreateManagedPrefixList(ctx context.Context, in *awsec2.Create
 	return &awsec2.CreateManagedPrefixListOutput{PrefixList: &out}, nil
 }
 
-// ModifyManagedPrefixList renames or resizes a list, or makes a new version of it.
+// ModifyManagedPrefixList changes a list's name, size or entries. New entries make a new version.
 func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.ModifyManagedPrefixListInput) (*awsec2.ModifyManagedPrefixListOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	changes := len(in.AddEntries)+len(in.RemoveEntries) > 0
@@ -299,7 +298,7 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 			if err != nil {
 				return err
 			}
-			for _, e := range added { // one that is there gets the new description
+			for _, e := range added { // an existing entry gets the new description
 				next = slices.DeleteFunc(next, func(x record.PrefixListEntry) bool { return x.CIDR == e.CIDR })
 				next = append(next, e)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// DescribeSecurityGroupReferences tells which peered VPCs' groups refer to groups.
+// DescribeSecurityGroupReferences lists the peered VPCs whose groups refer to the given groups.
 func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec2.DescribeSecurityGroupReferencesInput) (*awsec2.DescribeSecurityGroupReferencesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.GroupId) == 0 {
@@ -46,8 +46,8 @@ func (s *Service) DescribeSecurityGroupReferences(ctx context.Context, in *awsec
 	return out, nil
 }
 
-// DescribeStaleSecurityGroups lists the groups of a VPC with rules for groups that
-// are gone, or behind a peering connection that is.
+// DescribeStaleSecurityGroups lists the groups of a VPC with stale rules: rules for groups that
+// were deleted or whose peering connection was.
 func (s *Service) DescribeStaleSecurityGroups(ctx context.Context, in *awsec2.DescribeStaleSecurityGroupsInput) (*awsec2.DescribeStaleSecurityGroupsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	v, err := resource.Get(s.Store, record.VPCs, sc, aws.ToString(in.VpcId))
@@ -97,8 +97,8 @@ func stalePermissions(rules []record.SecurityGroupRule, egress bool) []ec2types.
 	return out
 }
 
-// GetSecurityGroupsForVpc lists the groups that interfaces of a VPC may have. The
-// AWS Load Balancer Controller calls it.
+// GetSecurityGroupsForVpc lists the groups that interfaces of a VPC can use. The AWS Load Balancer
+// Controller calls it.
 func (s *Service) GetSecurityGroupsForVpc(ctx context.Context, in *awsec2.GetSecurityGroupsForVpcInput) (*awsec2.GetSecurityGroupsForVpcOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.SecurityGroup

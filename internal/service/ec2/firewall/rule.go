@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// portText is a port as filters and errors show it: empty if there is none.
+// portText formats a port for filters and errors. It returns "" if there is none.
 func portText(protocol string, port int32) string {
 	if protocol == "-1" {
 		return ""
@@ -26,7 +26,7 @@ func portText(protocol string, port int32) string {
 	return strconv.Itoa(int(port))
 }
 
-// normalProtocol is the protocol as EC2 returns it.
+// normalProtocol converts a protocol to the form that EC2 returns.
 func normalProtocol(p string) (string, error) {
 	switch p = strings.ToLower(p); p {
 	case "":
@@ -51,7 +51,7 @@ func normalProtocol(p string) (string, error) {
 	return "", ec2err.InvalidParameterValue("Invalid value '%s' for IP protocol. Unknown protocol.", p)
 }
 
-// expand turns a request's permissions into rules, one per peer.
+// expand converts a request's permissions to rules, one per peer.
 func expand(r store.Reader, sc resource.Scope, g record.SecurityGroup, egress bool, perms []ec2types.IpPermission) ([]record.SecurityGroupRule, error) {
 	var out []record.SecurityGroupRule
 	for _, p := range perms {
@@ -134,7 +134,7 @@ func expand(r store.Reader, sc resource.Scope, g record.SecurityGroup, egress bo
 	return out, nil
 }
 
-// flatPermission is a rule given by the old flat members.
+// flatPermission returns the rule in the old, flat members of a request.
 func flatPermission(perms []ec2types.IpPermission, protocol *string, from, to *int32, cidr, groupName *string) []ec2types.IpPermission {
 	if protocol == nil && cidr == nil && groupName == nil {
 		return perms
@@ -152,7 +152,7 @@ func flatPermission(perms []ec2types.IpPermission, protocol *string, from, to *i
 	return append(slices.Clone(perms), p)
 }
 
-// A ruleRequest is what the four Authorize and Revoke operations have in common.
+// A ruleRequest has what the four Authorize and Revoke operations have in common.
 type ruleRequest struct {
 	egress   bool
 	dryRun   *bool
@@ -236,7 +236,7 @@ func (s *Service) revoke(ctx context.Context, req ruleRequest) ([]ec2types.Revok
 	return out, err
 }
 
-// expandRevoked returns a predicate for each rule that is to go.
+// expandRevoked returns a predicate for each rule to be revoked.
 func expandRevoked(r store.Reader, sc resource.Scope, g record.SecurityGroup, req ruleRequest) ([]func(record.SecurityGroupRule) bool, error) {
 	var out []func(record.SecurityGroupRule) bool
 	for _, id := range req.ruleIDs {

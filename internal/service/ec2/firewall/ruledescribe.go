@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A groupedRule is a rule with its group.
+// A groupedRule is a rule and the group that it belongs to.
 type groupedRule struct {
 	record.SecurityGroupRule
 	group string
@@ -64,7 +64,7 @@ func (s *Service) DescribeSecurityGroupRules(ctx context.Context, in *awsec2.Des
 	return &awsec2.DescribeSecurityGroupRulesOutput{NextToken: next, SecurityGroupRules: resource.Map(found, func(r groupedRule) ec2types.SecurityGroupRule { return r.SDK(sc, r.group) })}, err
 }
 
-// SecurityGroupRuleTags finds rules inside their groups.
+// SecurityGroupRuleTags gives access to the tags of rules, which are stored in their groups.
 func SecurityGroupRuleTags() resource.Taggable {
 	return resource.Taggable{
 		ID: resource.SecurityGroupRuleID, Kind: ec2types.ResourceTypeSecurityGroupRule,

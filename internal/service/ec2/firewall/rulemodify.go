@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// checkRules refuses more rules of a direction than the quota allows. A prefix
-// list counts with its size, those of gateway endpoints with 1:
+// checkRules returns an error if there are more rules in a direction than the quota allows. A
+// prefix list counts as many times as its size, those of gateway endpoints as 1:
 // https://docs.aws.amazon.com/vpc/latest/userguide/working-with-aws-managed-prefix-lists.html#aws-managed-prefix-list-weights
 func checkRules(r store.Reader, sc resource.Scope, rules []record.SecurityGroupRule, egress bool) error {
 	n4, n6 := 0, 0
@@ -40,7 +40,7 @@ func checkRules(r store.Reader, sc resource.Scope, rules []record.SecurityGroupR
 			n6++
 		case rule.CIDR != "":
 			n4++
-		default: // a group counts for both families
+		default: // a group counts for both address families
 			n4++
 			n6++
 		}
@@ -52,8 +52,8 @@ func errDifferentNetworks() error {
 	return ec2err.New("InvalidGroup.NotFound", "You have specified two resources that belong to different networks.")
 }
 
-// findPeerGroup finds the group that a rule of g names: one of its VPC, or one of
-// a VPC it is peered with in the same region.
+// findPeerGroup returns the group that a rule of g refers to: one in the same VPC, or in a VPC
+// peered with it in the same region.
 // https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-security-groups.html
 func findPeerGroup(r store.Reader, sc resource.Scope, g record.SecurityGroup, x ec2types.UserIdGroupPair) (record.SecurityGroupRule, error) {
 	owner := sc
@@ -79,7 +79,7 @@ func findPeerGroup(r store.Reader, sc resource.Scope, g record.SecurityGroup, x 
 	return out, nil
 }
 
-// ruleUpdate turns the new form of a rule into a permission, which expand checks.
+// ruleUpdate converts the new form of a rule to a permission, which expand checks.
 func ruleUpdate(u *ec2types.SecurityGroupRuleRequest) (ec2types.IpPermission, error) {
 	p := ec2types.IpPermission{IpProtocol: u.IpProtocol, FromPort: u.FromPort, ToPort: u.ToPort}
 	peers := 0
@@ -114,7 +114,7 @@ func ruleUpdate(u *ec2types.SecurityGroupRuleRequest) (ec2types.IpPermission, er
 	return p, nil
 }
 
-// ModifySecurityGroupRules replaces rules in place; they keep their IDs, direction and tags.
+// ModifySecurityGroupRules replaces rules in place. They keep their IDs, direction and tags.
 func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.ModifySecurityGroupRulesInput) (*awsec2.ModifySecurityGroupRulesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.SecurityGroupRules) == 0 {
@@ -159,7 +159,7 @@ func (s *Service) ModifySecurityGroupRules(ctx context.Context, in *awsec2.Modif
 	return &awsec2.ModifySecurityGroupRulesOutput{Return: aws.Bool(true)}, err
 }
 
-// describeRules changes the descriptions of rules, named by permissions or by IDs.
+// describeRules changes the descriptions of rules, which are identified by permissions or IDs.
 func (s *Service) describeRules(ctx context.Context, req ruleRequest, byID []ec2types.SecurityGroupRuleDescription) error {
 	sc := resource.ScopeOf(ctx)
 	if len(req.perms) == 0 && len(byID) == 0 {

@@ -1,11 +1,10 @@
-// Package firewall holds security groups and their rules, network ACLs, and the
-// prefix lists that rules and routes refer to. Whether a packet gets through is
-// decided in package reach, not here.
+// Package firewall has security groups and their rules, network ACLs, and the prefix lists that
+// rules and routes refer to. Package reach decides whether a packet gets through.
 package firewall
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations of security groups, network ACLs and prefix lists.
+// Service handles the operations on security groups, network ACLs and prefix lists.
 type Service struct {
 	*resource.Core
 }

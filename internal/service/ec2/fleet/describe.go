@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// pricePerUnit is what an instance costs for each unit of its fleet's capacity.
+// pricePerUnit is the price of an instance per unit of its fleet's capacity.
 func pricePerUnit(i record.Instance, sc resource.Scope) float64 {
 	t, _ := instancetypes.Lookup(i.Type)
 	price := instancetype.OnDemandPrice(sc.Region, t)
@@ -28,7 +28,7 @@ func pricePerUnit(i record.Instance, sc resource.Scope) float64 {
 	return price / max(i.FleetWeight, 0.001)
 }
 
-// activity is how far a fleet is.
+// activity returns a fleet's activity status.
 func (f Fleet) activity(c fleetCount) ec2types.FleetActivityStatus {
 	target := f.Target.units()
 	have := c.fulfilled.OnDemand + c.fulfilled.Spot
@@ -49,7 +49,7 @@ func (f Fleet) activity(c fleetCount) ec2types.FleetActivityStatus {
 	return ec2types.FleetActivityStatusPendingFulfillment
 }
 
-// answered is an allocation strategy as DescribeFleets spells it. [seen] the output in
+// answered returns an allocation strategy as DescribeFleets spells it. [seen] the output in
 // https://docs.aws.amazon.com/cli/latest/reference/ec2/describe-fleets.html#examples
 func answered(strategy string) string {
 	if strategy == "lowest-price" {
@@ -111,7 +111,7 @@ func (s *Service) sdkFleet(sc resource.Scope, f Fleet) (ec2types.FleetData, erro
 	return out, nil
 }
 
-// echoConfig is a launch template configuration as it was requested.
+// echoConfig returns a launch template configuration as it was requested.
 func echoConfig(c ec2types.FleetLaunchTemplateConfigRequest) ec2types.FleetLaunchTemplateConfig {
 	out := ec2types.FleetLaunchTemplateConfig{}
 	if t := c.LaunchTemplateSpecification; t != nil {
@@ -142,7 +142,7 @@ func echoConfig(c ec2types.FleetLaunchTemplateConfigRequest) ec2types.FleetLaunc
 	return out
 }
 
-// DescribeFleets lists fleets; instant ones only when they are named.
+// DescribeFleets lists fleets. Instant fleets are included only if requested by ID.
 func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsInput) (*awsec2.DescribeFleetsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = Fleet
@@ -175,7 +175,7 @@ func (s *Service) DescribeFleets(ctx context.Context, in *awsec2.DescribeFleetsI
 	return out, nil
 }
 
-// Settled is false while a fleet is being fulfilled.
+// Settled reports whether no fleet is still being fulfilled.
 func Settled(out *awsec2.DescribeFleetsOutput) bool {
 	return !slices.ContainsFunc(out.Fleets, func(f ec2types.FleetData) bool {
 		return f.ActivityStatus == ec2types.FleetActivityStatusPendingFulfillment || f.FleetState == ec2types.FleetStateCodeSubmitted ||
@@ -213,7 +213,7 @@ func (s *Service) DescribeFleetInstances(ctx context.Context, in *awsec2.Describ
 	})}, err
 }
 
-// ModifyFleet changes the target and the launch templates of a maintain fleet.
+// ModifyFleet changes the target capacity and the launch templates of a maintain fleet.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/modify-ec2-fleet.html
 func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) (*awsec2.ModifyFleetOutput, error) {
 	sc := resource.ScopeOf(ctx)
@@ -248,8 +248,8 @@ func (s *Service) ModifyFleet(ctx context.Context, in *awsec2.ModifyFleetInput) 
 	return &awsec2.ModifyFleetOutput{Return: aws.Bool(true)}, err
 }
 
-// DeleteFleets deletes fleets, with or without their instances. Instances that
-// stay keep their fleet in the state deleted_running.
+// DeleteFleets deletes fleets, with or without their instances. A fleet whose instances are kept is
+// in the state deleted_running.
 func (s *Service) DeleteFleets(ctx context.Context, in *awsec2.DeleteFleetsInput) (*awsec2.DeleteFleetsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	switch {

@@ -20,15 +20,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An imageAliasRecord lets a literal image ID of another account stand for an
-// image of the catalogue. It holds for every account and region.
+// An imageAliasRecord maps a literal image ID, such as one from another account, to an image of the
+// catalogue. It applies to all accounts and regions.
 type imageAliasRecord struct{ Name string }
 
 func aliasKey(id string) store.Key { return store.Key{Account: resource.PublicAccount, ID: id} }
 
-// AliasImage makes the image ID id stand for the catalogue's image name, which
-// may be an image's name or a public SSM parameter's that holds an image ID.
-// An empty name removes the alias.
+// AliasImage makes the image ID id an alias of a catalogue image. name is the image's name or a
+// public SSM parameter with an image ID. An empty name removes the alias.
 func (s *Service) AliasImage(ctx context.Context, id, name string) error {
 	if err := resource.ImageID.Check(id); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (s *Service) AliasImage(ctx context.Context, id, name string) error {
 	})
 }
 
-// ImageAliases returns the aliases: names by image ID.
+// ImageAliases returns the aliases: image names by image ID.
 func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
 	items := imageAliases.All(s.Store, store.Scope{Account: resource.PublicAccount, Global: true})
 	out := make(map[string]string, len(items))
@@ -60,8 +59,7 @@ func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ResolveImage returns the region's image that an ID or alias stands for, or
-// false if there is none.
+// ResolveImage returns the region's image for an ID or alias, or false if there is none.
 func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
 	if img, ok := images.ByID(region, id); ok {
 		return img, true
@@ -75,7 +73,8 @@ func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
 	return img, ok
 }
 
-// LookupImage also knows resolve:ssm:PARAMETER, an account's own or a public one.
+// LookupImage is ResolveImage, and also resolves resolve:ssm:PARAMETER, where the parameter is the
+// account's own or public.
 func (s *Service) LookupImage(sc resource.Scope, id string) (images.Image, bool) {
 	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
 		if s.parameter == nil {
@@ -123,7 +122,7 @@ func bootMode(img images.Image) ec2types.BootModeValues {
 	return ec2types.BootModeValuesUefiPreferred
 }
 
-// SnapshotOf invents the snapshot behind an image's device; it never changes.
+// SnapshotOf derives a stable snapshot ID for an image's device.
 func SnapshotOf(image string, device int) string {
 	hex := strings.TrimPrefix(image, "ami-")
 	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)
@@ -195,15 +194,15 @@ func imageFields(region string) filter.Fields[images.Image] {
 	return out
 }
 
-// unusedImageFields are documented filters by what the catalogue's images have not.
+// unusedImageFields are documented filters on attributes that no catalogue image has.
 const unusedImageFields = `image-watermark.source-image-creation-time image-watermark.source-image-id image-watermark.source-image-region
 	image-watermark.watermark-creation-time image-watermark.watermark-key instance-type-specification.supported-instance-type
 	instance-type-specification.unsupported-instance-type scan-result.critical-fix-available-since scan-result.finding-scan-date
 	scan-result.high-fix-available-since scan-result.highest-finding-severity-label scan-result.informational-fix-available-since
 	scan-result.low-fix-available-since scan-result.medium-fix-available-since`
 
-// DescribeImages lists the catalogue's images and aliases. They are public and
-// belong to AWS, so that owner "self" has none.
+// DescribeImages lists the catalogue's images and the aliases. They are public and belong to AWS,
+// so there are none for the owner "self".
 func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(images.Image) tag.Set { return nil })

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An Analysis is the answer to a path, as the network was.
+// An Analysis is the result of analyzing a path at one point in time.
 type Analysis struct {
 	ID        string // nia-…
 	PathID    string
@@ -31,11 +31,11 @@ type Analysis struct {
 	Tags      tag.Set `json:",omitempty"`
 }
 
-// maxTries bounds the packets that an analysis looks at.
+// maxTries limits how many packets an analysis tries.
 const maxTries = 512
 
-// analyze looks for a packet of the path that gets through; if there is none, it
-// returns the reason for the first packet.
+// analyze looks for a packet of the path that gets through. If there is none, it returns the
+// verdict on the first packet.
 func analyze(s *reach.Snapshot, p Path) *reach.Verdict {
 	protocol, _ := reach.ParseProtocol(p.Protocol)
 	f := reach.Flow{From: reach.At(p.Source), To: reach.At(p.Destination), Protocol: protocol}
@@ -88,7 +88,7 @@ func analyze(s *reach.Snapshot, p Path) *reach.Verdict {
 	return first
 }
 
-// filterPath applies the filters of an analysis to the one way there is.
+// filterPath applies an analysis's filters to the path that was found.
 func filterPath(v *reach.Verdict, in, out []string) {
 	through := func(arn string) bool {
 		id := arn[strings.LastIndex(arn, "/")+1:]
@@ -123,7 +123,7 @@ func checkARNs(arns []string, param string) error {
 	return nil
 }
 
-// StartNetworkInsightsAnalysis analyzes a path. It is done at once.
+// StartNetworkInsightsAnalysis analyzes a path. The analysis is complete when the call returns.
 func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.StartNetworkInsightsAnalysisInput) (*awsec2.StartNetworkInsightsAnalysisOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.NetworkInsightsPathId == nil {
@@ -158,7 +158,7 @@ func (s *Service) StartNetworkInsightsAnalysis(ctx context.Context, in *awsec2.S
 	if err != nil {
 		return nil, err
 	}
-	// AWS answers before it has looked.
+	// AWS responds before it has analyzed the path.
 	out := a.SDK(sc)
 	out.Status, out.NetworkPathFound = ec2types.AnalysisStatusRunning, nil
 	out.ForwardPathComponents, out.ReturnPathComponents, out.Explanations = nil, nil, nil
@@ -208,5 +208,6 @@ func (s *Service) DescribeNetworkInsightsAnalyses(ctx context.Context, in *awsec
 	return &awsec2.DescribeNetworkInsightsAnalysesOutput{NetworkInsightsAnalyses: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// Version 2: explanations name the attribute or target group that is in the way, and verdicts have no commands.
+// Version 2: explanations name the attribute or target group that blocks traffic, and verdicts have
+// no commands.
 var Analyses = resource.NewKind("network-insights-analysis", AnalysisID, func(v *Analysis) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same)

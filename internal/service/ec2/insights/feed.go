@@ -13,12 +13,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The records as package reach knows them.
+// Conversions of records to the types of package reach.
 
 func nameOf(t tag.Set) string { return t["Name"] }
 
-// addressOf parses a record's address; it returns the zero Addr if there is
-// none.
+// addressOf parses an address in a record, or returns the zero Addr if there is none.
 func addressOf(s string) netip.Addr {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -27,7 +26,7 @@ func addressOf(s string) netip.Addr {
 	return a
 }
 
-// blocksOf parses the records' CIDR blocks, skipping invalid ones.
+// blocksOf parses CIDR blocks in a record and skips invalid ones.
 func blocksOf(blocks ...string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, b := range blocks {
@@ -43,7 +42,7 @@ func vpcOf(r store.Reader, sc resource.Scope, v record.VPC) reach.Resource {
 		ID: v.ID, Name: nameOf(v.Tags), Account: sc.Account, CIDRs: append(v.Prefixes(), v.Prefixes6()...),
 		DNSSupport: !v.NoDNSSupport, DNSHostnames: v.DNSHostnames,
 	}
-	// A set of options never changes, so that the VPC's record tells of every change.
+	// DHCP option sets are immutable, so it is enough to watch the VPC's record.
 	if o, err := record.DHCPOptionSets.Get(r, sc.Key(v.DHCPOptionsID)); err == nil {
 		for _, server := range o.Options["domain-name-servers"] {
 			if a := addressOf(server); a.IsValid() {
@@ -110,7 +109,7 @@ func aclOf(_ store.Reader, _ resource.Scope, a record.NetworkACL) reach.Resource
 	return out
 }
 
-// portsOf is a range of a record; -1 stands for all.
+// portsOf converts a port range of a record; -1 means all ports.
 func portsOf(from, to int32) reach.PortRange {
 	if from < 0 || to < 0 || to > 65535 {
 		return reach.PortRange{To: 65535}

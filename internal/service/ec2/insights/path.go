@@ -29,7 +29,7 @@ var (
 		NotFoundOne: "The networkInsightsAnalysis ID '%s' does not exist", NotFoundMany: "The networkInsightsAnalysis IDs '%s' do not exist"}
 )
 
-// A Path is a question to Reachability Analyzer.
+// A Path is a path to be analyzed by Reachability Analyzer.
 type Path struct {
 	ID              string // nip-…
 	Source          string
@@ -38,12 +38,12 @@ type Path struct {
 	DestinationIP   string `json:",omitempty"`
 	DestinationPort int32  `json:",omitempty"`
 	Protocol        string
-	Filter          *filterPart `json:",omitempty"` // at the source
+	Filter          *filterPart `json:",omitempty"` // filter at the source
 	Created         time.Time
 	Tags            tag.Set `json:",omitempty"`
 }
 
-// An filterPart narrows the packets that are looked at.
+// A filterPart narrows down the packets to analyze.
 type filterPart struct {
 	SourceAddress, DestinationAddress string           `json:",omitempty"`
 	SourcePorts, DestinationPorts     *reach.PortRange `json:",omitempty"`
@@ -79,7 +79,7 @@ func sdkPorts(r *reach.PortRange) *ec2types.FilterPortRange {
 	return &ec2types.FilterPortRange{FromPort: aws.Int32(int32(r.From)), ToPort: aws.Int32(int32(r.To))}
 }
 
-// pathEnd reads the ID of a path's end from an ID or ARN.
+// pathEnd returns the ID of an end of a path, given as an ID or ARN.
 func pathEnd(s, param string) (string, error) {
 	id := s
 	if strings.HasPrefix(s, "arn:") {
@@ -121,7 +121,7 @@ func pathPorts(r *ec2types.RequestFilterPortRange, param string) (*reach.PortRan
 	return &reach.PortRange{From: uint16(from), To: uint16(to)}, nil
 }
 
-// newPath checks a request.
+// newPath checks a request and returns the path to store.
 func newPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
 	p := Path{ID: ids.Resource("nip"), Protocol: string(in.Protocol)}
 	if in.Source == nil {
@@ -176,7 +176,7 @@ func newPath(in *awsec2.CreateNetworkInsightsPathInput) (Path, error) {
 	return p, nil
 }
 
-// CreateNetworkInsightsPath notes a question.
+// CreateNetworkInsightsPath stores a path.
 func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.CreateNetworkInsightsPathInput) (*awsec2.CreateNetworkInsightsPathOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	p, err := newPath(in)
@@ -206,7 +206,7 @@ func (s *Service) CreateNetworkInsightsPath(ctx context.Context, in *awsec2.Crea
 	return &awsec2.CreateNetworkInsightsPathOutput{NetworkInsightsPath: new(made.SDK(sc))}, nil
 }
 
-// errComponentNotFound is the error of the resource's own kind.
+// errComponentNotFound returns the error of the component's own kind.
 func errComponentNotFound(id string) error {
 	for _, k := range []resource.IDKind{resource.InstanceID, resource.NetworkInterfaceID, resource.InternetGatewayID} {
 		if strings.HasPrefix(id, k.Prefix+"-") {
@@ -216,7 +216,7 @@ func errComponentNotFound(id string) error {
 	return ec2err.New("InvalidVpcEndpointId.NotFound", "The Vpc Endpoint Id '%s' does not exist", id)
 }
 
-// DeleteNetworkInsightsPath deletes a path that has no analyses.
+// DeleteNetworkInsightsPath deletes a path without analyses.
 func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.DeleteNetworkInsightsPathInput) (*awsec2.DeleteNetworkInsightsPathOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.NetworkInsightsPathId == nil {
@@ -229,7 +229,7 @@ func (s *Service) DeleteNetworkInsightsPath(ctx context.Context, in *awsec2.Dele
 		}
 		used := resource.Exists(tx, Analyses, sc, func(a Analysis) bool { return a.PathID == id })
 		if used {
-			// Terraform retries on the code; the text is from memory.
+			// Terraform retries on the code. The text is from memory.
 			return ec2err.New("AnalysisExistsForNetworkInsightsPath", "The network insights path '%s' has analyses and cannot be deleted.", id)
 		}
 		Paths.Delete(tx, sc.Key(id))
@@ -265,7 +265,7 @@ func pathFields() filter.Fields[Path] {
 		"filter-at-source.destination-address":    f(func(f *filterPart) string { return f.DestinationAddress }),
 		"filter-at-source.source-port-range":      f(func(f *filterPart) string { return ports(f.SourcePorts) }),
 		"filter-at-source.destination-port-range": f(func(f *filterPart) string { return ports(f.DestinationPorts) }),
-		// FilterAtDestination is not honoured, so that no path has one.
+		// FilterAtDestination is not supported, so no path has one.
 		"filter-at-destination.source-address":         filter.Never[v],
 		"filter-at-destination.destination-address":    filter.Never[v],
 		"filter-at-destination.source-port-range":      filter.Never[v],

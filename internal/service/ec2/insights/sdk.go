@@ -13,10 +13,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// componentARN is the ARN of anything that a path can touch.
+// componentARN returns the ARN of any component of a path.
 func componentARN(sc resource.Scope, id string) string { return sc.ARN(reach.KindOf(id), id) }
 
-// component is nil for no ID.
+// component returns nil if there is no ID.
 func component(sc resource.Scope, id, name string) *ec2types.AnalysisComponent {
 	if id == "" {
 		return nil
@@ -40,8 +40,8 @@ func (a Analysis) SDK(sc resource.Scope) ec2types.NetworkInsightsAnalysis {
 	return out
 }
 
-// pathComponents are the hops up to the first that blocks the packet; hops that
-// are not resources of the account, such as the internet, are left out.
+// pathComponents converts the hops up to and including the first that blocks the packet. It leaves
+// out hops that are not resources of the account, such as the internet.
 func pathComponents(sc resource.Scope, hops []reach.Hop) []ec2types.PathComponent {
 	var out []ec2types.PathComponent
 	for i := range hops {
@@ -160,10 +160,10 @@ func packetHeader(h *reach.Header) *ec2types.AnalysisPacketHeader {
 	}
 }
 
-// block is an address as a CIDR.
+// block formats an address as a CIDR block.
 func block(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
-// explanation fills in the members that go with the kind of component.
+// explanation fills in the members for the kind of component.
 func explanation(sc resource.Scope, x reach.Explanation) ec2types.Explanation {
 	out := ec2types.Explanation{
 		ExplanationCode: aws.String(x.Code), Direction: resource.Optional(x.Direction), State: resource.Optional(x.State),

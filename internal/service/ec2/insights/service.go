@@ -1,6 +1,5 @@
-// Package insights shows the stored network to package reach: it keeps a snapshot
-// of each region that is asked for, and answers Reachability Analyzer's operations
-// from it. Verdicts are package reach's.
+// Package insights connects the stored network with package reach, which judges connectivity. It
+// caches a snapshot of each region in use and answers Reachability Analyzer's operations from it.
 package insights
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

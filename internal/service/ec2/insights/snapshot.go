@@ -12,34 +12,33 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// idleAfter is how long a region's snapshot is kept without being asked for.
+// idleAfter is how long an unused snapshot is kept.
 const idleAfter = 10 * time.Minute
 
-// A snapshotCache holds the snapshots of the regions that were asked for lately.
+// A snapshotCache has the snapshots of recently used regions.
 type snapshotCache struct {
 	mu      sync.Mutex
 	regions map[resource.Scope]*regionSnapshot
 }
 
-// A regionSnapshot is a snapshot and what it is fed by. The zero value is one that
-// knows nothing yet.
+// A regionSnapshot is a snapshot and the feeds that update it. The zero value is empty and not yet
+// fed.
 type regionSnapshot struct {
 	mu       sync.Mutex
 	used     time.Time // guarded by snapshotCache.mu
 	snapshot *reach.Snapshot
-	feeds    map[resource.Scope][]recordFeed // its own and those of accounts it is peered with
+	feeds    map[resource.Scope][]recordFeed // of the account itself and of accounts with which it is peered
 	stopped  bool
 }
 
-// A recordFeed brings the records of one collection into snapshots.
+// A recordFeed updates snapshots with the records of one collection.
 type recordFeed struct {
 	watcher *store.Watcher
 	apply   func(*reach.Draft, store.Key) error
 }
 
-// Reach returns the current network of an account and region, with the VPCs of the
-// accounts it is peered with. The snapshot is kept, and each call brings in only
-// what has changed since the last.
+// Reach returns the current network of an account and region, including the VPCs of accounts with
+// which it is peered. It caches the snapshot and applies only the changes since the last call.
 func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Sna
 	for {
 		r := s.reached.region(sc, s.Clock.Now())
 		r.mu.Lock()
-		if r.stopped { // as idle, just now
+		if r.stopped { // it was just stopped because it was idle
 			r.mu.Unlock()
 			continue
 		}
@@ -58,7 +57,7 @@ func (s *Service) Reach(ctx context.Context, account, region string) (*reach.Sna
 	}
 }
 
-// region returns the entry of a scope and lets idle ones go.
+// region returns the entry of a scope and removes idle entries.
 func (c *snapshotCache) region(sc resource.Scope, now time.Time) *regionSnapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +93,7 @@ func (r *regionSnapshot) unwatch() {
 	}
 }
 
-// updateReach brings r up to date; r.mu is held.
+// updateReach brings r up to date. r.mu must be held.
 func (s *Service) updateReach(r *regionSnapshot, sc resource.Scope) (*reach.Snapshot, error) {
 	if r.snapshot == nil {
 		d := reach.New(sc.Region).Edit()
@@ -121,7 +120,7 @@ func (s *Service) updateReach(r *regionSnapshot, sc resource.Scope) (*reach.Snap
 	}
 }
 
-// pull makes the next snapshot if anything has changed.
+// pull builds the next snapshot if anything has changed.
 func (r *regionSnapshot) pull() error {
 	var d *reach.Draft
 	for _, feeds := range r.feeds {
@@ -131,7 +130,7 @@ func (r *regionSnapshot) pull() error {
 					d = r.snapshot.Edit()
 				}
 				if err := f.apply(d, k); err != nil {
-					r.unwatch() // the collected changes are lost: start over
+					r.unwatch() // changes were lost, so start over
 					r.feeds, r.snapshot = map[resource.Scope][]recordFeed{}, nil
 					return err
 				}
@@ -144,8 +143,7 @@ func (r *regionSnapshot) pull() error {
 	return nil
 }
 
-// feed watches a collection; convert may return nil for records without a part in
-// the network.
+// feed watches a collection. convert may return nil for records that are irrelevant to the network.
 func feed[T any](s *Service, c resource.Kind[T], sc resource.Scope, convert func(store.Reader, resource.Scope, T) reach.Resource) recordFeed {
 	return recordFeed{
 		watcher: c.Watch(s.Store, sc.All()),
@@ -168,7 +166,7 @@ func feed[T any](s *Service, c resource.Kind[T], sc resource.Scope, convert func
 	}
 }
 
-// reachFeeds are those of everything that the network is made of.
+// reachFeeds returns the feeds for everything that the network consists of.
 func (s *Service) reachFeeds(sc resource.Scope) []recordFeed {
 	return []recordFeed{
 		feed(s, record.VPCs, sc, vpcOf),

@@ -21,24 +21,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ModifyAttributeMembers are the members of ModifyInstanceAttribute that are
-// honoured.
+// ModifyAttributeMembers are the members that ModifyInstanceAttribute supports.
 const ModifyAttributeMembers = `Attribute BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination
 	BlockDeviceMappings.Ebs.VolumeId DisableApiStop DisableApiTermination DryRun EbsOptimized Groups InstanceId
 	InstanceInitiatedShutdownBehavior InstanceType SourceDestCheck UserData Value`
 
-// An attributeEdit changes one attribute. Some can be changed only while the
-// instance is stopped.
+// An attributeEdit changes one attribute. Some attributes can be changed only while the instance is
+// stopped.
 type attributeEdit struct {
 	name    string
 	stopped bool
 	edit    func(*store.Tx, resource.Scope, *record.Instance) error
 }
 
-// attributeEdits returns the changes a request asks for.
+// attributeEdits returns the changes in a request.
 func (s *Service) attributeEdits(in *awsec2.ModifyInstanceAttributeInput) ([]attributeEdit, error) {
 	if in.Attribute != "" {
-		// The old form: a name and a text.
+		// The old form: an attribute name and a string value.
 		v := aws.ToString(in.Value)
 		flag := &ec2types.AttributeBooleanValue{Value: aws.Bool(strings.EqualFold(v, "true"))}
 		text := &ec2types.AttributeValue{Value: aws.String(v)}
@@ -132,13 +131,13 @@ func editPrimary(i *record.Instance, tx *store.Tx, sc resource.Scope, fn func(*r
 		return ec2err.InstanceState(i.ID, "modified")
 	}
 	if len(i.Interfaces) > 1 {
-		// EC2 wants ModifyNetworkInterfaceAttribute for those.
+		// EC2 requires ModifyNetworkInterfaceAttribute for those.
 		return ec2err.New("InvalidInstanceID", "There are multiple interfaces attached to instance '%s'. Please specify an interface ID for the operation instead.", i.ID)
 	}
 	return record.NetworkInterfaces.Update(tx, sc.Key(i.Interfaces[0]), fn)
 }
 
-// changeType makes a stopped instance one of another type.
+// changeType changes the type of a stopped instance.
 func changeType(sc resource.Scope, i *record.Instance, name string) error {
 	typ, ok := instancetypes.Lookup(name)
 	switch {
@@ -159,7 +158,7 @@ func changeType(sc resource.Scope, i *record.Instance, name string) error {
 	return nil
 }
 
-// keepDevices says which volumes outlive the instance.
+// keepDevices sets which volumes outlive the instance.
 func keepDevices(i *record.Instance, tx *store.Tx, sc resource.Scope, mappings []ec2types.InstanceBlockDeviceMappingSpecification) error {
 	i.Devices = slices.Clone(i.Devices)
 	for _, m := range mappings {
@@ -211,8 +210,8 @@ func (s *Service) ModifyInstanceAttribute(ctx context.Context, in *awsec2.Modify
 	return &awsec2.ModifyInstanceAttributeOutput{}, err
 }
 
-// ResetInstanceAttribute sets an attribute back; only the source/destination check
-// is left that can be.
+// ResetInstanceAttribute resets an attribute. The source/destination check is the only one that can
+// still be reset.
 func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetInstanceAttributeInput) (*awsec2.ResetInstanceAttributeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	switch in.Attribute {
@@ -232,7 +231,7 @@ func (s *Service) ResetInstanceAttribute(ctx context.Context, in *awsec2.ResetIn
 	return &awsec2.ResetInstanceAttributeOutput{}, err
 }
 
-// DescribeInstanceAttribute tells one attribute of an instance.
+// DescribeInstanceAttribute returns one attribute of an instance.
 func (s *Service) DescribeInstanceAttribute(ctx context.Context, in *awsec2.DescribeInstanceAttributeInput) (*awsec2.DescribeInstanceAttributeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.Attribute == "" {

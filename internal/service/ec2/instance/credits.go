@@ -17,9 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ModifyInstanceCreditSpecification changes how burstable instances pay for CPU
-// time above their baseline. A problem with one instance is reported for it and
-// does not prevent changes to the others.
+// ModifyInstanceCreditSpecification changes how burstable instances pay for CPU time above their
+// baseline. An error for one instance is reported for that instance and does not affect the others.
 func (s *Service) ModifyInstanceCreditSpecification(ctx context.Context, in *awsec2.ModifyInstanceCreditSpecificationInput) (*awsec2.ModifyInstanceCreditSpecificationOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.InstanceCreditSpecifications) == 0 {

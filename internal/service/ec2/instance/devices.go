@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
 )
 
-// planDevices lays a request's devices over an image's.
+// planDevices merges a request's devices into an image's.
 func planDevices(img images.Image, mappings []ec2types.BlockDeviceMapping) ([]storage.DeviceSpec, error) {
 	var out []storage.DeviceSpec
 	for n, d := range img.Devices {
@@ -41,7 +41,7 @@ func planDevices(img images.Image, mappings []ec2types.BlockDeviceMapping) ([]st
 			}
 			continue
 		case m.Ebs == nil:
-			continue // nothing is said of the volume
+			continue // the request does not change the volume
 		}
 		if i < 0 {
 			i = len(out)

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// stateCode is the number that goes with a state.
+// stateCode returns the number of a state.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceState.html
 func stateCode(state string) int32 {
 	switch state {
@@ -138,7 +138,7 @@ func (s *Service) sdkInstanceInterface(sc resource.Scope, e record.NetworkInterf
 	return out
 }
 
-// reservations groups instances, which are sorted by ID, as EC2 answers them.
+// reservations groups instances, which are sorted by ID, into reservations as EC2 does.
 func (s *Service) reservations(sc resource.Scope, found []record.Instance) []ec2types.Reservation {
 	out := []ec2types.Reservation{}
 	index := map[string]int{}
@@ -182,7 +182,7 @@ func (s *Service) DescribeInstances(ctx context.Context, in *awsec2.DescribeInst
 	return &awsec2.DescribeInstancesOutput{Reservations: s.reservations(sc, found), NextToken: next}, nil
 }
 
-// Settled is false while any instance changes its state.
+// Settled reports whether no instance is changing its state.
 func Settled(out *awsec2.DescribeInstancesOutput) bool {
 	for _, r := range out.Reservations {
 		for _, i := range r.Instances {
@@ -195,8 +195,7 @@ func Settled(out *awsec2.DescribeInstancesOutput) bool {
 	return true
 }
 
-// DescribeInstanceStatus lists the status checks of running instances. A running
-// instance passes them.
+// DescribeInstanceStatus lists the status checks of running instances, which they always pass.
 func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.DescribeInstanceStatusInput) (*awsec2.DescribeInstanceStatusOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.Instance
@@ -400,7 +399,7 @@ func (s *Service) instanceFields(sc resource.Scope) filter.Fields[record.Instanc
 	return out
 }
 
-// stateText spells a transition as EC2 does: "User initiated (2026-11-21 09:30:00 GMT)".
+// stateText formats a transition as EC2 does: "User initiated (2026-11-21 09:30:00 GMT)".
 func stateText(t time.Time) string {
 	return "User initiated (" + strings.TrimSuffix(t.UTC().Format("2006-01-02 15:04:05 MST"), "UTC") + "GMT)"
 }

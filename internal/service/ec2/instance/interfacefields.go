@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// interfaceFields are the filters of DescribeNetworkInterfaces that
-// DescribeInstances has too, by what its network interfaces are called there.
+// interfaceFields are the DescribeNetworkInterfaces filters that DescribeInstances also has, keyed
+// by their names there.
 const interfaceFields = `addresses.association.allocation-id addresses.association.association-id addresses.association.public-ip addresses.primary
 	addresses.private-ip-address association.allocation-id association.association-id association.ip-owner-id association.public-dns-name
 	association.public-ip attachment.attachment-id attachment.delete-on-termination attachment.device-index attachment.instance-id
@@ -18,7 +18,7 @@ const interfaceFields = `addresses.association.allocation-id addresses.associati
 	mac-address network-interface-id operator.managed operator.principal owner-id private-dns-name private-ip-address requester-id
 	requester-managed source-dest-check status subnet-id vpc-id`
 
-// addInterfaceFields adds the filters by an instance's network interfaces.
+// addInterfaceFields adds filters on an instance's network interfaces.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 func (s *Service) addInterfaceFields(sc resource.Scope, out filter.Fields[record.Instance]) {
 	type v = record.NetworkInterface

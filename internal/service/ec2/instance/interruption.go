@@ -9,17 +9,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The reasons of what AWS does to an instance without being asked.
+// State reason codes for what AWS does to an instance unasked.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 const (
 	reasonSpotTermination = "Server.SpotInstanceTermination"
 	reasonScheduledStop   = "Server.ScheduledStop"
 )
 
-// Interrupt takes an instance away from its user, even if it is protected from API
-// calls: a Spot Instance as if its capacity were reclaimed, another instance as if
-// it had been terminated by hand. With stop it is stopped, as when its host is
-// retired. An instance that has already ended is left unchanged.
+// Interrupt terminates an instance even if it is protected from API calls: a Spot Instance as if
+// its capacity were reclaimed, any other as if it had been terminated by hand. With stop, it stops
+// the instance instead, as when its host is retired. It does nothing if the instance has already
+// terminated.
 func (s *Service) Interrupt(ctx context.Context, account, region, id string, stop bool) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {

@@ -21,14 +21,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A boot is one that this process has started.
+// A boot is a boot that this process has started.
 type boot struct {
-	number  int             // of the instance's boots
-	machine machine.Machine // nil if there are no Machines
+	number  int             // number in the instance's sequence of boots
+	machine machine.Machine // nil without Machines
 }
 
-// A bootedSet remembers what this process has booted: after a restart of the daemon
-// it is empty, so every running instance is started again.
+// A bootedSet records what this process has booted. It is empty after a restart of the daemon, so
+// every running instance is started again.
 type bootedSet struct {
 	mu    sync.Mutex
 	boots map[store.Key]boot
@@ -55,14 +55,14 @@ func (b *bootedSet) remove(k store.Key) {
 	delete(b.boots, k)
 }
 
-// A runner brings machines to what the records of instances say. Without Machines,
-// instances are records only.
+// A runner brings machines into the state of the instance records. Without Machines, instances are
+// only records.
 type runner struct {
 	*Service
 	machines Machines
 }
 
-// Reconcilers move instances, their machines, launches and Spot requests on.
+// Reconcilers advance the states of instances, launches and Spot requests, and run machines.
 func (s *Service) Reconcilers(machines Machines) []reconcile.Config {
 	return []reconcile.Config{
 		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: runner{s, machines}.reconcileInstance, Workers: 32},
@@ -71,12 +71,12 @@ func (s *Service) Reconcilers(machines Machines) []reconcile.Config {
 	}
 }
 
-// reconcileInstance brings one machine to the state of its record, and the
-// record to the next state when it is due.
+// reconcileInstance brings one machine into the state of its record, and moves the record to its
+// next state when that is due.
 func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Duration, error) {
 	i, err := record.Instances.Get(s.Store, k)
 	if resource.NotFound(err) {
-		return 0, s.stopMachine(ctx, k) // reset, or forgotten
+		return 0, s.stopMachine(ctx, k) // deleted or reset
 	}
 	if err != nil {
 		return 0, err
@@ -116,17 +116,17 @@ func (s runner) reconcileInstance(ctx context.Context, k store.Key) (time.Durati
 			return nil
 		})
 	}
-	return 0, nil // stopped
+	return 0, nil // already stopped
 }
 
 func (s *Service) left(i record.Instance, lasts time.Duration) time.Duration {
 	return i.Since.Add(lasts).Sub(s.Now())
 }
 
-// enter puts i into a state.
+// enter changes the state of i.
 func (s *Service) enter(i *record.Instance, state string) { i.State, i.Since = state, s.Now() }
 
-// advance changes an instance that is still in the state from.
+// advance changes an instance if it is still in the state from.
 func (s *Service) advance(ctx context.Context, k store.Key, from string, fn func(*store.Tx, resource.Scope, *record.Instance) error) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		i, err := record.Instances.Get(tx, k)
@@ -143,7 +143,7 @@ func (s *Service) advance(ctx context.Context, k store.Key, from string, fn func
 	})
 }
 
-// finishStop gives back the public address, which lasts no longer.
+// finishStop completes a stop. It releases the public address, which does not outlast it.
 func (s *Service) finishStop(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	if err := eni.DropPublic(tx, sc, i); err != nil {
 		return fmt.Errorf("public address of %s: %w", i.ID, err)
@@ -152,9 +152,9 @@ func (s *Service) finishStop(tx *store.Tx, sc resource.Scope, i *record.Instance
 	return nil
 }
 
-// finishTermination deletes what goes with the instance and frees its addresses.
-// Changes that do not fit in one transaction are left to the next: the instance
-// stays shutting-down, and its change wakes the reconciler again.
+// finishTermination deletes what belongs to the instance and frees its addresses. If that takes
+// more than one transaction, the instance stays shutting-down, and the change of its record
+// triggers the next one.
 func (s *Service) finishTermination(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	left := chunkWrites - terminationWrites
 	for n := len(i.Interfaces) - 1; n >= 0; n-- {
@@ -190,10 +190,10 @@ func (s *Service) finishTermination(tx *store.Tx, sc resource.Scope, i *record.I
 	return nil
 }
 
-// terminationWrites are what a termination writes besides interfaces and volumes.
+// terminationWrites is the number of writes for a termination, apart from interfaces and volumes.
 const terminationWrites = 4
 
-// leaveInterface deletes an interface of an instance that ends, or takes it off.
+// leaveInterface deletes or detaches an interface of an instance that is terminating.
 func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) error {
 	if e.Attachment.DeleteOnTermination {
 		return eni.Remove(tx, sc, e)
@@ -229,7 +229,7 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 	return nil
 }
 
-// showInterfaces tells a running machine which network interfaces it has now.
+// showInterfaces updates a running machine's network interfaces.
 func (s runner) showInterfaces(ctx context.Context, k store.Key, i record.Instance) error {
 	if s.machines == nil {
 		return nil
@@ -254,7 +254,7 @@ func (s runner) stopMachine(ctx context.Context, k store.Key) error {
 	return nil
 }
 
-// machine describes an instance to the runtime.
+// machine returns the instance's description for the runtime.
 func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instance, error) {
 	userData, err := base64.StdEncoding.DecodeString(i.UserData)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.VCPUs()
 	m.Image, _ = s.images.ResolveImage(sc.Region, i.ImageID)
-	m.Image.ID = i.ImageID // of an image that is gone, too
+	m.Image.ID = i.ImageID // set even if the image no longer exists
 	m.DiskGiB = s.diskSize(sc, i, m.Image)
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {
@@ -289,7 +289,7 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	return m, nil
 }
 
-// machineInterfaces describes an instance's network interfaces to the runtime.
+// machineInterfaces returns the instance's network interfaces for the runtime.
 func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []machine.Interface {
 	var out []machine.Interface
 	for _, e := range i.AttachedInterfaces(s.Store, sc) {
@@ -309,8 +309,8 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 	return out
 }
 
-// diskSize is the size of the volume that holds the operating system's data, 0 if it is
-// not there. Bottlerocket keeps images, containers and logs apart from its root volume.
+// diskSize returns the size of the volume with the operating system's data, or 0 if there is none.
+// Bottlerocket keeps images, containers and logs on a volume other than its root volume.
 // https://github.com/bottlerocket-os/bottlerocket#default-volumes
 func (s *Service) diskSize(sc resource.Scope, i record.Instance, img images.Image) int32 {
 	device := i.RootDevice
@@ -328,5 +328,5 @@ func (s *Service) diskSize(sc resource.Scope, i record.Instance, img images.Imag
 	return 0
 }
 
-// bottlerocketData is the device of Bottlerocket's data volume.
+// bottlerocketData is the device name of Bottlerocket's data volume.
 const bottlerocketData = "/dev/xvdb"

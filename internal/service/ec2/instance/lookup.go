@@ -10,10 +10,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Look-ups for other parts of Drydock, beyond EC2's operations.
+// Look-ups for other parts of Drydock that are not EC2 operations.
 
-// InstanceByID returns an instance as DescribeInstances does, or false if there
-// is none.
+// InstanceByID returns an instance as DescribeInstances shows it, or false if there is no such
+// instance.
 func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, bool) {
 	sc := resource.Scope{Account: account, Region: region}
 	i, err := record.Instances.Get(s.Store, sc.Key(id))
@@ -23,8 +23,8 @@ func (s *Service) InstanceByID(account, region, id string) (ec2types.Instance, b
 	return s.sdkInstance(sc, i), true
 }
 
-// InstanceIDs returns the instances of all accounts and regions that may still
-// boot: not those that have ended.
+// InstanceIDs returns the IDs of all instances of all accounts and regions that have not
+// terminated.
 func (s *Service) InstanceIDs() (map[string]bool, error) {
 	all := record.Instances.All(s.Store, store.Scope{})
 	out := make(map[string]bool, len(all))
@@ -39,9 +39,8 @@ func (s *Service) InstanceIDs() (map[string]bool, error) {
 	return out, nil
 }
 
-// PrivateDNSName returns the private DNS name of an instance: what
-// {{EC2PrivateDNSName}} stands for in aws-auth. It returns false if there is no
-// such instance or it no longer has an address.
+// PrivateDNSName returns the private DNS name of an instance, which replaces {{EC2PrivateDNSName}}
+// in aws-auth. It returns false if there is no such instance or it no longer has an address.
 func (s *Service) PrivateDNSName(account, region, id string) (string, bool) {
 	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
 	if err != nil {
@@ -51,14 +50,14 @@ func (s *Service) PrivateDNSName(account, region, id string) (string, bool) {
 	return name, name != ""
 }
 
-// WatchInstances returns a watcher of instance records; their keys' IDs are
-// instance IDs. Stop it when done.
+// WatchInstances returns a watcher of instance records. The IDs of their keys are instance IDs.
+// Stop it when done.
 func (s *Service) WatchInstances(scope store.Scope) *store.Watcher {
 	return record.Instances.Watch(s.Store, scope)
 }
 
-// InstanceState returns the state of an instance (running, terminated, …), or false
-// if there is none. It is empty if its record cannot be read. It costs one look-up.
+// InstanceState returns the state of an instance (running, terminated, …), or false if there is no
+// such instance. The state is empty if the record cannot be read. It costs one look-up.
 func (s *Service) InstanceState(account, region, id string) (string, bool) {
 	i, err := record.Instances.Get(s.Store, resource.Scope{Account: account, Region: region}.Key(id))
 	return i.State, !errors.Is(err, store.ErrNotFound)

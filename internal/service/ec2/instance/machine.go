@@ -8,27 +8,27 @@ import (
 
 // Profiles looks up IAM instance profiles.
 type Profiles interface {
-	// InstanceProfile returns the account's instance profile of that name, or
-	// false if there is none.
+	// InstanceProfile returns the account's instance profile with a name, or false if there is
+	// none.
 	InstanceProfile(ctx context.Context, account, name string) (Profile, bool, error)
 }
 
-// A Profile is an instance profile with the role it holds.
+// A Profile is an instance profile with its role.
 type Profile struct {
 	ARN string
 	ID  string // AIPA…
-	// RoleARN is empty for a profile without a role; nothing can be launched with it.
+	// RoleARN is empty for a profile without a role, with which nothing can be launched.
 	RoleARN string
 }
 
-// Machines boots and stops what stands behind instances.
+// Machines boots and stops the machines behind instances.
 type Machines interface {
-	// Start boots m, or does nothing when m runs already: after a restart of the
-	// daemon every running instance is started again. It must not wait for the
-	// guest. An error is tried again later.
+	// Start boots m, or does nothing if m is already running. After a restart of the daemon it is
+	// called for every running instance. It must not wait for the guest. If it returns an error, it
+	// is called again later.
 	Start(ctx context.Context, m machine.Instance) error
-	// Stop stops the machine, or does nothing if there is none.
+	// Stop stops the machine. It does nothing if there is none.
 	Stop(ctx context.Context, account, region, instanceID string) error
-	// Machine returns a machine that is on; false if it is not.
+	// Machine returns a running machine, or false if it is not running.
 	Machine(instanceID string) (machine.Machine, bool)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A metadataDefaultsRecord says how metadata are served to instances whose launch does
-// not say it. An empty value means no preference.
+// A metadataDefaultsRecord has an account's defaults for metadata options that a launch leaves out.
+// An empty value means no preference.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS-new-instances.html
 type metadataDefaultsRecord struct {
 	Tokens   string `json:",omitempty"`
@@ -29,7 +29,7 @@ func getMetadataDefaults(r store.Reader, sc resource.Scope) (metadataDefaultsRec
 	return d, store.IgnoreNotFound(err)
 }
 
-// apply sets what an account prefers over what the image says.
+// apply applies the account's defaults, which take precedence over the image's.
 func (d metadataDefaultsRecord) apply(i *record.Instance) {
 	i.Tokens, i.MetadataEndpoint, i.MetadataTags = resource.Or(d.Tokens, i.Tokens), resource.Or(d.Endpoint, i.MetadataEndpoint), resource.Or(d.Tags, i.MetadataTags)
 	if d.HopLimit != 0 {
@@ -37,7 +37,7 @@ func (d metadataDefaultsRecord) apply(i *record.Instance) {
 	}
 }
 
-// ModifyInstanceMetadataDefaults changes the account's preferences in a region.
+// ModifyInstanceMetadataDefaults changes the account's defaults in a region.
 func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2.ModifyInstanceMetadataDefaultsInput) (*awsec2.ModifyInstanceMetadataDefaultsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	const none = "no-preference"
@@ -69,7 +69,7 @@ func (s *Service) ModifyInstanceMetadataDefaults(ctx context.Context, in *awsec2
 	return &awsec2.ModifyInstanceMetadataDefaultsOutput{Return: aws.Bool(true)}, err
 }
 
-// GetInstanceMetadataDefaults tells the account's preferences in a region.
+// GetInstanceMetadataDefaults returns the account's defaults in a region.
 func (s *Service) GetInstanceMetadataDefaults(ctx context.Context, in *awsec2.GetInstanceMetadataDefaultsInput) (*awsec2.GetInstanceMetadataDefaultsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(in.DryRun); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// planNetwork finds the subnet and the interfaces.
+// planNetwork determines the subnet and the interfaces.
 func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 	in := l.in
 	groups := slices.Clone(in.SecurityGroupIds)
@@ -29,7 +29,7 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 		case in.PrivateIpAddress != nil:
 			return ec2err.Combination("Network interfaces and an instance-level private address may not be specified on the same request")
 		case in.Ipv6AddressCount != nil || len(in.Ipv6Addresses) > 0:
-			return ec2err.Combination("Network interfaces and an instance-level IPv6 addresses may not be specified on the same request") // in the form of subnet IDs, private IP addresses and security groups
+			return ec2err.Combination("Network interfaces and an instance-level IPv6 addresses may not be specified on the same request") // worded like the errors for subnet IDs, private IP addresses and security groups
 		}
 	}
 	for _, name := range in.SecurityGroups {
@@ -72,11 +72,11 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 		if nic.spec.Subnet.Zone != l.subnet.Zone {
 			return ec2err.InvalidParameterValue("All network interfaces of an instance must be in the same Availability Zone.")
 		}
-		// A prefix takes the place of an address.
+		// A prefix counts as one address.
 		if n := 1 + len(nic.spec.Secondary) + nic.spec.Extra + len(nic.spec.Prefixes) + nic.spec.ExtraPrefix; n > l.typ.IPv4PerENI {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
-		// It takes as many IPv6 addresses as IPv4 ones.
+		// The limit for IPv6 addresses is the same as for IPv4 addresses.
 		if len(nic.spec.IPv6)+nic.spec.Extra6 > l.typ.IPv4PerENI {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
@@ -139,7 +139,7 @@ func (s *Service) planInterface(sc resource.Scope, l *launch, in ec2types.Instan
 	return nic, err
 }
 
-// SubnetOf returns the given subnet, or a default one in the wanted zone.
+// SubnetOf returns the given subnet, or a default subnet in the requested zone.
 func (s *Service) SubnetOf(sc resource.Scope, in *awsec2.RunInstancesInput, id *string) (record.Subnet, error) {
 	placement, zone := in.Placement, ""
 	if placement != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ModifyInstanceMetadataOptions changes how an instance's metadata are served.
+// ModifyInstanceMetadataOptions changes the metadata options of an instance.
 func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.ModifyInstanceMetadataOptionsInput) (*awsec2.ModifyInstanceMetadataOptionsOutput, error) {
 	if err := checkMetadata(string(in.HttpTokens), string(in.HttpEndpoint), string(in.HttpProtocolIpv6), string(in.InstanceMetadataTags), in.HttpPutResponseHopLimit); err != nil {
 		return nil, err
@@ -39,11 +39,11 @@ func (s *Service) ModifyInstanceMetadataOptions(ctx context.Context, in *awsec2.
 		return nil, err
 	}
 	options := i.MetadataOptions()
-	options.State = ec2types.InstanceMetadataOptionsStatePending // applied at once, as described from now on
+	options.State = ec2types.InstanceMetadataOptionsStatePending // the change takes effect at once, and later calls show that
 	return &awsec2.ModifyInstanceMetadataOptionsOutput{InstanceId: in.InstanceId, InstanceMetadataOptions: options}, nil
 }
 
-// monitor switches detailed monitoring.
+// monitor turns detailed monitoring on or off.
 func (s *Service) monitor(ctx context.Context, dryRun *bool, want []string, on bool, answer ec2types.MonitoringState) ([]ec2types.InstanceMonitoring, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(want) == 0 {
@@ -75,7 +75,7 @@ func (s *Service) monitor(ctx context.Context, dryRun *bool, want []string, on b
 	}
 	for _, i := range all {
 		m := ec2types.InstanceMonitoring{InstanceId: aws.String(i.ID), Monitoring: &ec2types.Monitoring{State: answer}}
-		if i.Monitoring == on { // nothing changes
+		if i.Monitoring == on { // no change
 			m.Monitoring.State = map[bool]ec2types.MonitoringState{true: ec2types.MonitoringStateEnabled, false: ec2types.MonitoringStateDisabled}[on]
 		}
 		out = append(out, m)
@@ -83,13 +83,13 @@ func (s *Service) monitor(ctx context.Context, dryRun *bool, want []string, on b
 	return out, nil
 }
 
-// MonitorInstances switches detailed monitoring on.
+// MonitorInstances turns detailed monitoring on.
 func (s *Service) MonitorInstances(ctx context.Context, in *awsec2.MonitorInstancesInput) (*awsec2.MonitorInstancesOutput, error) {
 	out, err := s.monitor(ctx, in.DryRun, in.InstanceIds, true, ec2types.MonitoringStatePending)
 	return &awsec2.MonitorInstancesOutput{InstanceMonitorings: out}, err
 }
 
-// UnmonitorInstances switches detailed monitoring off.
+// UnmonitorInstances turns detailed monitoring off.
 func (s *Service) UnmonitorInstances(ctx context.Context, in *awsec2.UnmonitorInstancesInput) (*awsec2.UnmonitorInstancesOutput, error) {
 	out, err := s.monitor(ctx, in.DryRun, in.InstanceIds, false, ec2types.MonitoringStateDisabling)
 	return &awsec2.UnmonitorInstancesOutput{InstanceMonitorings: out}, err
@@ -128,8 +128,8 @@ func (s *Service) DescribeInstanceCreditSpecifications(ctx context.Context, in *
 	})}, err
 }
 
-// GetConsoleOutput returns what an instance has written to its console; nothing
-// when what runs it keeps no console.
+// GetConsoleOutput returns what an instance has written to its console, or nothing if its machine
+// keeps no console.
 func (s *Service) GetConsoleOutput(ctx context.Context, in *awsec2.GetConsoleOutputInput) (*awsec2.GetConsoleOutputOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	i, err := resource.Get(s.Store, record.Instances, sc, aws.ToString(in.InstanceId))

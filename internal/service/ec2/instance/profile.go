@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// associated finds the instance of an association.
+// associated returns the instance that has an association.
 func associated(r store.Reader, sc resource.Scope, id string) (record.Instance, error) {
 	found := resource.List(r, record.Instances, sc, func(i record.Instance) bool { return i.Profile != nil && i.Profile.AssociationID == id })
 	if len(found) == 0 {
@@ -24,7 +24,7 @@ func associated(r store.Reader, sc resource.Scope, id string) (record.Instance, 
 	return found[0], nil
 }
 
-// newAssociation is a new association with the profile that a request names.
+// newAssociation returns a new association with the profile in a request.
 func (s *Service) newAssociation(ctx context.Context, sc resource.Scope, spec *ec2types.IamInstanceProfileSpecification) (*record.InstanceProfile, error) {
 	if spec == nil || spec.Arn == nil && spec.Name == nil {
 		return nil, ec2err.Missing("IamInstanceProfile")
@@ -37,7 +37,7 @@ func (s *Service) newAssociation(ctx context.Context, sc resource.Scope, spec *e
 	return p, nil
 }
 
-// AssociateIamInstanceProfile gives an instance without a profile one.
+// AssociateIamInstanceProfile gives a profile to an instance that has none.
 func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.AssociateIamInstanceProfileInput) (*awsec2.AssociateIamInstanceProfileOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	profile, err := s.newAssociation(ctx, sc, in.IamInstanceProfile)
@@ -60,8 +60,8 @@ func (s *Service) AssociateIamInstanceProfile(ctx context.Context, in *awsec2.As
 	return &awsec2.AssociateIamInstanceProfileOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, nil
 }
 
-// reassociate gives the instance of an association another profile, or none, and
-// returns the instance as it was.
+// reassociate replaces or removes the profile of an association's instance, and returns the
+// instance as it was before.
 func (s *Service) reassociate(ctx context.Context, id *string, profile *record.InstanceProfile) (before record.Instance, err error) {
 	sc := resource.ScopeOf(ctx)
 	err = s.Store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -86,7 +86,7 @@ func (s *Service) ReplaceIamInstanceProfileAssociation(ctx context.Context, in *
 	return &awsec2.ReplaceIamInstanceProfileAssociationOutput{IamInstanceProfileAssociation: i.Association(ec2types.IamInstanceProfileAssociationStateAssociating)}, err
 }
 
-// DisassociateIamInstanceProfile takes an instance's profile away.
+// DisassociateIamInstanceProfile removes an instance's profile.
 func (s *Service) DisassociateIamInstanceProfile(ctx context.Context, in *awsec2.DisassociateIamInstanceProfileInput) (*awsec2.DisassociateIamInstanceProfileOutput, error) {
 	i, err := s.reassociate(ctx, in.AssociationId, nil)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// Capacity Reservations and placement groups cannot be created, so there are
-// none. Karpenter and the load balancer controller list them anyway.
+// Drydock cannot create Capacity Reservations and placement groups, so there are none. Karpenter
+// and the load balancer controller list them anyway.
 
-// nothing is what the filters of a listing match that is always empty.
+// nothing is the element type for filters of lists that are always empty.
 type nothing struct{}
 
 func noFields(names ...string) filter.Fields[nothing] {
@@ -26,7 +26,7 @@ func noFields(names ...string) filter.Fields[nothing] {
 	return out
 }
 
-// DescribeCapacityReservations lists Capacity Reservations, of which there are none.
+// DescribeCapacityReservations returns an empty list.
 func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.DescribeCapacityReservationsInput) (*awsec2.DescribeCapacityReservationsOutput, error) {
 	known := noFields("availability-zone", "availability-zone-id", "capacity-reservation-fleet-id", "commitment-info.commitment-end-date", "commitment-info.committed-instance-count",
 		"delivery-preference", "end-date", "end-date-type", "instance-match-criteria", "instance-platform", "instance-type", "interruptible", "outpost-arn", "owner-id", "placement-group-arn", "start-date", "state", "tenancy")
@@ -39,7 +39,7 @@ func (s *Service) DescribeCapacityReservations(ctx context.Context, in *awsec2.D
 	return &awsec2.DescribeCapacityReservationsOutput{CapacityReservations: []ec2types.CapacityReservation{}}, resource.CheckDryRun(in.DryRun)
 }
 
-// DescribePlacementGroups lists placement groups, of which there are none.
+// DescribePlacementGroups returns an empty list.
 func (s *Service) DescribePlacementGroups(ctx context.Context, in *awsec2.DescribePlacementGroupsInput) (*awsec2.DescribePlacementGroupsOutput, error) {
 	if _, err := filter.Compile(in.Filters, noFields("group-name", "group-arn", "spread-level", "state", "strategy"), func(nothing) tag.Set { return nil }); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// The stored form of launch template data is read back as three SDK types; a
-// member of the request that another type lacks would be lost silently.
+// Stored launch template data is decoded as three SDK types. If one of them lacked a member of the
+// request, its value would be lost silently.
 func TestTemplateDataFitsEverySDKType(t *testing.T) {
 	request := reflect.TypeFor[ec2types.RequestLaunchTemplateData]()
 	missing := func(to reflect.Type) []string {
@@ -29,7 +29,7 @@ func TestTemplateDataFitsEverySDKType(t *testing.T) {
 	}
 }
 
-// compare collects the paths of from that to lacks.
+// compare collects the paths of members of from that to lacks.
 func compare(from, to reflect.Type, at string, out *[]string) {
 	for from.Kind() == reflect.Pointer || from.Kind() == reflect.Slice {
 		if from.Kind() != to.Kind() {

@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// changeStates changes the state of instances. check refuses the whole request
-// before anything is written; change edits one instance.
+// changeStates changes the states of instances. check can reject the whole request before anything
+// is stored; change edits one instance.
 func (s *Service) changeStates(ctx context.Context, dryRun *bool, want []string, check func(record.Instance) error, change func(*store.Tx, resource.Scope, *record.Instance) error) ([]ec2types.InstanceStateChange, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(want) == 0 {
@@ -65,14 +65,14 @@ func (s *Service) changeStates(ctx context.Context, dryRun *bool, want []string,
 	return out, nil
 }
 
-// UserInitiated notes that a user asked for the transition.
+// UserInitiated records that a user requested the transition.
 func (s *Service) UserInitiated(i *record.Instance, state string) {
 	s.enter(i, state)
 	i.TransitionReason = stateText(i.Since)
 	i.ReasonCode, i.ReasonMessage = "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"
 }
 
-// TerminateInstances terminates instances; terminated ones stay so.
+// TerminateInstances terminates instances. Terminated ones stay as they are.
 func (s *Service) TerminateInstances(ctx context.Context, in *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error) {
 	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds,
 		func(i record.Instance) error {
@@ -118,8 +118,7 @@ func (s *Service) StopInstances(ctx context.Context, in *awsec2.StopInstancesInp
 	return &awsec2.StopInstancesOutput{StoppingInstances: changes}, err
 }
 
-// StartInstances starts stopped instances, with a new public address where they
-// had one.
+// StartInstances starts stopped instances. Those that had a public address get a new one.
 func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesInput) (*awsec2.StartInstancesOutput, error) {
 	changes, err := s.changeStates(ctx, in.DryRun, in.InstanceIds,
 		func(i record.Instance) error {
@@ -146,7 +145,7 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			if err != nil {
 				return err
 			}
-			if !i.AutoPublic || i.PublicIP != "" { // an elastic address stays
+			if !i.AutoPublic || i.PublicIP != "" { // an elastic address is kept
 				return nil
 			}
 			public, err := ipam.Public(sc.Region).Take(tx, 1, i.ID)
@@ -162,7 +161,7 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 	return &awsec2.StartInstancesOutput{StartingInstances: changes}, err
 }
 
-// RebootInstances reboots running instances, whose state does not change.
+// RebootInstances reboots running instances. They stay in the state running.
 func (s *Service) RebootInstances(ctx context.Context, in *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error) {
 	_, err := s.changeStates(ctx, in.DryRun, in.InstanceIds,
 		func(i record.Instance) error {

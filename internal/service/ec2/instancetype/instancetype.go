@@ -17,9 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// Offered reports whether a zone has a type. Every zone has every type, except
-// that us-east-1's oldest zone, use1-az3, has old families only: the classic way
-// to meet Unsupported.
+// Offered reports whether a zone has a type. Every zone has every type, except that us-east-1's
+// oldest zone, use1-az3, has only old families: the classic way to get the error Unsupported.
 func Offered(instanceType, zoneID string) bool {
 	if zoneID != "use1-az3" {
 		return true
@@ -32,7 +31,7 @@ func Offered(instanceType, zoneID string) bool {
 	return false
 }
 
-// OfferingZones names the region's zones that have a type.
+// OfferingZones returns the names of the region's zones that have a type.
 func OfferingZones(region, instanceType string) []string {
 	var out []string
 	r, _ := regions.Lookup(region)
@@ -46,7 +45,7 @@ func OfferingZones(region, instanceType string) []string {
 
 type typeInfo = *ec2types.InstanceTypeInfo
 
-// texts renders enumeration values.
+// texts converts enumeration values to strings.
 func texts[S ~string](in []S) []string {
 	out := make([]string, len(in))
 	for i, v := range in {
@@ -69,7 +68,7 @@ func boolean(b *bool) string {
 	return strconv.FormatBool(*b)
 }
 
-// sub makes a field of a member of an optional part.
+// sub returns a field of a member of an optional struct.
 func sub[P any](part func(typeInfo) *P, get func(*P) string) func(typeInfo) []string {
 	return filter.One(func(t typeInfo) string {
 		if p := part(t); p != nil {
@@ -208,8 +207,8 @@ func typeFields() filter.Fields[typeInfo] {
 	}
 }
 
-// DescribeInstanceTypes lists instance types. Karpenter checks its permission
-// with a dry run.
+// DescribeInstanceTypes lists instance types. Karpenter checks its permissions with a dry run of
+// it.
 func (s *Service) DescribeInstanceTypes(ctx context.Context, in *awsec2.DescribeInstanceTypesInput) (*awsec2.DescribeInstanceTypesOutput, error) {
 	match, err := filter.Compile(in.Filters, typeFields(), nil)
 	if err != nil {
@@ -253,8 +252,7 @@ func (s *Service) DescribeInstanceTypes(ctx context.Context, in *awsec2.Describe
 	return out, nil
 }
 
-// cap100 limits pages of a listing of all types to 100 even without MaxResults,
-// as EC2 does.
+// cap100 limits pages to 100 even without MaxResults when all types are listed, as EC2 does.
 func cap100(maxResults *int32, named int) *int32 {
 	if maxResults == nil && named == 0 {
 		return aws.Int32(100)

@@ -19,23 +19,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// LinuxProduct is the only product there is: every image is a Linux.
+// LinuxProduct is the only product, because every image is a Linux image.
 const LinuxProduct = "Linux/UNIX"
 
-// SpotOffered reports whether a type is sold on the Spot market.
+// SpotOffered reports whether a type is available on the Spot market.
 func SpotOffered(instanceType string) bool {
 	info, ok := instancetypes.Info(instanceType)
 	return ok && slices.Contains(info.SupportedUsageClasses, ec2types.UsageClassTypeSpot)
 }
 
-// Decimal is a price as a number, or 0 if it is not one.
+// Decimal converts a price to a number, or returns 0 if it is not one.
 func Decimal(price string) float64 {
 	f, _ := strconv.ParseFloat(price, 64)
 	return f
 }
 
-// OnDemandPrice is what a type costs an hour. Types whose price is not known come
-// after those like them: they are priced by their vCPUs and memory.
+// OnDemandPrice returns a type's price per hour. Types without a known price sort after similar
+// ones: their price is derived from vCPUs and memory.
 func OnDemandPrice(region string, t instancetypes.Type) float64 {
 	if p, ok := prices.OnDemand(region, t.Name); ok {
 		return p
@@ -43,7 +43,7 @@ func OnDemandPrice(region string, t instancetypes.Type) float64 {
 	return float64(t.VCPU)*0.05 + float64(t.MemoryMiB)/1024*0.01
 }
 
-// SpotPrice returns the Spot price of a type in a zone per hour.
+// SpotPrice returns a type's Spot price per hour in a zone.
 func SpotPrice(region, zone string, t instancetypes.Type) float64 {
 	if p, ok := prices.Spot(region, zone, t.Name); ok {
 		return p
@@ -53,8 +53,8 @@ func SpotPrice(region, zone string, t instancetypes.Type) float64 {
 
 // DescribeSpotPriceHistory lists Spot prices.
 //
-// AWS deviation: prices do not move (see prices.Spot), so that the history of a
-// pool is the one price, in force since the beginning of the day.
+// AWS deviation: prices never change (see prices.Spot), so a pool's history is a single price, in
+// force since the start of the day.
 func (s *Service) DescribeSpotPriceHistory(ctx context.Context, in *awsec2.DescribeSpotPriceHistoryInput) (*awsec2.DescribeSpotPriceHistoryOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type price struct{ name, zone, zoneID, usd string }

@@ -1,10 +1,10 @@
-// Package instancetype describes instance types, where they are offered, which ones
-// meet requirements, and what they cost. The facts come from the catalog.
+// Package instancetype describes instance types: their attributes, offerings and prices, and which
+// ones meet requirements. The data comes from the catalog.
 package instancetype
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations of instance types and Spot prices.
+// Service handles the operations on instance types and Spot prices.
 type Service struct {
 	*resource.Core
 }

@@ -78,7 +78,7 @@ func TestAddressPool(t *testing.T) {
 	}
 }
 
-// A freed address rests until the others of its page had their turn.
+// A freed address is reused only after all other addresses of its page.
 func TestFreedAddressesRest(t *testing.T) {
 	st := openStore(t)
 	pool, err := OfSubnet(resource.Scope{Account: "111111111111", Region: "us-east-1"}, record.Subnet{ID: "subnet-1", CIDR: "10.0.0.0/24"})

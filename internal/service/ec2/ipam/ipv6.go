@@ -12,16 +12,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// IPv6 blocks and addresses are too many for bitmaps: each one in use has a
-// record of its name, which makes it unique.
+// There are too many IPv6 blocks and addresses for bitmaps. Each one in use has a record under its
+// name, which makes it unique.
 
-// The sizes of the blocks of VPCs and subnets.
+// Prefix lengths of the blocks of VPCs and subnets.
 const (
 	vpcBits6    = 56
 	SubnetBits6 = 64
 )
 
-// amazonPool6 is the region's range of the IPv6 blocks that Amazon provides.
+// amazonPool6 is the region's range of Amazon-provided IPv6 blocks.
 func amazonPool6(region string) netip.Prefix {
 	n := 0
 	for i, r := range regions.All() {
@@ -36,7 +36,7 @@ func pool6Key(region, prefix string) store.Key {
 	return store.Key{Account: resource.PublicAccount, Region: region, ID: "vpc/" + prefix}
 }
 
-// TakeBlock6 takes a free /56 of Amazon's for a VPC.
+// TakeBlock6 allocates a free /56 from Amazon's pool to a VPC.
 func TakeBlock6(tx *store.Tx, region, vpc string) (netip.Prefix, error) {
 	for {
 		var random [4]byte
@@ -54,7 +54,7 @@ func TakeBlock6(tx *store.Tx, region, vpc string) (netip.Prefix, error) {
 	}
 }
 
-// ReleaseBlocks6 gives blocks back to Amazon's pool.
+// ReleaseBlocks6 returns blocks to Amazon's pool.
 func ReleaseBlocks6(tx *store.Tx, region string, blocks []record.CIDRAssociation) {
 	for _, b := range blocks {
 		record.IPv6Addresses.Delete(tx, pool6Key(region, b.CIDR))
@@ -65,7 +65,7 @@ func address6Key(sc resource.Scope, subnet, addr string) store.Key {
 	return sc.Key(subnet + "/" + addr)
 }
 
-// Take6 takes the given addresses and n free ones of a subnet for an interface.
+// Take6 allocates the given addresses and n free ones of a subnet to an interface.
 func Take6(tx *store.Tx, sc resource.Scope, sn record.Subnet, eni string, given []string, n int) ([]string, error) {
 	if n == 0 && len(given) == 0 {
 		return nil, nil
@@ -109,7 +109,7 @@ func Take6(tx *store.Tx, sc resource.Scope, sn record.Subnet, eni string, given 
 	return out, nil
 }
 
-// reserved6 reports the first four addresses and the last one, which are AWS's.
+// reserved6 reports whether an address is one of the first four or the last, which AWS reserves.
 // https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 func reserved6(block netip.Prefix, a netip.Addr) bool {
 	b := a.As16()

@@ -30,12 +30,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A KeyPair is kept under the pair's name. Drydock keeps no private key.
+// A KeyPair is stored under its name. Drydock does not store private keys.
 type KeyPair struct {
 	ID          string
 	Name        string
-	Type        string // rsa, ed25519
-	PublicKey   string // in OpenSSH's form
+	Type        string // rsa or ed25519
+	PublicKey   string // in OpenSSH's format
 	Fingerprint string
 	Created     time.Time
 	Tags        tag.Set `json:",omitempty"`
@@ -43,10 +43,10 @@ type KeyPair struct {
 
 const keyNamePrefix = "name/"
 
-// Key is where the key pair of a name is stored.
+// Key returns the key under which a pair is stored.
 func Key(sc resource.Scope, name string) store.Key { return sc.Key(keyNamePrefix + name) }
 
-// CreateKeyPair makes a key; the private half is in the answer and nowhere else.
+// CreateKeyPair creates a key pair. The private key is in the response and is not stored.
 func (s *Service) CreateKeyPair(ctx context.Context, in *awsec2.CreateKeyPairInput) (*awsec2.CreateKeyPairOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	name, err := checkKeyName(in.KeyName)
@@ -111,8 +111,7 @@ func (s *Service) writeKeyPair(ctx context.Context, sc resource.Scope, dryRun *b
 	})
 }
 
-// generateRSA makes a 2048-bit key. Its fingerprint is the SHA-1 of the private
-// key in PKCS #8.
+// generateRSA generates a 2048-bit key. Its fingerprint is the SHA-1 of the private key in PKCS #8.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/verify-keys.html
 func (k *KeyPair) generateRSA() (string, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -133,8 +132,8 @@ func (k *KeyPair) generateRSA() (string, error) {
 	return strings.TrimSuffix(string(pem.EncodeToMemory(block)), "\n"), nil
 }
 
-// generateEd25519 makes a key in OpenSSH's form; its fingerprint is OpenSSH's
-// SHA-256 without the prefix.
+// generateEd25519 generates a key in OpenSSH's format. Its fingerprint is OpenSSH's SHA-256 without
+// the prefix.
 func (k *KeyPair) generateEd25519() (string, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -169,7 +168,7 @@ func colonHex(b []byte) string {
 	return strings.Join(parts, ":")
 }
 
-// ImportKeyPair registers a public key.
+// ImportKeyPair stores a public key.
 func (s *Service) ImportKeyPair(ctx context.Context, in *awsec2.ImportKeyPairInput) (*awsec2.ImportKeyPairOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	name, err := checkKeyName(in.KeyName)
@@ -195,8 +194,8 @@ func (s *Service) ImportKeyPair(ctx context.Context, in *awsec2.ImportKeyPairInp
 	}, nil
 }
 
-// read takes a public key. The fingerprint of an imported RSA key is the MD5 of the
-// public key in DER.
+// read parses a public key into k. The fingerprint of an imported RSA key is the MD5 of the public
+// key in DER.
 func (k *KeyPair) read(material []byte) error {
 	pub, ok := parsePublicKey(material)
 	if !ok {
@@ -211,8 +210,8 @@ func (k *KeyPair) read(material []byte) error {
 		if !ok {
 			return ec2err.KeyFormat()
 		}
+		// The key lengths are from
 		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ImportKeyPair.html
-		// has the lengths.
 		key, ok := crypto.CryptoPublicKey().(*rsa.PublicKey)
 		if !ok || !slices.Contains([]int{1024, 2048, 4096}, key.N.BitLen()) {
 			return ec2err.KeyFormat()
@@ -229,8 +228,8 @@ func (k *KeyPair) read(material []byte) error {
 	return nil
 }
 
-// parsePublicKey reads the forms that EC2 imports: OpenSSH's, SSH2's (RFC 4716),
-// and DER in PEM or Base64.
+// parsePublicKey parses the formats that EC2 imports: OpenSSH's, SSH2's (RFC 4716), and DER in PEM
+// or Base64.
 func parsePublicKey(material []byte) (ssh.PublicKey, bool) {
 	text := strings.TrimSpace(string(material))
 	if block, _ := pem.Decode(material); block != nil {
@@ -261,8 +260,7 @@ func parseDER(der []byte) (ssh.PublicKey, bool) {
 	return pub, err == nil
 }
 
-// withoutHeaders leaves out a key's headers, which a backslash continues, and the
-// ends of its lines.
+// withoutHeaders removes a key's headers, which a backslash continues, and its line breaks.
 func withoutHeaders(body string) string {
 	var b strings.Builder
 	header := false
@@ -319,7 +317,7 @@ func (s *Service) DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPa
 	return out, nil
 }
 
-// DeleteKeyPair deletes a key pair; deleting one that is not there succeeds.
+// DeleteKeyPair deletes a key pair. It is not an error if the pair does not exist.
 func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInput) (*awsec2.DeleteKeyPairOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.KeyName == nil && in.KeyPairId == nil {
@@ -343,14 +341,13 @@ func (s *Service) DeleteKeyPair(ctx context.Context, in *awsec2.DeleteKeyPairInp
 	return out, err
 }
 
-// PublicKey returns a key pair's public key in OpenSSH's form, or false if there
-// is no such pair.
+// PublicKey returns a pair's public key in OpenSSH's format, or false if there is no such pair.
 func (s *Service) PublicKey(account, region, name string) (string, bool) {
 	k, err := KeyPairs.Get(s.Store, Key(resource.Scope{Account: account, Region: region}, name))
 	return k.PublicKey, err == nil
 }
 
-// Tagged finds pairs by ID; they are kept by name.
+// Tagged gives access to tags by ID, whereas pairs are stored by name.
 func Tagged() resource.Taggable {
 	return resource.Taggable{
 		ID: resource.KeyPairID, Kind: ec2types.ResourceTypeKeyPair,

@@ -1,10 +1,9 @@
-// Package keypair holds key pairs, imported or generated. Of a generated one it keeps
-// the public half only.
+// Package keypair has key pairs, imported or generated. It stores only public keys.
 package keypair
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations of key pairs.
+// Service handles the operations on key pairs.
 type Service struct {
 	*resource.Core
 }

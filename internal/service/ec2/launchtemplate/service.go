@@ -1,5 +1,5 @@
-// Package launchtemplate holds launch templates and their versions. How a launch
-// uses one is in the instance package.
+// Package launchtemplate has launch templates and their versions. Package instance handles launches
+// from a template.
 package launchtemplate
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// Service handles the operations of launch templates.
+// Service handles the operations on launch templates.
 type Service struct {
 	*resource.Core
 	images *image.Service

@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Template is a launch template; its versions are records of their own.
+// A Template is a launch template. Its versions are stored separately.
 type Template struct {
 	ID              string
 	Name            string
@@ -81,7 +81,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, err
 }
 
-// Find returns a template by ID or name, of which exactly one is given.
+// Find returns a template by ID or name. Exactly one of them must be given.
 func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error) {
 	var none Template
 	switch {
@@ -99,8 +99,8 @@ func Find(r store.Reader, sc resource.Scope, id, name *string) (Template, error)
 	return none, ec2err.New("MissingParameter", "Either launch template id or launch template name must be specified")
 }
 
-// Version returns the number a selector stands for: a number, $Latest or
-// $Default (also for none).
+// Version resolves a version selector: a number, $Latest or $Default. An empty selector means
+// $Default.
 func (t Template) Version(selector string) (int64, error) {
 	switch selector {
 	case "", "$Default":
@@ -157,7 +157,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 	if err != nil {
 		return nil, err
 	}
-	// Without its template nothing finds a version, so these may go one by one.
+	// Versions cannot be found without their template, so deleting them one by one is safe.
 	versions := listVersions(s.Store, sc, t.ID)
 	for len(versions) > 0 {
 		n := min(len(versions), 90)

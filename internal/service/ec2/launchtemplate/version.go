@@ -20,9 +20,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Version keeps the data as the request's JSON without empty
-// members. The SDK's request, response and RunInstances types name their members
-// alike, so one form fits all three (TestTemplateDataFitsEverySDKType).
+// A Version has its data as the request's JSON without empty members. The member names are the same
+// in the SDK's types for requests, responses and RunInstances, so the JSON fits all three
+// (TestTemplateDataFitsEverySDKType).
 type Version struct {
 	TemplateID  string
 	Number      int64
@@ -52,7 +52,7 @@ func newVersion(data *ec2types.RequestLaunchTemplateData) (Version, error) {
 	return Version{Data: raw}, err
 }
 
-// DecodeUserData takes user data as the API carries it.
+// DecodeUserData decodes user data from a request.
 func DecodeUserData(s string) ([]byte, error) {
 	if s == "" {
 		return nil, nil
@@ -134,7 +134,7 @@ func listVersions(r store.Reader, sc resource.Scope, template string) []Version 
 	return out
 }
 
-// CreateLaunchTemplateVersion adds a version, on top of SourceVersion if given.
+// CreateLaunchTemplateVersion adds a version, based on SourceVersion if given.
 func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.LaunchTemplateData == nil {
@@ -189,7 +189,7 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *awsec2.Cr
 	return &awsec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &out}, err
 }
 
-// OverlayJSON replaces top-level members of base by those of over.
+// OverlayJSON replaces top-level members of base with those of over.
 func OverlayJSON(base, over json.RawMessage) (json.RawMessage, error) {
 	var b, o map[string]json.RawMessage
 	if err := json.Unmarshal(base, &b); err != nil {
@@ -244,8 +244,8 @@ func versionFields() filter.Fields[versionView] {
 	}
 }
 
-// DescribeLaunchTemplateVersions lists versions of a template, newest first, or
-// $Latest and $Default ones of all templates.
+// DescribeLaunchTemplateVersions lists the versions of a template, newest first, or the $Latest and
+// $Default versions of all templates.
 func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *awsec2.DescribeLaunchTemplateVersionsInput) (*awsec2.DescribeLaunchTemplateVersionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, versionFields(), nil)
@@ -268,7 +268,7 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *awsec2
 			kept = append(kept, v)
 		}
 	}
-	// Newest first: the page's order is by template and falling number.
+	// Pages are ordered by template, then by descending version number.
 	id := func(v versionView) string { return fmt.Sprintf("%s/%012d", v.TemplateID, 999_999_999_999-v.Number) }
 	page, next, err := resource.Paginate(kept, id, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 200})
 	if err != nil {
@@ -290,7 +290,7 @@ func (s *Service) DescribeLaunchTemplateVersions(ctx context.Context, in *awsec2
 	return out, nil
 }
 
-// findVersions returns the versions a request means, newest first per template.
+// findVersions returns the versions that a request asks for, newest first per template.
 func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTemplateVersionsInput) ([]versionView, error) {
 	var templates []Template
 	if in.LaunchTemplateId == nil && in.LaunchTemplateName == nil {
@@ -349,7 +349,7 @@ func (s *Service) findVersions(sc resource.Scope, in *awsec2.DescribeLaunchTempl
 	return out, nil
 }
 
-// DeleteLaunchTemplateVersions deletes versions other than the default one.
+// DeleteLaunchTemplateVersions deletes versions. The default version cannot be deleted.
 func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *awsec2.DeleteLaunchTemplateVersionsInput) (*awsec2.DeleteLaunchTemplateVersionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.Versions) == 0 {

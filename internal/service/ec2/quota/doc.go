@@ -1,4 +1,3 @@
-// Package quota holds the quotas that EC2 enforces on networks, and what a user has
-// set them to. Those on vCPUs are Service Quotas' and reach the instance package
-// through its Config.
+// Package quota has the quotas that EC2 enforces on networks, and their overrides by users. Quotas
+// on vCPUs belong to Service Quotas; the instance package gets them through its Config.
 package quota

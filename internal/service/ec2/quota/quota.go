@@ -6,13 +6,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Quota bounds what an account may have in a region.
+// A Quota limits an account's resources in a region.
 type Quota = catalog.Quota
 
-// A Override is a quota of an account and region that is not the default.
+// An Override is a quota of an account and region that differs from the default.
 type Override struct{ Value float64 }
 
-// The codes of the quotas that the network enforces; the catalogue has their defaults.
+// Codes of the network quotas. The catalogue has their defaults.
 const (
 	VPCs             = "L-F678F1CE"
 	Subnets          = "L-407747CB"
@@ -35,7 +35,7 @@ const (
 	Addresses        = "L-0263D0A3"
 )
 
-// A catalogName names a quota of the catalogue.
+// A catalogName identifies a quota in the catalogue.
 type catalogName struct{ service, code string }
 
 func catalogNames() []catalogName {
@@ -61,8 +61,7 @@ func All() []Quota {
 	return out
 }
 
-// Lookup returns the quota with a code; false if EC2 does not enforce it on
-// networks.
+// Lookup returns the network quota with a code, or false if EC2 does not enforce it.
 func Lookup(code string) (Quota, bool) {
 	for _, n := range catalogNames() {
 		if n.code == code {
@@ -72,7 +71,7 @@ func Lookup(code string) (Quota, bool) {
 	return Quota{}, false
 }
 
-// Value returns the quota that holds in an account and region.
+// Value returns the value of a quota in an account and region.
 func Value(r store.Reader, sc resource.Scope, code string) (float64, error) {
 	rec, err := Overrides.Get(r, sc.Key(code))
 	if resource.NotFound(err) {
@@ -82,7 +81,7 @@ func Value(r store.Reader, sc resource.Scope, code string) (float64, error) {
 	return rec.Value, err
 }
 
-// Check refuses n of something with err if that is more than a quota allows.
+// Check returns exceeded if n is above a quota.
 func Check(r store.Reader, sc resource.Scope, code string, n int, exceeded error) error {
 	most, err := Value(r, sc, code)
 	if err != nil {
@@ -94,12 +93,12 @@ func Check(r store.Reader, sc resource.Scope, code string, n int, exceeded error
 	return nil
 }
 
-// Room refuses one more resource with exceeded if that is more than a quota allows;
-// counts selects the resources that it holds for.
+// Room returns exceeded if there is no room for one more resource within a quota. counts selects
+// the resources that count.
 func Room[T any](r store.Reader, sc resource.Scope, code string, c resource.Records[T], counts func(T) bool, exceeded error) error {
 	n := resource.Count(r, c, sc, counts)
 	return Check(r, sc, code, n+1, exceeded)
 }
 
-// Overrides are the quotas that users have set.
+// Overrides are the quotas set by users.
 var Overrides = store.NewCollection[Override]("ec2", "quota")

@@ -1,6 +1,5 @@
-// Package record holds the stored records that several parts of EC2 read and
-// write, with their collections: those of the network, because what may be deleted
-// depends on what else is there, and the instance's. A record that one package
-// alone reads stays in that package. The methods of records render them for the SDK
-// or look something up; operations and what they check are in the packages above.
+// Package record has the stored records that several parts of EC2 use, and their collections: those
+// of the network, because dependents of a resource prevent its deletion, and instances. Records
+// that only one package uses are in that package. Methods convert records to SDK types or look
+// something up; the packages above have the operations and checks.
 package record

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// A ConnectEndpoint is an EC2 Instance Connect endpoint: a way from the
-// EC2 API to instances without a public address.
+// A ConnectEndpoint is an EC2 Instance Connect endpoint, which connects to instances without a
+// public address.
 type ConnectEndpoint struct {
 	ID               string // eice-…
 	SubnetID         string
@@ -42,8 +42,7 @@ func (e ConnectEndpoint) SDK(sc resource.Scope) ec2types.Ec2InstanceConnectEndpo
 	}
 }
 
-// A FlowLog is a request to log traffic. Nothing is: Drydock keeps the record
-// only.
+// A FlowLog is a request to log traffic. Drydock only keeps the record and logs nothing.
 type FlowLog struct {
 	ID              string // fl-…
 	ResourceID      string
@@ -79,29 +78,29 @@ func (f FlowLog) SDK(resource.Scope) ec2types.FlowLog {
 	return out
 }
 
-// A VPCEndpoint is a private way to a service: by interfaces in subnets,
-// or by routes of a gateway.
+// A VPCEndpoint is a private connection to a service, by interfaces in subnets or by routes to a
+// gateway.
 type VPCEndpoint struct {
 	ID          string // vpce-…
 	VPCID       string
-	ServiceName string // com.amazonaws.us-east-1.ecr.api
+	ServiceName string // such as com.amazonaws.us-east-1.ecr.api
 	Gateway     bool   `json:",omitempty"` // otherwise an interface endpoint
 	State       string
 	Since       time.Time
 	Created     time.Time
-	// Policy is the endpoint policy as it was given; empty allows everything.
+	// Policy is the endpoint policy as given. If empty, it allows everything.
 	Policy string `json:",omitempty"`
-	// RouteTableIDs are those with the route of a gateway endpoint.
+	// RouteTableIDs are the tables that contain the route of a gateway endpoint.
 	RouteTableIDs []string `json:",omitempty"`
-	// SubnetIDs, GroupIDs, InterfaceIDs, PrivateDNS are those of interface
-	// endpoints; the interface at an index is in the subnet at that index.
+	// SubnetIDs, GroupIDs, InterfaceIDs and PrivateDNS are for interface endpoints. InterfaceIDs[i]
+	// is in SubnetIDs[i].
 	SubnetIDs    []string `json:",omitempty"`
 	GroupIDs     []string `json:",omitempty"`
 	InterfaceIDs []string `json:",omitempty"`
 	PrivateDNS   bool     `json:",omitempty"`
-	// RequesterID is the AWS service that made and manages the endpoint.
+	// RequesterID is the AWS service that created and manages the endpoint.
 	RequesterID string `json:",omitempty"`
-	// DNSSuffix makes the endpoint's names unique: vpce-…-SUFFIX.ec2.….
+	// DNSSuffix makes the endpoint's DNS names unique: vpce-…-SUFFIX.ec2.….
 	DNSSuffix string  `json:",omitempty"`
 	Tags      tag.Set `json:",omitempty"`
 }

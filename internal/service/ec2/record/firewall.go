@@ -23,7 +23,7 @@ type NetworkACL struct {
 // A NetworkACLAssociation associates a network ACL with a subnet.
 type NetworkACLAssociation struct{ ID, SubnetID string }
 
-// A NetworkACLEntry allows or denies traffic of one direction.
+// A NetworkACLEntry allows or denies traffic in one direction.
 type NetworkACLEntry struct {
 	Egress   bool `json:",omitempty"`
 	Number   int32
@@ -31,16 +31,16 @@ type NetworkACLEntry struct {
 	CIDR     string `json:",omitempty"` // exactly one of CIDR and CIDR6 is set
 	CIDR6    string `json:",omitempty"`
 	Allow    bool   `json:",omitempty"`
-	// Ports are those of TCP and UDP, nil for other protocols.
+	// Ports is set for TCP and UDP, and nil for other protocols.
 	Ports *PortRange `json:",omitempty"`
-	// ICMP is that of ICMP and ICMPv6, nil for other protocols.
+	// ICMP is set for ICMP and ICMPv6, and nil for other protocols.
 	ICMP *ICMPType `json:",omitempty"`
 }
 
 // A PortRange is a range of ports, both ends included.
 type PortRange struct{ From, To int32 }
 
-// An ICMPType is a type and code; -1 stands for all.
+// An ICMPType is a type and a code; -1 means all.
 type ICMPType struct{ Type, Code int32 }
 
 // Has reports whether the ACL is associated with a subnet.
@@ -54,7 +54,7 @@ func (a NetworkACL) Without(subnet string) NetworkACL {
 	return a
 }
 
-// Action returns what the entry does.
+// Action returns the entry's action: allow or deny.
 func (e NetworkACLEntry) Action() ec2types.RuleAction {
 	if e.Allow {
 		return ec2types.RuleActionAllow
@@ -99,20 +99,20 @@ func (a NetworkACL) SDK(sc resource.Scope) ec2types.NetworkAcl {
 	return out
 }
 
-// Find returns the index of an entry; -1 if not found.
+// Find returns the index of an entry, or -1 if not found.
 func (a NetworkACL) Find(egress bool, number int32) int {
 	return slices.IndexFunc(a.Entries, func(e NetworkACLEntry) bool { return e.Egress == egress && e.Number == number })
 }
 
-// A PrefixList is a customer-managed prefix list. AWS's own are computed
+// A PrefixList is a customer-managed prefix list. AWS's own lists are computed
 // (firewall.ManagedPrefixLists).
 type PrefixList struct {
 	ID         string // pl-…
 	Name       string
 	IPv6       bool `json:",omitempty"`
 	MaxEntries int32
-	Version    int64 // the current one; the first is 1
-	// Versions holds the entries of the latest versions, the current one last.
+	Version    int64 // the current version, starting with 1
+	// Versions has the entries of recent versions, the current one last.
 	Versions [][]PrefixListEntry
 	State    string  // create-complete, modify-complete, …
 	Tags     tag.Set `json:",omitempty"`
@@ -126,7 +126,7 @@ type PrefixListEntry struct {
 	Description string `json:",omitempty"`
 }
 
-// Entries returns those of the current version.
+// Entries returns the entries of the current version.
 func (p PrefixList) Entries() []PrefixListEntry {
 	if len(p.Versions) == 0 {
 		return nil
@@ -199,13 +199,13 @@ func (g SecurityGroup) SDK(sc resource.Scope) ec2types.SecurityGroup {
 	}
 }
 
-// A SecurityGroupRule allows one protocol and port range from or to one peer.
+// A SecurityGroupRule allows one protocol and port range to or from one peer.
 type SecurityGroupRule struct {
 	ID           string
 	Egress       bool   `json:",omitempty"`
 	Protocol     string // tcp, udp, icmp, icmpv6, a number, or -1
-	From, To     int32  // -1 where the protocol has none
-	CIDR         string `json:",omitempty"` // exactly one of the peers is set
+	From, To     int32  // -1 for protocols without ports
+	CIDR         string `json:",omitempty"` // exactly one peer is set
 	CIDR6        string `json:",omitempty"`
 	PrefixListID string `json:",omitempty"`
 	GroupID      string `json:",omitempty"`
@@ -217,10 +217,10 @@ type SecurityGroupRule struct {
 	Tags        tag.Set `json:",omitempty"`
 }
 
-// Peer returns what the rule allows traffic from or to.
+// Peer returns the rule's peer.
 func (r SecurityGroupRule) Peer() string { return r.CIDR + r.CIDR6 + r.PrefixListID + r.GroupID }
 
-// Same reports whether two rules allow the same; descriptions and tags do not count.
+// Same reports whether two rules allow the same traffic. Descriptions and tags do not matter.
 func (r SecurityGroupRule) Same(o SecurityGroupRule) bool {
 	return r.Egress == o.Egress && r.Protocol == o.Protocol && r.From == o.From && r.To == o.To && r.Peer() == o.Peer()
 }
@@ -259,7 +259,7 @@ func Permissions(rules []SecurityGroupRule, egress bool) []ec2types.IpPermission
 			p.Ipv6Ranges = append(p.Ipv6Ranges, ec2types.Ipv6Range{CidrIpv6: aws.String(r.CIDR6), Description: description})
 		case r.PrefixListID != "":
 			p.PrefixListIds = append(p.PrefixListIds, ec2types.PrefixListId{PrefixListId: aws.String(r.PrefixListID), Description: description})
-		default: // no GroupName: groups in VPCs have none here, and Terraform minds
+		default: // GroupName is left out, as EC2 does for groups in VPCs; Terraform depends on it.
 			pair := ec2types.UserIdGroupPair{GroupId: aws.String(r.GroupID), UserId: aws.String(r.GroupAccount), Description: description}
 			if r.PeeringID != "" {
 				pair.VpcId, pair.VpcPeeringConnectionId, pair.PeeringStatus = aws.String(r.GroupVPCID), aws.String(r.PeeringID), aws.String("active")

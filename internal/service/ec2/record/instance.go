@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The states of an instance.
+// States of an instance.
 const (
 	Pending      = "pending"
 	Running      = "running"
@@ -23,8 +23,7 @@ const (
 	Stopped      = "stopped"
 )
 
-// An Instance is one instance. Of its interfaces it keeps the IDs; they are
-// records of their own.
+// An Instance is one instance. It has the IDs of its interfaces, which have their own records.
 type Instance struct {
 	ID            string
 	ReservationID string
@@ -39,25 +38,25 @@ type Instance struct {
 	LaunchTime    time.Time
 
 	State            string
-	Since            time.Time // of the state
+	Since            time.Time // when it entered the state
 	ReasonCode       string    `json:",omitempty"`
 	ReasonMessage    string    `json:",omitempty"`
 	TransitionReason string    `json:",omitempty"`
-	// Boot counts the boots: a reboot raises it.
+	// Boot counts the boots. A reboot increments it.
 	Boot int `json:",omitempty"`
 
 	VPCID, SubnetID string `json:",omitempty"`
 	Zone, ZoneID    string
 	PrivateIP       string   `json:",omitempty"`
 	PublicIP        string   `json:",omitempty"`
-	AutoPublic      bool     `json:",omitempty"` // gets a public address whenever it starts
+	AutoPublic      bool     `json:",omitempty"` // gets a public address at every start
 	Interfaces      []string `json:",omitempty"`
 
 	Profile  *InstanceProfile `json:",omitempty"`
 	UserData string           `json:",omitempty"` // base64
 	Devices  []BlockDevice    `json:",omitempty"`
 
-	Tokens           string `json:",omitempty"` // metadata: optional, required
+	Tokens           string `json:",omitempty"` // for metadata: optional or required
 	HopLimit         int32  `json:",omitempty"`
 	MetadataEndpoint string `json:",omitempty"`
 	MetadataTags     string `json:",omitempty"`
@@ -68,14 +67,14 @@ type Instance struct {
 	DisableTermination bool    `json:",omitempty"`
 	DisableStop        bool    `json:",omitempty"`
 	ShutdownBehavior   string  `json:",omitempty"`
-	SpotRequestID      string  `json:",omitempty"` // set: a spot instance
-	SpotPersistent     bool    `json:",omitempty"` // its request is persistent
+	SpotRequestID      string  `json:",omitempty"` // ID of its Spot request; empty for On-Demand
+	SpotPersistent     bool    `json:",omitempty"` // the Spot request is persistent
 	FleetID            string  `json:",omitempty"` // the EC2 Fleet that launched it
-	FleetWeight        float64 `json:",omitempty"` // the units of its capacity this is
+	FleetWeight        float64 `json:",omitempty"` // units of the fleet's capacity
 	Cores              int32   `json:",omitempty"`
 	ThreadsPerCore     int32   `json:",omitempty"`
 	AutoRecovery       string  `json:",omitempty"`
-	CapacityPreference string  `json:",omitempty"` // of capacity reservations: open, none
+	CapacityPreference string  `json:",omitempty"` // preference for capacity reservations: open or none
 	Tenancy            string  `json:",omitempty"`
 	CPUCredits         string  `json:",omitempty"`
 	HostnameType       string  `json:",omitempty"`
@@ -84,7 +83,7 @@ type Instance struct {
 	Tags               tag.Set `json:",omitempty"`
 }
 
-// VCPUs is how many vCPUs an instance has.
+// VCPUs returns the number of vCPUs.
 func (i Instance) VCPUs() int {
 	if i.Cores > 0 {
 		return int(i.Cores * i.ThreadsPerCore)
@@ -93,13 +92,13 @@ func (i Instance) VCPUs() int {
 	return t.VCPU
 }
 
-// An InstanceProfile is the profile that an instance has, with its role.
+// An InstanceProfile is an instance's profile and role.
 type InstanceProfile struct {
 	ARN, ID, RoleARN string
 	AssociationID    string
 }
 
-// A BlockDevice attaches a volume, which is a record of its own.
+// A BlockDevice attaches a volume, which has its own record.
 type BlockDevice struct {
 	Name                string
 	VolumeID            string
@@ -107,8 +106,8 @@ type BlockDevice struct {
 	Attached            time.Time
 }
 
-// PrivateDNSName is the name of the instance inside its VPC; empty when it has no
-// address any more.
+// PrivateDNSName returns the instance's DNS name inside its VPC, or "" if it no longer has an
+// address.
 func (i Instance) PrivateDNSName(region string) string {
 	switch {
 	case i.PrivateIP == "":
@@ -119,8 +118,7 @@ func (i Instance) PrivateDNSName(region string) string {
 	return PrivateDNSName(region, i.PrivateIP)
 }
 
-// PublicDNSName is empty unless the instance has a public address in a VPC with
-// DNS hostnames.
+// PublicDNSName returns "" unless the instance has a public address in a VPC with DNS hostnames.
 func (i Instance) PublicDNSName(r store.Reader, sc resource.Scope) string {
 	if i.PublicIP == "" {
 		return ""
@@ -155,8 +153,7 @@ func (i Instance) MetadataOptions() *ec2types.InstanceMetadataOptionsResponse {
 	}
 }
 
-// Association returns the profile's association in a state.
-// An instance's profile association is part of its record.
+// Association returns the instance's profile association, which is part of its record, in a state.
 
 func (i Instance) Association(state ec2types.IamInstanceProfileAssociationState) *ec2types.IamInstanceProfileAssociation {
 	return &ec2types.IamInstanceProfileAssociation{

@@ -16,12 +16,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An Address is an elastic IP address. It is associated with one private
-// address of an interface, or with none.
+// An Address is an elastic IP address. It is associated with at most one private address of an
+// interface.
 type Address struct {
 	ID            string // eipalloc-…
 	PublicIP      string
-	AssociationID string  `json:",omitempty"` // eipassoc-…; empty while free
+	AssociationID string  `json:",omitempty"` // eipassoc-…, or empty if not associated
 	InterfaceID   string  `json:",omitempty"`
 	InstanceID    string  `json:",omitempty"`
 	PrivateIP     string  `json:",omitempty"`
@@ -42,23 +42,21 @@ func (a Address) SDK(sc resource.Scope) ec2types.Address {
 	return out
 }
 
-// Addresses are accounted for in pages of up to 1,024: one small record holds
-// the bitmap of a page, so an allocation reads and writes a record or two, and
-// parallel launches into a big subnet seldom meet. Pages appear when first
-// written to.
+// Allocated addresses are recorded in pages of up to 1,024. A page is one small record with a
+// bitmap, so an allocation reads and writes only a record or two, and parallel launches into a
+// large subnet rarely conflict. Pages are created on first write.
 
 const AddressesPerPage = 1024
 
 // An AddressPage is the allocation state of consecutive addresses.
 type AddressPage struct {
-	Used []byte // bitmap, little-endian bits
-	// Next is where the search for a free address starts. It moves on with every
-	// allocation, so that a freed address rests before it is handed out again: node
-	// names are made of addresses.
+	Used []byte // bitmap with little-endian bits
+	// Next is where the search for a free address starts. Every allocation moves it on, so that a
+	// freed address is not reused soon: node names contain addresses.
 	Next int
 }
 
-// Count returns how many addresses of the page are taken.
+// Count returns how many of the page's addresses are allocated.
 func (a AddressPage) Count() int {
 	n := 0
 	for _, b := range a.Used {
@@ -75,28 +73,28 @@ type NetworkInterface struct {
 	Zone, ZoneID string
 	Description  string `json:",omitempty"`
 	MAC          string
-	Addresses    []string // private IPv4; the first is the primary one
-	// PublicIP is the public address of the primary address: an elastic one if
-	// Elastic has it, otherwise one that lasts as long as the instance runs.
+	Addresses    []string // private IPv4 addresses, the primary one first
+	// PublicIP is the public address of the primary address. It is elastic if it is in Elastic;
+	// otherwise it lasts as long as the instance runs.
 	PublicIP string `json:",omitempty"`
-	// Elastic are the elastic addresses of all private addresses.
+	// Elastic are the elastic addresses associated with any of the private addresses.
 	Elastic  []ElasticAssociation `json:",omitempty"`
 	IPv6     []string             `json:",omitempty"`
 	Prefixes []string             `json:",omitempty"` // delegated IPv4 blocks (/28)
-	// Groups is empty for the interfaces of NAT gateways, which have none.
+	// Groups is empty for interfaces of NAT gateways, which have no groups.
 	Groups []string
-	Type   string // interface, …
-	// RequesterID is the AWS service that made and manages the interface.
+	Type   string // interface type: interface, …
+	// RequesterID is the AWS service that created and manages the interface.
 	RequesterID string `json:",omitempty"`
-	// OwnerID is what a requester-managed interface belongs to: nat-…, vpce-…, eice-….
+	// OwnerID is the owner of a requester-managed interface: nat-…, vpce-…, eice-….
 	OwnerID           string `json:",omitempty"`
 	NoSourceDestCheck bool   `json:",omitempty"`
 	Attachment        InterfaceAttachment
 	Tags              tag.Set `json:",omitempty"`
 }
 
-// Writes is how much deleting e writes at most: itself and its public address, the
-// pages of its addresses, a record for each of IPv6 and each elastic one.
+// Writes returns the maximum number of writes for deleting e: the record, its public address, the
+// pages of its addresses, and a record for each IPv6 and each elastic address.
 func (e *NetworkInterface) Writes() int {
 	pages := map[uint32]bool{}
 	for _, text := range slices.Concat(e.Addresses, e.Prefixes) {
@@ -109,7 +107,7 @@ func (e *NetworkInterface) Writes() int {
 	return 2 + len(pages) + len(e.IPv6) + len(e.Elastic)
 }
 
-// NoteInstance tells the elastic addresses of e which instance it is attached to.
+// NoteInstance records in e's elastic addresses which instance e is attached to.
 func (e NetworkInterface) NoteInstance(tx *store.Tx, sc resource.Scope) error {
 	for _, el := range e.Elastic {
 		err := Addresses.Update(tx, sc.Key(el.AllocationID), func(a *Address) error {
@@ -123,8 +121,8 @@ func (e NetworkInterface) NoteInstance(tx *store.Tx, sc resource.Scope) error {
 	return nil
 }
 
-// InstanceAssociation is association as DescribeInstances has it. dns is the
-// public name, which is empty in a VPC without host names.
+// InstanceAssociation is Association as DescribeInstances returns it. dns is the public DNS name,
+// which is empty in a VPC without DNS hostnames.
 func (e NetworkInterface) InstanceAssociation(sc resource.Scope, private, dns string) *ec2types.InstanceNetworkInterfaceAssociation {
 	a := e.Association(sc, private)
 	if a == nil {
@@ -136,8 +134,7 @@ func (e NetworkInterface) InstanceAssociation(sc resource.Scope, private, dns st
 	return &ec2types.InstanceNetworkInterfaceAssociation{IpOwnerId: a.IpOwnerId, PublicIp: a.PublicIp, PublicDnsName: aws.String(dns)}
 }
 
-// Association renders the public address of a private one, or nil if there is
-// none.
+// Association returns the public address associated with a private one, or nil if there is none.
 func (e NetworkInterface) Association(sc resource.Scope, private string) *ec2types.NetworkInterfaceAssociation {
 	if a, ok := e.ElasticOf(private); ok {
 		return &ec2types.NetworkInterfaceAssociation{
@@ -162,11 +159,11 @@ func (e NetworkInterface) ElasticOf(private string) (ElasticAssociation, bool) {
 	return e.Elastic[i], true
 }
 
-// An InterfaceAttachment attaches an interface to an instance; the zero value is
-// a free interface.
+// An InterfaceAttachment attaches an interface to an instance. The zero value means that the
+// interface is not attached.
 type InterfaceAttachment struct {
-	ID string `json:",omitempty"` // eni-attach-…; empty while detached
-	// InstanceID is empty for an attachment to something of AWS's.
+	ID string `json:",omitempty"` // eni-attach-…, or empty while detached
+	// InstanceID is empty for an attachment to an AWS-managed resource.
 	InstanceID          string    `json:",omitempty"`
 	DeviceIndex         int32     `json:",omitempty"`
 	CardIndex           int32     `json:",omitempty"`
@@ -182,12 +179,12 @@ func (e NetworkInterface) Status() ec2types.NetworkInterfaceStatus {
 	return ec2types.NetworkInterfaceStatusAvailable
 }
 
-// PrivateDNSName is the ip-name of an address.
+// PrivateDNSName returns the DNS name derived from a private address.
 func PrivateDNSName(region, address string) string {
 	return "ip-" + strings.ReplaceAll(address, ".", "-") + "." + internalDomain(region)
 }
 
-// PublicDNSName is the name of a public address.
+// PublicDNSName returns the DNS name of a public address.
 func PublicDNSName(region, address string) string {
 	domain := region + ".compute.amazonaws.com"
 	if region == "us-east-1" {
@@ -196,7 +193,7 @@ func PublicDNSName(region, address string) string {
 	return "ec2-" + strings.ReplaceAll(address, ".", "-") + "." + domain
 }
 
-// An ElasticAssociation is an elastic address as its interface sees it.
+// An ElasticAssociation is an elastic address, as stored with its interface.
 type ElasticAssociation struct {
 	AllocationID  string
 	AssociationID string

@@ -6,7 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The collections, one per kind of resource.
+// The collections, one for each kind of resource.
 var (
 	Defaults          = store.NewCollection[RegionDefaults]("ec2", "defaults")
 	VPCs              = resource.NewKind("vpc", resource.VPCID, func(v *VPC) (string, *tag.Set) { return v.ID, &v.Tags })

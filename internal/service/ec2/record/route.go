@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An EgressGateway lets IPv6 connections out of a VPC and none in.
+// An EgressGateway lets IPv6 connections out of a VPC but not in.
 type EgressGateway struct {
 	ID    string // eigw-…
 	VPCID string
@@ -30,7 +30,7 @@ func (g EgressGateway) SDK(resource.Scope) ec2types.EgressOnlyInternetGateway {
 	}
 }
 
-// An InternetGateway leads out of the VPC that it is attached to.
+// An InternetGateway connects the VPC that it is attached to with the internet.
 type InternetGateway struct {
 	ID    string
 	VPCID string  `json:",omitempty"` // empty while detached
@@ -46,7 +46,7 @@ func (g InternetGateway) SDK(sc resource.Scope) ec2types.InternetGateway {
 		Tags:              g.Tags.SDK(),
 	}
 	if g.VPCID != "" {
-		// EC2 says "available", not the enum's "attached"; Terraform waits for it.
+		// EC2 returns "available", not the enum's "attached". Terraform waits for it.
 		out.Attachments = append(out.Attachments, ec2types.InternetGatewayAttachment{State: "available", VpcId: aws.String(g.VPCID)})
 	}
 	return out
@@ -61,8 +61,8 @@ const (
 	NATDeleted   = "deleted"
 )
 
-// A NATGateway translates the addresses of a VPC's interfaces: to its
-// elastic address if it is public, to its private one if it is private.
+// A NATGateway translates the addresses of a VPC's interfaces: a public one to its elastic address,
+// a private one to its private address.
 type NATGateway struct {
 	ID       string
 	SubnetID string
@@ -73,10 +73,10 @@ type NATGateway struct {
 	Since    time.Time
 	Created  time.Time
 	Deleted  time.Time `json:",omitzero"`
-	// FailureCode and FailureMessage say why it failed, or will fail.
+	// FailureCode and FailureMessage say why it failed or will fail.
 	FailureCode    string `json:",omitempty"`
 	FailureMessage string `json:",omitempty"`
-	// Addresses are those of its one interface; the first is the primary one.
+	// Addresses are those of its interface, the primary one first.
 	Addresses []NATAddress
 	Tags      tag.Set `json:",omitempty"`
 }
@@ -116,16 +116,16 @@ func (n NATGateway) SDK(resource.Scope) ec2types.NatGateway {
 	return out
 }
 
-// A Peering joins two VPCs. Each side's account and region holds a copy,
-// equal but for its tags; one in a VPC's own account and region is one record.
+// A Peering connects two VPCs. The account and region of each side has a copy; the copies differ
+// only in their tags. If both sides are in the same account and region, there is just one record.
 type Peering struct {
 	ID        string // pcx-…
 	Requester PeeringSide
 	Accepter  PeeringSide
-	State     ec2types.VpcPeeringConnectionStateReasonCode // only active ones carry traffic
+	State     ec2types.VpcPeeringConnectionStateReasonCode // only active connections carry traffic
 	Message   string
 	Since     time.Time
-	// Expires is when a request that is not accepted ends.
+	// Expires is when an unaccepted request expires.
 	Expires time.Time `json:",omitzero"`
 	Tags    tag.Set   `json:",omitempty"`
 }
@@ -134,9 +134,9 @@ type Peering struct {
 type PeeringSide struct {
 	Account, Region string
 	VPCID           string
-	CIDR            string // primary block when the connection was requested
-	// AllowDNS lets the other side's VPC resolve this side's public host names to
-	// private addresses: AllowDnsResolutionFromRemoteVpc.
+	CIDR            string // the primary block when the connection was requested
+	// AllowDNS lets the other VPC resolve this side's public hostnames to private addresses:
+	// AllowDnsResolutionFromRemoteVpc.
 	AllowDNS bool `json:",omitempty"`
 }
 
@@ -150,7 +150,7 @@ func (p Peering) Active() bool {
 	return p.State == ec2types.VpcPeeringConnectionStateReasonCodeActive
 }
 
-// Live reports whether the connection carries traffic or may come to.
+// Live reports whether the connection carries traffic or still may.
 func (p Peering) Live() bool {
 	return p.Active() || p.State == ec2types.VpcPeeringConnectionStateReasonCodePendingAcceptance
 }
@@ -165,7 +165,7 @@ func (p *Peering) Side(sc resource.Scope, vpc string) *PeeringSide {
 	return nil
 }
 
-// Other returns the side that is not a VPC's.
+// Other returns the side opposite a VPC.
 func (p Peering) Other(sc resource.Scope, vpc string) PeeringSide {
 	if p.Requester.Scope() == sc && p.Requester.VPCID == vpc {
 		return p.Accepter
@@ -173,7 +173,7 @@ func (p Peering) Other(sc resource.Scope, vpc string) PeeringSide {
 	return p.Requester
 }
 
-// Put writes both copies of a connection; those there are keep their tags.
+// Put stores both copies of a connection. Existing copies keep their tags.
 func (p Peering) Put(tx *store.Tx) error {
 	for i, sc := range []resource.Scope{p.Requester.Scope(), p.Accepter.Scope()} {
 		if i == 1 && sc == p.Requester.Scope() {
@@ -196,7 +196,7 @@ func (p Peering) Put(tx *store.Tx) error {
 	return nil
 }
 
-// ActivePeering finds the active connection between a VPC and another.
+// ActivePeering returns the active connection between two VPCs.
 func ActivePeering(r store.Reader, sc resource.Scope, vpc string, peer resource.Scope, peerVPC string) (Peering, bool) {
 	all := resource.List(r, Peerings, sc, func(p Peering) bool {
 		o := p.Other(sc, vpc)
@@ -217,7 +217,7 @@ func (d PeeringSide) Options() *ec2types.VpcPeeringConnectionOptionsDescription 
 	}
 }
 
-// MayAnswer refuses everyone but the accepter.
+// MayAnswer returns an error unless the caller is the accepter.
 func (p Peering) MayAnswer(sc resource.Scope, verb, past string) error {
 	switch {
 	case p.Accepter.Account != sc.Account:
@@ -228,7 +228,7 @@ func (p Peering) MayAnswer(sc resource.Scope, verb, past string) error {
 	return nil
 }
 
-// BadTransition is the error for a state that the connection cannot take.
+// BadTransition returns the error for a state change that the connection does not allow.
 func (p Peering) BadTransition(to string) error {
 	return ec2err.New("InvalidStateTransition", "Invalid state transition for %s, attempted to transition from %s to %s", p.ID, p.State, to)
 }
@@ -242,18 +242,17 @@ type RouteTable struct {
 	Tags         tag.Set `json:",omitempty"`
 }
 
-// A RouteTableAssociation associates a route table with a subnet, or with its
-// VPC.
+// A RouteTableAssociation associates a route table with a subnet or with its VPC.
 type RouteTableAssociation struct {
 	ID       string
 	SubnetID string `json:",omitempty"` // empty for the main association
 	Main     bool   `json:",omitempty"`
 }
 
-// A Route sends a destination to one target.
+// A Route directs traffic for a destination to one target.
 type Route struct {
-	Destination string // IPv4 or IPv6 block, or a prefix list: pl-…
-	// Exactly one target is set; the instance's interface besides the instance.
+	Destination string // IPv4 or IPv6 block, or prefix list: pl-…
+	// Exactly one target is set, except that InstanceID comes with InterfaceID.
 	GatewayID           string `json:",omitempty"` // igw-…, local, or vpce-… of a gateway endpoint
 	InterfaceID         string `json:",omitempty"`
 	InstanceID          string `json:",omitempty"`
@@ -274,12 +273,12 @@ func (t RouteTable) Without(subnet string) RouteTable {
 	return t
 }
 
-// Find returns the index of the route to a destination; -1 if not found.
+// Find returns the index of the route to a destination, or -1 if not found.
 func (t RouteTable) Find(destination string) int {
 	return slices.IndexFunc(t.Routes, func(r Route) bool { return r.Destination == destination })
 }
 
-// Target returns the ID of what the route leads to.
+// Target returns the ID of the route's target.
 func (r Route) Target() string {
 	return r.GatewayID + r.InstanceID + r.InterfaceID + r.NATGatewayID + r.PeeringID + r.EgressOnlyGatewayID
 }

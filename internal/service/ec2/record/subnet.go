@@ -13,14 +13,14 @@ type Subnet struct {
 	ID               string
 	VPCID            string
 	CIDR             string
-	IPv6             []CIDRAssociation `json:",omitempty"` // at most one /64
-	Zone             string            // us-east-1a
-	ZoneID           string            // use1-az1
+	IPv6             []CIDRAssociation `json:",omitempty"` // at most one, a /64
+	Zone             string            // such as us-east-1a
+	ZoneID           string            // such as use1-az1
 	DefaultForZone   bool              `json:",omitempty"`
 	MapPublicIP      bool              `json:",omitempty"`
 	AssignIPv6       bool              `json:",omitempty"`
 	DNS64            bool              `json:",omitempty"`
-	HostnameType     string            // ip-name, resource-name
+	HostnameType     string            // ip-name or resource-name
 	ResourceNameA    bool              `json:",omitempty"`
 	ResourceNameAAAA bool              `json:",omitempty"`
 	Tags             tag.Set           `json:",omitempty"`
@@ -34,12 +34,12 @@ func (sn Subnet) Prefix6() (netip.Prefix, bool) {
 	return resource.ParseCIDR6(sn.IPv6[0].CIDR)
 }
 
-// Prefixes returns the subnet's IPv4 block and its IPv6 block.
+// Prefixes returns the subnet's IPv4 block and IPv6 block.
 func (sn Subnet) Prefixes() []netip.Prefix {
 	return PrefixesOf(append([]CIDRAssociation{{CIDR: sn.CIDR}}, sn.IPv6...))
 }
 
-// SortByZone is the order in which a default subnet is chosen.
+// SortByZone sorts subnets in the order in which a default one is chosen.
 func SortByZone(sns []Subnet) {
 	slices.SortFunc(sns, func(a, b Subnet) int {
 		switch {

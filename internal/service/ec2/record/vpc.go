@@ -14,19 +14,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A RegionDefaults says that an account's region has got what every region of a
-// new account has. It stays when the user deletes the default VPC: AWS does not
-// bring it back by itself either.
+// A RegionDefaults records that an account has been given the initial resources of a region. It
+// stays if the user deletes the default VPC, because AWS does not recreate that by itself either.
 type RegionDefaults struct{ DHCPOptionsID string }
 
-// DefaultsID is where an account and region keep their RegionDefaults.
+// DefaultsID is the ID under which an account and region keep their RegionDefaults.
 const DefaultsID = "region"
 
 // A DHCPOptions is a set of DHCP options.
 type DHCPOptions struct {
 	ID string
-	// Options is nil for the set every region starts with: Amazon's DNS and the
-	// region's internal domain.
+	// Options is nil for the initial set of every region: Amazon's DNS and the region's internal
+	// domain.
 	Options map[string][]string `json:",omitempty"`
 	Tags    tag.Set             `json:",omitempty"`
 }
@@ -40,7 +39,7 @@ func internalDomain(region string) string {
 	return region + ".compute.internal"
 }
 
-// In returns the options as they are in a region.
+// In returns the options that apply in a region.
 func (d DHCPOptions) In(sc resource.Scope) map[string][]string {
 	if d.Options != nil {
 		return d.Options
@@ -62,22 +61,22 @@ func (d DHCPOptions) SDK(sc resource.Scope) ec2types.DhcpOptions {
 	return out
 }
 
-// IsIPv6 reports whether a CIDR block is one of IPv6.
+// IsIPv6 reports whether a CIDR block is an IPv6 block.
 func IsIPv6(cidr string) bool { return strings.Contains(cidr, ":") }
 
 // A VPC is a VPC with its CIDR blocks.
 type VPC struct {
 	ID            string
 	CIDR          string
-	AssociationID string // of the CIDR
-	// Secondary are the IPv4 blocks added later; IPv6 all IPv6 blocks (/56).
+	AssociationID string // association ID of CIDR
+	// Secondary are the additional IPv4 blocks. IPv6 are all IPv6 blocks (/56).
 	Secondary []CIDRAssociation `json:",omitempty"`
 	IPv6      []CIDRAssociation `json:",omitempty"`
-	// DHCPOptionsID is "default" for a VPC without any options.
+	// DHCPOptionsID is "default" for a VPC without options.
 	DHCPOptionsID string
 	Tenancy       string
 	Default       bool `json:",omitempty"`
-	// NoDNSSupport is enableDnsSupport turned off: on is the default.
+	// NoDNSSupport means that enableDnsSupport is off. It is on by default.
 	NoDNSSupport     bool `json:",omitempty"`
 	DNSHostnames     bool `json:",omitempty"`
 	UsageMetrics     bool `json:",omitempty"`
@@ -95,13 +94,13 @@ func (v VPC) Blocks() []CIDRAssociation {
 	return append([]CIDRAssociation{{v.AssociationID, v.CIDR}}, v.Secondary...)
 }
 
-// Prefixes returns the VPC's IPv4 ranges.
+// Prefixes returns the VPC's IPv4 blocks.
 func (v VPC) Prefixes() []netip.Prefix { return PrefixesOf(v.Blocks()) }
 
-// Prefixes6 returns the VPC's IPv6 ranges.
+// Prefixes6 returns the VPC's IPv6 blocks.
 func (v VPC) Prefixes6() []netip.Prefix { return PrefixesOf(v.IPv6) }
 
-// PrefixesOf returns the ranges of blocks.
+// PrefixesOf returns the associated blocks as prefixes.
 func PrefixesOf(blocks []CIDRAssociation) []netip.Prefix {
 	out := make([]netip.Prefix, 0, len(blocks))
 	for _, b := range blocks {
@@ -133,7 +132,7 @@ func (v VPC) SDK(sc resource.Scope) ec2types.Vpc {
 	return out
 }
 
-// DefaultVPC returns the scope's default VPC; false if it has been deleted.
+// DefaultVPC returns the scope's default VPC, or false if it has been deleted.
 func DefaultVPC(r store.Reader, sc resource.Scope) (VPC, bool) {
 	found := resource.List(r, VPCs, sc, func(v VPC) bool { return v.Default })
 	if len(found) == 0 {
@@ -142,14 +141,14 @@ func DefaultVPC(r store.Reader, sc resource.Scope) (VPC, bool) {
 	return found[0], true
 }
 
-// SDKBlock renders an IPv4 block of a VPC.
+// SDKBlock converts an IPv4 block of a VPC for the SDK.
 func SDKBlock(b CIDRAssociation, state ec2types.VpcCidrBlockStateCode) ec2types.VpcCidrBlockAssociation {
 	return ec2types.VpcCidrBlockAssociation{
 		AssociationId: aws.String(b.ID), CidrBlock: aws.String(b.CIDR), CidrBlockState: &ec2types.VpcCidrBlockState{State: state},
 	}
 }
 
-// SDKBlock6 renders an IPv6 block of a VPC.
+// SDKBlock6 converts an IPv6 block of a VPC for the SDK.
 func SDKBlock6(region string, b CIDRAssociation, state ec2types.VpcCidrBlockStateCode) ec2types.VpcIpv6CidrBlockAssociation {
 	return ec2types.VpcIpv6CidrBlockAssociation{
 		AssociationId: aws.String(b.ID), Ipv6CidrBlock: aws.String(b.CIDR), Ipv6Pool: aws.String("Amazon"),

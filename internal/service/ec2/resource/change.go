@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Create makes a resource in a transaction, and returns it. If the request in was made
-// before with the same token, it returns what that made.
+// Create creates a resource in a transaction and returns it. If an identical request with the same
+// token was made before, it returns that request's resource.
 func Create[T any](ctx context.Context, s *Core, k Kind[T], dryRun *bool, token *string, in any, fill func(tx *store.Tx, v *T) error) (T, error) {
 	sc := ScopeOf(ctx)
 	operation := strings.TrimSuffix(reflect.TypeOf(in).Elem().Name(), "Input")
@@ -38,8 +38,8 @@ func Create[T any](ctx context.Context, s *Core, k Kind[T], dryRun *bool, token 
 	return v, err
 }
 
-// Change edits the resource with an ID in a transaction, and returns it. What the
-// resource points to is shared with other readers: edit replaces it.
+// Change edits the resource with an ID in a transaction and returns it. Slices, maps and pointers
+// in the resource are shared with readers, so edit must replace them rather than modify them.
 func Change[T any](ctx context.Context, s *Core, k Kind[T], dryRun *bool, id *string, edit func(tx *store.Tx, v *T) error) (T, error) {
 	sc := ScopeOf(ctx)
 	var v T
@@ -55,8 +55,8 @@ func Change[T any](ctx context.Context, s *Core, k Kind[T], dryRun *bool, id *st
 	return v, err
 }
 
-// Delete removes the resource with an ID in a transaction, and returns it. check may
-// refuse that, and removes what goes with it.
+// Delete deletes the resource with an ID in a transaction and returns it. check may prevent that,
+// and deletes whatever belongs to the resource.
 func Delete[T any](ctx context.Context, s *Core, k Kind[T], dryRun *bool, id *string, check func(tx *store.Tx, v *T) error) (T, error) {
 	sc := ScopeOf(ctx)
 	var v T

@@ -2,8 +2,8 @@ package resource
 
 import "net/netip"
 
-// ParseCIDR reads an IPv4 block as EC2 does: host bits are cleared. ok is false
-// for anything that is not one.
+// ParseCIDR parses an IPv4 block as EC2 does, clearing the host bits. ok is false if text is not an
+// IPv4 block.
 func ParseCIDR(s string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() {
@@ -21,7 +21,7 @@ func ParseCIDR6(s string) (netip.Prefix, bool) {
 	return p.Masked(), true
 }
 
-// Within reports whether inner lies inside outer.
+// Within reports whether inner is inside outer.
 func Within(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }

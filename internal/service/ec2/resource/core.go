@@ -1,7 +1,6 @@
-// Package resource holds what EC2's resources have in common: the account and
-// region that they are in, their IDs, how they are looked up and listed page by
-// page, how they are tagged, client tokens and dry runs. It does not depend on
-// kinds of resources; what is particular to one is in the packages above.
+// Package resource has what all EC2 resources share: scopes (account and region), IDs, look-up,
+// paging, tags, client tokens and dry runs. It does not depend on any kind of resource; the
+// packages above define those.
 package resource
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Core is what the services of all floors share. They embed one and the same.
+// A Core is what all of EC2's services share. They embed the same one.
 type Core struct {
 	Store  *store.Store
 	Clock  clock.WithTicker

@@ -9,21 +9,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Query is what Describe calls have in common.
+// A Query has the parameters that Describe calls share.
 type Query struct {
 	IDs []string
-	// Exclusive is the parameter of the IDs if they exclude MaxResults.
+	// Exclusive is the name of the ID parameter if it cannot be combined with MaxResults.
 	Exclusive  string
 	Filters    []ec2types.Filter
 	DryRun     *bool
 	MaxResults *int32
 	NextToken  *string
 	Limits     Limits
-	NoTags     bool // the call has no filters by tag
+	NoTags     bool // the call has no tag filters
 }
 
-// Describe returns the page of records that a query asks for, sorted by ID, and
-// the token of the next page. Only records that all of keep report are listed.
+// Describe returns the page of records that match a query and all keep functions, sorted by ID, and
+// the token for the next page.
 func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.Fields[T], keep ...func(T) bool) ([]T, *string, error) {
 	tags := k.tags
 	if q.NoTags {
@@ -50,7 +50,7 @@ func Describe[T any](r store.Reader, sc Scope, k Kind[T], q Query, known filter.
 	return Paginate(found, k.id, q.MaxResults, q.NextToken, q.Limits)
 }
 
-// Each makes a field of a list; empty texts count as no values.
+// Each returns a filter field with several values. Empty strings are left out.
 func Each[T any, V any](of func(T) []V, text func(V) string) func(T) []string {
 	return func(v T) []string {
 		var out []string
@@ -63,15 +63,16 @@ func Each[T any, V any](of func(T) []V, text func(V) string) func(T) []string {
 	}
 }
 
-// A Record renders itself for the SDK.
+// A Record can be converted to its SDK type.
 type Record[T any] interface{ SDK(Scope) T }
 
-// SDKAll renders records for the SDK.
+// SDKAll converts records to their SDK type.
 func SDKAll[R Record[T], T any](sc Scope, records []R) []T {
 	return Map(records, func(r R) T { return r.SDK(sc) })
 }
 
-// Map returns what of says of each; clients see a list, even if it is empty.
+// Map applies of to each element. The result is never nil, because clients expect a list even if it
+// is empty.
 func Map[A, B any](in []A, of func(A) B) []B {
 	out := make([]B, len(in))
 	for i, a := range in {

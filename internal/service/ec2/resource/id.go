@@ -7,16 +7,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 )
 
-// An IDKind is what EC2 says of the IDs of one kind of resource.
+// An IDKind describes the IDs of one kind of resource and EC2's errors about them.
 type IDKind struct {
 	Prefix       string
-	Malformed    string // code for IDs without the prefix; empty: such IDs are not found
+	Malformed    string // error code for IDs without the prefix; if empty, such IDs are not found
 	NotFoundCode string
 	NotFoundOne  string // with %s
 	NotFoundMany string // with %s, IDs separated by ", "
 }
 
-// The kinds of resources, with the texts of their errors.
+// The kinds of resources and the texts of their errors.
 var (
 	VPCID = IDKind{"vpc", "", "InvalidVpcID.NotFound",
 		"The vpc ID '%s' does not exist", "The vpc IDs '%s' do not exist"}
@@ -46,7 +46,7 @@ var (
 		"The specified launch template, with template ID %s, does not exist.", "At least one of the launch templates specified in the request does not exist."}
 )
 
-// Check refuses an ID that does not look like one.
+// Check returns an error if an ID is malformed.
 func (k IDKind) Check(id string) error {
 	if k.Malformed == "" || strings.HasPrefix(id, k.Prefix+"-") && IsHex(id[len(k.Prefix)+1:]) {
 		return nil
@@ -57,7 +57,7 @@ func (k IDKind) Check(id string) error {
 	return ec2err.New(k.Malformed, "Invalid id: \"%s\" (expecting \"%s-...\")", id, k.Prefix)
 }
 
-// IsHex reports whether s is the part of an ID that follows its prefix.
+// IsHex reports whether s is valid after an ID's prefix.
 func IsHex(s string) bool {
 	if len(s) != 8 && len(s) != 17 {
 		return false
@@ -70,7 +70,7 @@ func IsHex(s string) bool {
 	return true
 }
 
-// NotFound is the error for IDs that no resource has.
+// NotFound returns the error for IDs that do not exist.
 func (k IDKind) NotFound(ids ...string) error {
 	if len(ids) == 1 {
 		return ec2err.New(k.NotFoundCode, k.NotFoundOne, ids[0])
@@ -110,5 +110,5 @@ var (
 		"These flow log ids in the input list are not found: [TotalCount: 1] %s", "These flow log ids in the input list are not found: %s"}
 )
 
-// A Name makes a name unique and finds its resource.
+// A Name reserves a unique name and leads to its resource.
 type Name struct{ ID string }

@@ -14,15 +14,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Scope is the account and region a call is about.
+// A Scope is the account and region of a call.
 type Scope struct{ Account, Region string }
 
-// Key is where the resource with an ID is stored.
+// Key returns the key of the resource with an ID.
 func (sc Scope) Key(id string) store.Key {
 	return store.Key{Account: sc.Account, Region: sc.Region, ID: id}
 }
 
-// All is the whole scope, for listing.
+// All returns the store scope for listing everything in sc.
 func (sc Scope) All() store.Scope { return store.Scope{Account: sc.Account, Region: sc.Region} }
 
 // ARN returns the ARN of an EC2 resource: sc.ARN("instance", "i-…").
@@ -30,17 +30,17 @@ func (sc Scope) ARN(kind, id string) string {
 	return arn.New("ec2", sc.Region, sc.Account, kind+"/"+id)
 }
 
-// KeyScope returns the scope that a key is in.
+// KeyScope returns the scope of a key.
 func KeyScope(k store.Key) Scope { return Scope{k.Account, k.Region} }
 
-// ScopeOf returns the scope of ctx's call.
+// ScopeOf returns the scope of the call in ctx.
 func ScopeOf(ctx context.Context) Scope {
 	call := awsapi.CallFrom(ctx)
 	return Scope{call.Account, call.Region}
 }
 
-// Update is a transaction that a dry run leaves without effect after everything
-// has been checked.
+// Update runs a transaction. A dry run fails with DryRun after all checks, so that nothing is
+// stored.
 func (s *Core) Update(ctx context.Context, dryRun *bool, fn func(*store.Tx) error) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		if err := fn(tx); err != nil {
@@ -53,7 +53,7 @@ func (s *Core) Update(ctx context.Context, dryRun *bool, fn func(*store.Tx) erro
 	})
 }
 
-// CheckDryRun is for operations that only read.
+// CheckDryRun handles dry runs of read-only operations.
 func CheckDryRun(dryRun *bool) error {
 	if aws.ToBool(dryRun) {
 		return ec2err.DryRun()
@@ -61,14 +61,14 @@ func CheckDryRun(dryRun *bool) error {
 	return nil
 }
 
-// Now is the time in the precision that EC2 answers with.
+// Now returns the time in EC2's precision.
 func (s *Core) Now() time.Time { return s.Clock.Now().UTC().Truncate(time.Millisecond) }
 
-// NotFound reports whether the store has no such record.
+// NotFound reports whether err means that a record does not exist.
 func NotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// CheckAttributes holds a request to one attribute. EC2 answers all its operations so;
-// ModifyVpcAttribute's answer: https://github.com/apache/libcloud/pull/328
+// CheckAttributes checks that a request sets exactly one attribute. EC2 uses the same errors for
+// all its operations; ModifyVpcAttribute's are in https://github.com/apache/libcloud/pull/328
 func CheckAttributes(given []string) error {
 	switch len(given) {
 	case 0:
@@ -79,10 +79,10 @@ func CheckAttributes(given []string) error {
 	return ec2err.Combination("Fields for multiple attribute types specified: " + given[0] + ", " + given[1])
 }
 
-// PublicAccount keys the pools of public addresses, which all accounts share.
+// PublicAccount is the account in the keys of public address pools, which all accounts share.
 const PublicAccount = "amazon"
 
-// ChooseZone finds a zone by name or ID; the region's first one if neither is given.
+// ChooseZone returns a zone by name or ID, or the region's first zone if neither is given.
 func ChooseZone(sc Scope, name, id string) (regions.Zone, error) {
 	region, _ := regions.Lookup(sc.Region)
 	if name == "" && id == "" {
@@ -101,7 +101,7 @@ func ChooseZone(sc Scope, name, id string) (regions.Zone, error) {
 	return z, nil
 }
 
-// CheckBorderGroup refuses border groups other than the region's own.
+// CheckBorderGroup rejects border groups other than the region itself.
 func CheckBorderGroup(sc Scope, group *string) error {
 	if g := aws.ToString(group); g != "" && g != sc.Region {
 		return ec2err.InvalidValue(g, "networkBorderGroup", "The network border group is not available in this Region.") // from memory

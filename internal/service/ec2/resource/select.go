@@ -6,14 +6,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Kind is the collection of a kind of resource, which are stored under their IDs.
+// A Kind is the collection of one kind of resource, stored by ID.
 type Kind[T any] struct {
 	store.Collection[T]
 	ID IDKind
 	Of func(*T) (id string, tags *tag.Set)
 }
 
-// NewKind declares the collection of a kind of resource, with the migrations of its records.
+// NewKind declares the collection of a kind of resource and its record migrations.
 func NewKind[T any](typ string, id IDKind, of func(*T) (string, *tag.Set), migrations ...store.Migration) Kind[T] {
 	return Kind[T]{store.NewCollection[T]("ec2", typ, migrations...), id, of}
 }
@@ -21,13 +21,13 @@ func NewKind[T any](typ string, id IDKind, of func(*T) (string, *tag.Set), migra
 func (k Kind[T]) id(v T) string    { id, _ := k.Of(&v); return id }
 func (k Kind[T]) tags(v T) tag.Set { _, tags := k.Of(&v); return *tags }
 
-// Records are a collection as it is listed.
+// Records is the part of a collection that is needed to list it.
 type Records[T any] interface {
 	All(store.Reader, store.Scope) []store.Item[T]
 }
 
-// Get returns the resource with an ID, which is refused in the words of its kind if it is
-// malformed or not found.
+// Get returns the resource with an ID. The errors for malformed and unknown IDs are those of its
+// kind.
 func Get[T any](r store.Reader, k Kind[T], sc Scope, id string) (T, error) {
 	if err := k.ID.Check(id); err != nil {
 		var zero T
@@ -40,8 +40,8 @@ func Get[T any](r store.Reader, k Kind[T], sc Scope, id string) (T, error) {
 	return v, nil
 }
 
-// Choose returns the matching resources named by ids, or all matching ones if
-// there are no ids, in the order of their IDs.
+// Choose returns the matching resources among ids, or all matching ones if ids is empty, sorted by
+// ID.
 func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func(T) bool) ([]T, error) {
 	if len(ids) == 0 {
 		return List(r, k, sc, match), nil
@@ -69,7 +69,7 @@ func Choose[T any](r store.Reader, k Kind[T], sc Scope, ids []string, match func
 // All matches every resource.
 func All[T any](T) bool { return true }
 
-// List returns all of the scope that match.
+// List returns all matching resources of a scope.
 func List[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) []T {
 	var out []T
 	for _, it := range c.All(r, sc.All()) {
@@ -80,12 +80,12 @@ func List[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) []T
 	return out
 }
 
-// Count counts the records of a scope that match.
+// Count counts the matching resources of a scope.
 func Count[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) int {
 	return len(List(r, c, sc, match))
 }
 
-// Exists reports whether any resource of the scope matches.
+// Exists reports whether a resource of the scope matches.
 func Exists[T any](r store.Reader, c Records[T], sc Scope, match func(T) bool) bool {
 	return Count(r, c, sc, match) > 0
 }

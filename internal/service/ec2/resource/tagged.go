@@ -15,13 +15,13 @@ type Taggable struct {
 	List func(r store.Reader, sc Scope) []TaggedResource
 }
 
-// A TaggedResource is the ID of a resource with its tags.
+// A TaggedResource is a resource's ID and tags.
 type TaggedResource struct {
 	ID   string
 	Tags tag.Set
 }
 
-// Tagged makes a kind of resource taggable.
+// Tagged returns a Taggable for a kind of resource.
 func Tagged[T any](kind ec2types.ResourceType, k Kind[T]) Taggable {
 	return Taggable{
 		ID: k.ID, Kind: kind,

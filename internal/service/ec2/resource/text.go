@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Float is a number as filters see it; empty for nil.
+// Float formats a number for filters, or returns "" for nil.
 func Float(f *float64) string {
 	if f == nil {
 		return ""
@@ -15,16 +15,16 @@ func Float(f *float64) string {
 	return strconv.FormatFloat(*f, 'f', -1, 64)
 }
 
-// TimeText is a time as EC2's filters see it.
+// TimeText formats a time for EC2's filters.
 func TimeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// joinComma joins for messages.
+// joinComma joins strings for messages.
 func joinComma(s []string) string { return strings.Join(s, ", ") }
 
-// Text is a number as filters see it.
+// Text formats a number for filters.
 func Text(n int32) string { return strconv.Itoa(int(n)) }
 
-// Optional is nil for an empty string.
+// Optional returns nil for an empty string.
 func Optional(s string) *string {
 	if s == "" {
 		return nil
@@ -40,7 +40,7 @@ func Or(s, otherwise string) string {
 	return otherwise
 }
 
-// SortedUnique returns ids in order, each once.
+// SortedUnique returns the sorted ids without duplicates.
 func SortedUnique(ids []string) []string {
 	out := slices.Clone(ids)
 	slices.Sort(out)

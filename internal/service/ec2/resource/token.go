@@ -18,22 +18,21 @@ import (
 // https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
 const tokenLifetime = 24 * time.Hour
 
-// A clientTokenRecord remembers what a call with a ClientToken made.
+// A clientTokenRecord records what a call with a ClientToken created.
 type clientTokenRecord struct {
-	Hash string // of the request
+	Hash string // hash of the request
 	IDs  []string
-	// Incomplete marks a request that is carried out in several transactions
-	// and has not come to its end.
+	// Incomplete marks a request that takes several transactions and has not finished.
 	Incomplete bool `json:",omitempty"`
 	Created    time.Time
 }
 
-// TokenKey is where a client token of an operation is remembered.
+// TokenKey returns the key of an operation's client token.
 func TokenKey(sc Scope, operation, token string) store.Key {
 	return sc.Key(operation + "/" + token)
 }
 
-// requestHash identifies a request's arguments.
+// requestHash returns a hash of a request's arguments.
 func requestHash(in any) (string, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -43,8 +42,8 @@ func requestHash(in any) (string, error) {
 	return base64.RawStdEncoding.EncodeToString(sum[:]), nil
 }
 
-// Recall returns what an earlier request with the same token made; nil if there
-// was none. in is the request.
+// Recall returns the record of an earlier request with the same token, or nil if there was none. It
+// returns an error if the arguments, in, differ.
 func (s *Core) Recall(r store.Reader, sc Scope, operation string, token *string, in any) (*clientTokenRecord, error) {
 	if aws.ToString(token) == "" {
 		return nil, nil
@@ -69,7 +68,7 @@ func (s *Core) Recall(r store.Reader, sc Scope, operation string, token *string,
 	return &rec, nil
 }
 
-// Remember notes what a request with a token made.
+// Remember records what a request with a token created.
 func (s *Core) Remember(tx *store.Tx, sc Scope, operation string, token *string, in any, incomplete bool, ids ...string) error {
 	if aws.ToString(token) == "" {
 		return nil
@@ -83,14 +82,14 @@ func (s *Core) Remember(tx *store.Tx, sc Scope, operation string, token *string,
 	})
 }
 
-// Reconcilers forget client tokens in time.
+// Reconcilers delete expired client tokens.
 func (s *Core) Reconcilers() []reconcile.Config {
 	return []reconcile.Config{
 		{Name: "ec2/client-token", Watcher: ClientTokens.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileToken, Workers: 1},
 	}
 }
 
-// reconcileToken forgets client tokens in time.
+// reconcileToken deletes a client token when it expires.
 func (s *Core) reconcileToken(ctx context.Context, k store.Key) (time.Duration, error) {
 	rec, err := ClientTokens.Get(s.Store, k)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Unsuccessful is how calls about several resources report one that failed: nil
-// if it did not. An error that is not AWS's fails the call.
+// Unsuccessful returns the entry for one failed resource of a call that handles several, or nil if
+// err is nil. An error that is not AWS's fails the whole call.
 func Unsuccessful(id string, err error) (*ec2types.UnsuccessfulItem, error) {
 	if err == nil {
 		return nil, nil

@@ -31,7 +31,7 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 			return ec2err.InvalidParameterValue("Route table %s and network %s belong to different networks", t.ID, sn.ID)
 		}
 		for _, a := range t.Associations {
-			if a.SubnetID == sn.ID { // AWS answers with the association there is
+			if a.SubnetID == sn.ID { // AWS returns the existing association
 				id = a.ID
 				return nil
 			}
@@ -53,7 +53,7 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 	}, nil
 }
 
-// DisassociateRouteTable gives a subnet back to the main route table.
+// DisassociateRouteTable makes a subnet use the main route table again.
 func (s *Service) DisassociateRouteTable(ctx context.Context, in *awsec2.DisassociateRouteTableInput) (*awsec2.DisassociateRouteTableOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)
@@ -71,7 +71,7 @@ func (s *Service) DisassociateRouteTable(ctx context.Context, in *awsec2.Disasso
 	return &awsec2.DisassociateRouteTableOutput{}, err
 }
 
-// findAssociation returns the table that holds an association, and its index.
+// findAssociation returns the table that has an association, and its index in the table.
 func findAssociation(r store.Reader, sc resource.Scope, id string) (record.RouteTable, int, error) {
 	is := func(a record.RouteTableAssociation) bool { return a.ID == id }
 	tables := resource.List(r, record.RouteTables, sc, func(t record.RouteTable) bool { return slices.ContainsFunc(t.Associations, is) })

@@ -43,7 +43,7 @@ func (s *Service) DeleteEgressOnlyInternetGateway(ctx context.Context, in *awsec
 	return &awsec2.DeleteEgressOnlyInternetGatewayOutput{ReturnCode: aws.Bool(true)}, err
 }
 
-// DescribeEgressOnlyInternetGateways lists gateways. It documents tag filters only.
+// DescribeEgressOnlyInternetGateways lists gateways. AWS documents only tag filters for it.
 func (s *Service) DescribeEgressOnlyInternetGateways(ctx context.Context, in *awsec2.DescribeEgressOnlyInternetGatewaysInput) (*awsec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.EgressGateways, resource.Query{

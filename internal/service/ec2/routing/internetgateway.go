@@ -55,8 +55,8 @@ func (s *Service) AttachInternetGateway(ctx context.Context, in *awsec2.AttachIn
 	return &awsec2.AttachInternetGatewayOutput{}, err
 }
 
-// DetachInternetGateway detaches a gateway from its VPC, unless public addresses
-// of the VPC are in use.
+// DetachInternetGateway detaches a gateway from its VPC, unless public addresses in the VPC are in
+// use.
 func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachInternetGatewayInput) (*awsec2.DetachInternetGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	_, err := resource.Change(ctx, s.Core, record.InternetGateways, in.DryRun, in.InternetGatewayId, func(tx *store.Tx, g *record.InternetGateway) error {

@@ -23,12 +23,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateNatGateway makes a NAT gateway, which becomes available by itself. Problems
-// with its network set its state to failed, as on AWS:
+// CreateNatGateway creates a NAT gateway, which becomes available by itself. As on AWS, network
+// problems put it into the state failed:
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
 //
-// Its texts for missing and malformed parameters are quoted by the end-to-end tests
-// of aws-controllers-k8s/ec2-controller.
+// The end-to-end tests of aws-controllers-k8s/ec2-controller quote its texts for missing and
+// malformed parameters.
 func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGatewayInput) (*awsec2.CreateNatGatewayOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.SubnetId == nil {
@@ -78,8 +78,8 @@ func (s *Service) CreateNatGateway(ctx context.Context, in *awsec2.CreateNatGate
 	return &awsec2.CreateNatGatewayOutput{NatGateway: new(n.SDK(sc)), ClientToken: in.ClientToken}, err
 }
 
-// buildNAT makes a gateway's interface and takes its elastic address, or notes why
-// the gateway will fail.
+// buildNAT creates a gateway's interface and takes its elastic address, or records why the gateway
+// will fail.
 func (s *Service) buildNAT(tx *store.Tx, sc resource.Scope, sn record.Subnet, n *record.NATGateway, in *awsec2.CreateNatGatewayInput) error {
 	var a record.Address
 	if !n.Private {
@@ -122,11 +122,11 @@ func (s *Service) buildNAT(tx *store.Tx, sc resource.Scope, sn record.Subnet, n 
 	return record.NetworkInterfaces.Create(tx, sc.Key(e.ID), e)
 }
 
-// ServiceRequester is who made the interfaces of AWS's services.
+// ServiceRequester is the requester of interfaces that AWS services create.
 const ServiceRequester = "amazon-aws"
 
-// DeleteNatGateway deletes a NAT gateway; routes to it become black holes and
-// its elastic address is free again.
+// DeleteNatGateway deletes a NAT gateway. Routes to it become black holes, and its elastic address
+// becomes free.
 func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGatewayInput) (*awsec2.DeleteNatGatewayOutput, error) {
 	_, err := resource.Change(ctx, s.Core, record.NATGateways, in.DryRun, in.NatGatewayId, func(tx *store.Tx, n *record.NATGateway) error {
 		if n.State == record.NATDeleting || n.State == record.NATDeleted {
@@ -138,7 +138,7 @@ func (s *Service) DeleteNatGateway(ctx context.Context, in *awsec2.DeleteNatGate
 	return &awsec2.DeleteNatGatewayOutput{NatGatewayId: in.NatGatewayId}, err
 }
 
-// DescribeNatGateways lists NAT gateways, deleted ones too for an hour.
+// DescribeNatGateways lists NAT gateways. Deleted ones stay listed for an hour.
 func (s *Service) DescribeNatGateways(ctx context.Context, in *awsec2.DescribeNatGatewaysInput) (*awsec2.DescribeNatGatewaysOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = record.NATGateway
@@ -153,8 +153,7 @@ func (s *Service) DescribeNatGateways(ctx context.Context, in *awsec2.DescribeNa
 	return &awsec2.DescribeNatGatewaysOutput{NatGateways: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// NATGatewaysSettled reports whether no gateway that was found is on its way to
-// another state.
+// NATGatewaysSettled reports whether none of the gateways is changing its state.
 func NATGatewaysSettled(out *awsec2.DescribeNatGatewaysOutput) bool {
 	for _, n := range out.NatGateways {
 		if n.State == record.NATPending || n.State == record.NATDeleting {
@@ -164,7 +163,7 @@ func NATGatewaysSettled(out *awsec2.DescribeNatGatewaysOutput) bool {
 	return true
 }
 
-// reconcileNATGateway brings a gateway to its next state when it is due.
+// reconcileNATGateway moves a gateway to its next state when it is due.
 func (s *Service) reconcileNATGateway(ctx context.Context, k store.Key) (time.Duration, error) {
 	n, err := record.NATGateways.Get(s.Store, k)
 	if err != nil {
@@ -214,7 +213,8 @@ func (s *Service) reconcileNATGateway(ctx context.Context, k store.Key) (time.Du
 	})
 }
 
-// RemoveInterfaceByID is eni.Remove of one that may be gone, or was never made.
+// RemoveInterfaceByID is eni.Remove for an interface that may no longer exist, or that was never
+// created.
 func RemoveInterfaceByID(tx *store.Tx, sc resource.Scope, id string) error {
 	if id == "" {
 		return nil
@@ -226,7 +226,7 @@ func RemoveInterfaceByID(tx *store.Tx, sc resource.Scope, id string) error {
 	return eni.Remove(tx, sc, e)
 }
 
-// Reconcilers move NAT gateways and peering connections on.
+// Reconcilers advance the states of NAT gateways and peering connections.
 func (s *Service) Reconcilers() []reconcile.Config {
 	return []reconcile.Config{
 		{Name: "ec2/nat-gateway", Watcher: record.NATGateways.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileNATGateway, Workers: 2},

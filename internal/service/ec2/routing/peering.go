@@ -21,13 +21,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// requestLifetime is how long a request waits to be accepted.
+// requestLifetime is how long a request can be accepted.
 // https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-basics.html#vpc-peering-lifecycle
 const requestLifetime = 7 * 24 * time.Hour
 
 const overlapMessage = "Failed due to incorrect VPC-ID, Account ID, or overlapping CIDR range"
 
-// PeeredBlocks returns the blocks of the VPCs that a VPC is or may be peered with.
+// PeeredBlocks returns the blocks of all VPCs that a VPC is peered with or may become peered with.
 func PeeredBlocks(r store.Reader, sc resource.Scope, vpc string) ([]netip.Prefix, error) {
 	all := resource.List(r, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, vpc) != nil })
 	var out []netip.Prefix
@@ -65,8 +65,8 @@ func (s *Service) sdkPeeringSide(d record.PeeringSide, shown, active bool) *ec2t
 	return out
 }
 
-// sdkPeering renders a connection. Details of the accepter's VPC are shown
-// once it has accepted.
+// sdkPeering converts a connection for the SDK. Details of the accepter's VPC are included once it
+// has accepted.
 func (s *Service) sdkPeering(p record.Peering) ec2types.VpcPeeringConnection {
 	out := ec2types.VpcPeeringConnection{
 		VpcPeeringConnectionId: aws.String(p.ID),
@@ -81,16 +81,16 @@ func (s *Service) sdkPeering(p record.Peering) ec2types.VpcPeeringConnection {
 	return out
 }
 
-// enter puts a connection into a state.
+// enterPeering changes a connection's state.
 func (s *Service) enterPeering(p *record.Peering, state ec2types.VpcPeeringConnectionStateReasonCode, message string) {
 	p.State, p.Message, p.Since = state, message, s.Now()
 }
 
-// CreateVpcPeeringConnection asks for a connection with a VPC. One that cannot
-// be becomes failed, as on AWS:
+// CreateVpcPeeringConnection requests a connection with a VPC. As on AWS, an impossible connection
+// enters the state failed:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcPeeringConnection.html
-// One that was asked for already is answered as it is; the same two VPCs the other
-// way around are a second request, which cannot be accepted.
+// A repeated request returns the existing connection. A request in the opposite direction creates a
+// second connection, which cannot be accepted.
 // https://github.com/hashicorp/terraform-provider-aws/issues/27750
 // https://github.com/ansible-collections/community.aws/issues/580
 func (s *Service) CreateVpcPeeringConnection(ctx context.Context, in *awsec2.CreateVpcPeeringConnectionInput) (*awsec2.CreateVpcPeeringConnectionOutput, error) {
@@ -180,7 +180,7 @@ func overlap(a, b record.VPC) bool {
 	return false
 }
 
-// changePeering edits a connection from the state it must be in.
+// changePeering edits a connection in a transaction. edit checks the connection's state.
 func (s *Service) changePeering(ctx context.Context, dryRun *bool, id *string, edit func(*store.Tx, resource.Scope, *record.Peering) error) (record.Peering, error) {
 	var p record.Peering
 	sc := resource.ScopeOf(ctx)
@@ -240,8 +240,8 @@ func (s *Service) RejectVpcPeeringConnection(ctx context.Context, in *awsec2.Rej
 	return &awsec2.RejectVpcPeeringConnectionOutput{Return: aws.Bool(true)}, err
 }
 
-// DeleteVpcPeeringConnection ends a connection; either side may, and the
-// requester may take its request back.
+// DeleteVpcPeeringConnection deletes a connection. Either side may do so; the requester may also
+// withdraw its request.
 func (s *Service) DeleteVpcPeeringConnection(ctx context.Context, in *awsec2.DeleteVpcPeeringConnectionInput) (*awsec2.DeleteVpcPeeringConnectionOutput, error) {
 	_, err := s.changePeering(ctx, in.DryRun, in.VpcPeeringConnectionId, func(_ *store.Tx, sc resource.Scope, p *record.Peering) error {
 		if !p.Live() {
@@ -256,8 +256,8 @@ func (s *Service) DeleteVpcPeeringConnection(ctx context.Context, in *awsec2.Del
 	return &awsec2.DeleteVpcPeeringConnectionOutput{Return: aws.Bool(true)}, err
 }
 
-// ModifyVpcPeeringConnectionOptions changes how names resolve across a connection.
-// Each side is changed by its own account, in its own region.
+// ModifyVpcPeeringConnectionOptions changes how names resolve across a connection. Each side is
+// changed by its own account in its own region.
 func (s *Service) ModifyVpcPeeringConnectionOptions(ctx context.Context, in *awsec2.ModifyVpcPeeringConnectionOptionsInput) (*awsec2.ModifyVpcPeeringConnectionOptionsOutput, error) {
 	if in.AccepterPeeringConnectionOptions == nil && in.RequesterPeeringConnectionOptions == nil {
 		return nil, ec2err.Missing("accepterPeeringConnectionOptions")
@@ -315,7 +315,7 @@ func peeringFields() filter.Fields[record.Peering] {
 	}
 }
 
-// DescribeVpcPeeringConnections lists connections of either side.
+// DescribeVpcPeeringConnections lists connections in which the account is on either side.
 func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.DescribeVpcPeeringConnectionsInput) (*awsec2.DescribeVpcPeeringConnectionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	found, next, err := resource.Describe(s.Store, sc, record.Peerings, resource.Query{
@@ -324,7 +324,7 @@ func (s *Service) DescribeVpcPeeringConnections(ctx context.Context, in *awsec2.
 	return &awsec2.DescribeVpcPeeringConnectionsOutput{NextToken: next, VpcPeeringConnections: resource.Map(found, s.sdkPeering)}, err
 }
 
-// reconcilePeering lets a request expire and forgets connections that are over.
+// reconcilePeering expires requests and removes connections that have ended.
 func (s *Service) reconcilePeering(ctx context.Context, k store.Key) (time.Duration, error) {
 	p, err := record.Peerings.Get(s.Store, k)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// routeDestination reads the one destination of a route request.
+// routeDestination returns the destination of a route request, which must be exactly one.
 func routeDestination(v4, v6, list *string) (string, error) {
 	given := 0
 	for _, d := range []*string{v4, v6, list} {
@@ -46,7 +46,7 @@ func routeDestination(v4, v6, list *string) (string, error) {
 	return "", ec2err.Missing("destinationCidrBlock")
 }
 
-// A routeTarget is the target members of CreateRoute and ReplaceRoute.
+// A routeTarget has the target members of CreateRoute and ReplaceRoute.
 type routeTarget struct {
 	gateway, nat, peering, egress, eni, instance *string
 	local                                        *bool
@@ -65,7 +65,7 @@ func (t routeTarget) check() error {
 	return nil
 }
 
-// resolve makes the route from a table's VPC to the target.
+// resolve returns the route to the target from a table's VPC.
 func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.RouteTable, destination string) (record.Route, error) {
 	r := record.Route{Destination: destination, Origin: OriginCreateRoute}
 	different := func(kind, id string) error {
@@ -90,7 +90,7 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 		}
 		switch {
 		case n.State == record.NATFailed || n.State == record.NATDeleted || n.State == record.NATDeleting:
-			// Terraform's routes read the code.
+			// Terraform checks the code when it creates routes.
 			return r, ec2err.New("InvalidNatGatewayID.NotFound", "The natGateway ID '%s' does not exist", n.ID)
 		case n.VPCID != table.VPCID:
 			return r, different("NAT gateway", n.ID)
@@ -149,22 +149,20 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 	return r, nil
 }
 
-// nat64 is the one IPv6 destination that NAT gateways take.
+// nat64 is the only IPv6 destination that NAT gateways accept.
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-nat64-dns64.html
 const nat64 = "64:ff9b::/96"
 
-// inside reports whether traffic within a VPC may take a route of its own to the
-// target.
+// inside reports whether a route for traffic within the VPC may have this target.
 func (t routeTarget) inside() bool { return t.nat != nil || t.eni != nil || t.instance != nil }
 
-// [seen] in Terraform's output of routes to gateways, peerings and transit gateways
+// [seen] in Terraform's output about routes to gateways, peerings and transit gateways
 func errRouteInside(destination string) error {
 	return ec2err.InvalidParameterValue("The destination CIDR block %s is equal to or more specific than one of this VPC's CIDR blocks. This route can target only an interface or an instance.", destination)
 }
 
-// checkDestination refuses destinations that a VPC may not route elsewhere: its own
-// blocks and parts of them that are not subnets, AWS's link-local range, unknown prefix
-// lists.
+// checkDestination rejects destinations that a VPC may not route elsewhere: its own blocks, parts
+// of them that are not subnets, AWS's link-local range, and unknown prefix lists.
 // https://docs.aws.amazon.com/vpc/latest/userguide/VPC_Route_Tables.html#RouteTableRules
 func checkDestination(tx *store.Tx, sc resource.Scope, t record.RouteTable, destination string, target routeTarget) error {
 	if strings.HasPrefix(destination, "pl-") {
@@ -196,19 +194,19 @@ func checkDestination(tx *store.Tx, sc resource.Scope, t record.RouteTable, dest
 	case !target.inside():
 		return errRouteInside(destination)
 	case slices.Contains(blocks, p):
-		return nil // the local route, which is there already
+		return nil // the local route, which exists already
 	}
 	subnet := resource.Exists(tx, record.Subnets, sc, func(sn record.Subnet) bool {
 		return sn.VPCID == v.ID && slices.Contains(sn.Prefixes(), p)
 	})
 	if !subnet {
-		// [seen] in Terraform's output of routes to interfaces
+		// [seen] in Terraform's output about routes to interfaces
 		return ec2err.InvalidParameterValue("Route destination doesn't match any subnet CIDR blocks.")
 	}
 	return nil
 }
 
-// routeSize counts the entries of a table: a prefix list counts with its size.
+// routeSize counts a table's entries. A prefix list counts as many times as its maximum size.
 func routeSize(r store.Reader, sc resource.Scope, routes []record.Route) (int, error) {
 	n := 0
 	for _, rt := range routes {
@@ -220,7 +218,7 @@ func routeSize(r store.Reader, sc resource.Scope, routes []record.Route) (int, e
 		switch {
 		case err != nil && !ec2err.HasCode(err, resource.PrefixListID.NotFoundCode):
 			return 0, err
-		case !p.Managed: // AWS's own do not count
+		case !p.Managed: // AWS's own lists do not count
 			n += int(p.MaxEntries)
 		}
 	}
@@ -262,7 +260,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 	return &awsec2.CreateRouteOutput{Return: aws.Bool(true)}, err
 }
 
-// ReplaceRoute gives a route another target.
+// ReplaceRoute changes a route's target.
 func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput) (*awsec2.ReplaceRouteOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	destination, err := routeDestination(in.DestinationCidrBlock, in.DestinationIpv6CidrBlock, in.DestinationPrefixListId)

@@ -19,18 +19,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Origins of a route, in EC2's words.
+// Origins of a route, as EC2 names them.
 const (
 	OriginCreateRouteTable = "CreateRouteTable"
 	OriginCreateRoute      = "CreateRoute"
 )
 
-// LocalRoute is the route within a VPC to one of its blocks.
+// LocalRoute is the route within a VPC for one of its blocks.
 func LocalRoute(cidr string) record.Route {
 	return record.Route{Destination: cidr, GatewayID: "local", Origin: OriginCreateRouteTable}
 }
 
-// LocalRoutes are those that every route table of a VPC has.
+// LocalRoutes are the local routes that every route table of a VPC has.
 func LocalRoutes(v record.VPC) []record.Route {
 	var out []record.Route
 	for _, b := range append(v.Blocks(), v.IPv6...) {
@@ -39,10 +39,10 @@ func LocalRoutes(v record.VPC) []record.Route {
 	return out
 }
 
-// A routeTableView knows which targets are gone.
+// A routeTableView is a route table with the routes whose target no longer exists.
 type routeTableView struct {
 	record.RouteTable
-	blackhole map[string]bool // targets
+	blackhole map[string]bool // by target ID
 }
 
 func (t routeTableView) state(r record.Route) ec2types.RouteState {
@@ -111,7 +111,7 @@ func viewRouteTable(r store.Reader, sc resource.Scope, t record.RouteTable) (rou
 	return v, nil
 }
 
-// routeAlive reports whether the target of a route is there and takes traffic.
+// routeAlive reports whether a route's target exists and accepts traffic.
 func routeAlive(r record.Route, rd store.Reader, sc resource.Scope, vpc string) (bool, error) {
 	switch {
 	case strings.HasPrefix(r.GatewayID, "igw-"):
@@ -178,7 +178,7 @@ func (s *Service) DeleteRouteTable(ctx context.Context, in *awsec2.DeleteRouteTa
 			return ec2err.Dependency("The routeTable '%s' has dependencies and cannot be deleted.", t.ID)
 		}
 		eps := resource.List(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.RouteTableIDs, t.ID) })
-		for _, e := range eps { // the endpoint lets go of the table
+		for _, e := range eps { // remove the table from endpoints that use it
 			e.RouteTableIDs = Without(e.RouteTableIDs, t.ID)
 			if err := record.VPCEndpoints.Put(tx, sc.Key(e.ID), e); err != nil {
 				return err

@@ -1,6 +1,6 @@
-// Package routing holds route tables and what routes lead to: internet gateways,
-// egress-only internet gateways, NAT gateways and peering connections. The route of
-// a gateway endpoint is made in the endpoint package.
+// Package routing has route tables and the targets of routes: internet gateways, egress-only
+// internet gateways, NAT gateways and peering connections. Package endpoint adds the routes of
+// gateway endpoints.
 package routing
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// Service handles the operations of route tables, gateways and peering connections.
+// Service handles the operations on route tables, gateways and peering connections.
 type Service struct {
 	*resource.Core
 	interfaces *eni.Service

@@ -18,12 +18,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// deviceName is what EC2 takes for a device.
+// deviceName matches the device names that EC2 accepts.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
 var deviceName = regexp.MustCompile(`^(/dev/)?(sd[a-z][1-9]?[0-9]?|xvd[a-d]?[a-z]|hd[a-z])$`)
 
-// defaultVolumeLimit is how many volumes an instance takes whose type says
-// nothing else: 28 attachments less one for its interface.
+// defaultVolumeLimit is how many volumes an instance can have unless its type sets another limit:
+// 28 attachments minus one for its interface.
 const defaultVolumeLimit = 27
 
 func volumeLimit(instanceType string) int {
@@ -34,7 +34,7 @@ func volumeLimit(instanceType string) int {
 	return defaultVolumeLimit
 }
 
-// AttachVolume attaches a volume to an instance of the same zone.
+// AttachVolume attaches a volume to an instance in the same zone.
 func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput) (*awsec2.AttachVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	device := aws.ToString(in.Device)
@@ -75,8 +75,7 @@ func (s *Service) AttachVolume(ctx context.Context, in *awsec2.AttachVolumeInput
 	}, nil
 }
 
-// DetachVolume detaches a volume. The root volume stays while its instance is not
-// stopped.
+// DetachVolume detaches a volume. A root volume can be detached only while its instance is stopped.
 func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput) (*awsec2.DetachVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	var at attachment
@@ -108,7 +107,7 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 	}, nil
 }
 
-// LaunchVolumes makes the volumes a new instance has.
+// LaunchVolumes creates the volumes of a new instance.
 func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices []DeviceSpec, tags tag.Set, id func() string) error {
 	for _, d := range devices {
 		v := Volume{
@@ -123,8 +122,8 @@ func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices 
 	return nil
 }
 
-// ReleaseVolumes deletes the volumes that go with an instance and detaches the
-// others, as many as limit; done reports whether none remain.
+// ReleaseVolumes deletes the volumes that belong to an instance and detaches the others, at most
+// limit in total. done reports whether none remain.
 func ReleaseVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, limit int) (done bool, err error) {
 	first := max(0, len(i.Devices)-max(limit, 0))
 	for _, d := range i.Devices[first:] {
@@ -144,14 +143,14 @@ func ReleaseVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, limit i
 	return first == 0, nil
 }
 
-// A DeviceSpec is a volume that an instance is launched with.
+// A DeviceSpec describes a volume to be created with an instance.
 type DeviceSpec struct {
 	Name string
 	Spec
 	DeleteOnTermination bool
 }
 
-// Overlay changes what a request says of the volume.
+// Overlay applies a request's settings for the volume.
 func (d *DeviceSpec) Overlay(ebs *ec2types.EbsBlockDevice) error {
 	if id := aws.ToString(ebs.SnapshotId); id != "" && id != d.SnapshotID {
 		return awserr.NotImplemented("volumes from snapshots other than the image's in EC2 RunInstances")
@@ -178,8 +177,8 @@ func (d *DeviceSpec) Overlay(ebs *ec2types.EbsBlockDevice) error {
 		d.Throughput = *ebs.Throughput
 	}
 	if d.SnapshotID != "" && d.Encrypted && ebs.Encrypted != nil && !*ebs.Encrypted {
-		// The code is that of the other refusals of the flag, https://github.com/hashicorp/packer/issues/7035;
-		// the text is from memory.
+		// The code is the one for other errors about this flag,
+		// https://github.com/hashicorp/packer/issues/7035. The text is from memory.
 		return ec2err.New("InvalidBlockDeviceMapping", "the encrypted flag cannot be set to false since device %s has an encrypted snapshot specified.", d.Name)
 	}
 	d.Encrypted = d.Encrypted || aws.ToBool(ebs.Encrypted)

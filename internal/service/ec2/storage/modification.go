@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A modification is a volume's latest change. It completes at once, because
-// there is no data to move.
+// A modification is a volume's latest change. It completes at once because there is no data to
+// move.
 type modification struct {
 	From, To Spec
 	Time     time.Time
@@ -35,7 +35,7 @@ func (v Volume) sdkModification() ec2types.VolumeModification {
 	}
 }
 
-// ModifyVolume changes a volume's size, type and performance; it never shrinks.
+// ModifyVolume changes a volume's size, type and performance. The size can only grow.
 func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput) (*awsec2.ModifyVolumeOutput, error) {
 	if aws.ToBool(in.MultiAttachEnabled) {
 		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 ModifyVolume")
@@ -71,7 +71,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 	return &awsec2.ModifyVolumeOutput{VolumeModification: &out}, nil
 }
 
-// DescribeVolumesModifications lists the latest change of each volume that was changed.
+// DescribeVolumesModifications lists the latest modification of each volume that has one.
 func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.DescribeVolumesModificationsInput) (*awsec2.DescribeVolumesModificationsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = Volume
@@ -84,7 +84,7 @@ func (s *Service) DescribeVolumesModifications(ctx context.Context, in *awsec2.D
 		"operator.principal":            filter.Never[v],
 		"original-iops":                 spec(func(m modification) int32 { return m.From.iops() }),
 		"original-multi-attach-enabled": filter.Flag(func(v) bool { return false }),
-		"originalMultiAttachEnabled":    filter.Flag(func(v) bool { return false }), // as documented
+		"originalMultiAttachEnabled":    filter.Flag(func(v) bool { return false }), // as AWS documents it
 		"original-size":                 spec(func(m modification) int32 { return m.From.SizeGiB }),
 		"original-volume-type":          filter.One(func(x v) string { return x.Modification.From.Type }),
 		"start-time":                    filter.One(func(x v) string { return resource.TimeText(x.Modification.Time) }),

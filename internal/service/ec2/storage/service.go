@@ -1,10 +1,10 @@
-// Package storage holds volumes, their modifications and their attachments to
-// instances. Volumes are records without data, so there are no snapshots.
+// Package storage has volumes, their modifications and their attachments. Volumes are records
+// without data, so there are no snapshots.
 package storage
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations of volumes.
+// Service handles the operations on volumes.
 type Service struct {
 	*resource.Core
 }

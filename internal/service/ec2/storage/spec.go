@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 )
 
-// A Spec is what a volume is made like.
+// A Spec has the properties that a volume is created with.
 type Spec struct {
 	SizeGiB    int32
 	Type       string
@@ -19,21 +19,21 @@ type Spec struct {
 	SnapshotID string `json:",omitempty"`
 }
 
-// CreateExcept says what Drydock does not do with keys of volumes.
+// CreateExcept describes what Drydock does not do with volume encryption keys.
 //
-// AWS deviation: EBS asks KMS for the key, with a grant, and a launch whose key cannot
-// be used ends as terminated.
+// AWS deviation: EBS asks KMS for the key, with a grant, and if the key cannot be used, the
+// launched instance terminates.
 // https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
 const CreateExcept = "KmsKeyId is recorded, but not checked with KMS"
 
-// volumeLimits are the bounds of a volume type.
+// volumeLimits are the limits of a volume type.
 type volumeLimits struct {
 	minSize, maxSize int32 // GiB
 	// minIOPS is zero for types without provisioned IOPS.
 	minIOPS, maxIOPS, iopsPerGiB int32
 }
 
-// limitsOf returns a type's bounds.
+// limitsOf returns a volume type's limits.
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 func limitsOf(volumeType string) volumeLimits {
 	switch volumeType {
@@ -56,7 +56,7 @@ const (
 	maxThroughput = 2000
 )
 
-// Check completes and checks a new volume, whose type is otherwise if it has none.
+// Check validates a new volume and fills in defaults. otherwise is the default type.
 func (v *Spec) Check(otherwise string) error {
 	if v.Type == "" {
 		v.Type = otherwise
@@ -102,7 +102,7 @@ func (v *Spec) Check(otherwise string) error {
 	return nil
 }
 
-// iops is how many operations a second the volume does; 0 for magnetic ones.
+// iops returns the volume's I/O operations per second, or 0 for magnetic volumes.
 func (v Spec) iops() int32 {
 	switch v.Type {
 	case "gp2":
@@ -113,7 +113,7 @@ func (v Spec) iops() int32 {
 	return v.IOPS
 }
 
-// throughput is what DescribeVolumes says of it: only gp3 has one.
+// throughput returns the throughput that DescribeVolumes shows, which is only set for gp3.
 func (v Spec) throughput() int32 {
 	if v.Type != "gp3" {
 		return 0

@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Volume is an EBS volume. It holds no data. The instance it is attached
-// to names it too (record.BlockDevice).
+// A Volume is an EBS volume. It holds no data. The record of the instance that it is attached to
+// refers to it as well (record.BlockDevice).
 type Volume struct {
 	ID string
 	Spec
@@ -30,7 +30,7 @@ type Volume struct {
 	Tags         tag.Set      `json:",omitempty"`
 }
 
-// An attachment without an instance does not count.
+// An attachment is a volume's attachment. Without an instance, the volume is not attached.
 type attachment struct {
 	InstanceID          string
 	Device              string
@@ -67,7 +67,7 @@ func (v Volume) SDK(sc resource.Scope) ec2types.Volume {
 	}
 }
 
-// positive is nil for zero: members that some volumes do not have.
+// positive returns nil for zero, for members that some volumes do not have.
 func positive(n int32) *int32 {
 	if n == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (s *Service) DescribeVolumes(ctx context.Context, in *awsec2.DescribeVolume
 	return &awsec2.DescribeVolumesOutput{Volumes: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// DescribeVolumeStatus lists the checks of volumes, which they pass.
+// DescribeVolumeStatus lists the status checks of volumes, which always pass.
 func (s *Service) DescribeVolumeStatus(ctx context.Context, in *awsec2.DescribeVolumeStatusInput) (*awsec2.DescribeVolumeStatusOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type v = Volume

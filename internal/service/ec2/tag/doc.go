@@ -1,4 +1,3 @@
-// Package tag reads and checks the tags of EC2's resources. It does not store
-// them: the operations that change tags are the ec2 package's, which knows every
-// kind of resource.
+// Package tag reads and checks the tags of EC2's resources. It does not store them: package ec2
+// changes tags, because it knows every kind of resource.
 package tag

@@ -30,7 +30,7 @@ func (t Set) Keys() []string {
 	return out
 }
 
-// Values returns the values, in no order.
+// Values returns the values in any order.
 func (t Set) Values() []string { return slices.Collect(maps.Values(t)) }
 
 // SDK returns the tags sorted by key.
@@ -46,7 +46,7 @@ func (t Set) SDK() []ec2types.Tag {
 	return out
 }
 
-// With returns t changed by more; neither is touched.
+// With returns a copy of t with the tags in more added or replaced.
 func (t Set) With(more Set) Set {
 	if len(t)+len(more) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (t Set) With(more Set) Set {
 	return out
 }
 
-// MayReserve reports whether the caller may write aws: tags: AWS's services may.
+// MayReserve reports whether the caller may write aws: tags, as only AWS services may.
 func MayReserve(ctx context.Context) bool {
 	return awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
 }
@@ -69,7 +69,7 @@ func MayReserve(ctx context.Context) bool {
 // IsReservedKey reports whether a tag key is reserved for AWS.
 func IsReservedKey(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
 
-// Parse checks the tags of a request.
+// Parse validates the tags in a request.
 func Parse(ctx context.Context, in []ec2types.Tag) (Set, error) {
 	out := make(Set, len(in))
 	for _, tag := range in {
@@ -92,7 +92,7 @@ func Parse(ctx context.Context, in []ec2types.Tag) (Set, error) {
 	return out, CheckCount(out)
 }
 
-// CheckCount refuses more tags than a resource may have; aws: tags do not count.
+// CheckCount returns an error if a resource would have too many tags. aws: tags do not count.
 func CheckCount(t Set) error {
 	n := 0
 	for k := range t {
@@ -106,8 +106,8 @@ func CheckCount(t Set) error {
 	return nil
 }
 
-// Specified returns the tags a request's TagSpecifications have for kind,
-// which must be one of allowed; others are refused.
+// Specified returns the tags for kind in a request's TagSpecifications. Kinds other than those in
+// allowed are an error.
 func Specified(ctx context.Context, specs []ec2types.TagSpecification, kind ec2types.ResourceType, allowed ...ec2types.ResourceType) (Set, error) {
 	var tags []ec2types.Tag
 	for _, spec := range specs {

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// addBlock6 gives a VPC a block of Amazon's.
+// addBlock6 adds an Amazon-provided block to a VPC.
 func addBlock6(tx *store.Tx, sc resource.Scope, v *record.VPC) (record.CIDRAssociation, error) {
 	most, err := quota.Value(tx, sc, quota.CIDRs6)
 	if err != nil {
@@ -46,7 +46,7 @@ func addBlock6(tx *store.Tx, sc resource.Scope, v *record.VPC) (record.CIDRAssoc
 	return b, nil
 }
 
-// private are the ranges within which a VPC's blocks must stay together.
+// private are the private ranges. A VPC's blocks must not be spread over several of them.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html#add-cidr-block-restrictions
 func private() []netip.Prefix {
 	return []netip.Prefix{
@@ -55,7 +55,7 @@ func private() []netip.Prefix {
 	}
 }
 
-// addBlock gives a VPC a secondary IPv4 block.
+// addBlock adds a secondary IPv4 block to a VPC.
 func addBlock(tx *store.Tx, sc resource.Scope, v *record.VPC, p netip.Prefix) (record.CIDRAssociation, error) {
 	var none record.CIDRAssociation
 	most, err := quota.Value(tx, sc, quota.CIDRs)
@@ -79,7 +79,7 @@ func addBlock(tx *store.Tx, sc resource.Scope, v *record.VPC, p netip.Prefix) (r
 	tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == v.ID })
 	for _, t := range tables {
 		for _, r := range t.Routes {
-			// The block must not be the same as or larger than a route's destination.
+			// The block must not be equal to or larger than a route's destination.
 			if q, ok := resource.ParseCIDR(r.Destination); ok && resource.Within(p, q) {
 				return none, ec2err.CIDRConflict(p.String())
 			}
@@ -99,7 +99,7 @@ func addBlock(tx *store.Tx, sc resource.Scope, v *record.VPC, p netip.Prefix) (r
 	return b, nil
 }
 
-// setLocalRoute adds or removes the local route of a block in all route tables of a VPC.
+// setLocalRoute adds or removes a block's local route in all route tables of a VPC.
 func setLocalRoute(tx *store.Tx, sc resource.Scope, vpc, cidr string, present bool) error {
 	tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool { return t.VPCID == vpc })
 	for _, t := range tables {
@@ -118,7 +118,7 @@ func setLocalRoute(tx *store.Tx, sc resource.Scope, vpc, cidr string, present bo
 	return nil
 }
 
-// AssociateVpcCidrBlock adds an IPv4 block, or an IPv6 block of Amazon's, to a VPC.
+// AssociateVpcCidrBlock adds an IPv4 block or an Amazon-provided IPv6 block to a VPC.
 func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.AssociateVpcCidrBlockInput) (*awsec2.AssociateVpcCidrBlockOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	six := aws.ToBool(in.AmazonProvidedIpv6CidrBlock)
@@ -159,7 +159,7 @@ func (s *Service) AssociateVpcCidrBlock(ctx context.Context, in *awsec2.Associat
 	return out, err
 }
 
-// DisassociateVpcCidrBlock takes a block that no subnet uses off its VPC.
+// DisassociateVpcCidrBlock removes a block from its VPC, unless a subnet uses it.
 func (s *Service) DisassociateVpcCidrBlock(ctx context.Context, in *awsec2.DisassociateVpcCidrBlockInput) (*awsec2.DisassociateVpcCidrBlockOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)

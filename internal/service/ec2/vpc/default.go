@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateDefaultVpc makes a default VPC where the user has deleted it.
+// CreateDefaultVpc creates a default VPC if the user has deleted it.
 func (s *Service) CreateDefaultVpc(ctx context.Context, in *awsec2.CreateDefaultVpcInput) (*awsec2.CreateDefaultVpcOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	var v record.VPC
@@ -42,10 +42,10 @@ func (s *Service) CreateDefaultVpc(ctx context.Context, in *awsec2.CreateDefault
 	return &awsec2.CreateDefaultVpcOutput{Vpc: &out}, nil
 }
 
-// defaultSubnetBits is the size of default subnets.
+// defaultSubnetBits is the prefix length of default subnets.
 const defaultSubnetBits = 20
 
-// CreateDefaultSubnet makes the default subnet of a zone that has none.
+// CreateDefaultSubnet creates the default subnet of a zone that has none.
 func (s *Service) CreateDefaultSubnet(ctx context.Context, in *awsec2.CreateDefaultSubnetInput) (*awsec2.CreateDefaultSubnetOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.AvailabilityZone == nil && in.AvailabilityZoneId == nil {
@@ -86,7 +86,8 @@ func (s *Service) CreateDefaultSubnet(ctx context.Context, in *awsec2.CreateDefa
 	return &awsec2.CreateDefaultSubnetOutput{Subnet: new(view.SDK(sc))}, err
 }
 
-// freeBlock finds the first block of a size within an IPv4 range that overlaps none taken.
+// freeBlock returns the first block of a size within an IPv4 range that does not overlap any of
+// taken.
 func freeBlock(in netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
 	if in.Bits() > bits {
 		return netip.Prefix{}, false
@@ -107,7 +108,7 @@ next:
 	return netip.Prefix{}, false
 }
 
-// ModifyVpcTenancy lets instances of a dedicated VPC be launched on shared hardware.
+// ModifyVpcTenancy changes a dedicated VPC so that instances can be launched on shared hardware.
 func (s *Service) ModifyVpcTenancy(ctx context.Context, in *awsec2.ModifyVpcTenancyInput) (*awsec2.ModifyVpcTenancyOutput, error) {
 	if in.InstanceTenancy != ec2types.VpcTenancyDefault {
 		return nil, ec2err.New("UnsupportedTenancy", "The tenancy value %s is not supported.", in.InstanceTenancy)

@@ -14,8 +14,8 @@ import (
 
 const defaultVPCCIDR = "172.31.0.0/16"
 
-// Prepare makes what a new account finds in a region, unless that has been done: a VPC
-// with a subnet in each of the first three zones, an internet gateway and a route to it.
+// Prepare creates the initial resources of an account in a region, unless it has done so before: a
+// VPC with a subnet in each of the first three zones, an internet gateway, and a route to it.
 // https://docs.aws.amazon.com/vpc/latest/userguide/default-vpc.html
 func (s *Service) Prepare(ctx context.Context, account, region string) error {
 	if _, ok := regions.Lookup(region); !ok {

@@ -19,10 +19,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// noDHCPOptions is the ID a VPC without options has.
+// noDHCPOptions is the DHCP options ID of a VPC without options.
 const noDHCPOptions = "default"
 
-// parseDHCP checks the options of a request.
+// parseDHCP validates the options in a request.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateDhcpOptions.html
 func parseDHCP(in []ec2types.NewDhcpConfiguration) (map[string][]string, error) {
 	out := map[string][]string{}
@@ -39,7 +39,7 @@ func parseDHCP(in []ec2types.NewDhcpConfiguration) (map[string][]string, error) 
 		case "domain-name-servers", "ntp-servers", "netbios-name-servers":
 			most = 4
 			if key != "netbios-name-servers" {
-				most = 8 // four of each family
+				most = 8 // four of each address family
 			}
 			for _, v := range c.Values {
 				a, err := netip.ParseAddr(v)
@@ -70,7 +70,7 @@ func parseDHCP(in []ec2types.NewDhcpConfiguration) (map[string][]string, error) 
 	return out, nil
 }
 
-// CreateDhcpOptions creates a set, which VPCs are associated with later.
+// CreateDhcpOptions creates a set of options that VPCs can be associated with.
 func (s *Service) CreateDhcpOptions(ctx context.Context, in *awsec2.CreateDhcpOptionsInput) (*awsec2.CreateDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	options, err := parseDHCP(in.DhcpConfigurations)
@@ -86,7 +86,7 @@ func (s *Service) CreateDhcpOptions(ctx context.Context, in *awsec2.CreateDhcpOp
 	return &awsec2.CreateDhcpOptionsOutput{DhcpOptions: new(d.SDK(sc))}, err
 }
 
-// AssociateDhcpOptions gives a VPC a set of options, or none: "default".
+// AssociateDhcpOptions associates a VPC with a set of options, or with none: "default".
 func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.AssociateDhcpOptionsInput) (*awsec2.AssociateDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.DhcpOptionsId)
@@ -106,7 +106,7 @@ func (s *Service) AssociateDhcpOptions(ctx context.Context, in *awsec2.Associate
 	return &awsec2.AssociateDhcpOptionsOutput{}, err
 }
 
-// DeleteDhcpOptions deletes a set that no VPC uses.
+// DeleteDhcpOptions deletes a set of options that no VPC uses.
 func (s *Service) DeleteDhcpOptions(ctx context.Context, in *awsec2.DeleteDhcpOptionsInput) (*awsec2.DeleteDhcpOptionsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	_, err := resource.Delete(ctx, s.Core, record.DHCPOptionSets, in.DryRun, in.DhcpOptionsId, func(tx *store.Tx, d *record.DHCPOptions) error {

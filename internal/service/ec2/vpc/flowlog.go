@@ -17,11 +17,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// defaultLogFormat is version 2 of the records.
+// defaultLogFormat is version 2 of the flow log record format.
 // https://docs.aws.amazon.com/vpc/latest/userguide/flow-log-records.html
 const defaultLogFormat = "${version} ${account-id} ${interface-id} ${srcaddr} ${dstaddr} ${srcport} ${dstport} ${protocol} ${packets} ${bytes} ${start} ${end} ${action} ${log-status}"
 
-// parseFlowLog checks what does not depend on the resource.
+// parseFlowLog checks everything that does not depend on the resource.
 func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	f := record.FlowLog{
 		TrafficType: string(in.TrafficType), DestinationType: string(in.LogDestinationType), Destination: aws.ToString(in.LogDestination),
@@ -77,7 +77,7 @@ func parseFlowLog(in *awsec2.CreateFlowLogsInput) (record.FlowLog, error) {
 	return f, nil
 }
 
-// CreateFlowLogs makes a flow log for each resource.
+// CreateFlowLogs creates a flow log for each resource.
 func (s *Service) CreateFlowLogs(ctx context.Context, in *awsec2.CreateFlowLogsInput) (*awsec2.CreateFlowLogsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.ResourceIds) == 0 {
@@ -149,7 +149,7 @@ func (s *Service) makeFlowLog(tx *store.Tx, sc resource.Scope, f record.FlowLog,
 	return record.FlowLogs.Create(tx, sc.Key(f.ID), f)
 }
 
-// DeleteFlowLogs deletes flow logs, each by itself: what fails is listed.
+// DeleteFlowLogs deletes flow logs. Each one that fails is reported separately.
 func (s *Service) DeleteFlowLogs(ctx context.Context, in *awsec2.DeleteFlowLogsInput) (*awsec2.DeleteFlowLogsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.FlowLogIds) == 0 {

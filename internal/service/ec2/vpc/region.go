@@ -54,7 +54,7 @@ func (s *Service) DescribeRegions(_ context.Context, in *awsec2.DescribeRegionsI
 	return out, nil
 }
 
-// DescribeAvailabilityZones lists the zones of the call's region.
+// DescribeAvailabilityZones lists the zones in the call's region.
 func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *awsec2.DescribeAvailabilityZonesInput) (*awsec2.DescribeAvailabilityZonesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	type zone = regions.Zone
@@ -99,8 +99,8 @@ func (s *Service) DescribeAvailabilityZones(ctx context.Context, in *awsec2.Desc
 	return out, nil
 }
 
-// DescribeAccountAttributes tells what an account may do. Terraform and eksctl
-// look at supported-platforms and default-vpc.
+// DescribeAccountAttributes returns limits and features of an account. Terraform and eksctl read
+// supported-platforms and default-vpc.
 func (s *Service) DescribeAccountAttributes(ctx context.Context, in *awsec2.DescribeAccountAttributesInput) (*awsec2.DescribeAccountAttributesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
@@ -122,7 +122,7 @@ func (s *Service) DescribeAccountAttributes(ctx context.Context, in *awsec2.Desc
 	all := []struct{ name, value string }{
 		{"default-vpc", vpc},
 		{"max-elastic-ips", resource.Float(&elastic)},
-		{"max-instances", "20"}, // of EC2-Classic: what instances take now are vCPUs
+		{"max-instances", "20"}, // from EC2-Classic; today's quotas are on vCPUs
 		{"supported-platforms", "VPC"},
 		{"vpc-max-elastic-ips", resource.Float(&elastic)},
 		{"vpc-max-security-groups-per-interface", resource.Float(&groups)},

@@ -43,7 +43,7 @@ func parseSubnetBlock6(cidr string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// checkSubnetBlock6 refuses a block that is outside the VPC or taken.
+// checkSubnetBlock6 returns an error if a block is outside the VPC or overlaps another subnet.
 func checkSubnetBlock6(v record.VPC, others []record.Subnet, p netip.Prefix) error {
 	if !slices.ContainsFunc(v.Prefixes6(), func(q netip.Prefix) bool { return resource.Within(q, p) }) {
 		// https://github.com/hashicorp/terraform-provider-aws/issues/31913
@@ -56,7 +56,7 @@ func checkSubnetBlock6(v record.VPC, others []record.Subnet, p netip.Prefix) err
 	return nil
 }
 
-// AssociateSubnetCidrBlock gives a subnet its IPv6 block.
+// AssociateSubnetCidrBlock adds an IPv6 block to a subnet, which can have only one.
 func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.AssociateSubnetCidrBlockInput) (*awsec2.AssociateSubnetCidrBlockOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if in.Ipv6CidrBlock == nil {
@@ -89,7 +89,8 @@ func (s *Service) AssociateSubnetCidrBlock(ctx context.Context, in *awsec2.Assoc
 	return &awsec2.AssociateSubnetCidrBlockOutput{SubnetId: in.SubnetId, Ipv6CidrBlockAssociation: &out}, nil
 }
 
-// DisassociateSubnetCidrBlock takes the IPv6 block off a subnet without IPv6 addresses in use.
+// DisassociateSubnetCidrBlock removes a subnet's IPv6 block, unless an IPv6 address in it is in
+// use.
 func (s *Service) DisassociateSubnetCidrBlock(ctx context.Context, in *awsec2.DisassociateSubnetCidrBlockInput) (*awsec2.DisassociateSubnetCidrBlockOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.AssociationId)

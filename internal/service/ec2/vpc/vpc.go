@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// makeVPC writes a VPC with what every new VPC has: main route table, default
-// security group and default network ACL.
+// makeVPC stores a VPC and what every new VPC has: main route table, default security group and
+// default network ACL.
 func (s *Service) makeVPC(tx *store.Tx, sc resource.Scope, v record.VPC) (record.VPC, error) {
 	v.ID, v.AssociationID = ids.Resource("vpc"), ids.Resource("vpc-cidr-assoc")
 	rtb := record.RouteTable{
@@ -99,11 +99,11 @@ func (s *Service) CreateVpc(ctx context.Context, in *awsec2.CreateVpcInput) (*aw
 		return nil, err
 	}
 	out := v.SDK(sc)
-	out.State = ec2types.VpcStatePending // as AWS answers; it is there when the call returns
+	out.State = ec2types.VpcStatePending // AWS's answer, although the VPC is available when the call returns
 	return &awsec2.CreateVpcOutput{Vpc: &out}, nil
 }
 
-// checkVPCQuota refuses one more VPC than the quota allows; the default one counts.
+// checkVPCQuota returns an error if one more VPC would exceed the quota. The default VPC counts.
 func checkVPCQuota(tx *store.Tx, sc resource.Scope) error {
 	return quota.Room(tx, sc, quota.VPCs, record.VPCs, resource.All, ec2err.Limit("VpcLimitExceeded", "VPCs"))
 }
@@ -143,8 +143,8 @@ func (s *Service) DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput
 	return &awsec2.DescribeVpcsOutput{Vpcs: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// DeleteVpc deletes a VPC that nothing lives in; its default security group,
-// route table and network ACL go with it.
+// DeleteVpc deletes an empty VPC, together with its default security group, route table and network
+// ACL.
 func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*awsec2.DeleteVpcOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	id := aws.ToString(in.VpcId)
@@ -172,7 +172,7 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 	return &awsec2.DeleteVpcOutput{}, err
 }
 
-// readVPC begins an operation that reads about one VPC.
+// readVPC returns the VPC for an operation that only reads.
 func (s *Service) readVPC(ctx context.Context, id *string, dryRun *bool) (resource.Scope, record.VPC, error) {
 	sc := resource.ScopeOf(ctx)
 	v, err := resource.Get(s.Store, record.VPCs, sc, aws.ToString(id))
