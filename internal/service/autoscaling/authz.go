@@ -13,12 +13,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Authz tells package authz what is stored of groups and launch configurations.
+// Authz provides package authz with the stored attributes of groups and launch configurations.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. Both kinds are called by their names.
+// Resource implements authz.Resolver. Both kinds are identified by name.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	key := scope{regional.At(account, region)}.group(strings.TrimPrefix(id, anyGroup))
 	switch kind {
@@ -39,8 +39,8 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return authz.Resource{}, false
 }
 
-// Targets implements authz.Targeter for what requests name by something of their
-// groups: an instance, the ARN of a policy.
+// Targets implements authz.Targeter for requests that identify a group indirectly, by an instance
+// or a policy's ARN.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	group := func(name string) ([]authz.Target, bool) {
 		return []authz.Target{{Type: "autoScalingGroup", ID: anyGroup + name}}, true
@@ -48,7 +48,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	ofInstance := func(id *string) ([]authz.Target, bool) {
 		o, err := owners.Get(r.s.store, store.Key{Account: call.Account, Region: call.Region, ID: aws.ToString(id)})
 		if err != nil {
-			return group("*") // the handler says that it is in none
+			return group("*") // the handler reports that it is in no group
 		}
 		return group(o.Group)
 	}
@@ -64,5 +64,5 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	return nil, false
 }
 
-// anyGroup stands before the name in the ID of a group: for the UUID of its ARN.
+// anyGroup precedes the name in a group's resource ID and matches any UUID in its ARN.
 const anyGroup = "*/"

@@ -99,8 +99,7 @@ func TestGroupLife(t *testing.T) {
 	}
 }
 
-// An instance that EC2 terminates, stops, or that the user calls unhealthy is
-// replaced.
+// An instance that EC2 terminates or stops, or that the user makes unhealthy, is replaced.
 func TestReplacement(t *testing.T) {
 	ctx := t.Context()
 	for _, tt := range []struct {
@@ -179,7 +178,7 @@ func TestSuspendedProcesses(t *testing.T) {
 		t.Helper()
 		testkit.Must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: p}))(t)
 	}
-	quiet := func(n int, state autoscalingtypes.LifecycleState) { // nothing moves, whatever time passes
+	quiet := func(n int, state autoscalingtypes.LifecycleState) { // nothing changes, however much time passes
 		t.Helper()
 		for range 20 {
 			w.clock.Step(time.Minute)
@@ -249,7 +248,7 @@ func TestFailedLaunchesAreToldAndTriedAgain(t *testing.T) {
 	w.later(time.Second, func() error { g, _ := w.describe("web"); return serving(1)(g) })
 }
 
-// A pool without capacity is left for the next type, then the next zone.
+// If a pool has no capacity, the next type is tried, then the next zone.
 func TestMixedInstances(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -345,7 +344,7 @@ func TestGroupPendingDeleteIsLeftAlone(t *testing.T) {
 	ctx := t.Context()
 	w.group("web", 1)
 	name := aws.String("web")
-	w.stop() // its reconciler would end the group
+	w.stop() // otherwise its reconciler would terminate the group
 	testkit.Must(w.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: name, ForceDelete: aws.Bool(true)}))(t)
 	_, err := w.UpdateAutoScalingGroup(ctx, &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name, MaxSize: aws.Int32(2)})
 	testkit.WantError(t, err, "ValidationError", "The AutoScaling group may not be modified while it is pending delete")

@@ -42,8 +42,8 @@ func (w *world) desire(group string, n int32) {
 	testkit.Must(w.SetDesiredCapacity(w.Context(), &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: &group, DesiredCapacity: &n}))(w)
 }
 
-// An instance waits for its hook until somebody decides, or the heartbeat is
-// missed; heartbeats lengthen the wait.
+// An instance waits for its hook until the action is completed or the heartbeat times out.
+// Heartbeats extend the wait.
 func TestLifecycleHookTimeline(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -56,7 +56,7 @@ func TestLifecycleHookTimeline(t *testing.T) {
 	if a := w.activities("web")[0]; a.StatusCode != "MidLifecycleAction" || *a.Progress != 40 {
 		t.Errorf("%+v", a)
 	}
-	for range 3 { // 3 × 50 s pass with a heartbeat each
+	for range 3 { // three heartbeats, each after 50 s
 		w.clock.Step(50 * time.Second)
 		testkit.Must(w.RecordLifecycleActionHeartbeat(ctx, &awsautoscaling.RecordLifecycleActionHeartbeatInput{
 			AutoScalingGroupName: aws.String("web"), LifecycleHookName: aws.String("start"), InstanceId: &id,
@@ -69,7 +69,7 @@ func TestLifecycleHookTimeline(t *testing.T) {
 	w.await("web", serving(1))
 	testkit.WantError(t, w.complete("web", "start", id, "CONTINUE"), "ValidationError", "No active Lifecycle Action found with instance ID "+id)
 
-	// Nobody answers: the terminating hook's default result goes on after its time.
+	// No one completes the terminating hook, so its default result applies after the timeout.
 	w.desire("web", 0)
 	w.await("web", states(1, "Terminating:Wait"))
 	w.clock.Step(89 * time.Second)
@@ -79,7 +79,7 @@ func TestLifecycleHookTimeline(t *testing.T) {
 	}
 	w.later(time.Second, func() error { g, _ := w.describe("web"); return serving(0)(g) })
 
-	// Nobody answers a launching hook: the instance is abandoned, and another launched.
+	// No one completes a launching hook, so the instance is abandoned and another is launched.
 	w.desire("web", 1)
 	first := *w.await("web", states(1, "Pending:Wait")).Instances[0].InstanceId
 	w.clock.Step(60 * time.Second)
@@ -129,7 +129,7 @@ func TestInstancesComeAndGoByTheirUsersWill(t *testing.T) {
 	}
 	testkit.Must(w.DetachInstances(ctx, &awsautoscaling.DetachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}, ShouldDecrementDesiredCapacity: aws.Bool(false)}))(t)
 	w.await("web", serving(0))
-	if n := len(w.alive("web")); n != 0 { // no longer tagged
+	if n := len(w.alive("web")); n != 0 { // its tag is gone
 		t.Errorf("%d instances carry the tag", n)
 	}
 	testkit.Must(w.AttachInstances(ctx, &awsautoscaling.AttachInstancesInput{AutoScalingGroupName: name, InstanceIds: []string{second}}))(t)
@@ -170,7 +170,7 @@ func TestInstanceRefresh(t *testing.T) {
 			}))(t)
 			w.clock.Step(time.Second)
 			prefs := &autoscalingtypes.RefreshPreferences{MinHealthyPercentage: &percent, InstanceWarmup: aws.Int32(0), SkipMatching: aws.Bool(true)}
-			// Nothing launches, so nothing ends, before the second start is refused.
+			// Nothing launches, so nothing terminates before the second start is refused.
 			launching := make(chan struct{})
 			w.faults.set(nil, func(*awsec2.RunInstancesInput) error {
 				<-launching
@@ -211,8 +211,8 @@ func TestInstanceRefresh(t *testing.T) {
 	}
 }
 
-// A zone that was lost and came back gets its share again, before the surplus of
-// the others leaves.
+// A zone that was removed and added again gets its share before surplus instances in the others
+// terminate.
 func TestRebalancing(t *testing.T) {
 	w := newWorld(t)
 	lost := *w.subnets[1].SubnetId
@@ -242,9 +242,8 @@ func TestRebalancing(t *testing.T) {
 	})
 }
 
-// A group of fifty grows, shrinks and goes while EC2's calls fail before or after
-// they took effect and the reconciler restarts at any moment. No launch is
-// doubled and none is lost.
+// A group of fifty grows, shrinks and is deleted while EC2's calls fail before or after taking
+// effect and the reconciler restarts at any moment. No launch is duplicated or lost.
 func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -307,7 +306,7 @@ func TestAThousandInstances(t *testing.T) {
 	w.group("big", 1000, func(in *awsautoscaling.CreateAutoScalingGroupInput) {
 		in.MaxSize, in.LaunchTemplate = aws.Int32(1000), nil
 		in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
-			LaunchTemplateSpecification: w.template("small"), Overrides: []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("t2.micro")}}, // one vCPU: the quota is 1,152
+			LaunchTemplateSpecification: w.template("small"), Overrides: []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("t2.micro")}}, // with one vCPU each: the quota is 1,152
 		}}
 	})
 	launched := time.Since(begin)

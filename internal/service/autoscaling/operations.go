@@ -2,7 +2,7 @@ package autoscaling
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// The members of groups that are honoured. Overrides have no weights and no attributes.
+// The supported members of groups. Overrides have no weights and no instance requirements.
 const (
 	mixedMembers = ` MixedInstancesPolicy.InstancesDistribution.OnDemandAllocationStrategy MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity
 		MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity MixedInstancesPolicy.InstancesDistribution.SpotAllocationStrategy
@@ -14,7 +14,7 @@ const (
 	paged = " MaxRecords NextToken"
 )
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "autoscaling", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
@@ -63,7 +63,7 @@ func (s *Service) AWS() awsapi.Service {
 			Except: "strategies other than Rolling, AutoRollback, ScaleInProtectedInstances Wait, StandbyInstances other than Ignore"},
 		{Name: "CancelInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "DescribeInstanceRefreshes", Members: "AutoScalingGroupName InstanceRefreshIds" + paged},
-		// Records: kept and described, without an effect.
+		// Records that are stored and described but have no effect.
 		{Name: "PutScalingPolicy", Members: `AdjustmentType AutoScalingGroupName Cooldown Enabled EstimatedInstanceWarmup MetricAggregationType
 			MinAdjustmentMagnitude PolicyName PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration`},
 		{Name: "DescribePolicies", Members: "AutoScalingGroupName PolicyNames PolicyTypes" + paged},

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The service's records. Descriptions are kept as the SDK's own types, beside what
-// AWS keeps to itself.
+// The service's records. Descriptions are stored as SDK types, next to internal data that AWS does
+// not show.
 var (
 	groups    = store.NewCollection[groupRecord]("autoscaling", "group")
 	members   = store.NewCollection[memberRecord]("autoscaling", "member")    // GROUP/INSTANCE
@@ -23,31 +23,29 @@ var (
 	configs   = store.NewCollection[autoscalingtypes.LaunchConfiguration]("autoscaling", "launch-configuration")
 )
 
-// writes bounds a transaction, which may hold no more than 100 operations:
-// launched instances take three each, beside their plan and group.
+// batch keeps transactions below 100 operations: each launched instance takes three, in addition to
+// the plan and the group.
 const batch = 30
 
 type groupRecord struct {
-	// Group is DescribeAutoScalingGroups' answer, but for its instances.
+	// Group is the group's description without its instances.
 	Group   autoscalingtypes.AutoScalingGroup
 	Subnets []subnet
 	Hooks   []autoscalingtypes.LifecycleHook `json:",omitempty"`
-	// Notifications are what PutNotificationConfiguration recorded.
+	// Notifications are the settings of PutNotificationConfiguration.
 	Notifications []autoscalingtypes.NotificationConfiguration `json:",omitempty"`
-	// Causes say why the desired capacity changed, until an activity has reported
-	// it.
+	// Causes are the reasons why the desired capacity changed. An activity reports and clears them.
 	Causes []string `json:",omitempty"`
-	// Owed counts instances taken out by cause, whose successors are to be launched
-	// for that cause.
+	// Owed counts, by cause, replacements to be launched for instances that were taken out.
 	Owed     map[string]int `json:",omitempty"`
 	Deleting bool           `json:",omitempty"`
-	// Failures counts launches that failed in a row; RetryAt is when to try again.
+	// Failures counts consecutive failed launches. RetryAt is when to try again.
 	Failures int       `json:",omitempty"`
 	RetryAt  time.Time `json:",omitzero"`
-	// Registered are the instances that were registered with traffic sources, by their
-	// identifiers.
+	// Registered are the instances that this group has registered with each traffic source, by
+	// identifier.
 	Registered map[string][]string `json:",omitempty"`
-	// Cooldown is when the last scaling activity began.
+	// LastActivity is when the last scaling activity began.
 	LastActivity time.Time `json:",omitzero"`
 }
 
@@ -60,15 +58,15 @@ func (g *groupRecord) desired() int {
 	return int(*g.Group.DesiredCapacity)
 }
 
-// runs reports whether a process is not suspended. Deleting a group ends its
-// instances in any case.
+// runs reports whether a process is not suspended. While a group is being deleted, all processes
+// run.
 func (g *groupRecord) runs(process string) bool {
 	return g.Deleting || !slices.ContainsFunc(g.Group.SuspendedProcesses, func(p autoscalingtypes.SuspendedProcess) bool {
 		return *p.ProcessName == process
 	})
 }
 
-// fresh forgets failures: something changed, so trying again may help.
+// fresh resets the failures, because something changed and trying again may help.
 func (g *groupRecord) fresh() { g.Failures, g.RetryAt = 0, time.Time{} }
 
 type subnet struct{ ID, Zone, ZoneID string }
@@ -80,38 +78,38 @@ type memberRecord struct {
 	Subnet       string `json:",omitempty"`
 	Type, Image  string
 	Spot         bool                                          `json:",omitempty"`
-	Template     *autoscalingtypes.LaunchTemplateSpecification `json:",omitempty"` // version as a number
-	Config       string                                        `json:",omitempty"` // launch configuration
+	Template     *autoscalingtypes.LaunchTemplateSpecification `json:",omitempty"` // with a version number
+	Config       string                                        `json:",omitempty"` // name of the launch configuration
 	Launched     time.Time
 	State        autoscalingtypes.LifecycleState
-	// InService is when it came into service.
+	// InService is when the instance came into service.
 	InService time.Time `json:",omitzero"`
 	Unhealthy bool      `json:",omitempty"`
-	// ByUser says that SetInstanceHealth called it unhealthy.
+	// ByUser means that SetInstanceHealth made the instance unhealthy.
 	ByUser bool `json:",omitempty"`
-	// Failing is since when it fails the health checks of load balancers, by traffic
-	// source; ByBalancer says that it is unhealthy for that.
+	// Failing is since when the instance has failed load balancer health checks, by traffic source.
+	// ByBalancer means that it is unhealthy because of that.
 	Failing    map[string]time.Time `json:",omitempty"`
 	ByBalancer bool                 `json:",omitempty"`
-	// Unadded are the traffic sources it is not registered with because it came into
-	// service while AddToLoadBalancer was suspended.
+	// Unadded are the traffic sources with which the instance is not registered because it came
+	// into service while AddToLoadBalancer was suspended.
 	Unadded []string `json:",omitempty"`
 
 	Protected bool `json:",omitempty"`
-	// Surplus is launched beyond the desired capacity; other instances leave once it
-	// is in service, and not before.
+	// Surplus means that the instance was launched beyond the desired capacity. Others are
+	// terminated once it is in service.
 	Surplus  bool       `json:",omitempty"`
-	Activity string     `json:",omitempty"` // the one under way
+	Activity string     `json:",omitempty"` // activity in progress
 	Waits    []hookWait `json:",omitempty"`
 }
 
-// A hookWait is a lifecycle action under way.
+// A hookWait is a lifecycle action in progress.
 type hookWait struct {
 	Hook, Token string
 	Default     string // CONTINUE or ABANDON
 	Heartbeat   time.Duration
 	Deadline    time.Time
-	Limit       time.Time // heartbeats extend it no further
+	Limit       time.Time // heartbeats do not extend the deadline beyond it
 }
 
 func (m *memberRecord) pending() bool {
@@ -142,30 +140,30 @@ func (m *memberRecord) health() string {
 	return "Healthy"
 }
 
-// An ownerRecord finds the group of an instance.
+// An ownerRecord maps an instance to its group.
 type ownerRecord struct{ Group string }
 
-// A planRecord is a launch that was decided on. It holds everything that its
-// RunInstances call is made of, so that a repeated call is the same call.
+// A planRecord is a planned launch. It contains everything in its RunInstances call, so that a
+// repeated call is identical.
 type planRecord struct {
 	Token string
 	Count int
-	// Pools are where to try, in this order; Attempt is the one at hand.
+	// Pools are the pools to try, in this order. Attempt is the index of the current one.
 	Pools    []pool
 	Attempt  int             `json:",omitempty"`
-	Request  json.RawMessage // of RunInstances, without place and type
+	Request  json.RawMessage // the RunInstances request, without subnet and type
 	Spot     bool            `json:",omitempty"`
 	Template *autoscalingtypes.LaunchTemplateSpecification
 	Config   string `json:",omitempty"`
 	Cause    string
 	Started  time.Time
 	Surplus  bool `json:",omitempty"`
-	Mixed    bool `json:",omitempty"` // by a mixed instances policy
+	Mixed    bool `json:",omitempty"` // uses a mixed instances policy
 }
 
 type pool struct {
 	Subnet subnet
-	Type   string `json:",omitempty"` // empty: the template's
+	Type   string `json:",omitempty"` // empty for the launch template's
 }
 
 type activityRecord struct {
@@ -174,7 +172,7 @@ type activityRecord struct {
 
 type refreshRecord struct {
 	Refresh autoscalingtypes.InstanceRefresh
-	Targets []string // instances still to be replaced, at the start
+	Targets []string // instances to replace, as of the start
 	Total   int
 }
 

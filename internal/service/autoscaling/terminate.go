@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// terminationPolicies are the names a group may list.
+// terminationPolicies are the valid termination policies of a group.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
 func terminationPolicies() []string {
 	return []string{
@@ -18,21 +18,20 @@ func terminationPolicies() []string {
 	}
 }
 
-// A scaleIn says which instances leave a group.
+// A scaleIn selects the instances to terminate.
 type scaleIn struct {
 	policies []string
-	// source is what the group launches from now: instances of other templates and
-	// configurations are older.
+	// source is what the group launches from now. Instances from other templates and configurations
+	// are older.
 	source launchSource
-	// configAge is when launch configurations were made.
+	// configAge is when each launch configuration was created.
 	configAge map[string]time.Time
-	spotWant  int // spot instances the distribution wants
+	spotWant  int // Spot instances according to the distribution
 	now       time.Time
 }
 
-// victims chooses n of a group's instances: from the zone that has most, by the
-// group's termination policies in their order, the least ID at last. Protected
-// instances stay.
+// victims selects n of a group's instances: from the zone with the most instances, then by the
+// group's termination policies in order, then by lowest ID. It never selects protected instances.
 func (c scaleIn) victims(all []memberRecord, n int) []string {
 	zones := map[string]int{}
 	spots := 0
@@ -69,7 +68,7 @@ func (c scaleIn) victims(all []memberRecord, n int) []string {
 	return out
 }
 
-// apply leaves those that a policy would end first.
+// apply returns the instances that a policy would terminate first.
 func (c scaleIn) apply(policy string, of []memberRecord, spots int) []memberRecord {
 	switch policy {
 	case "Default":
@@ -87,11 +86,11 @@ func (c scaleIn) apply(policy string, of []memberRecord, spots int) []memberReco
 		return least(of, func(m memberRecord) int64 {
 			switch {
 			case m.Config == "":
-				return 0 // not from a configuration: nothing to compare
+				return 0 // not launched from a configuration, so there is nothing to compare
 			case c.source.config == nil:
-				return -2 // before the group had a template
+				return -2 // launched before the group had a template
 			case c.configAge[m.Config].IsZero():
-				return -1 // deleted since
+				return -1 // the configuration has been deleted
 			}
 			return c.configAge[m.Config].UnixNano()
 		})
@@ -101,7 +100,7 @@ func (c scaleIn) apply(policy string, of []memberRecord, spots int) []memberReco
 			case m.Template == nil || now == nil:
 				return 0
 			case aws.ToString(m.Template.LaunchTemplateId) != aws.ToString(now.LaunchTemplateId):
-				return -1 // another template: noncurrent
+				return -1 // launched from another template, so not current
 			}
 			version, _ := strconv.ParseInt(aws.ToString(m.Template.Version), 10, 64)
 			return version
@@ -114,8 +113,8 @@ func (c scaleIn) apply(policy string, of []memberRecord, spots int) []memberReco
 	return of
 }
 
-// misallocated leaves instances of the purchase option that there are too many
-// of, and of those the least preferred types.
+// misallocated returns the instances with the purchase option of which there are too many, and
+// among them those of the least preferred type.
 func (c scaleIn) misallocated(of []memberRecord, spots int) []memberRecord {
 	if c.source.mixed == nil {
 		return of
@@ -136,7 +135,7 @@ func (c scaleIn) misallocated(of []memberRecord, spots int) []memberRecord {
 	})
 }
 
-// least leaves those with the least value.
+// least returns the members with the lowest value.
 func least(of []memberRecord, value func(memberRecord) int64) []memberRecord {
 	var out []memberRecord
 	var lowest int64

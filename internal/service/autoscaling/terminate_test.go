@@ -51,20 +51,20 @@ func TestTerminationPolicies(t *testing.T) {
 		spotWant int
 		want     string
 	}{
-		// Zones come first, whatever the policy.
+		// Zones take precedence over any policy.
 		{name: "the fullest zone", policies: "NewestInstance", members: "a z1 9; b z1 8; c z2 1", n: 1, want: "b"},
 		{name: "zone by zone", policies: "OldestInstance", members: "a z1 9; b z1 8; c z1 7; d z2 6; e z2 5", n: 3, want: "a b d"},
 		{name: "a protected one stays", policies: "OldestInstance", members: "a z1 9 protected; b z1 8; c z2 1", n: 1, want: "b"},
 		{name: "a zone of protected ones", policies: "OldestInstance", members: "a z1 9 protected; b z1 8 protected; c z2 1", n: 1, want: "c"},
 		{name: "only protected ones", policies: "Default", members: "a z1 9 protected", n: 1, want: ""},
-		// One policy each.
+		// Single policies.
 		{name: "the oldest", policies: "OldestInstance", members: "a z1 2; b z1 9; c z1 5", n: 2, want: "b c"},
 		{name: "the newest", policies: "NewestInstance", members: "a z1 2; b z1 9; c z1 5", n: 2, want: "a c"},
 		{name: "the oldest template version", policies: "OldestLaunchTemplate", members: "a z1 1 t3; b z1 2 t2; c z1 3 t10", n: 2, want: "b a"},
 		{name: "another template first", policies: "OldestLaunchTemplate", members: "a z1 1 t1; b z1 2 x9", n: 1, want: "b"},
 		{name: "a configuration before templates", policies: "OldestLaunchConfiguration", members: "a z1 9 t1; b z1 1 lc", n: 1, want: "b"},
 		{name: "the hour that ends next", policies: "ClosestToNextInstanceHour", members: "a z1 10; b z1 119; c z1 70", n: 1, want: "b"},
-		// In their order.
+		// Policies in order.
 		{name: "one after the other", policies: "OldestLaunchTemplate NewestInstance", members: "a z1 9 t1; b z1 2 t1; c z1 1 t2", n: 1, want: "b"},
 		{name: "default", policies: "Default", members: "a z1 10 t2; b z1 50 t2; c z1 59 t3", n: 1, want: "b"},
 		{name: "the least ID at last", policies: "OldestLaunchTemplate", members: "c z1 1 t1; a z1 1 t1; b z1 1 t1", n: 1, want: "a"},

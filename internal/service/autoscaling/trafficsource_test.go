@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// balancers are load balancers of which all exist but nobody.
+// balancers are load balancers. Every identifier exists, except nobody.
 type balancers struct {
 	mu         sync.Mutex
 	registered map[string][]string
@@ -42,7 +42,7 @@ func (b *balancers) DeregisterInstances(_ context.Context, id string, instances 
 	return nil
 }
 
-// balancerPatience is for how long an instance fails until it is unhealthy.
+// balancerPatience is after how long a failing instance is unhealthy.
 const balancerPatience = 30 * time.Second
 
 func (b *balancers) InstanceHealth(_ context.Context, _ string, instances []string) (passing, failing []string, after time.Duration, err error) {
@@ -85,7 +85,7 @@ func (b *balancers) hasInstance(id, instance string) bool {
 
 const targetGroup = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/0123456789abcdef"
 
-// Classic load balancers and target groups are traffic sources, however they are attached.
+// Classic load balancers and target groups are traffic sources, whichever call attaches them.
 func TestTrafficSources(t *testing.T) {
 	w := newWorld(t)
 	ctx, name := t.Context(), aws.String("web")
@@ -142,7 +142,8 @@ func TestTrafficSources(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 
-	// While instances are not to be added, they are not; those that go are taken away.
+	// While adding instances is suspended, none are registered. Those that terminate are still
+	// deregistered.
 	testkit.Must(w.SuspendProcesses(ctx, &awsautoscaling.SuspendProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
 	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(3)}))(t)
 	w.await("web", serving(3))
@@ -150,7 +151,7 @@ func TestTrafficSources(t *testing.T) {
 	g, _ = w.describe("web")
 	late := slices.DeleteFunc(instanceIDs(g), func(i string) bool { return w.balancers.hasInstance("second", i) })
 	testkit.Must(w.ResumeProcesses(ctx, &awsautoscaling.ResumeProcessesInput{AutoScalingGroupName: name, ScalingProcesses: []string{"AddToLoadBalancer"}}))(t)
-	// Those that came meanwhile are not added now, but those that come from now on are.
+	// Instances that came in the meantime are not registered now, but later ones are.
 	testkit.Must(w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: name, DesiredCapacity: aws.Int32(4)}))(t)
 	w.await("web", serving(4))
 	w.balancers.has(t, "second", 3)
@@ -160,14 +161,14 @@ func TestTrafficSources(t *testing.T) {
 			t.Errorf("%s is registered: %t; %v came while none was to be", i, added, late)
 		}
 	}
-	// A load balancer has its instances a moment before the group knows that it has.
+	// The load balancer has its instances a moment before the group records it.
 	testkit.Eventually(t, 20*time.Second, func() error {
 		if s := testkit.Must(w.DescribeLoadBalancers(ctx, &awsautoscaling.DescribeLoadBalancersInput{AutoScalingGroupName: name}))(t).LoadBalancers; *s[0].State != "Added" {
 			return fmt.Errorf("the load balancer is %s", *s[0].State)
 		}
 		return nil
 	})
-	// Who attaches it again has all added.
+	// Attaching it again registers all instances.
 	testkit.Must(w.DetachLoadBalancers(ctx, &awsautoscaling.DetachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
 	w.balancers.has(t, "second", 0)
 	testkit.Must(w.AttachLoadBalancers(ctx, &awsautoscaling.AttachLoadBalancersInput{AutoScalingGroupName: name, LoadBalancerNames: []string{"second"}}))(t)
@@ -176,8 +177,8 @@ func TestTrafficSources(t *testing.T) {
 	w.balancers.has(t, "second", 0)
 }
 
-// An instance that a load balancer finds unhealthy is replaced where the group minds, after
-// its grace period.
+// An instance that a load balancer finds unhealthy is replaced after its grace period if the group
+// uses those health checks.
 func TestLoadBalancersHealthChecks(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
