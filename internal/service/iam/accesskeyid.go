@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// Access key IDs hold the account: the ten bytes behind the prefix are, in base
-// 32, a set bit, the account in 40 bits and 39 random ones. So a key is found
-// without an index, and GetAccessKeyInfo answers for keys that are long gone.
+// Access key IDs contain the account: the ten bytes after the prefix are, in base 32, a set bit,
+// the account in 40 bits, and 39 random bits. So a key is found without an index, and
+// GetAccessKeyInfo works even for keys that were deleted long ago.
 // https://hackingthe.cloud/aws/enumeration/get-account-id-from-keys/
 
-// NewAccessKeyID returns a new ID of the account: prefix AKIA for a user's key,
+// NewAccessKeyID returns a new access key ID for the account. prefix is AKIA for a user's key and
 // ASIA for temporary credentials.
 func (s *Service) NewAccessKeyID(prefix, account string) string {
 	n, err := strconv.ParseUint(account, 10, 40)
 	if err != nil {
-		n = 0 // not an account, and no such key will be looked up
+		n = 0 // not an account; no one will look up such a key
 	}
 	b := make([]byte, 10)
 	rand.Read(b) // never fails
@@ -28,7 +28,7 @@ func (s *Service) NewAccessKeyID(prefix, account string) string {
 	return prefix + base32.StdEncoding.EncodeToString(b)
 }
 
-// AccessKeyAccount returns the account that an access key ID names.
+// AccessKeyAccount returns the account in an access key ID.
 func (s *Service) AccessKeyAccount(id string) (account string, ok bool) {
 	if len(id) != 20 {
 		return "", false
@@ -45,7 +45,7 @@ func (s *Service) AccessKeyAccount(id string) (account string, ok bool) {
 	return fmt.Sprintf("%012d", n), true
 }
 
-// newSecret returns a secret access key: 40 characters.
+// newSecret returns a secret access key of 40 characters.
 func newSecret() string {
 	b := make([]byte, 30)
 	rand.Read(b) // never fails

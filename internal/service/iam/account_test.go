@@ -101,19 +101,19 @@ func TestLastUsed(t *testing.T) {
 		t.Errorf("never used: %+v", got)
 	}
 	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})
-	testkit.WantError(t, err, "AccessDenied", "") // a refused use is one
+	testkit.WantError(t, err, "AccessDenied", "") // a refused call counts as a use
 	used := last()
 	if used.LastUsedDate == nil || *used.ServiceName != "iam" || *used.Region != "us-east-1" {
 		t.Fatalf("used: %+v", used)
 	}
-	// It is written down when the service ends.
+	// The use is stored when the service stops.
 	ending, cancel := context.WithCancel(ctx)
 	cancel()
 	check(t, w.iam.Run(ending))
 	if got := last(); !got.LastUsedDate.Equal(*used.LastUsedDate) {
 		t.Errorf("written down: %+v", got)
 	}
-	// A deactivated key fails at the next request.
+	// A deactivated key is rejected at the next request.
 	_, err = c.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: ann, AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeInactive})
 	check(t, err)
 	_, err = w.as(*key.AccessKeyId, *key.SecretAccessKey).GetUser(ctx, &awsiam.GetUserInput{})

@@ -63,22 +63,22 @@ func (s *Service) ListAttachedRolePolicies(ctx context.Context, in *awsiam.ListA
 	return &awsiam.ListAttachedRolePoliciesOutput{AttachedPolicies: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// PutUserPermissionsBoundary limits a user by a managed policy.
+// PutUserPermissionsBoundary sets a managed policy as a user's permissions boundary.
 func (s *Service) PutUserPermissionsBoundary(ctx context.Context, in *awsiam.PutUserPermissionsBoundaryInput) (*awsiam.PutUserPermissionsBoundaryOutput, error) {
 	return done[awsiam.PutUserPermissionsBoundaryOutput](userKind.setBoundary(ctx, s, in.UserName, in.PermissionsBoundary))
 }
 
-// PutRolePermissionsBoundary limits a role by a managed policy.
+// PutRolePermissionsBoundary sets a managed policy as a role's permissions boundary.
 func (s *Service) PutRolePermissionsBoundary(ctx context.Context, in *awsiam.PutRolePermissionsBoundaryInput) (*awsiam.PutRolePermissionsBoundaryOutput, error) {
 	return done[awsiam.PutRolePermissionsBoundaryOutput](roleKind.setBoundary(ctx, s, in.RoleName, in.PermissionsBoundary))
 }
 
-// DeleteUserPermissionsBoundary lifts a user's boundary.
+// DeleteUserPermissionsBoundary removes a user's permissions boundary.
 func (s *Service) DeleteUserPermissionsBoundary(ctx context.Context, in *awsiam.DeleteUserPermissionsBoundaryInput) (*awsiam.DeleteUserPermissionsBoundaryOutput, error) {
 	return done[awsiam.DeleteUserPermissionsBoundaryOutput](userKind.setBoundary(ctx, s, in.UserName, nil))
 }
 
-// DeleteRolePermissionsBoundary lifts a role's boundary.
+// DeleteRolePermissionsBoundary removes a role's permissions boundary.
 func (s *Service) DeleteRolePermissionsBoundary(ctx context.Context, in *awsiam.DeleteRolePermissionsBoundaryInput) (*awsiam.DeleteRolePermissionsBoundaryOutput, error) {
 	return done[awsiam.DeleteRolePermissionsBoundaryOutput](roleKind.setBoundary(ctx, s, in.RoleName, nil))
 }

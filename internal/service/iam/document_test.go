@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// Documents that AWS refuses, through every door that takes one.
+// Documents that AWS rejects, through every operation that takes one.
 func TestBadDocumentsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -58,7 +58,7 @@ func TestBadDocumentsAreRefused(t *testing.T) {
 	check(t, err)
 }
 
-// The quotas of an account are AWS's.
+// An account's quotas are AWS's.
 func TestQuotasOfAnAccount(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

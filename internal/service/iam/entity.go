@@ -11,14 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An entity is a user, group or role with the policies that bind it.
+// An entity is a user, group or role and the policies that apply to it.
 type entity struct {
 	policies  policy.Policies
 	principal policy.Principal
-	keys      map[string][]string // that every request of it has, in lower case
+	keys      map[string][]string // condition keys of every request by it, in lower case
 }
 
-// entity finds the user, group or role of account that a request names by its ARN.
+// entity returns the user, group or role of the account whose ARN is in the request.
 func (s *Service) entity(account, entityARN string) (entity, error) {
 	a, err := arn.Parse(entityARN)
 	typ, _, _ := strings.Cut(a.Resource, "/")
@@ -27,7 +27,7 @@ func (s *Service) entity(account, entityARN string) (entity, error) {
 		return entity{}, invalidInput("Invalid Entity Arn: %s does not clearly define entity type and name.", entityARN)
 	}
 	_, _, name, _ := arnName(entityARN, typ)
-	if a.Account != account { // [seen] in checks of other accounts' roles
+	if a.Account != account { // [seen] when checking roles of other accounts
 		return entity{}, invalidInput("Invalid Policy Source Arn: caller's account %s does not have access to policies in account %s", account, a.Account)
 	}
 	e := entity{principal: policy.Principal{Account: account, ARN: entityARN}}

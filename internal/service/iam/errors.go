@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// The texts are IAM's own, as clients and their issue trackers quote them; where
-// none was found the text says so ("no source").
+// The texts are IAM's own, as quoted by clients and in their issue trackers. "no source" marks
+// those for which none was found.
 
 func noSuchEntity(format string, args ...any) error {
 	m := fmt.Sprintf(format, args...)
@@ -49,8 +49,8 @@ func validationError(message string) error { return awserr.New("ValidationError"
 
 func invalidARN(s string) error { return invalidInput("ARN %s is not valid.", s) }
 
-// invalidPolicyARN: localstack/localstack tests/aws/services/iam/test_iam.snapshot.json,
-// recorded from AWS for ARNs of no known form.
+// invalidPolicyARN: localstack/localstack tests/aws/services/iam/test_iam.snapshot.json, recorded
+// from AWS for ARNs of unknown types.
 func invalidPolicyARN(s string) error {
 	if _, err := arn.Parse(s); err != nil {
 		return validationError("Invalid ARN:  Could not be parsed!")
@@ -84,7 +84,7 @@ func loginProfileExists(user string) error {
 	return alreadyExists("Login Profile for user %s already exists.", user)
 }
 
-// [seen] for lengths and for the default policy; the rest follow their form.
+// [seen] for lengths and for the default policy. The others are worded alike.
 func passwordViolation(format string, args ...any) error {
 	m := fmt.Sprintf(format, args...)
 	return &iamtypes.PasswordPolicyViolationException{Message: &m}
@@ -192,15 +192,14 @@ func inlinePoliciesTooLarge(limit int, owner, name string) error {
 	return limitExceeded("Maximum policy size of %d bytes exceeded for %s %s", limit, owner, name)
 }
 
-// awsManaged is the error for changes to AWS's policies, which not even root
-// may make.
+// awsManaged returns the error for changes to AWS's policies, which are forbidden even to root.
 func awsManaged(call *awsapi.Call, policyARN string) error {
 	d := policy.Decision{Action: "iam:" + call.Operation, Resource: "policy " + policyARN}
 	return awserr.New("AccessDenied", d.Message(call.Principal.ARN)).WithStatus(http.StatusForbidden)
 }
 
-// Instance profiles. Karpenter tells a missing profile from a missing role by
-// these texts: karpenter-provider-aws pkg/errors/errors.go.
+// Instance profiles. Karpenter distinguishes a missing profile from a missing role by these texts:
+// karpenter-provider-aws pkg/errors/errors.go.
 
 func noSuchInstanceProfile(name string) error {
 	return noSuchEntity("Instance Profile %s cannot be found.", name)

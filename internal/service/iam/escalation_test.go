@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A user who may read everything, and put roles into instance profiles, gains
-// nothing else by it.
+// A user who may read everything and put roles into instance profiles gains no other permissions by
+// that.
 func TestNobodyRaisesOneself(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

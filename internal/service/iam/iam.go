@@ -1,11 +1,10 @@
-// Package iam is AWS Identity and Access Management: users and their access
-// keys, groups, roles, policies, instance profiles and identity providers. It
-// also answers, from the store's view, whose key is this (LookupAccessKey) and
-// which policies bind them (PoliciesOf).
+// Package iam is AWS Identity and Access Management: users and their access keys, groups, roles,
+// policies, instance profiles and identity providers. It also looks up the owner of an access key
+// (LookupAccessKey) and the policies that apply to a principal (PoliciesOf).
 //
-// It decides nothing itself: package authz says what a call needs and package
-// policy evaluates. It does not depend on other services; internal/app passes
-// it to those that need roles. No other service imports it.
+// It makes no decisions itself: package authz determines what a call requires, and package policy
+// evaluates policies. It does not depend on other services; internal/app passes it to those that
+// need roles. No other service imports it.
 package iam
 
 import (
@@ -28,21 +27,21 @@ var ErrNoSuchRole = errors.New("no such role")
 // ErrNoSuchInstanceProfile is returned for an instance profile that does not exist.
 var ErrNoSuchInstanceProfile = errors.New("no such instance profile")
 
-// Config is what a Service is made of.
+// Config has the settings and dependencies of a Service.
 type Config struct {
 	Store *store.Store     // required
-	Clock clock.WithTicker // nil is the real clock
-	Log   *slog.Logger     // nil is slog.Default()
+	Clock clock.WithTicker // nil means the real clock
+	Log   *slog.Logger     // nil means slog.Default()
 }
 
-// A Service is IAM for every account of the store.
+// A Service is IAM for all accounts of the store.
 type Service struct {
 	store  *store.Store
 	clock  clock.WithTicker
 	parsed documentCache
 	used   usageLog
 	log    *slog.Logger
-	// roleUsages is complete before anything runs.
+	// roleUsages is complete before the service is used.
 	roleUsages []module.RoleUsage
 }
 

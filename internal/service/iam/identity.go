@@ -15,12 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An owner kind is what differs between users, groups and roles where policies
-// are concerned.
+// An ownerKind has the differences between users, groups and roles as owners of policies.
 type ownerKind struct {
 	word        string // as in "The role policy with name …"
 	quota       string // as in PoliciesPerRole
-	inlineBytes int    // of all inline policies together, white space not counted
+	inlineBytes int    // of all inline policies together, not counting white space
 }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
@@ -36,7 +35,7 @@ const (
 	maxTrustBytes  = 2048
 )
 
-// newIdentity makes what users, groups and roles have in common.
+// newIdentity returns a new identity, the common part of users, groups and roles.
 func (s *Service) newIdentity(prefix, name string, path *string, tags []iamtypes.Tag) (identity, error) {
 	t, err := newTags(tags)
 	if err != nil {
@@ -52,7 +51,7 @@ func pathOr(path *string) string {
 	return *path
 }
 
-// now is the time as IAM keeps it: to the second.
+// now returns the time in IAM's precision: seconds.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }
 
 // putInline sets an inline policy.
@@ -99,7 +98,7 @@ func (id *identity) inlineNames() []string {
 	return names
 }
 
-// attach attaches a managed policy; attaching it twice does nothing.
+// attach attaches a managed policy. It does nothing if the policy is already attached.
 func (id *identity) attach(tx store.Reader, k ownerKind, account, arn string) error {
 	if err := checkManaged(tx, account, arn, notAttachable); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (id *identity) detach(arn string) error {
 	return nil
 }
 
-// setBoundary sets the permissions boundary to a managed policy.
+// setBoundary sets a managed policy as the permissions boundary.
 func (id *identity) setBoundary(tx store.Reader, account, arn string) error {
 	if err := checkManaged(tx, account, arn, noSuchBoundary); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (id *identity) setBoundary(tx store.Reader, account, arn string) error {
 	return nil
 }
 
-// checkManaged fails unless arn names an AWS-managed policy or one of account's.
+// checkManaged returns an error unless arn names an AWS-managed policy or one of the account's.
 func checkManaged(r store.Reader, account, arn string, missing func(arn string) error) error {
 	owner, path, name, ok := arnName(arn, "policy")
 	if !ok {
@@ -161,7 +160,7 @@ func (id *identity) boundary() *iamtypes.AttachedPermissionsBoundary {
 	}
 }
 
-// attached lists attached managed policies, sorted by ARN.
+// attached returns the attached managed policies, sorted by ARN.
 func (id *identity) attached(pathPrefix *string) []iamtypes.AttachedPolicy {
 	out := []iamtypes.AttachedPolicy{}
 	for _, a := range slices.Sorted(slices.Values(id.Attached)) {
@@ -173,7 +172,7 @@ func (id *identity) attached(pathPrefix *string) []iamtypes.AttachedPolicy {
 	return out
 }
 
-// escaped is how IAM answers documents: percent-encoded by RFC 3986.
+// escaped percent-encodes a document by RFC 3986, as IAM returns documents.
 func escaped(document string) *string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -48,7 +48,7 @@ func (s *Service) GetRolePolicy(ctx context.Context, in *awsiam.GetRolePolicyInp
 	return &awsiam.GetRolePolicyOutput{PolicyDocument: doc, PolicyName: in.PolicyName, RoleName: name}, nil
 }
 
-// ListUserPolicies names the inline policies of a user.
+// ListUserPolicies lists the names of a user's inline policies.
 func (s *Service) ListUserPolicies(ctx context.Context, in *awsiam.ListUserPoliciesInput) (*awsiam.ListUserPoliciesOutput, error) {
 	p, err := userKind.listInline(ctx, s, in.UserName, wants{marker: in.Marker, most: in.MaxItems})
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) ListUserPolicies(ctx context.Context, in *awsiam.ListUserPolic
 	return &awsiam.ListUserPoliciesOutput{PolicyNames: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// ListGroupPolicies names the inline policies of a group.
+// ListGroupPolicies lists the names of a group's inline policies.
 func (s *Service) ListGroupPolicies(ctx context.Context, in *awsiam.ListGroupPoliciesInput) (*awsiam.ListGroupPoliciesOutput, error) {
 	p, err := groupKind.listInline(ctx, s, in.GroupName, wants{marker: in.Marker, most: in.MaxItems})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) ListGroupPolicies(ctx context.Context, in *awsiam.ListGroupPol
 	return &awsiam.ListGroupPoliciesOutput{PolicyNames: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// ListRolePolicies names the inline policies of a role.
+// ListRolePolicies lists the names of a role's inline policies.
 func (s *Service) ListRolePolicies(ctx context.Context, in *awsiam.ListRolePoliciesInput) (*awsiam.ListRolePoliciesOutput, error) {
 	p, err := roleKind.listInline(ctx, s, in.RoleName, wants{marker: in.Marker, most: in.MaxItems})
 	if err != nil {
@@ -75,17 +75,17 @@ func (s *Service) ListRolePolicies(ctx context.Context, in *awsiam.ListRolePolic
 	return &awsiam.ListRolePoliciesOutput{PolicyNames: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// DeleteUserPolicy removes an inline policy of a user.
+// DeleteUserPolicy deletes an inline policy of a user.
 func (s *Service) DeleteUserPolicy(ctx context.Context, in *awsiam.DeleteUserPolicyInput) (*awsiam.DeleteUserPolicyOutput, error) {
 	return done[awsiam.DeleteUserPolicyOutput](userKind.deleteInline(ctx, s, in.UserName, in.PolicyName))
 }
 
-// DeleteGroupPolicy removes an inline policy of a group.
+// DeleteGroupPolicy deletes an inline policy of a group.
 func (s *Service) DeleteGroupPolicy(ctx context.Context, in *awsiam.DeleteGroupPolicyInput) (*awsiam.DeleteGroupPolicyOutput, error) {
 	return done[awsiam.DeleteGroupPolicyOutput](groupKind.deleteInline(ctx, s, in.GroupName, in.PolicyName))
 }
 
-// DeleteRolePolicy removes an inline policy of a role.
+// DeleteRolePolicy deletes an inline policy of a role.
 func (s *Service) DeleteRolePolicy(ctx context.Context, in *awsiam.DeleteRolePolicyInput) (*awsiam.DeleteRolePolicyOutput, error) {
 	return done[awsiam.DeleteRolePolicyOutput](roleKind.deleteInline(ctx, s, in.RoleName, in.PolicyName))
 }

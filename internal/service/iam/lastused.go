@@ -17,34 +17,33 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// lastUses says when access keys ("key/AKIA…") and roles ("role/NAME") were last
-// used. It lags: see Run.
+// lastUses records when access keys ("key/AKIA…") and roles ("role/NAME") were last used. It lags
+// behind: see Run.
 var lastUses = store.NewCollection[use]("iam", "last-use")
 
-// A use is the last one of an access key or a role.
+// A use is the last use of an access key or a role.
 type use struct {
-	Owner   string // unique ID of the key's user, or of the role
+	Owner   string // unique ID of the key's user or of the role
 	Time    time.Time
 	Region  string
 	Service string
 }
 
 const (
-	// keepUses is how often last uses are written down. AWS is slower.
+	// keepUses is the interval between writes of last uses. AWS's is longer.
 	keepUses = time.Minute
-	// usesPerWrite bounds a transaction.
+	// usesPerWrite limits the size of a transaction.
 	usesPerWrite = 50
 )
 
-// A usage log holds the uses that are not written down yet, of which there are at
-// most as many as keys and roles.
+// A usageLog has the uses that have not been stored yet: at most one per key or role.
 type usageLog struct {
 	mu   sync.Mutex
 	uses map[store.Key]use
 }
 
-// RecordUse remembers that call was made with its credentials. The first call of an
-// account's root makes the account: nothing else is written.
+// RecordUse remembers that call used its credentials. The first call by an account's root creates
+// the account; nothing else is stored at once.
 func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	p := call.Principal
 	if p.Type == awsapi.Root {
@@ -70,7 +69,7 @@ func (s *Service) RecordUse(ctx context.Context, call *awsapi.Call) error {
 	return nil
 }
 
-// lastUse returns the last use of what owner owns.
+// lastUse returns the last use of a key or role that belongs to owner.
 func (s *Service) lastUse(key store.Key, owner string) (use, bool) {
 	s.used.mu.Lock()
 	u, ok := s.used.uses[key]
@@ -83,7 +82,7 @@ func (s *Service) lastUse(key store.Key, owner string) (use, bool) {
 	return u, ok && u.Owner == owner
 }
 
-// Run writes last uses down, now and then and when ctx ends.
+// Run stores last uses periodically and once more when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	ticker := s.clock.NewTicker(keepUses)
 	defer ticker.Stop()
@@ -100,8 +99,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// keepUses writes down what there is. Failed writes are lost, because the data
-// is not important.
+// keepUses stores the remembered uses. If a write fails they are lost, since the data is not
+// important.
 func (s *Service) keepUses(ctx context.Context) {
 	s.used.mu.Lock()
 	uses := s.used.uses
@@ -126,7 +125,7 @@ func (s *Service) keepUses(ctx context.Context) {
 	}
 }
 
-// stillThere says whether the key or role that was used exists.
+// stillThere reports whether the key or role that was used still exists.
 func stillThere(tx *store.Tx, key store.Key, owner string) bool {
 	kind, id, _ := strings.Cut(key.ID, "/")
 	if kind == "role" {
@@ -137,7 +136,7 @@ func stillThere(tx *store.Tx, key store.Key, owner string) bool {
 	return err == nil && k.UserID == owner
 }
 
-// GetAccessKeyLastUsed tells when, where and for what a key was last used.
+// GetAccessKeyLastUsed returns when, in which region and for which service a key was last used.
 func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccessKeyLastUsedInput) (*awsiam.GetAccessKeyLastUsedOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	k, err := keys.Get(s.store, store.Key{Account: acct, ID: *in.AccessKeyId})
@@ -152,7 +151,7 @@ func (s *Service) GetAccessKeyLastUsed(ctx context.Context, in *awsiam.GetAccess
 	return &awsiam.GetAccessKeyLastUsedOutput{AccessKeyLastUsed: last, UserName: &k.User}, nil
 }
 
-// roleLastUsed is empty for a role that was never used.
+// roleLastUsed returns a role's last use. It is empty if the role was never used.
 func (s *Service) roleLastUsed(account string, r *role) *iamtypes.RoleLastUsed {
 	u, ok := s.lastUse(store.Key{Account: account, ID: "role/" + strings.ToLower(r.Name)}, r.ID)
 	if !ok {

@@ -2,11 +2,11 @@ package iam
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// simulated are the members of simulations; ResourceHandlingOption, with which AWS
-// makes up EC2's other resources, is not honoured.
+// simulated are the supported members of simulations. ResourceHandlingOption, for which AWS adds
+// related EC2 resources, is not supported.
 const simulated = "ActionNames CallerArn ContextEntries Marker MaxItems PermissionsBoundaryPolicyInputList PolicyInputList ResourceArns ResourceOwner ResourcePolicy"
 
-// AWS declares the operations the service answers.
+// AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "iam", Handler: s, Operations: []awsapi.Operation{
 		// Account.

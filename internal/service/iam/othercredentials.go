@@ -9,12 +9,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// Users have no other credentials here than access keys and passwords: what would
-// make them is not handled, so the lists are truly empty. Terraform and aws-nuke
-// read them before they delete a user.
+// In Drydock, users' only credentials are access keys and passwords. Operations that would create
+// others are not supported, so these lists are always empty. Terraform and aws-nuke read them
+// before they delete a user.
 
-// none checks a request about a user's other credentials; without a name it is
-// about the caller, whom root's credentials may be.
+// none checks a request about a user's other credentials. Without a name, the request is about the
+// caller, who may be root.
 func (s *Service) none(ctx context.Context, name *string) error {
 	if name == nil && awsapi.CallFrom(ctx).Principal.Type == awsapi.Root {
 		return nil
@@ -23,7 +23,7 @@ func (s *Service) none(ctx context.Context, name *string) error {
 	return err
 }
 
-// ListMFADevices lists a user's MFA devices: none.
+// ListMFADevices lists a user's MFA devices, of which there are none.
 func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesInput) (*awsiam.ListMFADevicesOutput, error) {
 	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesI
 	return &awsiam.ListMFADevicesOutput{MFADevices: []iamtypes.MFADevice{}}, nil
 }
 
-// ListSSHPublicKeys lists a user's keys for CodeCommit: none.
+// ListSSHPublicKeys lists a user's keys for CodeCommit, of which there are none.
 func (s *Service) ListSSHPublicKeys(ctx context.Context, in *awsiam.ListSSHPublicKeysInput) (*awsiam.ListSSHPublicKeysOutput, error) {
 	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Service) ListSSHPublicKeys(ctx context.Context, in *awsiam.ListSSHPubli
 	return &awsiam.ListSSHPublicKeysOutput{SSHPublicKeys: []iamtypes.SSHPublicKeyMetadata{}}, nil
 }
 
-// ListSigningCertificates lists a user's certificates: none.
+// ListSigningCertificates lists a user's certificates, of which there are none.
 func (s *Service) ListSigningCertificates(ctx context.Context, in *awsiam.ListSigningCertificatesInput) (*awsiam.ListSigningCertificatesOutput, error) {
 	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
@@ -47,7 +47,8 @@ func (s *Service) ListSigningCertificates(ctx context.Context, in *awsiam.ListSi
 	return &awsiam.ListSigningCertificatesOutput{Certificates: []iamtypes.SigningCertificate{}}, nil
 }
 
-// ListServiceSpecificCredentials lists a user's credentials for single services: none.
+// ListServiceSpecificCredentials lists a user's service-specific credentials, of which there are
+// none.
 func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam.ListServiceSpecificCredentialsInput) (*awsiam.ListServiceSpecificCredentialsOutput, error) {
 	if err := s.none(ctx, in.UserName); err != nil {
 		return nil, err
@@ -55,12 +56,12 @@ func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam
 	return &awsiam.ListServiceSpecificCredentialsOutput{ServiceSpecificCredentials: []iamtypes.ServiceSpecificCredentialMetadata{}}, nil
 }
 
-// ListVirtualMFADevices lists the account's virtual MFA devices: none.
+// ListVirtualMFADevices lists the account's virtual MFA devices, of which there are none.
 func (s *Service) ListVirtualMFADevices(context.Context, *awsiam.ListVirtualMFADevicesInput) (*awsiam.ListVirtualMFADevicesOutput, error) {
 	return &awsiam.ListVirtualMFADevicesOutput{VirtualMFADevices: []iamtypes.VirtualMFADevice{}}, nil
 }
 
-// ListServerCertificates lists the account's server certificates: none.
+// ListServerCertificates lists the account's server certificates, of which there are none.
 func (s *Service) ListServerCertificates(context.Context, *awsiam.ListServerCertificatesInput) (*awsiam.ListServerCertificatesOutput, error) {
 	return &awsiam.ListServerCertificatesOutput{ServerCertificateMetadataList: []iamtypes.ServerCertificateMetadata{}}, nil
 }

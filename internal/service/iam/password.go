@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A login says that a user may sign in to the console. There is no console, so
-// the password is only checked.
+// A login lets a user sign in to the console. Drydock has no console, so passwords are validated
+// but not used.
 type login struct {
 	Created       time.Time
 	ResetRequired bool
@@ -48,7 +48,7 @@ func (s *Service) CreateLoginProfile(ctx context.Context, in *awsiam.CreateLogin
 	return &awsiam.CreateLoginProfileOutput{LoginProfile: out}, nil
 }
 
-// GetLoginProfile tells that a user has a password, not which.
+// GetLoginProfile reports that a user has a password.
 func (s *Service) GetLoginProfile(ctx context.Context, in *awsiam.GetLoginProfileInput) (*awsiam.GetLoginProfileOutput, error) {
 	u, err := s.user(ctx, in.UserName)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) UpdateLoginProfile(ctx context.Context, in *awsiam.UpdateLogin
 	}))
 }
 
-// DeleteLoginProfile takes a user's password away.
+// DeleteLoginProfile removes a user's password.
 func (s *Service) DeleteLoginProfile(ctx context.Context, in *awsiam.DeleteLoginProfileInput) (*awsiam.DeleteLoginProfileOutput, error) {
 	name, err := userName(ctx, in.UserName)
 	if err != nil {
@@ -99,16 +99,16 @@ func outLogin(u *user) *iamtypes.LoginProfile {
 	}
 }
 
-// A passwordPolicy is what the account demands of passwords.
+// A passwordPolicy has the account's requirements for passwords.
 type passwordPolicy struct {
 	MinLength                      int32
 	Symbols, Numbers, Upper, Lower bool
 	UsersMayChange, HardExpiry     bool
-	MaxAge, ReusePrevention        int32 // 0: none
+	MaxAge, ReusePrevention        int32 // 0 means that passwords do not expire
 }
 
-// UpdateAccountPasswordPolicy replaces the account's password policy; what the
-// request does not say is as if there had been none.
+// UpdateAccountPasswordPolicy replaces the account's password policy. Settings that the request
+// leaves out get their default values, not the previous ones.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_UpdateAccountPasswordPolicy.html
 func (s *Service) UpdateAccountPasswordPolicy(ctx context.Context, in *awsiam.UpdateAccountPasswordPolicyInput) (*awsiam.UpdateAccountPasswordPolicyOutput, error) {
 	p := &passwordPolicy{
@@ -148,7 +148,7 @@ func (s *Service) GetAccountPasswordPolicy(ctx context.Context, _ *awsiam.GetAcc
 	return &awsiam.GetAccountPasswordPolicyOutput{PasswordPolicy: out}, nil
 }
 
-// DeleteAccountPasswordPolicy goes back to AWS's default.
+// DeleteAccountPasswordPolicy restores AWS's default.
 func (s *Service) DeleteAccountPasswordPolicy(ctx context.Context, _ *awsiam.DeleteAccountPasswordPolicyInput) (*awsiam.DeleteAccountPasswordPolicyOutput, error) {
 	return done[awsiam.DeleteAccountPasswordPolicyOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
 		if a.Passwords == nil {
@@ -159,8 +159,8 @@ func (s *Service) DeleteAccountPasswordPolicy(ctx context.Context, _ *awsiam.Del
 	}))
 }
 
-// judgePassword applies the account's policy, or AWS's default: eight characters,
-// of three of the four kinds.
+// judgePassword checks a password against the account's policy or AWS's default: eight characters
+// of at least three of the four kinds.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_passwords_account-policy.html
 func judgePassword(r store.Reader, acct, password string) error {
 	a, err := accounts.Get(r, store.Key{Account: acct, ID: accountID})

@@ -35,7 +35,7 @@ func TestCustomerManagedPolicies(t *testing.T) {
 	_, err = c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: aws.String("arn:aws:iam::" + account + ":policy/reader")})
 	testkit.WantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::"+account+":policy/reader was not found.")
 
-	// A user follows the version in force.
+	// A change of the version in force applies to users at once.
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("u")})
 	check(t, err)
 	key := testkit.Must(c.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("u")}))(t).AccessKey
@@ -55,7 +55,7 @@ func TestCustomerManagedPolicies(t *testing.T) {
 	_, err = u.ListUsers(ctx, &awsiam.ListUsersInput{})
 	check(t, err)
 
-	// Versions: five at most, the default stays, numbers are not used again.
+	// Versions: at most five, the default cannot be deleted, and numbers are not reused.
 	for range 3 {
 		_, err = c.CreatePolicyVersion(ctx, &awsiam.CreatePolicyVersionInput{PolicyArn: arn, PolicyDocument: aws.String(readerDoc)})
 		check(t, err)
@@ -83,7 +83,7 @@ func TestCustomerManagedPolicies(t *testing.T) {
 		t.Errorf("entities: %+v", users)
 	}
 
-	// Deletion.
+	// Delete the policy.
 	_, err = c.DeletePolicy(ctx, &awsiam.DeletePolicyInput{PolicyArn: arn})
 	testkit.WantError(t, err, "DeleteConflict", "Cannot delete a policy attached to entities.")
 	_, err = c.DetachUserPolicy(ctx, &awsiam.DetachUserPolicyInput{UserName: aws.String("u"), PolicyArn: arn})
@@ -133,7 +133,7 @@ func TestInlinePolicyQuota(t *testing.T) {
 	testkit.WantError(t, err, "NoSuchEntity", "The user policy with name p cannot be found.")
 }
 
-// The budget of one decision is 50 µs; reads come from the store's view only.
+// The budget for one decision is 50 µs. All reads come from the store's view.
 func BenchmarkAuthorize(b *testing.B) {
 	ctx := context.Background()
 	st, err := store.Open(ctx, store.Config{Ephemeral: true})

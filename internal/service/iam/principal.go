@@ -11,16 +11,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// PoliciesOf collects the policies that bind p: its own, its groups', its
-// permissions boundary and those of its session. If a user or role was deleted,
-// or recreated since, no policies apply and nothing is allowed. root says that p
-// needs no policy at all; a session policy still limits it.
+// PoliciesOf returns the policies that apply to p: its own, its groups', its permissions boundary
+// and its session's. If the user or role was deleted, or replaced by another of the same name, no
+// policies apply and nothing is allowed. root reports that p needs no policy; a session policy
+// still restricts it.
 func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool) {
 	switch p.Type {
 	case awsapi.Root:
 		root = true
 	case awsapi.IAMUser, awsapi.FederatedUser:
-		// A federated user acts for the user who vouched for it, or for root.
+		// A federated user acts on behalf of the user who requested its credentials, or of root.
 		if p.Type == awsapi.FederatedUser && p.Name == "" {
 			root = true
 			break
@@ -49,7 +49,7 @@ func (s *Service) PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool
 	for _, a := range p.SessionPolicyARNs {
 		out.Session = append(out.Session, s.managed(p.Account, a))
 	}
-	// A federated user without session policies may do nothing.
+	// A federated user without session policies has no permissions.
 	out.Sessioned = len(out.Session) > 0 || p.Type == awsapi.FederatedUser
 	return out, root
 }
@@ -68,11 +68,13 @@ func (s *Service) addIdentity(out *policy.Policies, account, owner string, id *i
 	}
 }
 
-// managed returns a managed policy in force; one that is gone allows nothing.
+// managed returns the version of a managed policy that is in force. A deleted policy allows
+// nothing.
 func (s *Service) managed(account, policyARN string) policy.Source {
 	src := policy.Source{Name: policyARN, Document: &policy.Document{}}
 	if p, ok := managedpolicies.Get(policyARN); ok {
-		// By its ARN: hashing AWS's larger documents would cost more than deciding.
+		// The cache key is the ARN: hashing AWS's larger documents would cost more than evaluating
+		// them.
 		src.Document = s.parsed.named(p.ARN, policy.Identity, p.Document)
 		return src
 	}
@@ -87,12 +89,11 @@ func (s *Service) managed(account, policyARN string) policy.Source {
 	return src
 }
 
-// maxParsed bounds the cache of parsed documents.
+// maxParsed limits the cache of parsed documents.
 const maxParsed = 4096
 
-// A documentCache keeps parsed documents by their text, or by a name that no
-// document has. When it is full it forgets everything: what is in use comes back
-// at once.
+// A documentCache caches parsed documents by their text, or by a name that no document has. When it
+// is full it is emptied; whatever is in use is soon cached again.
 type documentCache struct {
 	log  *slog.Logger
 	mu   sync.RWMutex
@@ -104,8 +105,8 @@ type cacheKey struct {
 	name string
 }
 
-// unreadable is what a stored document that no longer parses counts as: it was
-// valid once, so what it denied is not known any more.
+// unreadable replaces a stored document that can no longer be parsed. What the document denied is
+// not known, so unreadable denies everything.
 var unreadable = &policy.Document{Statements: []policy.Statement{{
 	SID: "unreadable", Deny: true, Principals: &policy.Principals{All: true}, Actions: []string{"*"},
 }}}
@@ -136,7 +137,7 @@ func (c *documentCache) named(name string, kind policy.Kind, text string) *polic
 	return doc
 }
 
-// TagsOf returns the tags of the user or role behind p, as they are now.
+// TagsOf returns the current tags of the user or role behind p.
 func (s *Service) TagsOf(p awsapi.Principal) map[string]string {
 	var have []tag
 	switch p.Type {

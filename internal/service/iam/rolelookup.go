@@ -10,16 +10,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Role is what other parts of Drydock may know of a role.
+// A Role is what other parts of Drydock need to know about a role.
 type Role struct {
 	Account string
 	Name    string
 	Path    string // "/" or "/a/b/"
-	ARN     string // with the path
+	ARN     string // includes the path
 	ID      string // AROA…
-	// Trust is the trust policy's document.
+	// Trust is the trust policy document.
 	Trust string
-	// MaxSession limits AssumeRole's DurationSeconds.
+	// MaxSession is the maximum of AssumeRole's DurationSeconds.
 	MaxSession time.Duration
 	// AttachedPolicies are the ARNs of attached managed policies.
 	AttachedPolicies []string
@@ -32,7 +32,7 @@ func export(account string, r *role) Role {
 	}
 }
 
-// RoleByARN returns the role with that ARN, path included, or ErrNoSuchRole.
+// RoleByARN returns the role with an ARN, which includes the path, or ErrNoSuchRole.
 func (s *Service) RoleByARN(ctx context.Context, roleARN string) (Role, error) {
 	account, _, name, ok := arnName(roleARN, "role")
 	if !ok {
@@ -54,8 +54,7 @@ func (s *Service) RoleByName(_ context.Context, account, name string) (Role, err
 	return export(account, &r), nil
 }
 
-// RoleSession returns a role's unique ID and longest session. It is what service/sts
-// needs.
+// RoleSession returns a role's unique ID and maximum session duration, for service/sts.
 func (s *Service) RoleSession(_ context.Context, roleARN string) (id string, maxSession time.Duration, ok bool) {
 	account, _, name, ok := arnName(roleARN, "role")
 	if !ok {
@@ -68,25 +67,25 @@ func (s *Service) RoleSession(_ context.Context, roleARN string) (id string, max
 	return r.ID, time.Duration(r.MaxSession) * time.Second, true
 }
 
-// PolicyExists reports whether a managed policy is AWS's or account's.
+// PolicyExists reports whether a managed policy is AWS's or the account's.
 func (s *Service) PolicyExists(account, policyARN string) bool {
 	return checkManaged(s.store, account, policyARN, noSuchBoundary) == nil
 }
 
-// UserExists reports whether the account's user of that name has that unique ID.
+// UserExists reports whether the account has a user with that name and unique ID.
 func (s *Service) UserExists(_ context.Context, account, name, id string) bool {
 	u, err := users.Get(s.store, nameKey(account, name))
 	return err == nil && u.ID == id
 }
 
-// TrustsService reports whether role's trust policy lets an AWS service, named
-// as in eks.amazonaws.com, assume it for a resource of the role's own account.
+// TrustsService reports whether a role's trust policy allows an AWS service, such as
+// eks.amazonaws.com, to assume it for a resource in the role's account.
 func (s *Service) TrustsService(role Role, service string) bool {
 	return s.TrustsServiceFor(role, service, "")
 }
 
-// TrustsServiceFor is TrustsService for one resource, whose ARN the trust policy
-// may ask for as aws:SourceArn. Empty: a condition on it is not met.
+// TrustsServiceFor is TrustsService for one resource, whose ARN the trust policy may check as
+// aws:SourceArn. If the ARN is empty, such a condition is not met.
 func (s *Service) TrustsServiceFor(role Role, service, sourceARN string) bool {
 	known := map[string][]string{"aws:sourceaccount": {role.Account}}
 	if sourceARN != "" {
@@ -95,14 +94,14 @@ func (s *Service) TrustsServiceFor(role Role, service, sourceARN string) bool {
 	return policy.TrustsService(s.parsed.get(policy.Trust, role.Trust), service, policy.Context{Values: known, Unknown: policy.AnyKey})
 }
 
-// An InstanceProfile is what EC2 may know of one.
+// An InstanceProfile is what EC2 needs to know about an instance profile.
 type InstanceProfile struct {
 	Name, ARN, ID string
 }
 
-// InstanceProfileRole returns an instance profile, named by its name or its ARN,
-// and its role. ErrNoSuchInstanceProfile if account has no such profile; a
-// profile without a role comes with ErrNoSuchRole.
+// InstanceProfileRole returns an instance profile, given its name or ARN, and its role. It returns
+// ErrNoSuchInstanceProfile if the account has no such profile, and the profile with ErrNoSuchRole
+// if it has no role.
 func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN string) (InstanceProfile, Role, error) {
 	name := nameOrARN
 	if strings.HasPrefix(nameOrARN, "arn:") {
@@ -118,7 +117,7 @@ func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN st
 	}
 	out := InstanceProfile{Name: p.Name, ARN: p.arn(account), ID: p.ID}
 	if name != nameOrARN && out.ARN != nameOrARN {
-		return InstanceProfile{}, Role{}, ErrNoSuchInstanceProfile // another path
+		return InstanceProfile{}, Role{}, ErrNoSuchInstanceProfile // the ARN has a different path
 	}
 	if p.Role == "" {
 		return out, Role{}, ErrNoSuchRole
@@ -127,8 +126,8 @@ func (s *Service) InstanceProfileRole(ctx context.Context, account, nameOrARN st
 	return out, r, err
 }
 
-// OIDCProvider returns the identity provider that account has registered for an
-// issuer, which is named without its scheme.
+// OIDCProvider returns the identity provider that the account has registered for an issuer, given
+// without its scheme.
 func (s *Service) OIDCProvider(_ context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool) {
 	p, err := providers.Get(s.store, store.Key{Account: account, ID: issuer})
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// ListPoliciesGrantingServiceAccess lists, for each service, the policies of a
-// user, group or role that allow any of its actions; of a user also those of the
-// groups. Boundaries and denies do not count.
+// ListPoliciesGrantingServiceAccess lists, for each service, the policies of a user, group or role
+// that allow any of its actions. For a user it includes the policies of the user's groups.
+// Boundaries and denies are ignored.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListPoliciesGrantingServiceAccess.html
 func (s *Service) ListPoliciesGrantingServiceAccess(ctx context.Context, in *awsiam.ListPoliciesGrantingServiceAccessInput) (*awsiam.ListPoliciesGrantingServiceAccessOutput, error) {
 	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.Arn)
@@ -38,8 +38,8 @@ func (s *Service) ListPoliciesGrantingServiceAccess(ctx context.Context, in *aws
 	return &awsiam.ListPoliciesGrantingServiceAccessOutput{PoliciesGrantingServiceAccess: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// outGranting describes a policy by its source's name: the ARN of a managed one,
-// or that of the owner and the name of an inline one.
+// outGranting describes a policy, given the name of its source: the ARN of a managed policy, or the
+// owner's ARN and the name of an inline policy.
 func outGranting(source string) iamtypes.PolicyGrantingServiceAccess {
 	name := source[strings.LastIndexByte(source, '/')+1:]
 	out := iamtypes.PolicyGrantingServiceAccess{PolicyName: &name}
@@ -61,7 +61,7 @@ func outGranting(source string) iamtypes.PolicyGrantingServiceAccess {
 	return out
 }
 
-// allowsService says that a statement of doc allows an action of the service.
+// allowsService reports whether a statement of doc allows an action of the service.
 func allowsService(doc *policy.Document, namespace string) bool {
 	covers := func(action string) bool {
 		vendor, _, _ := strings.Cut(action, ":")

@@ -18,35 +18,35 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A simulation asks the engine that decides real requests about made-up ones. Keys
-// that are not in a request's context are absent, as in AWS's simulator.
+// A simulation evaluates made-up requests with the engine that authorizes real ones. As in AWS's
+// simulator, condition keys that are not in the context are absent.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
 type simulation struct {
 	actions   []string
-	resources []string // empty: "*"
+	resources []string // empty means "*"
 	owner     string   // account of the resources, or empty
 	principal policy.Principal
 	policies  policy.Policies
 	context   policy.Context
-	written   map[string]string // condition keys as the policies write them, by lower case
+	written   map[string]string // condition keys as the policies spell them, by lower case
 }
 
-// The words of MatchedStatements, as the simulator says them.
+// Terms in MatchedStatements, as the simulator spells them.
 const (
 	sourceIAM      = "IAM Policy"
 	sourceResource = "Resource Policy"
 )
 
 const (
-	// maxSimulated bounds the policies given with a simulation.
+	// maxSimulated limits how many policies a simulation request can contain.
 	maxSimulated = 100
-	// maxMatched is how many statements a page of results may name before it ends.
+	// maxMatched is how many statements the results on one page may refer to.
 	maxMatched = 10_000
 )
 
 var actionRE = regexp.MustCompile(`^[A-Za-z0-9-]+:[A-Za-z0-9]+$`)
 
-// SimulateCustomPolicy evaluates the policies that the request holds.
+// SimulateCustomPolicy evaluates the policies in the request.
 func (s *Service) SimulateCustomPolicy(ctx context.Context, in *awsiam.SimulateCustomPolicyInput) (*awsiam.SimulateCustomPolicyOutput, error) {
 	sim, err := newSimulation(in.ActionNames, in.ResourceArns)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) SimulatePrincipalPolicy(ctx context.Context, in *awsiam.Simula
 	return &awsiam.SimulatePrincipalPolicyOutput{EvaluationResults: results, IsTruncated: next != nil, Marker: next}, nil
 }
 
-// newSimulation is one of actions on resources.
+// newSimulation returns a simulation of actions on resources.
 func newSimulation(actions, resources []string) (*simulation, error) {
 	for _, n := range actions {
 		if !actionRE.MatchString(n) {
@@ -115,7 +115,7 @@ func newSimulation(actions, resources []string) (*simulation, error) {
 	return &simulation{actions: actions, resources: resources}, nil
 }
 
-// entries reads the context that the request makes up.
+// entries parses the context in the request.
 func (sim *simulation) entries(entries []iamtypes.ContextEntry) error {
 	if sim.context.Values == nil {
 		sim.context.Values = map[string][]string{}
@@ -130,8 +130,7 @@ func (sim *simulation) entries(entries []iamtypes.ContextEntry) error {
 	return nil
 }
 
-// addInputs adds the policies that the request holds. A permissions boundary
-// replaces that of the entity.
+// addInputs adds the policies in the request. A permissions boundary replaces the entity's.
 func (sim *simulation) addInputs(documents, boundary []string) error {
 	docs, err := parseInputs(documents)
 	if err != nil {
@@ -153,10 +152,10 @@ func (sim *simulation) addInputs(documents, boundary []string) error {
 	return nil
 }
 
-// addResource adds the resource's policy, who owns it and who calls.
+// addResource adds the resource's policy, its owner and the caller.
 func (sim *simulation) addResource(document, owner, caller *string) error {
 	if owner != nil {
-		// The bare number of an account is refused too: https://github.com/boto/botocore/issues/1346
+		// A bare account number is refused, too: https://github.com/boto/botocore/issues/1346
 		a, err := arn.Parse(*owner)
 		if err != nil || !isAccount(a.Account) {
 			return invalidInput("'%s' is not a valid as a Resource Owner.", *owner)
@@ -166,7 +165,7 @@ func (sim *simulation) addResource(document, owner, caller *string) error {
 	if caller != nil {
 		a, err := arn.Parse(*caller)
 		if err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "user/") {
-			return invalidInput("Invalid caller - Caller must be an IAM user in this context.") // [seen] in write-ups of simulations of roles
+			return invalidInput("Invalid caller - Caller must be an IAM user in this context.") // [seen] in articles about simulating roles
 		}
 		sim.principal.Account, sim.principal.ARN = a.Account, *caller
 		sim.context.Values["aws:principalarn"] = []string{*caller}
@@ -185,9 +184,9 @@ func (sim *simulation) addResource(document, owner, caller *string) error {
 	return nil
 }
 
-// run evaluates one page of all pairs of an action and a resource; only those of
-// the page are evaluated, however many there are. A page may have fewer results than
-// were asked for: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
+// run evaluates one page of all pairs of an action and a resource, and no other pairs, however many
+// there are. A page may have fewer results than requested:
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
 func (sim *simulation) run(ctx context.Context, now time.Time, marker *string, maxItems *int32) (results []iamtypes.EvaluationResult, next *string, err error) {
 	sim.prepare(now)
 	resources := sim.resources
@@ -223,7 +222,7 @@ func (sim *simulation) run(ctx context.Context, now time.Time, marker *string, m
 	return results, page.Next(), nil
 }
 
-// prepare completes the context and looks how the policies write its keys.
+// prepare completes the context and records how the policies spell its keys.
 func (sim *simulation) prepare(now time.Time) {
 	for k, v := range map[string]string{
 		"aws:currenttime": now.UTC().Format(time.RFC3339), "aws:epochtime": strconv.FormatInt(now.Unix(), 10),
@@ -245,7 +244,7 @@ func (sim *simulation) prepare(now time.Time) {
 	}
 }
 
-// missing names the keys that would have had a say in the decision.
+// missing returns the absent condition keys that could have changed the decision.
 func (sim *simulation) missing(req policy.Request) []string {
 	req.Context.Unknown = policy.AnyKey
 	out := []string{}
@@ -303,7 +302,7 @@ func outMatch(m policy.Match) iamtypes.Statement {
 	return out
 }
 
-// GetContextKeysForCustomPolicy names the condition keys that policies ask for.
+// GetContextKeysForCustomPolicy returns the condition keys that policies refer to.
 func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *awsiam.GetContextKeysForCustomPolicyInput) (*awsiam.GetContextKeysForCustomPolicyOutput, error) {
 	docs, err := parseInputs(in.PolicyInputList)
 	if err != nil {
@@ -312,8 +311,8 @@ func (s *Service) GetContextKeysForCustomPolicy(_ context.Context, in *awsiam.Ge
 	return &awsiam.GetContextKeysForCustomPolicyOutput{ContextKeyNames: contextKeys(docs)}, nil
 }
 
-// GetContextKeysForPrincipalPolicy names the condition keys that the policies of a
-// user, group or role ask for.
+// GetContextKeysForPrincipalPolicy returns the condition keys that the policies of a user, group or
+// role refer to.
 func (s *Service) GetContextKeysForPrincipalPolicy(ctx context.Context, in *awsiam.GetContextKeysForPrincipalPolicyInput) (*awsiam.GetContextKeysForPrincipalPolicyOutput, error) {
 	e, err := s.entity(awsapi.CallFrom(ctx).Account, *in.PolicySourceArn)
 	if err != nil {

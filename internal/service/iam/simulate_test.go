@@ -124,7 +124,7 @@ func TestSimulationsPage(t *testing.T) {
 	testkit.WantError(t, err, "ValidationError", "Invalid Marker.")
 }
 
-// What the simulator says of a principal is what happens to it.
+// The simulator's result for a principal is what really happens.
 func TestSimulationAgreesWithReality(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -165,7 +165,7 @@ func TestSimulationAgreesWithReality(t *testing.T) {
 			_, err := ann.ListAccessKeys(ctx, &awsiam.ListAccessKeysInput{UserName: aws.String("bob")})
 			return err
 		}},
-		{"iam:TagUser", user + "ann", func() error { // the boundary says no
+		{"iam:TagUser", user + "ann", func() error { // the boundary does not allow it
 			_, err := ann.TagUser(ctx, &awsiam.TagUserInput{UserName: aws.String("ann"), Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}})
 			return err
 		}},
@@ -218,8 +218,8 @@ func TestSimulationRefusesNonsense(t *testing.T) {
 	testkit.WantError(t, err, "InvalidInput", "")
 }
 
-// However many statements match, a page of results stays small: it ends early, and
-// says where the next one begins.
+// However many statements match, a page of results stays small: it ends early and has a marker for
+// the next one.
 func TestSimulationsOfManyStatements(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.root(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The records. IAM is global: keys have no region. Names are unique without
-// regard to case, so they are keyed in lower case.
+// IAM's records. IAM is global, so keys have no region. Names are case-insensitive, so keys use
+// lower case.
 var (
 	accounts  = store.NewCollection[account]("iam", "account")
 	users     = store.NewCollection[user]("iam", "user")
@@ -22,25 +22,25 @@ var (
 	providers = store.NewCollection[oidcProvider]("iam", "oidc-provider")
 )
 
-// accountID is the one record of collection accounts in each account.
+// accountID is the ID of the single record in collection accounts of each account.
 const accountID = "account"
 
-// An account exists from its first use on.
+// An account exists from its first use.
 type account struct {
 	Created   time.Time
 	Alias     string          // or empty
-	Passwords *passwordPolicy // nil: AWS's default
+	Passwords *passwordPolicy // nil means AWS's default
 }
 
-// identity is what users, groups and roles have in common.
+// An identity is what users, groups and roles have in common.
 type identity struct {
 	Name     string
 	Path     string
 	ID       string
 	Created  time.Time
-	Attached []string          // managed policies' ARNs, in the order of attachment
+	Attached []string          // ARNs of managed policies, in order of attachment
 	Inline   map[string]string // policy name → document
-	Boundary string            // a managed policy's ARN, or empty
+	Boundary string            // ARN of a managed policy, or empty
 	Tags     []tag
 }
 
@@ -51,7 +51,7 @@ type tag struct{ Key, Value string }
 type user struct {
 	identity
 	Groups []string // names, sorted
-	Login  *login   // nil: without a password
+	Login  *login   // nil for users without a password
 }
 
 func (u *user) arn(account string) string { return arn.IAM(account, "user"+u.Path+u.Name) }
@@ -63,8 +63,8 @@ func (g *group) arn(account string) string { return arn.IAM(account, "group"+g.P
 type role struct {
 	identity
 	Trust string // document
-	// Trusted holds the unique IDs of the users and roles that Trust names by their
-	// ARNs, as they were when it was set: one made again under the name is another.
+	// Trusted has the unique IDs of the users and roles in Trust, by ARN, as of when Trust was set.
+	// A principal that is deleted and created again has a different ID.
 	Trusted       map[string]string
 	Description   string
 	MaxSession    int32  // seconds
@@ -76,7 +76,7 @@ func (r *role) arn(account string) string { return arn.IAM(account, "role"+r.Pat
 type accessKey struct {
 	User    string // name
 	UserID  string
-	Secret  string // SigV4 needs the plain secret; the store's folder is private
+	Secret  string // in plain text, because SigV4 needs it; the store's folder is private
 	Active  bool
 	Created time.Time
 }
@@ -90,8 +90,8 @@ type managedPolicy struct {
 	Updated     time.Time
 	Tags        []tag
 	Versions    []policyVersion // oldest first
-	Default     string          // the version in force
-	LastVersion int             // numbers are never used again
+	Default     string          // ID of the version in force
+	LastVersion int             // numbers are never reused
 }
 
 type policyVersion struct {
@@ -133,15 +133,15 @@ type oidcProvider struct {
 	Tags        []tag
 }
 
-// nameKey is the key of what has a name.
+// nameKey returns the key of a record with a name.
 func nameKey(account, name string) store.Key {
 	return store.Key{Account: account, ID: strings.ToLower(name)}
 }
 
-// within selects the records of an account.
+// within returns the scope of an account's records.
 func within(account string) store.Scope { return store.Scope{Account: account, Global: true} }
 
-// arnName takes "arn:aws:iam::ACCOUNT:TYPE/PATH/NAME" apart.
+// arnName splits "arn:aws:iam::ACCOUNT:TYPE/PATH/NAME" into its parts.
 func arnName(s, typ string) (account, path, name string, ok bool) {
 	a, err := arn.Parse(s)
 	if err != nil || a.Partition != "aws" || a.Service != "iam" || a.Region != "" {

@@ -12,13 +12,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// Anybody can write a signature for any account number. Only a request that names an
-// operation and can be decoded makes the account; trust policies show whether there is one.
+// Anyone can sign with any account number. Only a request that names an operation and can be
+// decoded creates the account. Trust policies show whether it exists.
 func TestInvalidRequestsMakeNoAccounts(t *testing.T) {
 	w := newWorld(t)
 	root, _ := w.root(t)
 	stranger := w.Account(t)
-	// Users of accounts that are not there cannot be checked.
+	// Users of unknown accounts cannot be checked.
 	known := func(role string) error {
 		_, err := root.CreateRole(t.Context(), &awsiam.CreateRoleInput{
 			RoleName: &role, AssumeRolePolicyDocument: aws.String(strings.ReplaceAll(ec2Trust, `"Service":"ec2.amazonaws.com"`, `"AWS":"arn:aws:iam::`+stranger+`:user/nobody"`)),

@@ -10,10 +10,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A tagged resource lets its tags be changed.
+// A tagged resource has tags that can be changed.
 type tagged func(change func(*[]tag) error) error
 
-// add adds tags; kind names the resource in the error about too many.
+// add adds tags. kind names the resource in the error for too many tags.
 func (t tagged) add(kind string, tags []iamtypes.Tag) error {
 	return t(func(have *[]tag) error { return setTags(have, tags, kind) })
 }
@@ -31,8 +31,8 @@ func (s *Service) taggedUser(ctx context.Context, name *string) tagged {
 	}
 }
 
-// taggedRole: the roles of services take tags too, as no UnmodifiableEntity is
-// among TagRole's errors.
+// taggedRole gives access to the tags of a role. Service-linked roles can be tagged as well:
+// UnmodifiableEntity is not among TagRole's errors.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_TagRole.html
 func (s *Service) taggedRole(ctx context.Context, name *string) tagged {
 	return func(change func(*[]tag) error) error {

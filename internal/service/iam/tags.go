@@ -10,8 +10,8 @@ import (
 
 const maxTags = 50
 
-// tagRules are the rules for a kind of resource, as quotas name it; two keys that differ in
-// case only are duplicates.
+// tagRules are the tag rules for a kind of resource, named as in quotas. Keys that differ only in
+// case are duplicates.
 func tagRules(resource string) tagging.Rules {
 	return tagging.Rules{
 		Most: maxTags, Folds: true,
@@ -21,14 +21,14 @@ func tagRules(resource string) tagging.Rules {
 	}
 }
 
-// newTags turns the tags of a create request into the record's.
+// newTags returns the record's tags for a create request.
 func newTags(in []iamtypes.Tag) ([]tag, error) {
 	var out []tag
 	err := setTags(&out, in, "")
 	return out, err
 }
 
-// setTags adds tags to those of a resource, replacing the values of keys it has.
+// setTags adds tags to a resource, replacing the values of existing keys.
 func setTags(have *[]tag, in []iamtypes.Tag, resource string) error {
 	var add []tag
 	for _, t := range in {
@@ -55,7 +55,7 @@ func outTags(tags []tag) []iamtypes.Tag {
 	return out
 }
 
-// tagMap returns tags by key, nil if there are none.
+// tagMap returns tags by key, or nil if there are none.
 func tagMap(tags []tag) map[string]string {
 	if len(tags) == 0 {
 		return nil

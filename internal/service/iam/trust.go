@@ -11,9 +11,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// checkTrust judges a trust policy. As IAM does, it refuses principals that do not
-// exist, except in accounts that were never used, of which nothing is known. It
-// returns the unique IDs of those that exist, by ARN.
+// checkTrust validates a trust policy. Like IAM, it rejects principals that do not exist, except
+// those of unused accounts, about which nothing is known. It returns the unique IDs of known
+// principals by ARN.
 func checkTrust(r store.Reader, document string) (map[string]string, error) {
 	if policy.Size(document) > maxTrustBytes {
 		return nil, quotaExceeded("ACLSizePerRole", maxTrustBytes)
@@ -50,8 +50,8 @@ func checkTrust(r store.Reader, document string) (map[string]string, error) {
 	return ids, nil
 }
 
-// principalID says whether a principal exists, and returns the unique ID of a user
-// or role of an account that is known here.
+// principalID reports whether a principal exists, and returns the unique ID of a user or role if
+// its account is known.
 func principalID(r store.Reader, name string) (id string, ok bool) {
 	if isAccount(name) || strings.HasPrefix(name, "AIDA") || strings.HasPrefix(name, "AROA") {
 		return "", true
@@ -82,8 +82,8 @@ func principalID(r store.Reader, name string) (id string, ok bool) {
 
 func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
-// gone returns the principals of r's trust policy whose users or roles are there no
-// more, or others under their names, with the unique IDs that they had.
+// gone returns the principals in r's trust policy that were deleted, or replaced by others of the
+// same name, with their former unique IDs.
 func (s *Service) gone(r *role) map[string]string {
 	var out map[string]string
 	for name, was := range r.Trusted {
@@ -98,8 +98,8 @@ func (s *Service) gone(r *role) map[string]string {
 	return out
 }
 
-// trust returns r's trust policy as it is in force: IAM keeps principals by their unique IDs, so that a new
-// principal does not inherit trust with its name.
+// trust returns r's trust policy as it is in force. IAM stores principals by unique ID, so that a
+// new principal does not inherit the trust in a former one of the same name.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles
 func (s *Service) trust(r *role) *policy.Document {
 	doc := s.parsed.get(policy.Trust, r.Trust)
@@ -129,7 +129,8 @@ func (s *Service) trust(r *role) *policy.Document {
 	return &out
 }
 
-// shownTrust is r's trust policy as IAM shows it: with the IDs of those who are gone.
+// shownTrust returns r's trust policy as IAM shows it, with unique IDs in place of deleted
+// principals.
 func (s *Service) shownTrust(r *role) string {
 	text := r.Trust
 	for name, id := range s.gone(r) {
