@@ -9,8 +9,8 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// TestWhoMayUseAKey: key policies, IAM policies and grants, each alone and together,
-// in one account and across two.
+// TestWhoMayUseAKey checks key policies, IAM policies and grants, alone and in combination, within
+// one account and across two.
 // https://docs.aws.amazon.com/kms/latest/developerguide/policy-evaluation.html
 func TestWhoMayUseAKey(t *testing.T) {
 	w := newWorld(t, nil, nil)
@@ -43,7 +43,7 @@ func TestWhoMayUseAKey(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		statements []string
-		grantee    string // who has a grant of Encrypt, if anybody
+		grantee    string // who has a grant for Encrypt, if anyone
 		want       map[string]string
 	}{
 		{"the key policy lets IAM decide", []string{root}, "", map[string]string{
@@ -113,11 +113,11 @@ func TestForeignCiphertext(t *testing.T) {
 	wantError(t, err, "AccessDeniedException: The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to access.")
 	_, err = stranger.Decrypt(ctx, &awskms.DecryptInput{CiphertextBlob: sealed.CiphertextBlob, KeyId: &arn})
 	wantError(t, err, "AccessDeniedException: User: arn:aws:iam::"+foreign+":user/stranger is not authorized to perform: kms:Decrypt on resource: "+arn+" because no resource-based policy allows the kms:Decrypt action")
-	// Of keys that are not there, strangers learn the same.
+	// Other accounts cannot tell whether a key exists.
 	none := "arn:aws:kms:us-east-1:" + account + ":key/11111111-2222-3333-4444-555555555555"
 	_, err = stranger.DescribeKey(ctx, &awskms.DescribeKeyInput{KeyId: &none})
 	wantError(t, err, "AccessDeniedException: User: arn:aws:iam::"+foreign+":user/stranger is not authorized to perform: kms:DescribeKey on resource: "+none+" because no resource-based policy allows the kms:DescribeKey action")
-	// What a key policy says of other accounts' administrators has no effect.
+	// A key policy cannot allow other accounts to administer the key.
 	policy := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":"*","Action":"kms:*","Resource":"*"}}`
 	_, err = owner.PutKeyPolicy(ctx, &awskms.PutKeyPolicyInput{KeyId: &id, Policy: &policy})
 	check(t, err)
@@ -165,7 +165,7 @@ func TestKeyPoliciesAreEchoedAndChecked(t *testing.T) {
 	if get() != odd {
 		t.Error("a refused policy is in force")
 	}
-	// By the default policy, the author's IAM policies must let it put policies.
+	// With the default policy, the author's IAM policies must allow PutKeyPolicy.
 	encrypter := w.user(t, account, "encrypter", "kms:CreateKey", "kms:Encrypt")
 	_, err = encrypter.CreateKey(ctx, &awskms.CreateKeyInput{Policy: &odd})
 	wantError(t, err, "MalformedPolicyDocumentException: The new key policy will not allow you to update the key policy in the future.")

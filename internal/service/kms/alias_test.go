@@ -51,14 +51,14 @@ func TestAliases(t *testing.T) {
 		check(t, create("alias/"+string(rune('a'+i/26))+string(rune('a'+i%26)), one))
 	}
 	wantError(t, create("alias/late", one), "LimitExceededException: …")
-	// A user needs the key and the alias.
+	// A user needs permission for both the key and the alias.
 	half := w.user(t, account, "half")
 	_, err = half.CreateAlias(ctx, &awskms.CreateAliasInput{AliasName: aws.String("alias/half"), TargetKeyId: &two})
 	wantError(t, err, "AccessDeniedException: User: arn:aws:iam::"+account+":user/half is not authorized to perform: kms:CreateAlias on resource: arn:aws:kms:us-east-1:"+account+":alias/half because no identity-based policy allows the kms:CreateAlias action")
 }
 
-// TestAWSManagedKeys: they are made when first described, and only their service uses
-// them.
+// TestAWSManagedKeys checks that they are created when first described, and that only their service
+// can use them.
 func TestAWSManagedKeys(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	ctx := t.Context()
@@ -142,7 +142,7 @@ func TestTagsAndDescriptions(t *testing.T) {
 	if err != nil || *d.KeyMetadata.Description != "new" {
 		t.Errorf("%v %v", d, err)
 	}
-	// A key that is made with tags needs the permission to tag.
+	// Creating a key with tags requires permission to tag.
 	maker := w.user(t, account, "maker", "kms:CreateKey")
 	_, err = maker.CreateKey(ctx, &awskms.CreateKeyInput{Tags: []kmstypes.Tag{{TagKey: aws.String("a"), TagValue: aws.String("1")}}})
 	wantError(t, err, "AccessDeniedException: User: arn:aws:iam::"+account+":user/maker is not authorized to perform: kms:TagResource on resource: * because no identity-based policy allows the kms:TagResource action")

@@ -16,10 +16,10 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// A publicKeyer is every private key of the standard library.
+// A publicKeyer is any private key of the standard library.
 type publicKeyer interface{ Public() crypto.PublicKey }
 
-// private is the private key of an asymmetric key.
+// private returns the private key of an asymmetric key.
 func (k *keyRecord) private() (any, error) { return x509.ParsePKCS8PrivateKey(k.current().Secret) }
 
 func oaep(algorithm kmstypes.EncryptionAlgorithmSpec) hash.Hash {
@@ -49,7 +49,7 @@ func (k *keyRecord) decryptRSA(algorithm kmstypes.EncryptionAlgorithmSpec, ciphe
 	return rsa.DecryptOAEP(oaep(algorithm), nil, private.(*rsa.PrivateKey), ciphertext, nil)
 }
 
-// hashOf is the hash function of a signing algorithm.
+// hashOf returns the hash function of a signing algorithm.
 func hashOf(algorithm kmstypes.SigningAlgorithmSpec) crypto.Hash {
 	switch name := string(algorithm); {
 	case strings.HasSuffix(name, "_384"):
@@ -60,8 +60,8 @@ func hashOf(algorithm kmstypes.SigningAlgorithmSpec) crypto.Hash {
 	return crypto.SHA256
 }
 
-// digest is what is signed of a message: its hash, or the message itself where that
-// is the hash already or the algorithm hashes by itself.
+// digest returns what is signed for a message: its hash, or the message itself if that already is
+// the hash or if the algorithm hashes it.
 func (k *keyRecord) digest(algorithm kmstypes.SigningAlgorithmSpec, kind kmstypes.MessageType, message []byte) ([]byte, error) {
 	if kind == "" {
 		kind = kmstypes.MessageTypeRaw
@@ -85,7 +85,7 @@ func (k *keyRecord) digest(algorithm kmstypes.SigningAlgorithmSpec, kind kmstype
 	return sum.Sum(nil), nil
 }
 
-// pss says how RSA signatures are made, if not by PKCS #1 v1.5.
+// pss returns the options for PSS signatures, or nil for PKCS #1 v1.5.
 func pss(algorithm kmstypes.SigningAlgorithmSpec) *rsa.PSSOptions {
 	if !strings.HasPrefix(string(algorithm), "RSASSA_PSS_") {
 		return nil
@@ -93,7 +93,8 @@ func pss(algorithm kmstypes.SigningAlgorithmSpec) *rsa.PSSOptions {
 	return &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: hashOf(algorithm)}
 }
 
-// ed25519Hash is what Ed25519 takes its message for.
+// ed25519Hash returns the hash that an Ed25519 message was hashed with, or 0 if the message is not
+// hashed.
 func ed25519Hash(algorithm kmstypes.SigningAlgorithmSpec) crypto.Hash {
 	if algorithm == kmstypes.SigningAlgorithmSpecEd25519PhSha512 {
 		return crypto.SHA512
@@ -101,8 +102,8 @@ func ed25519Hash(algorithm kmstypes.SigningAlgorithmSpec) crypto.Hash {
 	return 0
 }
 
-// agree derives the secret that the key shares with the owner of a public key of the
-// same curve, which is in SubjectPublicKeyInfo.
+// agree derives the secret that the key shares with the owner of a public key on the same curve,
+// given as SubjectPublicKeyInfo.
 func (k *keyRecord) agree(raw []byte) ([]byte, error) {
 	own, err := k.private()
 	if err != nil {
@@ -148,7 +149,7 @@ func (k *keyRecord) sign(algorithm kmstypes.SigningAlgorithmSpec, digest []byte)
 	return private.(crypto.Signer).Sign(rand.Reader, digest, options)
 }
 
-// verify reports whether a signature is the key's.
+// verify reports whether a signature was made with the key.
 func (k *keyRecord) verify(algorithm kmstypes.SigningAlgorithmSpec, digest, signature []byte) (bool, error) {
 	private, err := k.private()
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 //	version 1 byte, account 12 digits, region length 1 byte and text, key ID 16 bytes,
 //	material 4 bytes, then nonce, ciphertext and tag of AES-256-GCM
 //
-// All before the nonce is authenticated, together with the encryption context.
+// Everything before the nonce is authenticated, together with the encryption context.
 type blob struct {
 	scope
 	keyID    string
-	material int // index of the key's materials
+	material int // index in the key's materials
 	sealed   []byte
 }
 
 const blobVersion = 1
 
-// minSealed is the length of the nonce and tag.
+// minSealed is the length of nonce and tag together.
 const minSealed = 12 + 16
 
-// header is the part that says which key to use.
+// header returns the part that identifies the key.
 func (b *blob) header() ([]byte, error) {
 	id, err := hex.DecodeString(strings.ReplaceAll(b.keyID, "-", ""))
 	if err != nil || len(id) != 16 || len(b.Account) != 12 || len(b.Region) > 255 {
@@ -45,7 +45,7 @@ func (b *blob) header() ([]byte, error) {
 
 var errBlob = errors.New("not a ciphertext of symmetric encryption")
 
-// parseBlob reads a ciphertext. It is untrusted input.
+// parseBlob parses a ciphertext, which is untrusted input.
 func parseBlob(raw []byte) (blob, error) {
 	var b blob
 	rest := raw
@@ -76,7 +76,7 @@ func parseBlob(raw []byte) (blob, error) {
 	return b, nil
 }
 
-// seal encrypts under the key's current material.
+// seal encrypts with the key's current material.
 func (k *keyRecord) seal(sc scope, plaintext []byte, context map[string]string) ([]byte, error) {
 	b := blob{scope: sc, keyID: k.ID, material: len(k.Materials) - 1}
 	header, err := b.header()
@@ -90,8 +90,8 @@ func (k *keyRecord) seal(sc scope, plaintext []byte, context map[string]string) 
 	return append(header, aead.Seal(nil, nil, plaintext, authenticated(header, context))...), nil
 }
 
-// open decrypts what seal made, and says which material did. Every failure is the
-// same to callers.
+// open decrypts what seal encrypted, and returns the material that it used. Callers cannot tell
+// failures apart.
 func (k *keyRecord) open(b *blob, context map[string]string) ([]byte, *material, error) {
 	if b.keyID != k.ID || b.material >= len(k.Materials) {
 		return nil, nil, errBlob
@@ -120,8 +120,8 @@ func newAEAD(secret []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// authenticated is what a ciphertext is bound to: its header and the encryption
-// context, whose order does not matter.
+// authenticated returns the additional authenticated data of a ciphertext: its header and the
+// encryption context, whose order does not matter.
 // https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#encrypt_context
 func authenticated(header []byte, context map[string]string) []byte {
 	out := slices.Clone(header)

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// FuzzParseBlob: whatever is sent as a ciphertext, it is read as what it says or not
-// at all, and opens with no key that did not make it.
+// FuzzParseBlob checks that any input is either parsed as the ciphertext that it is or rejected,
+// and can only be decrypted with the key that encrypted it.
 func FuzzParseBlob(f *testing.F) {
 	sc := scope{regional.At("111122223333", "us-east-1")}
 	key, err := newKey(sc, keySpecs[kmstypes.KeySpecSymmetricDefault], kmstypes.KeySpecSymmetricDefault, kmstypes.KeyUsageTypeEncryptDecrypt)
@@ -43,7 +43,7 @@ func FuzzParseBlob(f *testing.F) {
 	})
 }
 
-// TestContextsAreNotConfused: contexts that differ are bound differently.
+// TestContextsAreNotConfused checks that different contexts are authenticated differently.
 func TestContextsAreNotConfused(t *testing.T) {
 	seen := map[string]int{}
 	for i, context := range []map[string]string{nil, {"a": ""}, {"": "a"}, {"a": "b"}, {"ab": ""}, {"a": "1", "b": "2"}, {"a": "1b2"}, {"a1": "b2"}} {

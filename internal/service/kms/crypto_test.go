@@ -20,8 +20,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// TestSignatures verifies with the standard library what KMS signs, and has KMS
-// verify it.
+// TestSignatures verifies KMS's signatures with the standard library and with KMS.
 func TestSignatures(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	ctx := t.Context()
@@ -82,7 +81,7 @@ func TestSignatures(t *testing.T) {
 		_, err = c.EnableKeyRotation(ctx, &awskms.EnableKeyRotationInput{KeyId: &id})
 		wantError(t, err, "UnsupportedOperationException: ")
 	}
-	// A digest is signed as it is.
+	// A digest is signed without hashing it again.
 	id, _ := newKey(t, c, func(in *awskms.CreateKeyInput) { in.KeySpec, in.KeyUsage = "ECC_NIST_P256", "SIGN_VERIFY" })
 	out, err := c.Sign(ctx, &awskms.SignInput{KeyId: &id, Message: sum[:], MessageType: "DIGEST", SigningAlgorithm: "ECDSA_SHA_256"})
 	check(t, err)
@@ -207,7 +206,7 @@ func TestDataKeys(t *testing.T) {
 	}
 }
 
-// TestReEncryption: both keys must be allowed, by actions of their own.
+// TestReEncryption checks that both keys must be allowed, each with its own action.
 func TestReEncryption(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	ctx := t.Context()

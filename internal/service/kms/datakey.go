@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// dataKeySize is the length of a data key in bytes.
+// dataKeySize returns the length of a data key in bytes.
 func dataKeySize(spec kmstypes.DataKeySpec, n *int32) (int, error) {
 	if (spec == "") == (n == nil) {
 		return 0, errDataKeySize()
@@ -26,7 +26,7 @@ func dataKeySize(spec kmstypes.DataKeySpec, n *int32) (int, error) {
 	return 32, nil
 }
 
-// A dataKey is what the four GenerateDataKey operations ask for.
+// A dataKey has the common parameters of the four GenerateDataKey operations.
 type dataKey struct {
 	operation string
 	keyID     *string
@@ -35,7 +35,7 @@ type dataKey struct {
 	dryRun    *bool
 }
 
-// sealed makes a data key and seals it.
+// sealed generates a data key and encrypts it.
 func (s *Service) sealed(ctx context.Context, d dataKey, make func() ([]byte, error)) (rec keyRecord, plaintext, sealed []byte, err error) {
 	if err = checkTokens(d.tokens); err == nil {
 		err = s.ensureManaged(ctx, d.keyID)
@@ -56,7 +56,7 @@ func (s *Service) sealed(ctx context.Context, d dataKey, make func() ([]byte, er
 	return rec, plaintext, sealed, err
 }
 
-// GenerateDataKey returns a random key, in the clear and encrypted.
+// GenerateDataKey returns a random key, both in plaintext and encrypted.
 func (s *Service) GenerateDataKey(ctx context.Context, in *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error) {
 	n, err := dataKeySize(in.KeySpec, in.NumberOfBytes)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) GenerateDataKey(ctx context.Context, in *awskms.GenerateDataKe
 	return &awskms.GenerateDataKeyOutput{KeyId: &rec.ARN, Plaintext: plaintext, CiphertextBlob: sealed, KeyMaterialId: &rec.current().ID}, nil
 }
 
-// GenerateDataKeyWithoutPlaintext returns a random key encrypted only.
+// GenerateDataKeyWithoutPlaintext returns a random key, only encrypted.
 func (s *Service) GenerateDataKeyWithoutPlaintext(ctx context.Context, in *awskms.GenerateDataKeyWithoutPlaintextInput) (*awskms.GenerateDataKeyWithoutPlaintextOutput, error) {
 	n, err := dataKeySize(in.KeySpec, in.NumberOfBytes)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) GenerateDataKeyWithoutPlaintext(ctx context.Context, in *awskm
 	return &awskms.GenerateDataKeyWithoutPlaintextOutput{KeyId: &rec.ARN, CiphertextBlob: sealed, KeyMaterialId: &rec.current().ID}, nil
 }
 
-// pair makes a key pair of a spec that GenerateDataKeyPair knows.
+// pair returns a generator of key pairs with a spec that GenerateDataKeyPair supports.
 func pair(spec kmstypes.DataKeyPairSpec) (func() ([]byte, error), error) {
 	def, ok := keySpecs[kmstypes.KeySpec(spec)]
 	if !ok {
@@ -93,10 +93,10 @@ func pair(spec kmstypes.DataKeyPairSpec) (func() ([]byte, error), error) {
 	return def.make, nil
 }
 
-// A keyPair is a pair of keys: the private one as it is and sealed, and the public one.
+// A keyPair has a private key, in plaintext and encrypted, and its public key.
 type keyPair struct{ private, sealed, public []byte }
 
-// sealedPair makes a key pair and seals its private key.
+// sealedPair generates a key pair and encrypts its private key.
 func (s *Service) sealedPair(ctx context.Context, d dataKey, spec kmstypes.DataKeyPairSpec) (keyRecord, keyPair, error) {
 	make, err := pair(spec)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) sealedPair(ctx context.Context, d dataKey, spec kmstypes.DataK
 	return rec, keyPair{private, sealed, public}, err
 }
 
-// GenerateDataKeyPair returns a key pair, whose private key it returns encrypted too.
+// GenerateDataKeyPair returns a key pair, including its private key in plaintext and encrypted.
 func (s *Service) GenerateDataKeyPair(ctx context.Context, in *awskms.GenerateDataKeyPairInput) (*awskms.GenerateDataKeyPairOutput, error) {
 	d := dataKey{"GenerateDataKeyPair", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
 	rec, p, err := s.sealedPair(ctx, d, in.KeyPairSpec)
@@ -123,7 +123,7 @@ func (s *Service) GenerateDataKeyPair(ctx context.Context, in *awskms.GenerateDa
 	}, nil
 }
 
-// GenerateDataKeyPairWithoutPlaintext returns a key pair's private key encrypted only.
+// GenerateDataKeyPairWithoutPlaintext returns a key pair with its private key only encrypted.
 func (s *Service) GenerateDataKeyPairWithoutPlaintext(ctx context.Context, in *awskms.GenerateDataKeyPairWithoutPlaintextInput) (*awskms.GenerateDataKeyPairWithoutPlaintextOutput, error) {
 	d := dataKey{"GenerateDataKeyPairWithoutPlaintext", in.KeyId, in.GrantTokens, in.EncryptionContext, in.DryRun}
 	rec, p, err := s.sealedPair(ctx, d, in.KeyPairSpec)
@@ -135,7 +135,7 @@ func (s *Service) GenerateDataKeyPairWithoutPlaintext(ctx context.Context, in *a
 	}, nil
 }
 
-// publicOf is the public key of a private one in PKCS #8, as SubjectPublicKeyInfo.
+// publicOf returns the public key, as SubjectPublicKeyInfo, of a private key in PKCS #8.
 func publicOf(private []byte) ([]byte, error) {
 	k, err := x509.ParsePKCS8PrivateKey(private)
 	if err != nil {
@@ -144,7 +144,7 @@ func publicOf(private []byte) ([]byte, error) {
 	return x509.MarshalPKIXPublicKey(k.(publicKeyer).Public())
 }
 
-// GenerateRandom returns random bytes. It needs no key.
+// GenerateRandom returns random bytes. It does not use a key.
 func (s *Service) GenerateRandom(_ context.Context, in *awskms.GenerateRandomInput) (*awskms.GenerateRandomOutput, error) {
 	if in.NumberOfBytes == nil {
 		return nil, errValidation("NumberOfBytes is required.")

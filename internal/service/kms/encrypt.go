@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// findFor finds a key that may be used now, and whose usage is right for an
-// operation.
+// findFor returns a key that is usable now and whose usage fits an operation.
 func (s *Service) findFor(ctx context.Context, r store.Reader, name *string, usage kmstypes.KeyUsageType, operation string) (keyRecord, scope, error) {
 	rec, sc, err := s.find(r, scopeOf(ctx), name)
 	if err == nil {
@@ -25,7 +24,7 @@ func (s *Service) findFor(ctx context.Context, r store.Reader, name *string, usa
 	return rec, sc, err
 }
 
-// symmetricOf is findFor for operations of symmetric encryption keys alone.
+// symmetricOf is findFor for operations that require a symmetric encryption key.
 func (s *Service) symmetricOf(ctx context.Context, name *string, operation string) (keyRecord, scope, error) {
 	rec, sc, err := s.findFor(ctx, s.store, name, kmstypes.KeyUsageTypeEncryptDecrypt, operation)
 	if err == nil && !rec.symmetric() {
@@ -35,7 +34,7 @@ func (s *Service) symmetricOf(ctx context.Context, name *string, operation strin
 	return rec, sc, err
 }
 
-// encryption is the algorithm that a request asks for, of those of the key.
+// encryption returns the requested algorithm, which must be one of the key's.
 func encryption(k *keyRecord, wanted kmstypes.EncryptionAlgorithmSpec) (kmstypes.EncryptionAlgorithmSpec, error) {
 	if wanted == "" {
 		wanted = kmstypes.EncryptionAlgorithmSpecSymmetricDefault
@@ -46,7 +45,7 @@ func encryption(k *keyRecord, wanted kmstypes.EncryptionAlgorithmSpec) (kmstypes
 	return wanted, nil
 }
 
-// Encrypt encrypts up to 4096 bytes under a key.
+// Encrypt encrypts up to 4096 bytes with a key.
 func (s *Service) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms.EncryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func (s *Service) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms
 	return &awskms.EncryptOutput{CiphertextBlob: sealed, EncryptionAlgorithm: algorithm, KeyId: &rec.ARN}, nil
 }
 
-// encrypt encrypts by any algorithm that the key has.
+// encrypt encrypts with any algorithm of the key.
 func (k *keyRecord) encrypt(sc scope, algorithm kmstypes.EncryptionAlgorithmSpec, plaintext []byte, context map[string]string) ([]byte, error) {
 	if algorithm == kmstypes.EncryptionAlgorithmSpecSymmetricDefault {
 		return k.seal(sc, plaintext, context)
@@ -83,8 +82,8 @@ func (k *keyRecord) encrypt(sc scope, algorithm kmstypes.EncryptionAlgorithmSpec
 	return k.encryptRSA(algorithm, plaintext)
 }
 
-// Decrypt decrypts a ciphertext. That of symmetric encryption says itself which key
-// it wants; one that is named must be that key.
+// Decrypt decrypts a ciphertext. A symmetric ciphertext contains its key's ID; if the request names
+// a key, it must be the same.
 func (s *Service) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms.DecryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func (s *Service) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms
 	return out, nil
 }
 
-// decrypt finds the key of a ciphertext and decrypts it.
+// decrypt finds the key for a ciphertext and decrypts it.
 func (s *Service) decrypt(ctx context.Context, name *string, wanted kmstypes.EncryptionAlgorithmSpec, ciphertext []byte, context map[string]string) (keyRecord, kmstypes.EncryptionAlgorithmSpec, []byte, *material, error) {
 	fail := func(err error) (keyRecord, kmstypes.EncryptionAlgorithmSpec, []byte, *material, error) {
 		return keyRecord{}, "", nil, nil, err
@@ -156,8 +155,8 @@ func (s *Service) decrypt(ctx context.Context, name *string, wanted kmstypes.Enc
 	return rec, algorithm, plaintext, m, nil
 }
 
-// keyOf is the key that a ciphertext names. Of one that is not here, callers learn
-// nothing.
+// keyOf returns the key named in a ciphertext. If there is no such key, the caller learns nothing
+// about it.
 func (s *Service) keyOf(ctx context.Context, b *blob) (keyRecord, error) {
 	if b.Region != scopeOf(ctx).Region {
 		return keyRecord{}, errForeignCiphertext()
@@ -169,8 +168,7 @@ func (s *Service) keyOf(ctx context.Context, b *blob) (keyRecord, error) {
 	return rec, err
 }
 
-// ReEncrypt decrypts a ciphertext and encrypts it under another key, or with another
-// encryption context.
+// ReEncrypt decrypts a ciphertext and encrypts the result with another key or encryption context.
 func (s *Service) ReEncrypt(ctx context.Context, in *awskms.ReEncryptInput) (*awskms.ReEncryptOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return nil, err

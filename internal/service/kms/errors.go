@@ -9,9 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that LocalStack's tests recorded from AWS
-// (https://github.com/localstack/localstack, tests/aws/services/kms/test_kms.snapshot.json),
-// unless another source is named.
+// Unless another source is given, the texts are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/kms/test_kms.snapshot.json).
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
@@ -25,7 +24,7 @@ func errKeyID(id string) error {
 	return &kmstypes.NotFoundException{Message: new(fmt.Sprintf("Invalid keyId '%s'", id))}
 }
 
-// errRegion is the answer to an ARN of another region than the call's.
+// errRegion is the error for an ARN in another region than the call's.
 func errRegion(region string) error {
 	return &kmstypes.NotFoundException{Message: new("Invalid arn " + region)}
 }
@@ -40,7 +39,7 @@ func errARN(arn string) error {
 	return &kmstypes.InvalidArnException{Message: new("Invalid arn " + arn)}
 }
 
-// errAliasARN is the answer to an alias ARN where only keys are taken.
+// errAliasARN is the error for an alias ARN where only keys are accepted.
 // https://github.com/hashicorp/terraform/issues/20813
 func errAliasARN() error {
 	return &kmstypes.InvalidArnException{Message: new("Key Aliases are not supported for this operation")}
@@ -68,22 +67,22 @@ func errAlgorithm(algorithm string, spec kmstypes.KeySpec) error {
 	return &kmstypes.InvalidKeyUsageException{Message: new(fmt.Sprintf("Algorithm %s is incompatible with key spec %s.", algorithm, spec))}
 }
 
-// AWS says nothing more.
+// AWS gives no further reason.
 func errCiphertext() error { return &kmstypes.InvalidCiphertextException{Message: new("")} }
 
 func errIncorrectKey() error {
 	return &kmstypes.IncorrectKeyException{Message: new("The key ID in the request does not identify a CMK that can perform this operation.")}
 }
 
-// errForeignCiphertext is all that a caller learns of a ciphertext without a key of
+// errForeignCiphertext is the only thing that callers learn about a ciphertext whose key is not in
 // the region.
 // https://github.com/aws/aws-encryption-sdk-javascript/issues/1005
 func errForeignCiphertext() error {
 	return awserr.New("AccessDeniedException", "The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to access.").WithStatus(http.StatusBadRequest)
 }
 
-// errOtherAccount answers operations that do not reach into other accounts: what a
-// key policy says of them has no effect.
+// errOtherAccount is the error of operations that cannot be used across accounts, whatever the key
+// policy says.
 // https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
 func errOtherAccount(caller, operation, arn string) error {
 	return awserr.Newf("AccessDeniedException", "User: %s is not authorized to perform: kms:%s on resource: %s because no resource-based policy allows the kms:%s action", caller, operation, arn, operation).WithStatus(http.StatusBadRequest)
@@ -121,8 +120,8 @@ func errAliasPrefix() error {
 	return errValidation(`Alias must start with the prefix "alias/". Please see https://docs.aws.amazon.com/kms/latest/developerguide/kms-alias.html`)
 }
 
-// The texts about names of aliases are those that moto's authors recorded
-// (https://github.com/getmoto/moto, moto/kms/responses.py).
+// The texts about alias names were recorded by moto's authors (https://github.com/getmoto/moto,
+// moto/kms/responses.py).
 
 func errReservedAlias() error { return awserr.New("NotAuthorizedException", "") }
 
@@ -151,7 +150,7 @@ func errRotations(arn string) error {
 	return &kmstypes.LimitExceededException{Message: new("The on-demand rotations limit has been reached for the given keyId. No more on-demand rotations can be performed for this key: " + arn)}
 }
 
-// AWS says nothing more of keys that cannot rotate.
+// AWS gives no further reason for keys that cannot be rotated.
 func errUnsupported() error { return &kmstypes.UnsupportedOperationException{Message: new("")} }
 
 func errTags(text string) error { return &kmstypes.TagException{Message: &text} }
@@ -165,9 +164,10 @@ func errGrantID(id string) error {
 	return &kmstypes.NotFoundException{Message: new(fmt.Sprintf("Grant ID %s not found", id))}
 }
 
-// errPrincipal is the answer to a grantee or retiring principal that is not there.
-// https://github.com/hashicorp/terraform-provider-aws, internal/service/kms/grant.go retries the code;
-// [seen] aws/chalice, where Lambda hands KMS's answer through
+// errPrincipal is the error for a grantee or retiring principal that does not exist.
+// https://github.com/hashicorp/terraform-provider-aws, internal/service/kms/grant.go retries on the
+// code;
+// [seen] aws/chalice, where Lambda passes on KMS's error
 func errPrincipal(arn string) error {
 	return &kmstypes.InvalidArnException{Message: new("ARN does not refer to a valid principal: " + arn)}
 }
@@ -181,7 +181,7 @@ func errContextOfAsymmetric() error {
 	return errValidation("Encryption context is not supported with asymmetric keys")
 }
 
-// The words are those that moto's authors recorded.
+// The texts were recorded by moto's authors.
 func errDataKeySize() error {
 	return errValidation("Please specify either number of bytes or key spec.")
 }

@@ -12,18 +12,18 @@ import (
 
 const aliasPrefix = "alias/"
 
-// keyIDForm is the form of the IDs of single-Region and multi-Region keys; the
-// latter do not exist in Drydock.
+// keyIDForm matches the IDs of single-Region and multi-Region keys. Drydock has no multi-Region
+// keys.
 var keyIDForm = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32})$`)
 
-// A ref is what a request calls a key, taken apart.
+// A ref is a parsed reference to a key in a request.
 type ref struct {
 	scope
-	id    string // the key's, or empty
-	alias string // with its prefix, or empty
+	id    string // key ID, or empty
+	alias string // alias name with its prefix, or empty
 }
 
-// parseRef reads the ID or ARN of a key or alias.
+// parseRef parses the ID or ARN of a key or alias.
 // https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id
 func parseRef(sc scope, name string) (ref, error) {
 	out := ref{scope: sc}
@@ -59,7 +59,7 @@ func parseRef(sc scope, name string) (ref, error) {
 	return out, nil
 }
 
-// lookup finds the key that a ref means, and follows its alias.
+// lookup returns the key that a ref refers to, directly or by an alias.
 func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 	if k.alias != "" {
 		a, err := aliases.Get(r, k.Key(k.alias))
@@ -78,7 +78,7 @@ func (s *Service) lookup(r store.Reader, k ref) (keyRecord, scope, error) {
 	return rec, k.scope, err
 }
 
-// find returns the key that a request names, in whatever account.
+// find returns the key in a request, from any account.
 func (s *Service) find(r store.Reader, sc scope, name *string) (keyRecord, scope, error) {
 	k, err := parseRef(sc, *name)
 	if err != nil {
@@ -87,8 +87,7 @@ func (s *Service) find(r store.Reader, sc scope, name *string) (keyRecord, scope
 	return s.lookup(r, k)
 }
 
-// findKey is find for operations that take no aliases, neither their names nor their
-// ARNs.
+// findKey is find for operations that accept neither alias names nor alias ARNs.
 func (s *Service) findKey(r store.Reader, sc scope, name *string) (keyRecord, scope, error) {
 	if name != nil {
 		k, err := parseRef(sc, *name)
@@ -103,7 +102,7 @@ func (s *Service) findKey(r store.Reader, sc scope, name *string) (keyRecord, sc
 	return s.find(r, sc, name)
 }
 
-// findOwn is findKey for operations that have no effect on keys of other accounts.
+// findOwn is findKey for operations that cannot be used on keys of other accounts.
 func (s *Service) findOwn(ctx context.Context, r store.Reader, name *string) (keyRecord, scope, error) {
 	sc := scopeOf(ctx)
 	rec, of, err := s.findKey(r, sc, name)
@@ -114,7 +113,7 @@ func (s *Service) findOwn(ctx context.Context, r store.Reader, name *string) (ke
 	return rec, of, err
 }
 
-// accountOf is the account of a key's ARN.
+// accountOf returns the account in a key's ARN.
 func accountOf(keyARN string) string {
 	a, err := arn.Parse(keyARN)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// TestAliasesAreNotKeys: what is documented to take the ID or ARN of a key takes no
-// alias, however it is written.
+// TestAliasesAreNotKeys checks that operations documented to take a key's ID or ARN do not accept
+// aliases in any form.
 func TestAliasesAreNotKeys(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	ctx := t.Context()

@@ -14,7 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestGrantsAllowWhatTheyName: operations and constraints of the encryption context.
+// TestGrantsAllowWhatTheyName checks a grant's operations and its constraints on the encryption
+// context.
 // https://docs.aws.amazon.com/kms/latest/developerguide/create-grant-overview.html#grant-constraints
 func TestGrantsAllowWhatTheyName(t *testing.T) {
 	w := newWorld(t, nil, nil)
@@ -84,7 +85,8 @@ func TestGrantsAllowWhatTheyName(t *testing.T) {
 	}
 }
 
-// TestGranteesGrantNoMore: a grant of CreateGrant is no way around the grant.
+// TestGranteesGrantNoMore checks that a grantee with CreateGrant cannot grant more than its own
+// grant allows.
 func TestGranteesGrantNoMore(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	ctx := t.Context()
@@ -190,7 +192,7 @@ func TestGrantsAreListedAndEnded(t *testing.T) {
 		t.Errorf("%d grants to retire", len(retirable.Grants))
 	}
 
-	// Only those whom the grant lets may retire it.
+	// Only principals that the grant names may retire it.
 	retire := func(c *awskms.Client, g *awskms.CreateGrantOutput) error {
 		_, err := c.RetireGrant(ctx, &awskms.RetireGrantInput{KeyId: &arn, GrantId: g.GrantId})
 		return err
@@ -249,15 +251,15 @@ func TestGrantsAreChecked(t *testing.T) {
 	}
 	_, err := owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"},
 		Constraints: &kmstypes.GrantConstraints{EncryptionContextEquals: map[string]string{"a": "1"}, EncryptionContextSubset: map[string]string{}}})
-	check(t, err) // Terraform sends both
+	check(t, err) // Terraform sends both members
 	_, err = owner.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: &id})
 	check(t, err)
 	_, err = owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"}})
 	wantError(t, err, "DisabledException: "+arn+" is disabled.")
 }
 
-// TestEveryGrantCounts: however many name the caller, none is overlooked, and those of
-// others are not looked at.
+// TestEveryGrantCounts checks that all grants to the caller are considered, however many there are,
+// and that grants to others are not read.
 func TestEveryGrantCounts(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	owner, account := w.root(t)

@@ -72,7 +72,7 @@ func TestEncryptionIsBoundToKeyAndContext(t *testing.T) {
 	wantError(t, err, "InvalidCiphertextException: ")
 	_, err = open(func(in *awskms.DecryptInput) { in.KeyId = &other })
 	wantError(t, err, "IncorrectKeyException: The key ID in the request does not identify a CMK that can perform this operation.")
-	for i := range sealed.CiphertextBlob { // every byte counts
+	for i := range sealed.CiphertextBlob { // changing any byte makes decryption fail
 		_, err = open(func(in *awskms.DecryptInput) {
 			in.CiphertextBlob = bytes.Clone(in.CiphertextBlob)
 			in.CiphertextBlob[i] ^= 1
@@ -86,7 +86,7 @@ func TestEncryptionIsBoundToKeyAndContext(t *testing.T) {
 	_, err = c.Encrypt(ctx, &awskms.EncryptInput{KeyId: &id, Plaintext: []byte("x"), DryRun: aws.Bool(true)})
 	wantError(t, err, "DryRunOperationException: The request would have succeeded, but the DryRun option is set.")
 
-	// In another region nobody knows the key.
+	// The key does not exist in another region.
 	cfg := w.AWSConfig(account)
 	cfg.Region = "eu-west-1"
 	_, err = awskms.NewFromConfig(cfg).Decrypt(ctx, &awskms.DecryptInput{CiphertextBlob: sealed.CiphertextBlob})

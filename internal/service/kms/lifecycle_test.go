@@ -32,8 +32,8 @@ func (w *world) run(t *testing.T) {
 	})
 }
 
-// TestKeysEnd: after the waiting period a key is gone with its aliases and grants,
-// though the removal is interrupted between its transactions.
+// TestKeysEnd checks that a key is deleted after its waiting period, with its aliases and grants,
+// even if the removal is interrupted between transactions.
 func TestKeysEnd(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	var commits, failAt atomic.Int64
@@ -53,7 +53,7 @@ func TestKeysEnd(t *testing.T) {
 	alias := aws.String("alias/ours")
 	_, err = c.CreateAlias(ctx, &awskms.CreateAliasInput{AliasName: alias, TargetKeyId: &id})
 	check(t, err)
-	for i := range 60 { // more than one transaction removes
+	for i := range 60 { // more than one transaction can remove
 		_, err := c.CreateGrant(ctx, &awskms.CreateGrantInput{
 			KeyId: &id, GranteePrincipal: aws.String("arn:aws:iam::" + account + ":root"), Operations: []kmstypes.GrantOperation{"Encrypt"}, Name: aws.String(fmt.Sprint("g", i)),
 		})
@@ -76,7 +76,7 @@ func TestKeysEnd(t *testing.T) {
 	wantError(t, err, "NotFoundException: Key '"+arn+"' does not exist")
 	_, err = c.Decrypt(ctx, &awskms.DecryptInput{CiphertextBlob: sealed.CiphertextBlob})
 	wantError(t, err, "AccessDeniedException: The ciphertext refers to a customer master key that does not exist…")
-	// The alias can be given away when the record is gone.
+	// The alias can be used for another key once the record is deleted.
 	testkit.Eventually(t, patience, func() error {
 		clk.Step(24 * time.Hour)
 		_, err := c.CreateAlias(ctx, &awskms.CreateAliasInput{AliasName: alias, TargetKeyId: &kept})
@@ -91,8 +91,8 @@ func TestKeysEnd(t *testing.T) {
 	}
 }
 
-// TestKeysRotate: by themselves and on demand; what older material encrypted still
-// decrypts.
+// TestKeysRotate checks rotation, automatic and on demand. Data encrypted with older material can
+// still be decrypted.
 func TestKeysRotate(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	w := newWorld(t, clk, nil)

@@ -18,8 +18,8 @@ var managedAliases = []string{
 	"alias/aws/secretsmanager", "alias/aws/sns", "alias/aws/sqs", "alias/aws/ssm", "alias/aws/xray",
 }
 
-// managedService is the service whose key an alias names, as kms:ViaService calls it
-// before its region: ec2 for EBS.
+// managedService returns the service of a predefined alias, as in kms:ViaService without the
+// region: ec2 for EBS.
 func managedService(alias string) string {
 	service := strings.TrimPrefix(alias, reservedPrefix)
 	if service == "ebs" {
@@ -28,8 +28,8 @@ func managedService(alias string) string {
 	return service
 }
 
-// ensureManaged makes the AWS managed key that name means, if it means one that is
-// not there yet.
+// ensureManaged creates the AWS managed key that name refers to, if it does and the key does not
+// exist yet.
 func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	sc := scopeOf(ctx)
 	if name == nil || !strings.Contains(*name, reservedPrefix) {
@@ -56,7 +56,7 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	rec.Rotation = &rotation{PeriodInDays: defaultPeriod, Next: now.Add(defaultPeriod * day)}
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := aliases.Get(tx, sc.Key(k.alias)); err == nil {
-			return nil // another transaction was faster
+			return nil // created concurrently
 		}
 		if err := keys.Create(tx, sc.Key(rec.ID), rec); err != nil {
 			return err
@@ -65,9 +65,8 @@ func (s *Service) ensureManaged(ctx context.Context, name *string) error {
 	})
 }
 
-// managedPolicy is the key policy of an AWS managed key: its service may use it
-// for every principal of the account that may use the service; the account may read
-// its metadata.
+// managedPolicy returns the key policy of an AWS managed key. Every principal of the account may
+// use the key through its service, and the account may read its metadata.
 // https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
 func managedPolicy(sc scope, alias string) string {
 	service := strings.TrimPrefix(alias, reservedPrefix)
@@ -100,5 +99,5 @@ func managedPolicy(sc scope, alias string) string {
 }`
 }
 
-// isManaged reports whether an alias is a predefined one of AWS.
+// isManaged reports whether an alias is one of AWS's predefined ones.
 func isManaged(alias string) bool { return slices.Contains(managedAliases, alias) }

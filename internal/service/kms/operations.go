@@ -2,7 +2,7 @@ package kms
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:          "kms",

@@ -20,7 +20,7 @@ const (
 	maxOnDemand = 25
 )
 
-// rotatable refuses keys that cannot rotate, or not now.
+// rotatable returns an error if a key cannot be rotated, or not in its current state.
 func rotatable(k *keyRecord) error {
 	if err := usable(k); err != nil {
 		return err
@@ -31,8 +31,8 @@ func rotatable(k *keyRecord) error {
 	return nil
 }
 
-// EnableKeyRotation has a key rotate by itself. For a key that already rotates, a
-// different period starts over; the same period, or none, changes nothing.
+// EnableKeyRotation turns on a key's automatic rotation. If it is already on, a different period
+// starts over; the same period, or none, changes nothing.
 func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRotationInput) (*awskms.EnableKeyRotationOutput, error) {
 	period := int32(defaultPeriod)
 	if in.RotationPeriodInDays != nil {
@@ -50,7 +50,7 @@ func (s *Service) EnableKeyRotation(ctx context.Context, in *awskms.EnableKeyRot
 	})
 }
 
-// DisableKeyRotation ends the automatic rotation of a key.
+// DisableKeyRotation turns off a key's automatic rotation.
 func (s *Service) DisableKeyRotation(ctx context.Context, in *awskms.DisableKeyRotationInput) (*awskms.DisableKeyRotationOutput, error) {
 	return &awskms.DisableKeyRotationOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
 		if err := rotatable(k); err != nil {
@@ -61,8 +61,8 @@ func (s *Service) DisableKeyRotation(ctx context.Context, in *awskms.DisableKeyR
 	})
 }
 
-// GetKeyRotationStatus tells whether and when a key rotates by itself. One that waits
-// for its end does not.
+// GetKeyRotationStatus returns whether and when a key is rotated automatically. A key that is
+// pending deletion is not.
 func (s *Service) GetKeyRotationStatus(ctx context.Context, in *awskms.GetKeyRotationStatusInput) (*awskms.GetKeyRotationStatusOutput, error) {
 	rec, _, err := s.findKey(s.store, scopeOf(ctx), in.KeyId)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) GetKeyRotationStatus(ctx context.Context, in *awskms.GetKeyRot
 	return out, nil
 }
 
-// RotateKeyOnDemand gives a key new material at once. Data encrypted under older
-// material can still be decrypted.
+// RotateKeyOnDemand gives a key new material at once. Data encrypted with older material can still
+// be decrypted.
 func (s *Service) RotateKeyOnDemand(ctx context.Context, in *awskms.RotateKeyOnDemandInput) (*awskms.RotateKeyOnDemandOutput, error) {
 	out := &awskms.RotateKeyOnDemandOutput{}
 	err := s.change(ctx, in.KeyId, func(k *keyRecord) error {
@@ -110,8 +110,9 @@ func (k *keyRecord) rotate(now time.Time, by kmstypes.RotationType) error {
 	return nil
 }
 
-// rotateAutomatically is the reconciler's. A disabled key is not rotated, but when it
-// is enabled again. https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
+// rotateAutomatically rotates a key that is due, on behalf of the reconciler. A disabled key is
+// rotated once it is enabled again.
+// https://docs.aws.amazon.com/kms/latest/developerguide/rotate-keys.html
 func (s *Service) rotateAutomatically(ctx context.Context, key store.Key) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, err := keys.Get(tx, key)
@@ -129,8 +130,7 @@ func (s *Service) rotateAutomatically(ctx context.Context, key store.Key) error 
 	})
 }
 
-// ListKeyRotations lists a key's rotations and, if asked for, its first and current
-// material.
+// ListKeyRotations lists a key's rotations and, on request, its first and current material.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_ListKeyRotations.html
 func (s *Service) ListKeyRotations(ctx context.Context, in *awskms.ListKeyRotationsInput) (*awskms.ListKeyRotationsOutput, error) {
 	page, err := newPage(in.Limit, in.Marker, 100, 1000)

@@ -13,7 +13,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// Sign signs a message, or the hash of one.
+// Sign signs a message or a message digest.
 func (s *Service) Sign(ctx context.Context, in *awskms.SignInput) (*awskms.SignOutput, error) {
 	rec, digest, err := s.toSign(ctx, "Sign", in.KeyId, in.GrantTokens, in.SigningAlgorithm, in.MessageType, in.Message)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Service) Sign(ctx context.Context, in *awskms.SignInput) (*awskms.SignO
 	return &awskms.SignOutput{KeyId: &rec.ARN, Signature: signature, SigningAlgorithm: in.SigningAlgorithm}, nil
 }
 
-// Verify tells whether a signature is the key's; one that is not is an error.
+// Verify verifies a signature. An invalid signature is an error.
 func (s *Service) Verify(ctx context.Context, in *awskms.VerifyInput) (*awskms.VerifyOutput, error) {
 	rec, digest, err := s.toSign(ctx, "Verify", in.KeyId, in.GrantTokens, in.SigningAlgorithm, in.MessageType, in.Message)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) Verify(ctx context.Context, in *awskms.VerifyInput) (*awskms.V
 	case err != nil:
 		return nil, err
 	case !valid:
-		return nil, &kmstypes.KMSInvalidSignatureException{Message: aws.String("")} // AWS says nothing more
+		return nil, &kmstypes.KMSInvalidSignatureException{Message: aws.String("")} // AWS gives no further reason
 	}
 	return &awskms.VerifyOutput{KeyId: &rec.ARN, SignatureValid: true, SigningAlgorithm: in.SigningAlgorithm}, nil
 }
@@ -87,7 +87,7 @@ func (s *Service) GetPublicKey(ctx context.Context, in *awskms.GetPublicKeyInput
 	}, nil
 }
 
-// DeriveSharedSecret agrees with the owner of a public key on a secret.
+// DeriveSharedSecret derives a secret shared with the owner of a public key.
 func (s *Service) DeriveSharedSecret(ctx context.Context, in *awskms.DeriveSharedSecretInput) (*awskms.DeriveSharedSecretOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return nil, err
@@ -118,8 +118,7 @@ func (s *Service) GenerateMac(ctx context.Context, in *awskms.GenerateMacInput) 
 	return &awskms.GenerateMacOutput{KeyId: &rec.ARN, Mac: code, MacAlgorithm: in.MacAlgorithm}, nil
 }
 
-// VerifyMac tells whether a message authentication code is right; one that is not is
-// an error.
+// VerifyMac verifies a message authentication code. An invalid code is an error.
 func (s *Service) VerifyMac(ctx context.Context, in *awskms.VerifyMacInput) (*awskms.VerifyMacOutput, error) {
 	rec, code, err := s.mac(ctx, "VerifyMac", in.KeyId, in.GrantTokens, in.MacAlgorithm, in.Message)
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *Service) VerifyMac(ctx context.Context, in *awskms.VerifyMacInput) (*aw
 		return nil, errDryRun()
 	}
 	if !hmac.Equal(code, in.Mac) {
-		return nil, &kmstypes.KMSInvalidMacException{Message: aws.String("")} // AWS says nothing more
+		return nil, &kmstypes.KMSInvalidMacException{Message: aws.String("")} // AWS gives no further reason
 	}
 	return &awskms.VerifyMacOutput{KeyId: &rec.ARN, MacAlgorithm: in.MacAlgorithm, MacValid: true}, nil
 }

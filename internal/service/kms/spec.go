@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// A keySpec is what a key of a spec can do, and how its material is made.
+// A keySpec describes what keys with a spec can do and how their material is generated.
 // https://docs.aws.amazon.com/kms/latest/developerguide/symm-asymm-choose-key-spec.html
 type keySpec struct {
 	usages     []kmstypes.KeyUsageType
@@ -103,7 +103,7 @@ func macSpec(bytes int, algorithm kmstypes.MacAlgorithmSpec) keySpec {
 	return keySpec{usages: []kmstypes.KeyUsageType{kmstypes.KeyUsageTypeGenerateVerifyMac}, mac: []kmstypes.MacAlgorithmSpec{algorithm}, make: random(bytes)}
 }
 
-// specOf returns the spec and usage that CreateKey is asked for.
+// specOf returns the spec and usage in a CreateKey request.
 func specOf(spec kmstypes.KeySpec, usage kmstypes.KeyUsageType) (keySpec, kmstypes.KeySpec, kmstypes.KeyUsageType, error) {
 	if spec == "" {
 		spec = kmstypes.KeySpecSymmetricDefault

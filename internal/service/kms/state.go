@@ -8,10 +8,10 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 )
 
-// Which operations go on in which state is AWS's table.
+// The operations that each key state allows follow AWS's table.
 // https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
 
-// notDeleting refuses keys that wait for their end.
+// notDeleting returns an error if a key is pending deletion.
 func notDeleting(k *keyRecord) error {
 	if k.State == kmstypes.KeyStatePendingDeletion {
 		return errPendingDeletion(k.ARN)
@@ -19,7 +19,7 @@ func notDeleting(k *keyRecord) error {
 	return nil
 }
 
-// usable refuses keys that are not enabled.
+// usable returns an error if a key is not enabled.
 func usable(k *keyRecord) error {
 	if k.State == kmstypes.KeyStateDisabled {
 		return errDisabled(k.ARN)
@@ -49,15 +49,15 @@ func (s *Service) DisableKey(ctx context.Context, in *awskms.DisableKeyInput) (*
 	})
 }
 
-// The waiting period of ScheduleKeyDeletion, in days.
+// Waiting period of ScheduleKeyDeletion in days.
 const (
 	minWindow, defaultWindow, maxWindow = 7, 30, 30
 
 	day = 24 * time.Hour
 )
 
-// ScheduleKeyDeletion makes a key unusable until its waiting period has passed, when
-// the reconciler removes it.
+// ScheduleKeyDeletion makes a key unusable. When the waiting period is over, the reconciler deletes
+// it.
 func (s *Service) ScheduleKeyDeletion(ctx context.Context, in *awskms.ScheduleKeyDeletionInput) (*awskms.ScheduleKeyDeletionOutput, error) {
 	window := int32(defaultWindow)
 	if in.PendingWindowInDays != nil {
@@ -81,7 +81,7 @@ func (s *Service) ScheduleKeyDeletion(ctx context.Context, in *awskms.ScheduleKe
 	return out, nil
 }
 
-// CancelKeyDeletion keeps a key, disabled.
+// CancelKeyDeletion cancels a key's deletion and leaves the key disabled.
 func (s *Service) CancelKeyDeletion(ctx context.Context, in *awskms.CancelKeyDeletionInput) (*awskms.CancelKeyDeletionOutput, error) {
 	out := &awskms.CancelKeyDeletionOutput{}
 	err := s.change(ctx, in.KeyId, func(k *keyRecord) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 )
 
-// maxTags is how many tags a key has at most.
+// maxTags is the maximum number of tags per key.
 // https://docs.aws.amazon.com/kms/latest/developerguide/tagging-keys.html
 const maxTags = 50
 
@@ -22,12 +22,12 @@ var tagRules = tagging.Rules{
 	TooMany:  func() error { return errTags("Too many tags") },
 }
 
-// tagMap adds tags to those that are there.
+// tagMap adds tags to existing ones.
 func tagMap(old map[string]string, tags []kmstypes.Tag) (map[string]string, error) {
 	return tagging.Put(tagRules, old, tags, func(t kmstypes.Tag) (key, value *string) { return t.TagKey, t.TagValue })
 }
 
-// TagResource adds or changes tags of a key.
+// TagResource adds or replaces tags of a key.
 func (s *Service) TagResource(ctx context.Context, in *awskms.TagResourceInput) (*awskms.TagResourceOutput, error) {
 	return &awskms.TagResourceOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) (err error) {
 		if err := notDeleting(k); err != nil {
@@ -38,8 +38,7 @@ func (s *Service) TagResource(ctx context.Context, in *awskms.TagResourceInput) 
 	})
 }
 
-// UntagResource removes tags of a key. Tags that it does not have  are not an
-// error.
+// UntagResource removes tags from a key. It is not an error if the key does not have a tag.
 func (s *Service) UntagResource(ctx context.Context, in *awskms.UntagResourceInput) (*awskms.UntagResourceOutput, error) {
 	return &awskms.UntagResourceOutput{}, s.change(ctx, in.KeyId, func(k *keyRecord) error {
 		if err := notDeleting(k); err != nil {
