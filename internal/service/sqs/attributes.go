@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// The limits of numeric attributes, and what they are if nobody sets them.
+// Limits and default values of numeric attributes.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
 var numbers = map[string]struct {
 	low, high int
@@ -25,7 +25,7 @@ var numbers = map[string]struct {
 	"KmsDataKeyReusePeriodSeconds":  {60, 86400, "300"},
 }
 
-// choices are the values of attributes that have few, the usual one first.
+// choices are the values of enumerated attributes, the default first.
 var choices = map[string][]string{
 	"ContentBasedDeduplication": {"false", "true"},
 	"DeduplicationScope":        {"queue", "messageGroup"},
@@ -34,7 +34,7 @@ var choices = map[string][]string{
 	"SqsManagedSseEnabled":      {"true", "false"},
 }
 
-// readOnly are attributes that nobody sets.
+// readOnly are attributes that cannot be set.
 var readOnly = []string{
 	"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed", "ApproximateNumberOfMessagesNotVisible",
 	"CreatedTimestamp", "LastModifiedTimestamp", "QueueArn",
@@ -44,14 +44,14 @@ const (
 	maxSize       = 1 << 20
 	maxVisibility = 43200
 	maxBatch      = 10
-	// inFlight is how many messages may be in flight, of either type of queue.
+	// inFlight is how many messages can be in flight, for both types of queues.
 	// https://aws.amazon.com/about-aws/whats-new/2024/11/amazon-sqs-increases-in-flight-limit-fifo-queues/
 	inFlight = 120000
 )
 
 func (q *queueRecord) fifo() bool { return q.Attributes["FifoQueue"] == "true" }
 
-// attribute is the value of an attribute, set or usual.
+// attribute returns the value of an attribute, or its default.
 func (q *queueRecord) attribute(name string) string {
 	if v, ok := q.Attributes[name]; ok {
 		return v
@@ -69,7 +69,7 @@ func (q *queueRecord) attribute(name string) string {
 }
 
 func (q *queueRecord) number(name string) int {
-	n, _ := strconv.Atoi(q.attribute(name)) // checked when it was set
+	n, _ := strconv.Atoi(q.attribute(name)) // validated when it was set
 	return n
 }
 
@@ -77,13 +77,13 @@ func (q *queueRecord) seconds(name string) time.Duration {
 	return time.Duration(q.number(name)) * time.Second
 }
 
-// A redrivePolicy sends messages that were received too often to another queue.
+// A redrivePolicy moves messages that have been received too often to another queue.
 type redrivePolicy struct {
 	Target string `json:"deadLetterTargetArn"`
 	Max    count  `json:"maxReceiveCount"`
 }
 
-// A count is a number, which clients write as text, too.
+// A count is a number that clients may also send as a string.
 type count int
 
 func (m *count) UnmarshalJSON(b []byte) error {
@@ -92,7 +92,7 @@ func (m *count) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// redrive is the queue's redrive policy; nil if it has none.
+// redrive returns the queue's redrive policy, or nil if it has none.
 func (q *queueRecord) redrive() *redrivePolicy {
 	text := q.Attributes["RedrivePolicy"]
 	var p redrivePolicy
@@ -107,11 +107,11 @@ type redriveAllowPolicy struct {
 	Sources    []string `json:"sourceQueueArns"`
 }
 
-// allowsRedrive reports whether a queue may send its dead letters here.
+// allowsRedrive reports whether a queue may use this one as its dead-letter queue.
 func (q *queueRecord) allowsRedrive(source string) bool {
 	var p redriveAllowPolicy
 	if json.Unmarshal([]byte(q.Attributes["RedriveAllowPolicy"]), &p) != nil {
-		return true // there is none
+		return true // no such policy
 	}
 	switch p.Permission {
 	case "denyAll":
@@ -122,7 +122,7 @@ func (q *queueRecord) allowsRedrive(source string) bool {
 	return true
 }
 
-// set changes attributes of a queue, which is being made or there already.
+// set changes attributes of a new or existing queue.
 func (s *Service) set(ctx context.Context, sc scope, q *queueRecord, attributes map[string]string, made bool) error {
 	if attributes["SqsManagedSseEnabled"] == "true" && attributes["KmsMasterKeyId"] != "" {
 		return errTwoEncryptions()
@@ -145,7 +145,7 @@ func (s *Service) set(ctx context.Context, sc scope, q *queueRecord, attributes 
 			q.Attributes = map[string]string{}
 		}
 		q.Attributes[name] = value
-		switch { // of two kinds of encryption the last one counts
+		switch { // of the two kinds of encryption, the one set last is in effect
 		case name == "KmsMasterKeyId":
 			delete(q.Attributes, "SqsManagedSseEnabled")
 		case name == "SqsManagedSseEnabled" && value == "true":
@@ -174,7 +174,7 @@ func (s *Service) check(ctx context.Context, sc scope, q *queueRecord, name, val
 	case "FifoQueue":
 		switch {
 		case !q.fifo() && !(made && value == "true"):
-			return errUnknownAttribute(name) // AWS does not even take false
+			return errUnknownAttribute(name) // AWS does not even accept false
 		case !made && value != "true":
 			return errAttributeReason(name, "Modifying queue type is not supported.")
 		}
@@ -188,7 +188,7 @@ func (s *Service) check(ctx context.Context, sc scope, q *queueRecord, name, val
 			return errFIFOOnly(name)
 		}
 	case "KmsMasterKeyId":
-		return nil // KMS judges it when it is used
+		return nil // KMS checks it when it is used
 	case "Policy":
 		return s.checkPolicy(ctx, value)
 	case "RedrivePolicy":
@@ -230,7 +230,7 @@ func (s *Service) checkPolicy(ctx context.Context, text string) error {
 }
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html;
-// the words of the reasons are those of LocalStack and from memory.
+// the texts of the reasons are LocalStack's or from memory.
 func (s *Service) checkRedrive(sc scope, q *queueRecord, text string) error {
 	if text == "" {
 		return nil
@@ -285,7 +285,7 @@ func checkAllow(text string) error {
 	return nil
 }
 
-// show returns the attributes of those names, All being all that have a value.
+// show returns the attributes with the given names. All means all that have a value.
 func (q *queueRecord) show(sc scope, names []string, counts counts) (map[string]string, error) {
 	all := map[string]string{
 		"ApproximateNumberOfMessages":           strconv.Itoa(counts.visible),

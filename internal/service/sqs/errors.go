@@ -7,9 +7,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that LocalStack's tests recorded from AWS
-// (https://github.com/localstack/localstack, tests/aws/services/sqs/*.snapshot.json),
-// unless another source is named.
+// Unless another source is given, the texts are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/sqs/*.snapshot.json).
 
 func errNoQueue() error {
 	return awserr.New("QueueDoesNotExist", "The specified queue does not exist.")
@@ -60,7 +59,7 @@ func errQueueExists(attribute string) error {
 	return awserr.Newf("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", attribute)
 }
 
-// https://github.com/hashicorp/terraform-provider-aws, internal/service/sqs/queue.go retries it
+// https://github.com/hashicorp/terraform-provider-aws, internal/service/sqs/queue.go retries on it
 func errDeletedRecently() error {
 	return awserr.New("QueueDeletedRecently", "You must wait 60 seconds after deleting a queue before you can create another with the same name.")
 }
@@ -81,7 +80,8 @@ func errBatchTooLong(size int) error {
 	return awserr.Newf("BatchRequestTooLong", "Batch requests cannot be longer than %d bytes. You have sent %d bytes.", maxSize, size)
 }
 
-// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html; the words are from LocalStack
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html; the
+// text is LocalStack's
 func errContents() error {
 	return awserr.New("InvalidMessageContents", "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF")
 }
@@ -90,7 +90,7 @@ func errNoDedup() error {
 	return errValue("The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly")
 }
 
-// notThisType is the reason against parameters of the other type of queue, in AWS's grammar.
+// notThisType is the reason given for parameters of the other queue type, with AWS's grammar.
 const notThisType = "The request include parameter that is not valid for this queue type."
 
 func errToken(value, name string) error {
@@ -98,7 +98,7 @@ func errToken(value, name string) error {
 }
 
 func errReceipt(handle string) error {
-	return awserr.Newf("ReceiptHandleIsInvalid", "The input receipt handle %q is not a valid receipt handle.", handle) // as LocalStack has it
+	return awserr.Newf("ReceiptHandleIsInvalid", "The input receipt handle %q is not a valid receipt handle.", handle) // as in LocalStack
 }
 
 func errReceiptExpired(handle string) error {
@@ -120,7 +120,7 @@ func errOverLimit() error {
 	return awserr.New("OverLimit", "Too many messages in flight for this queue").WithStatus(http.StatusForbidden)
 }
 
-// errFull is Drydock's own: SQS stores without bounds.
+// errFull is Drydock's own: SQS has no storage limit.
 func errFull() error {
 	return awserr.New("OverLimit", "The messages of this account have taken all the room that Drydock gives an account. Receive and delete some, or purge a queue.").WithStatus(http.StatusForbidden)
 }
@@ -141,7 +141,7 @@ func errRepeatedID(id string) error {
 	return awserr.Newf("BatchEntryIdsNotDistinct", "Id %s repeated.", id) // from memory
 }
 
-// The texts about message attributes, but for the first, are from memory.
+// The texts about message attributes, except for the first, are from memory.
 
 func errEmptyAttribute(name, kind string) error {
 	return errValue("Message (user) attribute '%s' must contain a non-empty value of type '%s'.", name, kind)
@@ -171,7 +171,7 @@ func errSystemAttribute(name string) error {
 	return errValue("Message system attribute name '%s' is invalid.", name)
 }
 
-// The words about tags are from memory.
+// The texts about tags are from memory.
 
 func errReservedTag() error {
 	return errValue("Tag keys cannot start with 'aws:'; this prefix is reserved for system use.")
@@ -212,7 +212,7 @@ func errTaskRuns() error {
 	return errValue("There is already a task running. Only one active task is allowed for a source queue arn at a given time.")
 }
 
-// The words about tasks that cannot be cancelled are from memory.
+// The texts about tasks that cannot be canceled are from memory.
 func errTaskOver(status string) error {
 	return awserr.Newf("UnsupportedOperation", "Only active tasks can be cancelled: the task is %s.", status)
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// dataKeys are the data keys that are used again for a while, each for the principal that
-// KMS gave it to.
+// dataKeys caches data keys for reuse, each for the principal to which KMS issued it.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
 type dataKeys struct {
 	mu   sync.Mutex
@@ -36,7 +35,7 @@ type dataKey struct {
 
 const maxDataKeys = 1000
 
-// get returns a key that is good at a time, or asks for one.
+// get returns a cached key that is still valid, or a new one from ask.
 func (k *dataKeys) get(id string, now time.Time, reuse time.Duration, ask func() (dataKey, error)) (dataKey, error) {
 	k.mu.Lock()
 	known, ok := k.keys[id]
@@ -63,8 +62,7 @@ func encryptionContext(queue string) map[string]string {
 	return map[string]string{"aws:sqs:arn": queue}
 }
 
-// keyOf is the KMS key of a queue, as its users have to call it, who may be of another
-// account.
+// keyOf returns a queue's KMS key in a form that the caller can use, who may be in another account.
 func keyOf(ctx context.Context, sc scope, rec *queueRecord) string {
 	id := rec.Attributes["KmsMasterKeyId"]
 	switch {
@@ -152,7 +150,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// kmsErrors are KMS's refusals as SQS tells them.
+// kmsErrors are SQS's error codes for KMS's errors.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html#API_SendMessage_Errors
 var kmsErrors = map[string]string{
 	"AccessDeniedException":      "KmsAccessDenied",
@@ -162,7 +160,7 @@ var kmsErrors = map[string]string{
 	"NotFoundException":          "KmsNotFound",
 	"OptInRequired":              "KmsOptInRequired",
 	"ThrottlingException":        "KmsThrottled",
-	"InvalidCiphertextException": "KmsInvalidState", // the key is not the one that it was
+	"InvalidCiphertextException": "KmsInvalidState", // the key is no longer the same
 }
 
 func errKMS(err error) error {

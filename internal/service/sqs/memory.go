@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A queue is what is in memory of a queue: its messages without their contents. Service.mu
-// guards all but sending. If a write fails, the queue is forgotten and read again.
+// A queue is a queue in memory: its messages without their contents. Service.mu guards all fields
+// except sending. If a write fails, the queue is dropped from memory and loaded again.
 type queue struct {
 	sc   scope
 	id   string
@@ -26,42 +26,42 @@ type queue struct {
 	fifo bool
 
 	messages map[uint64]*message
-	// later are the messages that are delayed or in flight, by when they are visible.
+	// later are the messages that are delayed or in flight, ordered by when they become visible.
 	later    later
 	inFlight int
 	// ready are the visible messages of a standard queue.
 	ready list.List
-	// groups are the message groups of a FIFO queue, and offered those of them whose first
-	// message is visible (some may not be any more).
+	// groups are the message groups of a FIFO queue. offered are those whose first message is
+	// visible, or was when the group was added.
 	groups  map[string]*group
 	offered list.List
-	// duplicates are what was sent in the last minutes, by deduplication ID.
+	// duplicates are the recently sent messages, by deduplication ID.
 	duplicates map[string]duplicateRecord
 	attempts   map[string]attempt
-	last       uint64 // sequence number
+	last       uint64 // latest sequence number
 	purged     time.Time
 	closed     bool
-	// changed is closed when something may have become visible.
+	// changed is closed when a message may have become visible.
 	changed chan struct{}
 
-	// sending makes the messages of a FIFO queue visible in the order of their sequence
-	// numbers. Who takes mu, too, takes it after sending.
+	// sending ensures that the messages of a FIFO queue become visible in the order of their
+	// sequence numbers. Lock it before mu.
 	sending sync.Mutex
 }
 
-// A message is one of a queue.
+// A message is a message in a queue.
 type message struct {
 	seq uint64
 	messageRecord
 	group *group
-	index int           // in later; -1 if it is not there
-	ready *list.Element // in ready; nil if it is not there
-	taken bool          // in later because it was received
+	index int           // index in later, or -1
+	ready *list.Element // element of ready, or nil
+	taken bool          // is in later because it was received
 }
 
 type group struct {
 	name     string
-	messages []*message // all, by sequence number
+	messages []*message // all messages, by sequence number
 	offer    *list.Element
 }
 
@@ -79,7 +79,7 @@ func (h *later) Pop() any {
 	return m
 }
 
-// The keys in a queue's bucket: a letter, then the sequence number or deduplication ID.
+// Keys in a queue's bucket: a letter, followed by the sequence number or the deduplication ID.
 const (
 	messageLetter   = 'm'
 	contentLetter   = 'c'
@@ -92,8 +92,8 @@ func key(letter byte, seq uint64) []byte {
 
 func duplicateKey(id string) []byte { return append([]byte{duplicateLetter}, id...) }
 
-// open returns a queue by what a request calls it. The caller has s.mu, so that a queue
-// that is deleted at the same time is there with its messages or not at all.
+// open returns the queue with a name, loading it if necessary. The caller holds s.mu, so that a
+// queue that is being deleted is found either with its messages or not at all.
 func (s *Service) open(sc scope, name string) (*queue, queueRecord, error) {
 	rec, err := queues.Get(s.store, sc.Key(name))
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) open(sc scope, name string) (*queue, queueRecord, error) {
 	return q, rec, nil
 }
 
-// load reads a queue. What was asked to be written before is on disk then.
+// load reads a queue from disk, after waiting for earlier writes.
 func (s *Service) load(sc scope, rec *queueRecord) (*queue, error) {
 	if err := s.bytes.Do().Wait(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Service) load(sc scope, rec *queueRecord) (*queue, error) {
 				q.add(&message{seq: binary.BigEndian.Uint64(k[1:]), messageRecord: m}, now)
 			}
 		}
-		if err != nil { // the others are still good
+		if err != nil { // keep the other messages
 			s.log.Warn("sqs: skipping a message that cannot be read", "queue", sc.arn(rec.Name), "err", err)
 		}
 		return nil
@@ -146,7 +146,7 @@ func (s *Service) load(sc scope, rec *queueRecord) (*queue, error) {
 	})
 }
 
-// forget makes the next use of a queue read it again.
+// forget drops a queue from memory, so that it is loaded again on its next use.
 func (s *Service) forget(id string) {
 	if q := s.queues[id]; q != nil {
 		q.close()
@@ -164,17 +164,17 @@ func (q *queue) notify() {
 	q.changed = make(chan struct{})
 }
 
-// next is a new sequence number. They grow also when the last message is gone and the
-// daemon has started again.
+// next returns a new sequence number. Sequence numbers keep growing even if the queue was emptied
+// and the daemon restarted.
 func (q *queue) next(now time.Time) uint64 {
 	q.last = max(q.last+1, uint64(now.UnixMicro()))
 	return q.last
 }
 
-// sequence is a sequence number as clients see it: 20 digits.
+// sequence formats a sequence number as clients see it, with 20 digits.
 func sequence(seq uint64) string { return fmt.Sprintf("1%019d", seq) }
 
-// add puts a message into the queue.
+// add adds a message to the queue.
 func (q *queue) add(m *message, now int64) {
 	m.index, q.last = -1, max(q.last, m.seq)
 	q.messages[m.seq] = m
@@ -191,7 +191,7 @@ func (q *queue) add(m *message, now int64) {
 	q.place(m, now)
 }
 
-// remove takes a message out of the queue.
+// remove removes a message from the queue.
 func (q *queue) remove(m *message, now int64) {
 	q.unplace(m)
 	delete(q.messages, m.seq)
@@ -206,7 +206,7 @@ func (q *queue) remove(m *message, now int64) {
 	}
 }
 
-// place puts a message among the visible ones or the later ones.
+// place adds a message to the visible ones or to later.
 func (q *queue) place(m *message, now int64) {
 	if m.Visible > now {
 		if m.taken = m.Receipt != ""; m.taken {
@@ -236,14 +236,14 @@ func (q *queue) unplace(m *message) {
 	}
 }
 
-// offer notes that a group has something to give, if it has.
+// offer adds a group to offered if its first message is visible.
 func (q *queue) offer(g *group, now int64) {
 	if g.offer == nil && len(g.messages) > 0 && g.messages[0].Visible <= now {
 		g.offer = q.offered.PushBack(g)
 	}
 }
 
-// advance makes visible what is due.
+// advance makes messages visible that are due.
 func (q *queue) advance(now int64) {
 	for len(q.later) > 0 && q.later[0].Visible <= now {
 		m := q.later[0]
@@ -266,7 +266,7 @@ func (s *Service) count(sc scope, rec *queueRecord) (counts, error) {
 	return counts{visible: len(q.messages) - len(q.later), delayed: len(q.later) - q.inFlight, inFlight: q.inFlight}, nil
 }
 
-// purge deletes all messages. What was sent stays known to deduplication.
+// purge deletes all messages. Deduplication still remembers what was sent.
 func (s *Service) purge(sc scope, rec *queueRecord) (*bytestore.Commit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,8 +295,8 @@ func (s *Service) purge(sc scope, rec *queueRecord) (*bytestore.Commit, error) {
 	return c, nil
 }
 
-// A receipt handle names a message of a queue and one time that it was received.
-// Clients take it for what it is on AWS: letters without meaning.
+// A receipt handle identifies a message of a queue and one receipt of that message. As on AWS, it
+// is opaque to clients.
 const handlePrefix = "AQEB"
 
 func (q *queue) handle(m *message) string {

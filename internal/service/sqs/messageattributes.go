@@ -79,7 +79,7 @@ func readAttribute(name, kind string, text *string, binary []byte, lists int) (a
 	return a, nil
 }
 
-// wanted reports whether a receiver asks for an attribute, by its name, All, .* or PREFIX.*.
+// wanted reports whether a receiver requests an attribute, by its name, All, .* or PREFIX.*.
 func wanted(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		prefix, ok := strings.CutSuffix(n, ".*")
@@ -92,7 +92,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// digestAttributes is the MD5 of message attributes, nil if there are none.
+// digestAttributes returns the MD5 of message attributes, or nil if there are none.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html#sqs-attributes-md5-message-digest-calculation
 func digestAttributes(attributes map[string]attribute) *string {
 	if len(attributes) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The states of a task.
+// States of a task.
 const (
 	taskRunning   = "RUNNING"
 	taskCompleted = "COMPLETED"
@@ -26,7 +26,7 @@ const (
 	taskFailed    = "FAILED"
 )
 
-// maxTasks is how many tasks of a queue are remembered.
+// maxTasks is how many tasks are kept per queue.
 const maxTasks = 10
 
 type taskHandle struct {
@@ -37,7 +37,7 @@ type taskHandle struct {
 func (t *moveRecord) handle() string {
 	raw, err := json.Marshal(taskHandle{t.ID, t.Source})
 	if err != nil {
-		panic(err) // two strings
+		panic(err) // strings always marshal
 	}
 	return base64.StdEncoding.EncodeToString(raw)
 }
@@ -51,8 +51,8 @@ func parseHandle(text string) (task, source string, ok bool) {
 	return h.Task, h.Source, true
 }
 
-// StartMessageMoveTask moves the messages of a dead-letter queue, to where they came from
-// or to another queue.
+// StartMessageMoveTask moves the messages of a dead-letter queue back to where they came from, or
+// to another queue.
 func (s *Service) StartMessageMoveTask(ctx context.Context, in *awssqs.StartMessageMoveTaskInput) (*awssqs.StartMessageMoveTaskOutput, error) {
 	sc, name := parseARN(scopeOf(ctx), *in.SourceArn)
 	source, err := queues.Get(s.store, sc.Key(name))
@@ -111,12 +111,12 @@ func (s *Service) wakeMoves() {
 	}
 }
 
-// byAge sorts tasks, the last first.
+// byAge sorts tasks, latest first.
 func byAge(tasks []store.Item[moveRecord]) {
 	slices.SortStableFunc(tasks, func(a, b store.Item[moveRecord]) int { return b.Value.Started.Compare(a.Value.Started) })
 }
 
-// ListMessageMoveTasks lists the last tasks of a dead-letter queue, one unless told.
+// ListMessageMoveTasks lists the latest tasks of a dead-letter queue, by default only one.
 func (s *Service) ListMessageMoveTasks(ctx context.Context, in *awssqs.ListMessageMoveTasksInput) (*awssqs.ListMessageMoveTasksOutput, error) {
 	n := int32(1)
 	if in.MaxResults != nil {
@@ -154,7 +154,7 @@ func (s *Service) ListMessageMoveTasks(ctx context.Context, in *awssqs.ListMessa
 	return out, nil
 }
 
-// CancelMessageMoveTask ends a task. What it has moved stays where it is.
+// CancelMessageMoveTask cancels a task. Messages that it has moved stay where they are.
 func (s *Service) CancelMessageMoveTask(ctx context.Context, in *awssqs.CancelMessageMoveTaskInput) (*awssqs.CancelMessageMoveTaskOutput, error) {
 	task, source, ok := parseHandle(*in.TaskHandle)
 	if !ok {
@@ -176,13 +176,13 @@ func (s *Service) CancelMessageMoveTask(ctx context.Context, in *awssqs.CancelMe
 }
 
 const (
-	// moveAtOnce is how many messages a task without a limit moves in one write.
+	// moveAtOnce is how many messages a task without a rate limit moves in one write.
 	moveAtOnce = 500
-	// sweepPause is the time between two looks for messages that have expired.
+	// sweepPause is the interval between searches for expired messages.
 	sweepPause = 30 * time.Second
 )
 
-// Run moves messages for tasks and removes expired ones, until ctx ends.
+// Run runs move tasks and removes expired messages until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.dropOrphans(); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// dropOrphans removes the messages of queues that are not there any more, which a daemon
-// left that ended between the two.
+// dropOrphans removes the messages of queues that no longer exist, left by a daemon that was
+// stopped in the middle of a deletion.
 func (s *Service) dropOrphans() error {
 	buckets := s.bytes.Buckets(kind)
 	known := map[bytestore.Bucket]bool{}
@@ -223,7 +223,7 @@ func (s *Service) dropOrphans() error {
 		known[scope{regional.At(q.Key.Account, q.Key.Region)}.bucket(q.Value.ID)] = true
 	}
 	if len(queues.Unreadable(s.store, store.Scope{})) > 0 {
-		return nil // they may have any of these
+		return nil // the messages may belong to an unreadable queue
 	}
 	for _, b := range buckets {
 		if !known[b] {
@@ -235,7 +235,7 @@ func (s *Service) dropOrphans() error {
 	return nil
 }
 
-// runTasks takes every running task a step further, and returns when to do so again.
+// runTasks takes one step of every running task, and returns the time until the next step.
 func (s *Service) runTasks(ctx context.Context, limited map[string]time.Time) (time.Duration, error) {
 	wait := sweepPause
 	for _, item := range moveTasks.All(s.store, store.Scope{}) {
@@ -274,7 +274,7 @@ func (s *Service) runTasks(ctx context.Context, limited map[string]time.Time) (t
 	return wait, nil
 }
 
-// moveSome moves up to n messages, and says in which state the task is then.
+// moveSome moves up to n messages and returns the task's new state.
 func (s *Service) moveSome(at store.Key, t *moveRecord, n int) (moved int, status, failure string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +329,7 @@ func (s *Service) moveSome(at store.Key, t *moveRecord, n int) (moved int, statu
 	return moved, status, failure, nil
 }
 
-// visible returns up to n visible messages, in order.
+// visible returns up to n visible messages in order.
 func (q *queue) visible(now int64, n int) []*message {
 	var out []*message
 	for _, m := range q.messages {
@@ -346,8 +346,8 @@ func (q *queue) visible(now int64, n int) []*message {
 	return out[:min(n, len(out))]
 }
 
-// sweep removes what has expired of the queues in memory. In those that nobody has used
-// since the start nothing is seen to expire, and it does when one is used.
+// sweep removes expired messages from the queues in memory. Other queues have not been used since
+// the start; their messages expire when they are used.
 func (s *Service) sweep() error {
 	s.mu.Lock()
 	var commits []*bytestore.Commit

@@ -10,11 +10,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 )
 
-// permissions are the actions that AddPermission may share.
+// permissions are the actions that AddPermission can allow.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_AddPermission.html
 var permissions = []string{"*", "SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues", "PurgeQueue"}
 
-// A queuePolicy is a policy as AddPermission writes it; statements of others stay as they are.
+// A queuePolicy is a policy in the form that AddPermission writes. Other statements are left as
+// they are.
 type queuePolicy struct {
 	Version   string            `json:"Version"`
 	ID        string            `json:"Id,omitempty"`
@@ -31,7 +32,8 @@ type statement struct {
 	Resource string `json:"Resource"`
 }
 
-// readPolicy returns a queue's policy, and the index of the statement with a label or -1.
+// readPolicy returns a queue's policy, and the index of the statement with a label, or -1 if there
+// is none.
 func readPolicy(text, label string) (queuePolicy, int, error) {
 	p := queuePolicy{Version: "2008-10-17"}
 	if text == "" {
@@ -46,7 +48,7 @@ func readPolicy(text, label string) (queuePolicy, int, error) {
 	}
 	p = queuePolicy{raw.Version, raw.ID, nil}
 	if json.Unmarshal(raw.Statement, &p.Statement) != nil {
-		p.Statement = []json.RawMessage{raw.Statement} // a single one needs no list
+		p.Statement = []json.RawMessage{raw.Statement} // a single statement may be without a list
 	}
 	at := slices.IndexFunc(p.Statement, func(b json.RawMessage) bool {
 		var st struct{ Sid string }
@@ -55,7 +57,7 @@ func readPolicy(text, label string) (queuePolicy, int, error) {
 	return p, at, nil
 }
 
-// one is the only element of a list, or the list.
+// one returns the list, or its element if there is only one.
 func one(list []string) any {
 	if len(list) == 1 {
 		return list[0]
@@ -107,8 +109,8 @@ func (s *Service) AddPermission(ctx context.Context, in *awssqs.AddPermissionInp
 	return &awssqs.AddPermissionOutput{}, err
 }
 
-// RemovePermission removes a statement from the queue's policy, and with the last one the
-// policy.
+// RemovePermission removes a statement from the queue's policy. If it was the last one, the policy
+// is removed as well.
 func (s *Service) RemovePermission(ctx context.Context, in *awssqs.RemovePermissionInput) (*awssqs.RemovePermissionOutput, error) {
 	err := s.change(ctx, in.QueueUrl, func(_ scope, q *queueRecord) error {
 		p, at, err := readPolicy(q.Attributes["Policy"], *in.Label)

@@ -16,12 +16,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A naive queue is what a queue should do, as simply as can be: it looks at all its
-// messages each time.
+// A naive queue is the simplest correct implementation of a queue: it searches all its messages
+// every time.
 type naive struct {
 	fifo     bool
 	now      time.Time
-	messages []*naiveMessage // in the order in which they were sent
+	messages []*naiveMessage // in sending order
 }
 
 type naiveMessage struct {
@@ -42,8 +42,8 @@ func (n *naive) find(body string) *naiveMessage {
 
 func (n *naive) isVisible(m *naiveMessage) bool { return !m.deleted && !m.visible.After(n.now) }
 
-// receivable are the messages that a receiver may get: of a FIFO queue the first ones of
-// each group, up to one that is not visible.
+// receivable returns the messages that a receiver may get. In a FIFO queue, these are the first
+// ones of each group, up to one that is not visible.
 func (n *naive) receivable() []*naiveMessage {
 	var out []*naiveMessage
 	blocked := map[string]bool{}
@@ -57,7 +57,7 @@ func (n *naive) receivable() []*naiveMessage {
 	return out
 }
 
-// check returns what is wrong with what was received.
+// check returns what is wrong with the received messages.
 func (n *naive) check(got []sqstypes.Message, most int) error {
 	could := n.receivable()
 	if len(got) != min(most, len(could)) {
@@ -69,7 +69,7 @@ func (n *naive) check(got []sqstypes.Message, most int) error {
 		if m == nil || !slices.Contains(could, m) || taken[m.body] {
 			return fmt.Errorf("got %s, which was not to be had, or twice", *g.Body)
 		}
-		if n.fifo { // nothing of its group is left out before it
+		if n.fifo { // no earlier message of its group may be skipped
 			for _, earlier := range could {
 				if earlier == m {
 					break
@@ -84,9 +84,9 @@ func (n *naive) check(got []sqstypes.Message, most int) error {
 	return nil
 }
 
-// TestAgainstANaiveQueue sends, receives, deletes, changes the visibility of messages at
-// random, and starts the service again, and compares with a naive queue. In the end all that
-// was sent and not deleted is there, and nothing else.
+// TestAgainstANaiveQueue randomly sends, receives and deletes messages, changes their visibility,
+// restarts the service, and compares the results with a naive queue. In the end, exactly the
+// messages that were sent and not deleted must be there.
 func TestAgainstANaiveQueue(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		for seed := range uint64(6) {
@@ -159,7 +159,7 @@ func compare(t *testing.T, fifo bool, rnd *rand.Rand) {
 			case fifo:
 				testkit.WantErrorWith(t, err, "InvalidParameterValue", "The receipt handle has expired.")
 			default:
-				fail(err) // it says so, and does nothing
+				fail(err) // it reports success but does nothing
 			}
 		case k < 85 && len(receipts) > 0:
 			r := receipts[rnd.IntN(len(receipts))]
@@ -173,7 +173,7 @@ func compare(t *testing.T, fifo bool, rnd *rand.Rand) {
 			}
 		case k < 97:
 			w.clock.Step(time.Duration(rnd.IntN(15)) * time.Second)
-		default: // the daemon ends, and starts again
+		default: // restart the daemon
 			w.Stop()
 			fail(w.bytes.Close())
 			w = newWorld(t, options{dir: dir, store: w.Store, clock: w.clock})
@@ -209,7 +209,7 @@ func compare(t *testing.T, fifo bool, rnd *rand.Rand) {
 	q.wantCounts("0 0 0")
 }
 
-// TestStartedAgain: what a queue remembers besides its messages is there after a start, too.
+// TestStartedAgain checks that a queue's state other than messages survives a restart.
 func TestStartedAgain(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, options{dir: dir})
@@ -234,7 +234,7 @@ func TestStartedAgain(t *testing.T) {
 	if m := q.want(10, "a:2")[0]; m.Attributes["SequenceNumber"] <= before.Attributes["SequenceNumber"] {
 		t.Errorf("sequence numbers %s, %s", before.Attributes["SequenceNumber"], m.Attributes["SequenceNumber"])
 	}
-	// A reset that was cut short left messages without a queue.
+	// An interrupted reset has left messages without a queue.
 	if err := w.Store.Reset(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestStartedAgain(t *testing.T) {
 	})
 }
 
-// BenchmarkMessages sends, receives and deletes messages in batches of ten, on a disk.
+// BenchmarkMessages sends, receives and deletes messages in batches of ten, on disk.
 func BenchmarkMessages(b *testing.B) {
 	w := newWorld(b, options{real: true, sync: true})
 	c, _ := w.root(b)

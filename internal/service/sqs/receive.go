@@ -15,22 +15,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// A picked message is one that a receiver is about to get.
+// A picked message is about to be delivered to a receiver.
 type picked struct {
 	*message
-	now    messageRecord // after the pick: the message itself may change
+	now    messageRecord // copy made at the time, because the message may change
 	handle string
 }
 
-// An attempt is what a receiver got that may ask again because it did not hear the answer.
+// An attempt records the messages returned to a receiver, which may repeat its request if it did
+// not get the response.
 type attempt struct {
 	until int64
 	seqs  []uint64
-	// receipts are those of the messages then.
+	// receipts are the messages' receipts at the time.
 	receipts []string
 }
 
-// ReceiveMessage takes messages, and waits for some if the request or the queue says so.
+// ReceiveMessage receives messages. It waits for some if the request or the queue says so.
 func (s *Service) ReceiveMessage(ctx context.Context, in *awssqs.ReceiveMessageInput) (*awssqs.ReceiveMessageOutput, error) {
 	members := awsapi.CallFrom(ctx).Members
 	n := int(in.MaxNumberOfMessages)
@@ -82,13 +83,13 @@ func (s *Service) ReceiveMessage(ctx context.Context, in *awssqs.ReceiveMessageI
 	}
 }
 
-// A pause is what a receiver waits for that found nothing.
+// A pause is what a receiver that found no messages waits for.
 type pause struct {
 	changed <-chan struct{}
-	until   time.Time // when something will be visible; zero: nothing is known of
+	until   time.Time // when the next message becomes visible; zero if that is not known
 }
 
-// wait returns false if the receiver is not to look again.
+// wait waits for the pause to end. It returns false if the receiver should give up.
 func (p pause) wait(ctx context.Context, s *Service, left time.Duration) bool {
 	if !p.until.IsZero() {
 		left = min(left, max(p.until.Sub(s.clock.Now()), time.Millisecond))
@@ -106,14 +107,14 @@ func (p pause) wait(ctx context.Context, s *Service, left time.Duration) bool {
 	return true
 }
 
-// A pick is how a receiver wants messages.
+// A pick specifies the messages that a receiver wants.
 type pick struct {
 	n          int
 	visibility time.Duration
 	attempt    string
 }
 
-// pick takes visible messages, and returns when that is on disk.
+// pick takes visible messages and returns when that is on disk.
 func (s *Service) pick(sc scope, name string, want pick) ([]picked, pause, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,8 @@ func (s *Service) pick(sc scope, name string, want pick) ([]picked, pause, error
 	return out, wait, err
 }
 
-// again returns what an attempt got that asks once more, if nothing happened to it.
+// again returns the messages of an earlier attempt with the same ID, unless any of them has changed
+// since.
 func (q *queue) again(id string, now int64) []picked {
 	a, ok := q.attempts[id]
 	if id == "" || !ok || a.until <= now {
@@ -202,14 +204,14 @@ func (q *queue) remember(id string, got []picked, now int64) {
 	q.attempts[id] = a
 }
 
-// A taker takes messages out of the visible ones of a queue. Those that are too old, or
-// were received too often, go elsewhere.
+// A taker takes visible messages from a queue. It drops those that are too old, and moves those
+// that were received too often to the dead-letter queue.
 type taker struct {
 	s       *Service
 	q       *queue
 	rec     *queueRecord
 	redrive *redrivePolicy
-	dead    *queue // nil: there is no dead-letter queue
+	dead    *queue // nil if there is no dead-letter queue
 	now     int64
 	want    pick
 
@@ -218,7 +220,7 @@ type taker struct {
 	writes []bytestore.Write
 }
 
-// openDead finds the dead-letter queue. One that was deleted takes nothing: messages stay.
+// openDead opens the dead-letter queue. If that was deleted, messages stay in their queue.
 func (t *taker) openDead() error {
 	sc, name := parseARN(t.q.sc, t.redrive.Target)
 	if _, err := queues.Get(t.s.store, sc.Key(name)); err != nil {
@@ -245,8 +247,8 @@ func (t *taker) take() error {
 	return nil
 }
 
-// takeGroups takes as many as possible of one group, then of the next: of each its first
-// messages, up to one that is not visible.
+// takeGroups takes as many messages as possible from one group, then from the next: the first ones
+// of each group, up to one that is not visible.
 func (t *taker) takeGroups() error {
 	for e := t.q.offered.Front(); e != nil && !t.full(); e = t.q.offered.Front() {
 		g := t.q.offered.Remove(e).(*group)
@@ -259,7 +261,7 @@ func (t *taker) takeGroups() error {
 			}
 			if took {
 				i++
-			} else if g.offer != nil { // the removal offered the rest, of which this loop is taking care
+			} else if g.offer != nil { // the removal offered the group again, but this loop is still working on it
 				t.q.offered.Remove(g.offer)
 				g.offer = nil
 			}
@@ -268,7 +270,7 @@ func (t *taker) takeGroups() error {
 	return nil
 }
 
-// one takes a visible message for the receiver, and returns true, or removes it.
+// one takes a visible message for the receiver and returns true, or removes it and returns false.
 func (t *taker) one(m *message) (bool, error) {
 	switch {
 	case m.Sent+t.rec.seconds("MessageRetentionPeriod").Milliseconds() <= t.now:
@@ -298,14 +300,14 @@ func (t *taker) drop(m *message) {
 	t.writes = append(t.writes, deletion(t.q, m.seq)...)
 }
 
-// deletion removes what is on disk of a message.
+// deletion returns the writes that delete a message from disk.
 func deletion(q *queue, seq uint64) []bytestore.Write {
 	b := q.sc.bucket(q.id)
 	return []bytestore.Write{bytestore.Delete(b, key(messageLetter, seq)), bytestore.Delete(b, key(contentLetter, seq))}
 }
 
-// deadLetter moves a message to the dead-letter queue. It keeps its ID and how often it was
-// received, and of a standard queue also when it was sent.
+// deadLetter moves a message to the dead-letter queue. The message keeps its ID and receive count
+// and, in a standard queue, the time when it was sent.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
 func (t *taker) deadLetter(m *message) error {
 	rec := m.messageRecord
@@ -314,7 +316,7 @@ func (t *taker) deadLetter(m *message) error {
 		rec.Sent = t.now
 	}
 	writes, err := t.s.move(t.q, t.dead, m, rec, t.now)
-	if errors.Is(err, bytestore.ErrDamaged) { // nobody could receive it; the others wait behind it
+	if errors.Is(err, bytestore.ErrDamaged) { // it can never be received, and blocks the messages behind it
 		t.s.log.Warn("sqs: dropping a message that cannot be read", "queue", rec.Source, "id", m.ID, "err", err)
 		t.drop(m)
 		return nil
@@ -323,7 +325,7 @@ func (t *taker) deadLetter(m *message) error {
 	return err
 }
 
-// move moves a message to another queue, where it is rec.
+// move moves a message to another queue, with rec as its new record.
 func (s *Service) move(from, to *queue, m *message, rec messageRecord, now int64) ([]bytestore.Write, error) {
 	content, err := s.bytes.Get(from.sc.bucket(from.id), key(contentLetter, m.seq))
 	if err != nil {
@@ -342,8 +344,8 @@ func (s *Service) move(from, to *queue, m *message, rec messageRecord, now int64
 	return writes, nil
 }
 
-// deliver reads what the messages say. If the receiver may not read them, they are
-// visible again.
+// deliver reads the contents of messages. If the receiver may not read them, they become visible
+// again.
 func (s *Service) deliver(ctx context.Context, sc scope, rec *queueRecord, in *awssqs.ReceiveMessageInput, got []picked) (*awssqs.ReceiveMessageOutput, error) {
 	names := map[sqstypes.MessageSystemAttributeName]bool{}
 	//lint:ignore SA1019 clients of today still send it
@@ -357,14 +359,14 @@ func (s *Service) deliver(ctx context.Context, sc scope, rec *queueRecord, in *a
 	for _, m := range got {
 		c, err := s.content(ctx, sc, rec, m.seq)
 		switch {
-		case errors.Is(err, bytestore.ErrNotFound): // purged meanwhile
+		case errors.Is(err, bytestore.ErrNotFound): // purged in the meantime
 			continue
 		case errors.Is(err, bytestore.ErrDamaged):
 			s.log.Warn("sqs: a message cannot be read", "queue", sc.arn(rec.Name), "id", m.now.ID, "err", err)
 			continue
 		case err != nil:
 			for _, m := range got {
-				_ = s.changeOne(sc, rec.Name, m.handle, 0) // its timeout will pass in any case
+				_ = s.changeOne(sc, rec.Name, m.handle, 0) // if this fails, the visibility timeout still ends
 			}
 			return nil, err
 		}
@@ -405,7 +407,7 @@ func (s *Service) content(ctx context.Context, sc scope, rec *queueRecord, seq u
 	return s.unseal(ctx, rec, c)
 }
 
-// system are the system attributes of those names that a message has.
+// system returns the message's system attributes with the given names.
 func (m *messageRecord) system(seq uint64, fifo bool, names map[sqstypes.MessageSystemAttributeName]bool) map[string]string {
 	all := map[sqstypes.MessageSystemAttributeName]string{
 		sqstypes.MessageSystemAttributeNameApproximateFirstReceiveTimestamp: strconv.FormatInt(m.First, 10),

@@ -19,29 +19,29 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// deduplication is how long a FIFO queue remembers what was sent.
+// deduplication is how long a FIFO queue remembers sent messages.
 const deduplication = 5 * time.Minute
 
-// A draft is a message that is to be sent.
+// A draft is a message to be sent.
 type draft struct {
 	body       string
 	attributes map[string]sqstypes.MessageAttributeValue
 	system     map[string]sqstypes.MessageSystemAttributeValue
 	delay      int32
-	delayed    bool // the request says the delay
+	delayed    bool // the request has a delay
 	group      *string
 	dedup      *string
 
-	// What check and seal make of it.
+	// Set by check and seal.
 	content contentRecord
 	raw     []byte
 	size    int
 	dedupID string
-	err     error // why it is not sent
-	// What send makes of it.
+	err     error // why the message is not sent
+	// Set by send.
 	id       string
 	seq      uint64
-	new      *message // nil: it was sent before
+	new      *message // nil for a duplicate, which was sent before
 	trace    string
 	md5Attrs *string
 }
@@ -78,7 +78,7 @@ func (s *Service) SendMessage(ctx context.Context, in *awssqs.SendMessageInput) 
 	return out, nil
 }
 
-// SendMessageBatch sends up to ten messages. Some may be refused.
+// SendMessageBatch sends up to ten messages. Each can fail separately.
 func (s *Service) SendMessageBatch(ctx context.Context, in *awssqs.SendMessageBatchInput) (*awssqs.SendMessageBatchOutput, error) {
 	rec, sc, err := s.find(ctx, in.QueueUrl)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) SendMessageBatch(ctx context.Context, in *awssqs.SendMessageBa
 			group: e.MessageGroupId, dedup: e.MessageDeduplicationId,
 		}
 		d.err = d.check(&rec)
-		if rec.fifo() { // the whole batch fails, with another code than a single message
+		if rec.fifo() { // the whole batch fails, with a different code from a single message's
 			if d.group == nil {
 				return nil, errValue("The request must contain the parameter MessageGroupId.")
 			}
@@ -143,7 +143,7 @@ func (s *Service) SendMessageBatch(ctx context.Context, in *awssqs.SendMessageBa
 
 var entryID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
-// checkBatch checks the entries of any batch.
+// checkBatch checks the entries of a batch of any kind.
 func checkBatch[T any](name string, entries []T, id func(T) *string) error {
 	if len(entries) == 0 {
 		return errEmptyBatch(name)
@@ -164,11 +164,10 @@ func checkBatch[T any](name string, entries []T, id func(T) *string) error {
 	return nil
 }
 
-// queryCodes are the codes of errors in the results of batches, where they differ from
-// the names of the exceptions.
+// queryCodes are the error codes in batch results that differ from the names of the exceptions.
 var queryCodes = map[string]string{"InvalidParameterValueException": "InvalidParameterValue", "MissingRequiredParameterException": "MissingParameter"}
 
-// failure is an error about one entry of a batch. Others are the whole batch's.
+// failure returns the result for an entry's error. Errors that are not AWS's fail the whole batch.
 func failure(id *string, err error) (sqstypes.BatchResultErrorEntry, error) {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -183,7 +182,7 @@ func failure(id *string, err error) (sqstypes.BatchResultErrorEntry, error) {
 
 var token = regexp.MustCompile("^[A-Za-z0-9!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]{1,128}$")
 
-// check judges a message before it is sent.
+// check validates a message before it is sent.
 func (d *draft) check(rec *queueRecord) error {
 	if d.body == "" {
 		return errMissing("MessageBody")
@@ -221,11 +220,11 @@ func (d *draft) check(rec *queueRecord) error {
 	default:
 		return errNoDedup()
 	}
-	d.delayed = false // of FIFO queues, all messages have the queue's delay
+	d.delayed = false // in FIFO queues, all messages have the queue's delay
 	return nil
 }
 
-// valid reports whether a text has only characters that SQS takes.
+// valid reports whether a text has only characters that SQS allows.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 func valid(text string) bool {
 	if !utf8.ValidString(text) {
@@ -239,7 +238,7 @@ func valid(text string) bool {
 	return true
 }
 
-// send stores messages, and returns when they are on disk.
+// send stores messages and returns when they are on disk.
 func (s *Service) send(ctx context.Context, sc scope, rec *queueRecord, drafts ...*draft) error {
 	size := 0
 	for _, d := range drafts {
@@ -298,7 +297,7 @@ func (s *Service) send(ctx context.Context, sc scope, rec *queueRecord, drafts .
 		return err
 	}
 	if q.closed {
-		return nil // it is read again, with these messages
+		return nil // the queue will be loaded again, with these messages
 	}
 	for _, d := range drafts {
 		if d.new != nil {
@@ -309,7 +308,7 @@ func (s *Service) send(ctx context.Context, sc scope, rec *queueRecord, drafts .
 	return nil
 }
 
-// lockSending takes the lock of a FIFO queue's senders.
+// lockSending acquires the sending lock of a FIFO queue.
 func (s *Service) lockSending(sc scope, name string) (*queue, error) {
 	for {
 		s.mu.Lock()
@@ -329,7 +328,7 @@ func (s *Service) lockSending(sc scope, name string) (*queue, error) {
 	}
 }
 
-// duplicateID is what a message is known by to deduplication.
+// duplicateID returns the ID under which a message is deduplicated.
 func (d *draft) duplicateID(rec *queueRecord) string {
 	if rec.attribute("DeduplicationScope") == "messageGroup" {
 		return *d.group + "\x00" + d.dedupID
@@ -337,7 +336,7 @@ func (d *draft) duplicateID(rec *queueRecord) string {
 	return d.dedupID
 }
 
-// number gives the messages their sequence numbers, and finds those that were sent before.
+// number assigns sequence numbers to the messages, and finds those that were sent before.
 func (s *Service) number(ctx context.Context, sc scope, rec *queueRecord, drafts []*draft) (*queue, time.Time, error) {
 	now := s.now()
 	q, _, err := s.open(sc, rec.Name)

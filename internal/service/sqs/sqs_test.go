@@ -84,14 +84,14 @@ func TestQueues(t *testing.T) {
 		t.Errorf("of two kinds of encryption: %v %v", err, q.attributes())
 	}
 
-	// Tags.
+	// Tag the queue.
 	testkit.Must(c.TagQueue(ctx, &awssqs.TagQueueInput{QueueUrl: q.url, Tags: map[string]string{"a": "1", "b": ""}}))(t)
 	testkit.Must(c.UntagQueue(ctx, &awssqs.UntagQueueInput{QueueUrl: q.url, TagKeys: []string{"a"}}))(t)
 	if tags := testkit.Must(c.ListQueueTags(ctx, &awssqs.ListQueueTagsInput{QueueUrl: q.url}))(t).Tags; fmt.Sprint(tags) != "map[b:]" {
 		t.Errorf("tags %v", tags)
 	}
 
-	// Lists.
+	// List queues.
 	for i := range 5 {
 		w.queue(t, c, fmt.Sprintf("list-%d", i), nil)
 	}
@@ -113,7 +113,7 @@ func TestQueues(t *testing.T) {
 		t.Errorf("all: %v", out.QueueUrls)
 	}
 
-	// The end.
+	// Delete the queue.
 	if out := testkit.Must(c.GetQueueUrl(ctx, &awssqs.GetQueueUrlInput{QueueName: aws.String("jobs")}))(t); *out.QueueUrl != *q.url {
 		t.Errorf("URL %s", *out.QueueUrl)
 	}
@@ -135,7 +135,7 @@ func TestMessages(t *testing.T) {
 	c, _ := w.root(t)
 	ctx := t.Context()
 	q := w.queue(t, c, "jobs", nil)
-	sent := testkit.Must(c.SendMessage(ctx, &awssqs.SendMessageInput{ // whose answer the SDK checks
+	sent := testkit.Must(c.SendMessage(ctx, &awssqs.SendMessageInput{ // the SDK checks the response
 		QueueUrl: q.url, MessageBody: aws.String("hello"),
 		MessageAttributes: map[string]sqstypes.MessageAttributeValue{
 			"a.number": {DataType: aws.String("Number.int"), StringValue: aws.String("7")}, "a.bytes": {DataType: aws.String("Binary"), BinaryValue: []byte{1, 2}},
@@ -158,7 +158,7 @@ func TestMessages(t *testing.T) {
 	if len(again.MessageAttributes) != 2 || again.Attributes != nil {
 		t.Errorf("some attributes: %+v", again)
 	}
-	if err := q.delete(m); err != nil { // not the last receipt: AWS answers, and does not delete
+	if err := q.delete(m); err != nil { // not the latest receipt: AWS reports success but does not delete the message
 		t.Error(err)
 	}
 	q.wantCounts("0 0 1")
@@ -177,7 +177,7 @@ func TestMessages(t *testing.T) {
 	}
 	q.wantCounts("0 0 0")
 
-	// Delays: of the message, of the queue, and none in spite of the queue's.
+	// Delays: the message's, the queue's, and none in spite of the queue's.
 	if err := q.set(map[string]string{"DelaySeconds": "10"}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMessages(t *testing.T) {
 	q.want(10, "soon")
 	w.clock.Step(5 * time.Second)
 	q.want(10, "late")
-	w.clock.Step(4 * 24 * time.Hour) // the retention
+	w.clock.Step(4 * 24 * time.Hour) // the retention period
 	q.want(10, "")
 	q.wantCounts("0 0 0")
 	if n := w.bytes.Used(strings.Split(*q.url, "/")[3]); n != 0 {
@@ -199,7 +199,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Batches.
+	// Send and delete in batches.
 	entries := []sqstypes.SendMessageBatchRequestEntry{{Id: aws.String("1"), MessageBody: aws.String(strings.Repeat("x", 1025))}, {Id: aws.String("2"), MessageBody: aws.String("fits")}}
 	batch := testkit.Must(c.SendMessageBatch(ctx, &awssqs.SendMessageBatchInput{QueueUrl: q.url, Entries: entries}))(t)
 	if len(batch.Successful) != 1 || len(batch.Failed) != 1 || *batch.Failed[0].Code != "InvalidParameterValue" ||
@@ -273,8 +273,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestFIFO: what is not AWS's documentation is what LocalStack's tests recorded
-// (test_fifo_group_visibility_extends_with_change_message_visibility and others).
+// TestFIFO checks FIFO queues. Behavior that AWS does not document is as recorded by LocalStack's
+// tests (test_fifo_group_visibility_extends_with_change_message_visibility and others).
 func TestFIFO(t *testing.T) {
 	w := newWorld(t, options{})
 	c, _ := w.root(t)
@@ -289,7 +289,7 @@ func TestFIFO(t *testing.T) {
 	}
 	w.clock.Step(30 * time.Second)
 	testkit.WantError(t, q.delete(first[1]), "InvalidParameterValue", "Value "+*first[1].ReceiptHandle+" for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.")
-	q.want(10, "b:1 b:2") // nothing of a passes its first message
+	q.want(10, "b:1 b:2") // no message of group a overtakes its first message
 	w.clock.Step(70 * time.Second)
 	all := q.want(10, "b:1 b:2 a:1 a:2 a:3")
 	if s := all[2].Attributes; s["MessageGroupId"] != "a" || s["SequenceNumber"] >= all[3].Attributes["SequenceNumber"] || len(s["SequenceNumber"]) != 20 || s["MessageDeduplicationId"] == "" {
@@ -300,7 +300,7 @@ func TestFIFO(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	q.send("a:1") // sent, received, deleted, and still known
+	q.send("a:1") // sent, received and deleted, but still known to deduplication
 	q.wantCounts("0 0 0")
 	w.clock.Step(5 * time.Minute)
 	q.send("a:1")
@@ -330,7 +330,7 @@ func TestFIFO(t *testing.T) {
 	}
 	q.wantCounts("3 0 0")
 
-	// Who did not hear the answer asks again and gets the same.
+	// A receiver that did not get the response repeats its request and gets the same messages.
 	attempt := &awssqs.ReceiveMessageInput{QueueUrl: q.url, MaxNumberOfMessages: 10, ReceiveRequestAttemptId: aws.String("try")}
 	one, two := testkit.Must(c.ReceiveMessage(ctx, attempt))(t), testkit.Must(c.ReceiveMessage(ctx, attempt))(t)
 	if len(one.Messages) != 3 || len(two.Messages) != 3 || *one.Messages[0].ReceiptHandle != *two.Messages[0].ReceiptHandle {
@@ -360,7 +360,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("sources: %v", l.QueueUrls)
 	}
 
-	// Back to where they came from.
+	// Move the messages back to where they came from.
 	start := &awssqs.StartMessageMoveTaskInput{SourceArn: aws.String(dead.arn())}
 	testkit.Must(c.StartMessageMoveTask(ctx, start))(t)
 	list := func() sqstypes.ListMessageMoveTasksResultEntry {
@@ -377,7 +377,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	dead.wantCounts("0 0 0")
 
-	// With a limit, until it is cancelled.
+	// With a rate limit, until the task is canceled.
 	w.clock.Step(time.Second)
 	q.want(10, "")
 	other := w.queue(t, c, "other", nil)
@@ -457,7 +457,7 @@ func TestLongPolling(t *testing.T) {
 	}
 }
 
-// TestPolicies: queue policies join the decision.
+// TestPolicies checks that queue policies take part in authorization.
 func TestPolicies(t *testing.T) {
 	w := newWorld(t, options{})
 	owner, account := w.root(t)
@@ -496,7 +496,7 @@ func TestPolicies(t *testing.T) {
 	_, err = owner.RemovePermission(ctx, &awssqs.RemovePermissionInput{QueueUrl: q.url, Label: aws.String("share")})
 	testkit.WantError(t, err, "InvalidParameterValue", "Value share for parameter Label is invalid. Reason: can't find label.")
 
-	// As in Karpenter's template: nobody by http, not even the owner.
+	// As in Karpenter's template: no one may use plain HTTP, not even the owner.
 	if err := q.set(map[string]string{"Policy": `{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:user/plain"},"Action":"sqs:SendMessage","Resource":"` + q.arn() + `"},
 		{"Effect":"Deny","Principal":"*","Action":"sqs:Send*","Resource":"` + q.arn() + `","Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}`}); err != nil {
@@ -510,7 +510,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("by the queue's policy alone: %v", err)
 	}
 
-	// An AWS service, for a resource of the account.
+	// An AWS service, on behalf of a resource in the account.
 	rule := "arn:aws:events:us-east-1:" + account + ":rule/r"
 	if err := q.set(map[string]string{"Policy": `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":["events.amazonaws.com","sqs.amazonaws.com"]},"Action":"sqs:SendMessage","Resource":"` + q.arn() + `",
 		"Condition":{"ArnEquals":{"aws:SourceArn":"` + rule + `"}}}}`}); err != nil {
@@ -530,7 +530,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestEndpointPolicy: calls through a VPC endpoint need its policy, too.
+// TestEndpointPolicy checks that calls through a VPC endpoint also need its policy's permission.
 func TestEndpointPolicy(t *testing.T) {
 	w := newWorld(t, options{endpoint: `{"Statement":[{"Effect":"Allow","Principal":"*","Action":["sqs:CreateQueue","sqs:ReceiveMessage"],"Resource":"*"}]}`})
 	c, _ := w.root(t)
@@ -540,7 +540,7 @@ func TestEndpointPolicy(t *testing.T) {
 	testkit.WantErrorWith(t, err, "AccessDenied", "because no VPC endpoint policy allows the sqs:SendMessage action")
 }
 
-// TestTrail: CloudTrail has what manages queues, and no messages.
+// TestTrail checks that CloudTrail records calls that manage queues, but no messages.
 func TestTrail(t *testing.T) {
 	w := newWorld(t, options{})
 	c, account := w.root(t)
@@ -568,7 +568,7 @@ func TestTrail(t *testing.T) {
 	}
 }
 
-// TestKMS: a queue with a key asks KMS as its caller, through SQS.
+// TestKMS checks that SQS calls KMS as its caller for a queue with a key.
 func TestKMS(t *testing.T) {
 	w := newWorld(t, options{})
 	c, account := w.root(t)
@@ -588,7 +588,7 @@ func TestKMS(t *testing.T) {
 	w.clock.Step(30 * time.Second)
 	_, err := bad.c.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{QueueUrl: q.url})
 	testkit.WantErrorWith(t, err, "KMS.AccessDeniedException", "kms:Decrypt")
-	good.want(10, "secret another") // what was refused went to the end
+	good.want(10, "secret another") // messages that could not be delivered moved to the end of the queue
 	_, err = bad.c.SendMessage(ctx, &awssqs.SendMessageInput{QueueUrl: q.url, MessageBody: aws.String("x")})
 	testkit.WantErrorWith(t, err, "KMS.AccessDeniedException", "kms:GenerateDataKey")
 	testkit.Must(keys.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: key}))(t)
@@ -598,7 +598,8 @@ func TestKMS(t *testing.T) {
 	testkit.WantError(t, err, "KMS.DisabledException", *key+" is disabled.")
 }
 
-// TestQueryProtocol: clients of before 2023 send forms, many of them to the queue's URL.
+// TestQueryProtocol checks the form-encoded requests of clients from before 2023, many of which go
+// to the queue's URL.
 func TestQueryProtocol(t *testing.T) {
 	w := newWorld(t, options{})
 	c, account := w.root(t)
