@@ -1,10 +1,9 @@
-// Package cloudtrail answers for AWS CloudTrail's event history: the management
-// events that the AWS API server writes into the journal, looked up by attribute
-// and time. The journal is bounded, and so is the history: the oldest events are
-// forgotten first, which on AWS takes 90 days.
+// Package cloudtrail implements AWS CloudTrail's event history: the management events that the AWS
+// API server writes to the journal, looked up by attribute and time. The journal is bounded, so the
+// oldest events are removed first; on AWS that happens after 90 days.
 //
-// There are no trails, so events are not delivered anywhere. Only internal/app may
-// import it.
+// There are no trails, so events are not delivered anywhere. Only internal/app may import the
+// package.
 package cloudtrail
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// Config is what a Service is made of.
+// Config has the settings and dependencies of a Service.
 type Config struct {
-	Journal *journal.Journal // nil: nothing has ever happened
-	Clock   clock.Clock      // nil is the real clock
+	Journal *journal.Journal // nil means that there are no events
+	Clock   clock.Clock      // nil means the real clock
 }
 
-// A Service is CloudTrail for every account of the journal.
+// A Service is CloudTrail for all accounts of the journal.
 type Service struct {
 	journal *journal.Journal
 	clock   clock.Clock
@@ -36,7 +35,7 @@ func New(cfg Config) *Service {
 	return &Service{journal: cfg.Journal, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{})}
 }
 
-// AWS declares the operations the service answers.
+// AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "cloudtrail", Handler: s, Operations: []awsapi.Operation{
 		{Name: "LookupEvents", ReadOnly: true, Members: "EndTime LookupAttributes MaxResults NextToken StartTime"},

@@ -32,8 +32,8 @@ func newServer(t *testing.T) *testkit.Server {
 	}})
 }
 
-// TestLargeEvents: parameters over 100 KB are omitted, with their size and the reason, and
-// nothing else of the event. A policy of IAM may be that large with its white space.
+// TestLargeEvents checks that parameters over 100 KB are omitted, with their size and the reason,
+// while the rest of the event is kept. An IAM policy can be that large because of its white space.
 func TestLargeEvents(t *testing.T) {
 	s := newServer(t)
 	ctx, account := t.Context(), s.Account(t)
@@ -65,7 +65,7 @@ func TestLargeEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch r := event.RequestParameters; {
-		case *e.EventName == "DeleteUser": // by the exception's name, not the code on the wire
+		case *e.EventName == "DeleteUser": // the exception's name, not the code on the wire
 			if event.ErrorCode != "NoSuchEntityException" {
 				t.Errorf("%s", *e.CloudTrailEvent)
 			}

@@ -5,7 +5,7 @@ import (
 	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
 )
 
-// Texts without another source are from memory; codes and causes are those of
+// Texts without another source are from memory. Codes and conditions are from
 // https://docs.aws.amazon.com/awscloudtrail/latest/APIReference/API_LookupEvents.html.
 
 func invalidTimeRange() error {

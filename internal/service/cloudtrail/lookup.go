@@ -39,7 +39,7 @@ func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEven
 		since = *in.StartTime
 	}
 	if in.EndTime != nil {
-		until = in.EndTime.Add(time.Second) // it is included, and has whole seconds
+		until = in.EndTime.Add(time.Second) // inclusive, with a precision of seconds
 		if until.Before(since) {
 			return nil, invalidTimeRange()
 		}
@@ -77,7 +77,7 @@ func (s *Service) LookupEvents(ctx context.Context, in *awscloudtrail.LookupEven
 	return out, nil
 }
 
-// An event is a record of the journal, as far as it is looked at.
+// An event is a record of the journal, with the fields needed here.
 type event struct {
 	EventID           string         `json:"eventID"`
 	EventName         string         `json:"eventName"`
@@ -100,7 +100,7 @@ func read(entry journal.Entry) (*event, bool) {
 	}
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
-	w.SetEscapeHTML(false) // <sensitiveDataRemoved> is to be read by people
+	w.SetEscapeHTML(false) // keep <sensitiveDataRemoved> readable
 	if err := w.Encode(raw); err != nil {
 		return nil, false
 	}
@@ -108,7 +108,7 @@ func read(entry journal.Entry) (*event, bool) {
 	return e, json.Unmarshal(b.Bytes(), e) == nil && e.EventID != ""
 }
 
-// username is the user, the name of the token's subject or of the role session, or root.
+// username returns the user name, the token's subject, the name of the role session, or root.
 func (e *event) username() string {
 	switch id := e.UserIdentity; id.Type {
 	case "Root":
@@ -131,12 +131,12 @@ func (e *event) sdk() cloudtrailtypes.Event {
 
 func known(s string) *string {
 	if s == "" {
-		return nil // who called from another account
+		return nil // the caller is from another account
 	}
 	return &s
 }
 
-// attribute returns what events must be like. AWS takes one attribute at most.
+// attribute returns a predicate for the requested attribute. AWS allows at most one.
 func attribute(list []cloudtrailtypes.LookupAttribute) (func(*event) bool, error) {
 	switch len(list) {
 	case 0:
@@ -170,9 +170,9 @@ func attribute(list []cloudtrailtypes.LookupAttribute) (func(*event) bool, error
 	}[key], nil
 }
 
-// pages: a token is good for the same request only.
+// pages returns the paging rules. A token is valid only for the same request.
 func pages(in *awscloudtrail.LookupEventsInput) paging.Rules {
-	request, _ := json.Marshal([]any{in.LookupAttributes, in.StartTime, in.EndTime}) // plain values
+	request, _ := json.Marshal([]any{in.LookupAttributes, in.StartTime, in.EndTime}) // strings and times always marshal
 	return paging.Rules{
 		Usual: maxResults, Question: string(request),
 		Size: func(n int32) (int, error) {

@@ -8,8 +8,8 @@ import (
 	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
 )
 
-// resourceMembers are the members that name resources, by service, with the type
-// that CloudTrail gives them.
+// resourceMembers are the members that contain resource names, by service, and CloudTrail's types
+// for them.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/view-cloudtrail-events-supported-resource-types.html
 var resourceMembers = map[string]map[string]string{
 	"ec2.amazonaws.com": {
@@ -33,7 +33,7 @@ var resourceMembers = map[string]map[string]string{
 	"sqs.amazonaws.com":         {"queueName": "AWS::SQS::Queue", "queueUrl": "AWS::SQS::Queue"},
 }
 
-// resources are those that an event's request and answer name, at any depth.
+// resources returns the resources in an event's request and response, at any depth.
 func (e *event) resources() []cloudtrailtypes.Resource {
 	types := resourceMembers[e.EventSource]
 	out := []cloudtrailtypes.Resource{}
@@ -43,8 +43,8 @@ func (e *event) resources() []cloudtrailtypes.Resource {
 			out = append(out, cloudtrailtypes.Resource{ResourceType: aws.String(kind), ResourceName: aws.String(name)})
 		}
 	}
-	// walk looks at v, which is the value of a member that names a resource of that kind,
-	// or of none.
+	// walk visits v, the value of a member that names resources of kind, or of none if kind is
+	// empty.
 	var walk func(v any, kind string, depth int)
 	walk = func(v any, kind string, depth int) {
 		switch v := v.(type) {
@@ -58,11 +58,11 @@ func (e *event) resources() []cloudtrailtypes.Resource {
 			}
 		case map[string]any:
 			for name, x := range v {
-				of := types[firstLower(name)] // EC2's new operations have capitals
+				of := types[firstLower(name)] // members of EC2's newer operations are capitalized
 				switch {
-				case name == "content": // of a list of theirs: {"tag": 1, "content": "sg-1"}
+				case name == "content": // EC2's newer lists are like {"tag": 1, "content": "sg-1"}
 					of = kind
-				case name == "name" && depth > 0: // of something else
+				case name == "name" && depth > 0: // the name of something else
 					of = ""
 				}
 				walk(x, of, depth+1)

@@ -1,10 +1,10 @@
-// Package eksauth answers the Amazon EKS Auth API: its one operation changes the
-// token of a pod into credentials of the role that an EKS Pod Identity association
-// gives the pod's service account. It is also the EKS Pod Identity Agent of nodes,
-// which does the same over plain HTTP (Agent).
+// Package eksauth answers the Amazon EKS Auth API. Its one operation exchanges a pod's token for
+// credentials of the role that an EKS Pod Identity association gives to the pod's service account.
+// The package also implements the EKS Pod Identity Agent of nodes, which does the same over plain
+// HTTP (Agent).
 //
-// Whose a token is and whether a role trusts EKS it asks of the functions in Config,
-// which internal/app connects to the EKS, IAM and STS services.
+// The functions in Config review tokens and check that roles trust EKS. internal/app connects them
+// to the EKS, IAM and STS services.
 package eksauth
 
 import (
@@ -20,8 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// audience is the audience that tokens must have, and the service that
-// assumes the roles.
+// audience is the required audience of tokens, and the service that assumes the roles.
 const audience = "pods.eks.amazonaws.com"
 
 // Errors of Config.Review.
@@ -30,13 +29,13 @@ var (
 	ErrNoAssociation = errors.New("no pod identity association")
 )
 
-// An ExpiredError is what Config.Review returns for a token whose time is over.
+// An ExpiredError is returned by Config.Review for a token that has expired.
 type ExpiredError struct{ At time.Time }
 
 func (e *ExpiredError) Error() string { return "token expired at " + e.At.String() }
 
-// A NotAssumableError is what Config.Assume returns when the role, or the target
-// role, is not to be had.
+// A NotAssumableError is returned by Config.Assume if the role or the target role cannot be
+// assumed.
 type NotAssumableError struct{ Why error }
 
 func (e *NotAssumableError) Error() string { return e.Why.Error() }
@@ -44,8 +43,7 @@ func (e *NotAssumableError) Error() string { return e.Why.Error() }
 // Unwrap returns the reason.
 func (e *NotAssumableError) Unwrap() error { return e.Why }
 
-// A Pod is the pod that a token names, with its service account's
-// association.
+// A Pod is the pod that a token was issued for, and its service account's association.
 type Pod struct {
 	Cluster, ClusterARN           string
 	Namespace, ServiceAccount     string
@@ -57,32 +55,32 @@ type Pod struct {
 	WithoutTags                   bool
 }
 
-// A Session is a role session to be made for a pod.
+// A Session describes a role session to be created for a pod.
 type Session struct {
 	Pod  Pod
 	Name string
-	// Tags are transitive: a target role's session has them, too.
+	// Tags are transitive, so a target role's session has them, too.
 	Tags map[string]string
 }
 
-// A RoleSession is a role session that was made.
+// A RoleSession is a role session that was created.
 type RoleSession struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 	Expiration                                 time.Time
-	ARN, ID                                    string // of the assumed-role user
+	ARN, ID                                    string // ID of the assumed-role user
 	Account                                    string
 }
 
-// Config connects the service. The functions are required.
+// Config has the service's dependencies. The functions are required.
 type Config struct {
-	// Review says whose a token of a cluster in the call's account and region is.
+	// Review returns the pod behind a token of a cluster in the call's account and region.
 	Review func(ctx context.Context, cluster, token string) (Pod, error)
-	// Assume makes a session of the pod's role, if that trusts EKS, and from
-	// there one of its target role.
+	// Assume creates a session of the pod's role, which must trust EKS, and from it one of the
+	// target role, if there is one.
 	Assume func(ctx context.Context, s Session) (RoleSession, error)
-	// Resolver knows what pods' clusters and associations authorization asks about: EKS's.
+	// Resolver provides the attributes of clusters and associations for authorization. It is EKS's.
 	Resolver authz.Resolver
-	Clock    clock.PassiveClock // nil: the real one
+	Clock    clock.PassiveClock // nil means the real clock
 }
 
 // A Service answers the EKS Auth API.
@@ -101,7 +99,7 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
-// AssumeRoleForPodIdentity returns credentials for a pod that shows its token.
+// AssumeRoleForPodIdentity returns credentials to a pod that presents its token.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html
 func (s *Service) AssumeRoleForPodIdentity(ctx context.Context, in *AssumeRoleForPodIdentityInput) (*AssumeRoleForPodIdentityOutput, error) {
 	pod, r, err := s.credentials(ctx, *in.ClusterName, *in.Token)
@@ -142,7 +140,7 @@ func (s *Service) credentials(ctx context.Context, cluster, token string) (Pod, 
 	return pod, r, err
 }
 
-// sessionTags are those that EKS Pod Identity adds.
+// sessionTags returns the session tags that EKS Pod Identity adds.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html#pod-id-abac-tags
 func sessionTags(p *Pod) map[string]string {
 	return map[string]string{
@@ -155,8 +153,8 @@ func sessionTags(p *Pod) map[string]string {
 	}
 }
 
-// sessionName is eks-clustername-podname-random UUID, whose names are cut so that
-// all of it fits into a session name's 64 characters.
+// sessionName returns eks-clustername-podname-random UUID, with the names truncated to fit into the
+// 64 characters of a session name.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumedRoleUser.html
 func sessionName(p *Pod) string {
 	const names = 64 - len("eks-") - 1 - 1 - 36

@@ -22,7 +22,8 @@ func errNoAssociation() error {
 	return awserr.New("ResourceNotFoundException", "No pod identity association found for the service account of the token.")
 }
 
-// [seen] aws-samples/eks-workshop-v2, of a role whose trust policy lacks EKS's or its tags
+// [seen] aws-samples/eks-workshop-v2, about a role whose trust policy lacks EKS's principal or its
+// tags
 func errNotAssumable(why error) error {
 	return awserr.New("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.").WithCause(why)
 }

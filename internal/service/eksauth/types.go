@@ -2,8 +2,8 @@ package eksauth
 
 import "time"
 
-// The types of this file have the shape of those that aws-sdk-go-v2 generates
-// for its service eksauth, on which Drydock does not depend.
+// The types in this file match those that aws-sdk-go-v2 generates for its service eksauth, on which
+// Drydock does not depend.
 
 // AssumeRoleForPodIdentityInput is the operation's input.
 type AssumeRoleForPodIdentityInput struct {
@@ -34,7 +34,7 @@ type Credentials struct {
 	SessionToken    *string
 }
 
-// PodIdentityAssociation is the association by which a pod has its role.
+// PodIdentityAssociation is the association that gives a pod its role.
 type PodIdentityAssociation struct {
 	AssociationArn *string
 	AssociationId  *string

@@ -16,7 +16,7 @@ import (
 
 func seconds(n *int64) string { return strconv.FormatInt(aws.ToInt64(n), 10) }
 
-// defaultAttributes are those of a new load balancer.
+// defaultAttributes are the attributes of a new load balancer.
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_LoadBalancerAttributes.html
 func defaultAttributes() elbtypes.LoadBalancerAttributes {
 	return elbtypes.LoadBalancerAttributes{
@@ -30,7 +30,7 @@ func defaultAttributes() elbtypes.LoadBalancerAttributes {
 
 const desyncMode = "elb.http.desyncmitigationmode"
 
-// DescribeLoadBalancerAttributes lists the attributes of a load balancer.
+// DescribeLoadBalancerAttributes returns the attributes of a load balancer.
 func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselb.DescribeLoadBalancerAttributesInput) (*awselb.DescribeLoadBalancerAttributesOutput, error) {
 	r, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerName)
 	if err != nil {
@@ -39,8 +39,7 @@ func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselb
 	return &awselb.DescribeLoadBalancerAttributesOutput{LoadBalancerAttributes: &r.Attributes}, nil
 }
 
-// ModifyLoadBalancerAttributes changes attributes; those that the request does not
-// name stay.
+// ModifyLoadBalancerAttributes changes the attributes in the request. Others keep their values.
 func (s *Service) ModifyLoadBalancerAttributes(ctx context.Context, in *awselb.ModifyLoadBalancerAttributesInput) (*awselb.ModifyLoadBalancerAttributesOutput, error) {
 	if in.LoadBalancerAttributes == nil {
 		return nil, errAttribute("LoadBalancerAttributes must be specified")
@@ -90,7 +89,7 @@ const maxTags = 50
 
 var tagRules = tagging.Rules{Most: maxTags, Reserved: errTagKey, Twice: errTagTwice, TooMany: errTooManyTags}
 
-// newTags checks the tags of a request.
+// newTags validates the tags in a request.
 func newTags(in []elbtypes.Tag) (map[string]string, error) {
 	return tagging.Put(tagRules, map[string]string{}, in, func(t elbtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
@@ -121,7 +120,7 @@ func (s *Service) retag(ctx context.Context, names []string, fn func(map[string]
 	})
 }
 
-// AddTags adds tags to load balancers, or changes their values.
+// AddTags adds or replaces tags of load balancers.
 func (s *Service) AddTags(ctx context.Context, in *awselb.AddTagsInput) (*awselb.AddTagsOutput, error) {
 	more, err := newTags(in.Tags)
 	if err != nil {
@@ -130,7 +129,7 @@ func (s *Service) AddTags(ctx context.Context, in *awselb.AddTagsInput) (*awselb
 	return &awselb.AddTagsOutput{}, s.retag(ctx, in.LoadBalancerNames, func(t map[string]string) { maps.Copy(t, more) })
 }
 
-// RemoveTags takes tags from load balancers.
+// RemoveTags removes tags from load balancers.
 func (s *Service) RemoveTags(ctx context.Context, in *awselb.RemoveTagsInput) (*awselb.RemoveTagsOutput, error) {
 	return &awselb.RemoveTagsOutput{}, s.retag(ctx, in.LoadBalancerNames, func(t map[string]string) {
 		for _, k := range in.Tags {

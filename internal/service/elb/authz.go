@@ -12,14 +12,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// Authz tells package authz what is stored of load balancers.
+// Authz provides package authz with the stored attributes of load balancers.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. Requests name load balancers by their names.
+// Resource implements authz.Resolver. Requests identify load balancers by name.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	if kind != loadBalancerType || strings.HasPrefix(id, "arn:") { // ARNs are the second generation's
+	if kind != loadBalancerType || strings.HasPrefix(id, "arn:") { // ARNs belong to the second generation
 		return authz.Resource{}, false
 	}
 	lb, err := loadBalancers.Get(r.s.Store, regional.At(account, region).Key(id[strings.LastIndexByte(id, '/')+1:]))
@@ -31,8 +31,8 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 
 const loadBalancerType = "loadbalancer"
 
-// Targets implements authz.Targeter: the reference lists the resources of both
-// generations under one prefix.
+// Targets implements authz.Targeter, because the reference lists the resources of both generations
+// under one prefix.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) (out []authz.Target, ok bool) {
 	tags, keys := authz.RequestTags(in)
 	switch in := in.(type) {

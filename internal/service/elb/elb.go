@@ -1,11 +1,10 @@
-// Package elb answers the API of Classic Load Balancers, which Kubernetes' own
-// service controller makes by default: load balancers, listeners, instances and
-// their health, policies.
+// Package elb answers the API of Classic Load Balancers, which Kubernetes' own service controller
+// creates by default: load balancers, listeners, instances and their health, and policies.
 //
-// A load balancer has a network interface in each of its subnets, which a
-// reconciler makes in EC2 and removes again after its end. No traffic is balanced.
-// The health of an instance is decided when it is asked for: whether the network
-// lets a health check through, and whether something answers at the port.
+// A load balancer has a network interface in each of its subnets. A reconciler creates them in EC2
+// and removes them after the load balancer is deleted. No traffic is balanced. The health of an
+// instance is determined on request: whether the network lets a health check through, and whether
+// something answers on the port.
 //
 // The package does not know about clusters. No other service imports it.
 package elb
@@ -19,10 +18,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// Service is the load balancing service of the first generation.
+// Service is the first generation of Elastic Load Balancing.
 type Service struct{ elbnet.Base }
 
-// New returns the service. Call Run to make load balancers live.
+// New returns the service. Call Run to reconcile load balancers.
 func New(cfg elbnet.Config) *Service { return &Service{elbnet.NewBase(cfg)} }
 
 // scope is an account and region.

@@ -27,8 +27,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is classic load balancing behind an AWS API server, over a real EC2.
-// What health checks find is what the test says.
+// A world is classic load balancing behind an AWS API server, on a real EC2. The test sets the
+// results of health checks.
 type world struct {
 	testing.TB
 	*awselb.Client
@@ -37,12 +37,12 @@ type world struct {
 	store   *store.Store
 	account string
 	vpc     string
-	subnets []string // default ones, by zone
+	subnets []string // default subnets, by zone
 	zones   []string
 
 	mu      sync.Mutex
 	finding elbnet.Finding
-	probe   elbnet.Probe // the last one
+	probe   elbnet.Probe // the latest one
 }
 
 func newWorld(t testing.TB) *world {
@@ -121,8 +121,7 @@ func (w *world) instance(subnet string) string {
 	return id
 }
 
-// What Kubernetes' service controller does with a load balancer, from its making
-// to its end.
+// All that Kubernetes' service controller does with a load balancer, from creation to deletion.
 func TestLoadBalancerLife(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -152,7 +151,7 @@ func TestLoadBalancerLife(t *testing.T) {
 	_, err := w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group})
 	testkit.WantErrorWith(t, err, "DependencyViolation", "has a dependent object")
 
-	// The proxy protocol: the same policy again  is not an error.
+	// Creating the same policy again, here for the proxy protocol, is not an error.
 	for range 2 {
 		testkit.Must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{
 			LoadBalancerName: name, PolicyName: aws.String("k8s-proxyprotocol-enabled"), PolicyTypeName: aws.String("ProxyProtocolPolicyType"),
@@ -195,7 +194,7 @@ func TestLoadBalancerLife(t *testing.T) {
 	for range 2 { // a missing one is not an error
 		testkit.Must(w.DeleteLoadBalancer(ctx, &awselb.DeleteLoadBalancerInput{LoadBalancerName: name}))(t)
 	}
-	// Its interfaces are gone with the answer: the controller deletes the group next.
+	// The interfaces are gone when the call returns, because the controller deletes the group next.
 	testkit.Must(w.ec2.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: group}))(t)
 	_, err = w.DescribeLoadBalancers(ctx, &awselb.DescribeLoadBalancersInput{LoadBalancerNames: []string{*name}})
 	testkit.WantErrorWith(t, err, "LoadBalancerNotFound", "There is no ACTIVE Load Balancer named '"+*name+"'")

@@ -8,8 +8,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that users of AWS report in public issues (of Kubernetes,
-// Terraform, Cluster API), unless marked.
+// Unless marked otherwise, the texts are quoted in public issues by users of AWS (about Kubernetes,
+// Terraform and Cluster API).
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
@@ -23,8 +23,8 @@ func errNone(name string) error {
 	return &elbtypes.AccessPointNotFoundException{Message: new(fmt.Sprintf("There is no ACTIVE Load Balancer named '%s'", name))}
 }
 
-// what is "parameters" or "tags": giantswarm/aws-operator matches the one, ansible/ansible#29965
-// shows the other.
+// what is "parameters" or "tags": giantswarm/aws-operator matches the former, ansible/ansible#29965
+// shows the latter.
 func errDuplicate(name, what string) error {
 	return &elbtypes.DuplicateAccessPointNameException{Message: new(fmt.Sprintf("Load Balancer named %s already exists and it is configured with different %s.", name, what))}
 }
@@ -34,13 +34,12 @@ func errTooMany(account string) error {
 	return &elbtypes.TooManyAccessPointsException{Message: new("Exceeded quota of account " + account)}
 }
 
-// [seen] ansible/ansible#68790, jcowley/elb-instance-reboot#1: also of the name of one that
-// there should be.
+// [seen] ansible/ansible#68790, jcowley/elb-instance-reboot#1: also for a name that should exist.
 func errNameCharacters() error {
 	return errValidation("LoadBalancer name cannot contain characters that are not letters, or digits or the dash.")
 }
 
-// [seen] in the feature tests of the AWS SDKs and in community.aws's ec2_asg, which pass it over
+// [seen] in the feature tests of the AWS SDKs and in community.aws's ec2_asg, which ignores it
 func errNameLength() error {
 	return errValidation("LoadBalancer name cannot be longer than 32 characters")
 }
@@ -181,7 +180,7 @@ func errPolicyType(name string) error {
 	return &elbtypes.PolicyTypeNotFoundException{Message: new(fmt.Sprintf("There is no policy type with name %s", name))} // from memory
 }
 
-// errPolicyPlace is the answer to a policy of instances for a listener.
+// errPolicyPlace is the error for putting an instance policy on a listener.
 // [seen] fog/fog-aws#193
 func errPolicyPlace(name string) error { return errConfiguration("%s cannot be enabled", name) }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// A target is what a health check asks: PROTOCOL:PORT[/PATH].
+// A target is a parsed health check target: PROTOCOL:PORT[/PATH].
 type target struct {
 	protocol string
 	port     uint16
@@ -46,7 +46,7 @@ func parseTarget(s string) (target, error) {
 	return t, nil
 }
 
-// ConfigureHealthCheck sets how the health of instances is checked.
+// ConfigureHealthCheck sets the health check for instances.
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_HealthCheck.html
 func (s *Service) ConfigureHealthCheck(ctx context.Context, in *awselb.ConfigureHealthCheckInput) (*awselb.ConfigureHealthCheckOutput, error) {
 	if in.HealthCheck == nil {
@@ -82,7 +82,7 @@ func sdkInstances(in []string) []elbtypes.Instance {
 	return out
 }
 
-// RegisterInstancesWithLoadBalancer adds instances. Stopped ones may be added.
+// RegisterInstancesWithLoadBalancer adds instances. They may be stopped.
 func (s *Service) RegisterInstancesWithLoadBalancer(ctx context.Context, in *awselb.RegisterInstancesWithLoadBalancerInput) (*awselb.RegisterInstancesWithLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
 	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerName)
@@ -110,8 +110,8 @@ func (s *Service) RegisterInstancesWithLoadBalancer(ctx context.Context, in *aws
 	return &awselb.RegisterInstancesWithLoadBalancerOutput{Instances: sdkInstances(lb.Instances)}, err
 }
 
-// DeregisterInstancesFromLoadBalancer takes instances away. Those that EC2 does not
-// know are refused, those that are not registered are not.
+// DeregisterInstancesFromLoadBalancer removes instances. An instance that EC2 does not know is an
+// error; one that is not registered is not.
 func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *awselb.DeregisterInstancesFromLoadBalancerInput) (*awselb.DeregisterInstancesFromLoadBalancerOutput, error) {
 	gone := idsOf(in.Instances)
 	lb, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
@@ -131,7 +131,7 @@ func (s *Service) DeregisterInstancesFromLoadBalancer(ctx context.Context, in *a
 	return &awselb.DeregisterInstancesFromLoadBalancerOutput{Instances: sdkInstances(lb.Instances)}, err
 }
 
-// DescribeInstanceHealth tells how instances are, as health checks find them now.
+// DescribeInstanceHealth returns the current health of instances.
 func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.DescribeInstanceHealthInput) (*awselb.DescribeInstanceHealthOutput, error) {
 	sc := scopeOf(ctx)
 	r, err := loadBalancer(s.Store, sc, in.LoadBalancerName)
@@ -157,7 +157,8 @@ func (s *Service) DescribeInstanceHealth(ctx context.Context, in *awselb.Describ
 	return out, nil
 }
 
-// settledHealth: waiters for instances that were just registered are held.
+// settledHealth reports whether no instance is still being registered. Until then, responses to
+// waiters are delayed.
 func settledHealth(out *awselb.DescribeInstanceHealthOutput) bool {
 	return !slices.ContainsFunc(out.InstanceStates, func(st elbtypes.InstanceState) bool { return *st.State == outOfService && *st.ReasonCode == "ELB" })
 }
@@ -167,7 +168,7 @@ const (
 	outOfService = "OutOfService"
 )
 
-// health decides the state of one instance. Reasons and descriptions are those of
+// health determines the health of one instance. Reasons and descriptions are from
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_InstanceState.html
 func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, id string, ask elbnet.Prober) (elbtypes.InstanceState, error) {
 	state := func(state, reason, description string) (elbtypes.InstanceState, error) {
@@ -204,7 +205,7 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
 }
 
-// SourceExists reports whether there is a load balancer, for Auto Scaling.
+// SourceExists reports whether a load balancer exists, for Auto Scaling.
 func (s *Service) SourceExists(account, region, name string) bool {
 	_, err := loadBalancer(s.Store, regional.At(account, region), &name)
 	return err == nil
@@ -218,7 +219,7 @@ func (s *Service) RegisterInstances(ctx context.Context, name string, ids []stri
 	})
 }
 
-// DeregisterInstances takes instances away, for Auto Scaling: those that are gone as well.
+// DeregisterInstances removes instances, even those that no longer exist, for Auto Scaling.
 func (s *Service) DeregisterInstances(ctx context.Context, name string, ids []string) error {
 	_, err := s.change(ctx, &name, func(r *loadBalancerRecord) error {
 		r.Instances = slices.DeleteFunc(slices.Clone(r.Instances), func(id string) bool { return slices.Contains(ids, id) })
@@ -227,9 +228,9 @@ func (s *Service) DeregisterInstances(ctx context.Context, name string, ids []st
 	return err
 }
 
-// InstanceHealth returns which instances pass the health checks and which fail them, and
-// for how long one fails until it is unhealthy, for Auto Scaling. An instance of which
-// nothing is known but that it is there does neither.
+// InstanceHealth returns the instances that pass and those that fail the health checks, and after
+// how long a failing instance is unhealthy, for Auto Scaling. An instance that exists but whose
+// health is unknown is in neither list.
 func (s *Service) InstanceHealth(ctx context.Context, name string, ids []string) (passing, failing []string, after time.Duration, err error) {
 	sc := scopeOf(ctx)
 	r, err := loadBalancer(s.Store, sc, &name)

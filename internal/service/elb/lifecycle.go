@@ -11,14 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Run makes load balancers live until ctx ends.
+// Run reconciles load balancers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx,
 		reconcile.Config{Name: "elb/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer},
 		reconcile.Config{Name: "elb/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
 }
 
-// reconcileLoadBalancer gives a load balancer its interfaces.
+// reconcileLoadBalancer creates a load balancer's interfaces.
 func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
 	r, err := loadBalancers.Get(s.Store, key)
 	if err != nil {

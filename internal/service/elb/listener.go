@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// layer is the layer of a protocol: 7 for HTTP, 4 for TCP; 0 for neither.
+// layer returns the layer of a protocol: 7 for HTTP, 4 for TCP, or 0 if it is neither.
 func layer(protocol string) int {
 	switch strings.ToUpper(protocol) {
 	case "HTTP", "HTTPS":
@@ -25,7 +25,7 @@ func layer(protocol string) int {
 	return 0
 }
 
-// checkListener checks the listener at an index of a request, and completes it.
+// checkListener validates the listener at an index in a request and fills in defaults.
 func checkListener(sc scope, index int, l *elbtypes.Listener) error {
 	l.Protocol = aws.String(strings.ToUpper(text(l.Protocol)))
 	if l.InstanceProtocol == nil || *l.InstanceProtocol == "" {
@@ -64,7 +64,7 @@ func sameListener(a, b *elbtypes.Listener) bool {
 		*a.InstanceProtocol == *b.InstanceProtocol && text(a.SSLCertificateId) == text(b.SSLCertificateId)
 }
 
-// addListeners adds listeners; one that is there already stays.
+// addListeners adds listeners. Identical existing ones are kept.
 func (r *loadBalancerRecord) addListeners(sc scope, in []elbtypes.Listener) error {
 	for n, l := range in {
 		if err := checkListener(sc, n, &l); err != nil {
@@ -94,8 +94,7 @@ func (s *Service) CreateLoadBalancerListeners(ctx context.Context, in *awselb.Cr
 	return &awselb.CreateLoadBalancerListenersOutput{}, err
 }
 
-// DeleteLoadBalancerListeners removes the listeners on ports. It is not an error if
-// there is none.
+// DeleteLoadBalancerListeners removes the listeners on ports. It is not an error if there are none.
 func (s *Service) DeleteLoadBalancerListeners(ctx context.Context, in *awselb.DeleteLoadBalancerListenersInput) (*awselb.DeleteLoadBalancerListenersOutput, error) {
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		r.Listeners = slices.DeleteFunc(r.Listeners, func(l listenerRecord) bool { return slices.Contains(in.LoadBalancerPorts, l.Listener.LoadBalancerPort) })

@@ -2,7 +2,7 @@ package elb
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "elasticloadbalancing", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		{Name: "CreateLoadBalancer", Members: "AvailabilityZones Listeners LoadBalancerName Scheme SecurityGroups Subnets Tags"},
@@ -22,7 +22,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "RegisterInstancesWithLoadBalancer", Members: "Instances LoadBalancerName"},
 		{Name: "DeregisterInstancesFromLoadBalancer", Members: "Instances LoadBalancerName"},
 		{Name: "DescribeInstanceHealth", Members: "Instances LoadBalancerName", Settled: awsapi.SettledWhen(settledHealth)},
-		// Policies: kept and described, without an effect where no traffic flows.
+		// Policies are stored and described. They have no effect, because no traffic flows.
 		{Name: "CreateLoadBalancerPolicy", Members: "LoadBalancerName PolicyAttributes PolicyName PolicyTypeName"},
 		{Name: "CreateLBCookieStickinessPolicy", Members: "CookieExpirationPeriod LoadBalancerName PolicyName"},
 		{Name: "CreateAppCookieStickinessPolicy", Members: "CookieName LoadBalancerName PolicyName"},

@@ -12,21 +12,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// policyTypes are the types of policies that can be made, with their attributes.
+// policyTypes are the types of policies that can be created, with their attributes.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/ssl-config-update.html,
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/enable-proxy-protocol.html
 var policyTypes = map[string][]string{
 	proxyProtocol:                           {"ProxyProtocol"},
-	"SSLNegotiationPolicyType":              nil, // of ciphers and protocols, of which there are hundreds
+	"SSLNegotiationPolicyType":              nil, // any attributes, because there are hundreds of ciphers and protocols
 	"PublicKeyPolicyType":                   {"PublicKey"},
 	"BackendServerAuthenticationPolicyType": {"PublicKeyPolicyName"},
 }
 
-// proxyProtocol is the type of policies for instances that speak the proxy protocol.
+// proxyProtocol is the type of policies for instances that use the proxy protocol.
 const proxyProtocol = "ProxyProtocolPolicyType"
 
-// CreateLoadBalancerPolicy makes a policy. Creating the same policy again is not
-// an error, which Kubernetes relies on for the proxy protocol.
+// CreateLoadBalancerPolicy creates a policy. Creating the same policy again is not an error;
+// Kubernetes relies on that for the proxy protocol.
 func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.CreateLoadBalancerPolicyInput) (*awselb.CreateLoadBalancerPolicyOutput, error) {
 	known, ok := policyTypes[text(in.PolicyTypeName)]
 	if !ok {
@@ -60,7 +60,7 @@ func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.Creat
 	return &awselb.CreateLoadBalancerPolicyOutput{}, err
 }
 
-// CreateLBCookieStickinessPolicy makes a policy of cookies of the load balancer's.
+// CreateLBCookieStickinessPolicy creates a policy that uses cookies of the load balancer.
 func (s *Service) CreateLBCookieStickinessPolicy(ctx context.Context, in *awselb.CreateLBCookieStickinessPolicyInput) (*awselb.CreateLBCookieStickinessPolicyOutput, error) {
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		if r.policy(text(in.PolicyName)) {
@@ -72,7 +72,7 @@ func (s *Service) CreateLBCookieStickinessPolicy(ctx context.Context, in *awselb
 	return &awselb.CreateLBCookieStickinessPolicyOutput{}, err
 }
 
-// CreateAppCookieStickinessPolicy makes a policy of an application's cookie.
+// CreateAppCookieStickinessPolicy creates a policy that uses an application's cookie.
 func (s *Service) CreateAppCookieStickinessPolicy(ctx context.Context, in *awselb.CreateAppCookieStickinessPolicyInput) (*awselb.CreateAppCookieStickinessPolicyOutput, error) {
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		if r.policy(text(in.PolicyName)) {
@@ -170,7 +170,7 @@ func (s *Service) SetLoadBalancerPoliciesForBackendServer(ctx context.Context, i
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		port := aws.ToInt32(in.InstancePort)
 		if len(in.PolicyNames) == 0 {
-			delete(r.Backends, port) // also of a listener that is gone
+			delete(r.Backends, port) // even if its listener is gone
 			return nil
 		}
 		if !slices.ContainsFunc(r.Listeners, func(l listenerRecord) bool { return *l.Listener.InstancePort == port }) {

@@ -11,21 +11,21 @@ import (
 
 var (
 	loadBalancers = store.NewCollection[loadBalancerRecord]("elb", "loadbalancer") // by name
-	deletions     = store.NewCollection[deletionRecord]("elb", "grave")            // deleted, with interfaces left; by UID
+	deletions     = store.NewCollection[deletionRecord]("elb", "grave")            // deleted load balancers that still have interfaces, by UID
 )
 
 type loadBalancerRecord struct {
-	// UID tells one load balancer from a later one of its name.
+	// UID distinguishes a load balancer from later ones with the same name.
 	UID           string
 	Name, DNSName string
 	Internal      bool `json:",omitempty"`
 	VPC           string
-	Subnets       []string // of different zones
-	Zones         []string // of the subnets
+	Subnets       []string // subnets in different zones
+	Zones         []string // zones of the subnets
 	Groups        []string
 	Created       time.Time
 	Listeners     []listenerRecord                     `json:",omitempty"` // by port
-	Backends      map[int32][]string                   `json:",omitempty"` // policies by instance port
+	Backends      map[int32][]string                   `json:",omitempty"` // names of policies, by instance port
 	Policies      []elbtypes.PolicyDescription         `json:",omitempty"`
 	LBCookies     []elbtypes.LBCookieStickinessPolicy  `json:",omitempty"`
 	AppCookies    []elbtypes.AppCookieStickinessPolicy `json:",omitempty"`
@@ -37,7 +37,7 @@ type loadBalancerRecord struct {
 	Tags       map[string]string `json:",omitempty"`
 }
 
-// policy reports whether the load balancer has a policy of a name.
+// policy reports whether the load balancer has a policy with a name.
 func (r *loadBalancerRecord) policy(name string) bool {
 	for _, p := range r.Policies {
 		if text(p.PolicyName) == name {
@@ -64,7 +64,7 @@ type listenerRecord struct {
 
 type deletionRecord struct{ Died time.Time }
 
-// scheme is how a load balancer's reach is described.
+// scheme returns the load balancer's scheme: internal or internet-facing.
 func (r *loadBalancerRecord) scheme() string {
 	if r.Internal {
 		return "internal"

@@ -18,12 +18,12 @@ const (
 	crossZone          = "load_balancing.cross_zone.enabled"
 )
 
-// An attribute is a setting of a load balancer, target group or listener. Most are
-// kept and described, and have no effect where no traffic flows.
+// An attribute is a setting of a load balancer, target group or listener. Most are stored and
+// described but have no effect, because no traffic flows.
 type attribute struct {
 	key   string
-	value string // by default
-	// valid says which values are: empty any, MIN-MAX a number, otherwise one of the
+	value string // default value
+	// valid defines valid values: if empty, any value; MIN-MAX, a number; otherwise, one of these
 	// words.
 	valid string
 }
@@ -125,10 +125,10 @@ func (a *attribute) check(value string) bool {
 	return err == nil && n >= from && n <= to
 }
 
-// A setting is an attribute with its value.
+// A setting is an attribute's key and value.
 type setting struct{ key, value string }
 
-// requested are the settings of a request, of whatever SDK type.
+// requested converts the attributes in a request from any SDK type.
 func requested[T any](in []T, split func(T) (key, value *string)) []setting {
 	out := make([]setting, 0, len(in))
 	for _, a := range in {
@@ -138,7 +138,7 @@ func requested[T any](in []T, split func(T) (key, value *string)) []setting {
 	return out
 }
 
-// list returns all attributes with their values in an SDK type.
+// list returns all attributes and their values as an SDK type.
 func list[T any](known []attribute, changed map[string]string, attribute func(key, value *string) T) []T {
 	out := []T{}
 	for _, s := range values(known, changed) {
@@ -147,8 +147,8 @@ func list[T any](known []attribute, changed map[string]string, attribute func(ke
 	return out
 }
 
-// set returns changed with the settings of a request. unknown makes the error for a
-// key that nothing of this kind has.
+// set returns changed with the settings of a request applied. unknown returns the error for an
+// unknown key.
 func set(known []attribute, changed map[string]string, request []setting, unknown func(key string) error) (map[string]string, error) {
 	out := maps.Clone(changed)
 	if out == nil {
@@ -171,7 +171,7 @@ func set(known []attribute, changed map[string]string, request []setting, unknow
 	return out, nil
 }
 
-// values returns all attributes with their values, in the order of their keys.
+// values returns all attributes and their values, sorted by key.
 func values(known []attribute, changed map[string]string) []setting {
 	out := make([]setting, 0, len(known))
 	for _, a := range known {
@@ -238,8 +238,8 @@ func (r *targetGroupRecord) application() bool {
 	return r.Group.Protocol == elbv2types.ProtocolEnumHttp || r.Group.Protocol == elbv2types.ProtocolEnumHttps
 }
 
-// attributes are those that the group has; two defaults depend on its protocol and
-// kind of targets.
+// attributes returns the attributes that the group has. Two defaults depend on its protocol and
+// target type.
 func (r *targetGroupRecord) attributes() []attribute {
 	if r.application() {
 		return applicationGroupAttributes
@@ -290,7 +290,7 @@ func (s *Service) ModifyTargetGroupAttributes(ctx context.Context, in *awselbv2.
 	return &awselbv2.ModifyTargetGroupAttributesOutput{Attributes: r.sdkAttributes()}, nil
 }
 
-// attribute is the value of one of the group's attributes.
+// attribute returns the value of one of the group's attributes.
 func (r *targetGroupRecord) attribute(key string) string {
 	for _, v := range values(r.attributes(), r.Attributes) {
 		if v.key == key {

@@ -14,13 +14,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// Authz tells package authz what is stored of load balancers and what belongs to
-// them.
+// Authz provides package authz with the stored attributes of load balancers and everything that
+// belongs to them.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. Requests name everything by ARNs.
+// Resource implements authz.Resolver. Requests identify resources by ARN.
 func (r resolver) Resource(_ context.Context, account, region, _, id string) (authz.Resource, bool) {
 	var out tags
 	err := tagged(r.s.Store, nil, regional.At(account, region), id, func(t tags) (tags, error) {
@@ -30,7 +30,7 @@ func (r resolver) Resource(_ context.Context, account, region, _, id string) (au
 	return authz.Resource{ARN: id, Tags: out}, err == nil
 }
 
-// typeOf is the type of an ARN's resource in the authorization reference.
+// typeOf returns the resource type of an ARN in the authorization reference.
 func typeOf(a string) string {
 	p := strings.SplitN(a, ":", 6)
 	if len(p) < 6 {
@@ -50,8 +50,8 @@ func typeOf(a string) string {
 	return kind
 }
 
-// Targets implements authz.Targeter: a resource is of the type that its ARN says,
-// where the reference lists those of Application and Network Load Balancers alike.
+// Targets implements authz.Targeter. It derives the type of a resource from its ARN, because the
+// reference lists those of Application and Network Load Balancers alike.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awselbv2.CreateLoadBalancerInput:
@@ -94,7 +94,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	return []authz.Target{{Type: typeOf(name), ID: name}}, ok
 }
 
-// made is a resource that is about to be made with tags.
+// made returns the target for a resource that is to be created with tags.
 func made(kind, id string, in []elbv2types.Tag) authz.Target {
 	t := authz.Target{Type: kind, ID: id, New: true}
 	for _, tag := range in {
@@ -107,8 +107,8 @@ func made(kind, id string, in []elbv2types.Tag) authz.Target {
 	return t
 }
 
-// below is what making a listener or rule touches: what it is made in, which the
-// action names, and itself, which is tagged.
+// below returns the targets for creating a listener or rule: the parent, which is the action's
+// resource, and the new resource if it is tagged.
 func below(call *awsapi.Call, parent *string, kind, child string, in []elbv2types.Tag) []authz.Target {
 	t := authz.Target{Type: typeOf(text(parent)), ID: text(parent), Keys: map[string][]string{}}
 	tag := made("", "", in)

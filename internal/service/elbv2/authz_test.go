@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What requests must be allowed, as the AWS Load Balancer Controller's policy
-// expects: https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/install/iam_policy.json
+// The permissions that requests need, as the AWS Load Balancer Controller's policy expects:
+// https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/install/iam_policy.json
 func TestAuthorization(t *testing.T) {
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
 	if err != nil {

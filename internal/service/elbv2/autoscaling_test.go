@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// An Auto Scaling group registers its instances with the target groups that are
-// attached to it, and with no others.
+// An Auto Scaling group registers its instances with its attached target groups, and with no
+// others.
 func TestAutoScalingTargets(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -59,7 +59,7 @@ func TestAutoScalingTargets(t *testing.T) {
 	testkit.Must(scaling.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: in.AutoScalingGroupName, DesiredCapacity: aws.Int32(1)}))(t)
 	expect(first, 1)
 	testkit.Must(scaling.DetachLoadBalancerTargetGroups(ctx, &awsautoscaling.DetachLoadBalancerTargetGroupsInput{AutoScalingGroupName: in.AutoScalingGroupName, TargetGroupARNs: []string{second}}))(t)
-	expect(second, 1) // the one that the group does not have
+	expect(second, 1) // the one that is not attached to the group
 	testkit.Must(scaling.DeleteAutoScalingGroup(ctx, &awsautoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: in.AutoScalingGroupName, ForceDelete: aws.Bool(true)}))(t)
 	expect(first, 0)
 }

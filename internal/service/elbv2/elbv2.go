@@ -1,11 +1,11 @@
-// Package elbv2 answers the API of Application and Network Load Balancers: load
-// balancers, target groups, targets and their health, listeners and rules.
+// Package elbv2 answers the API of Application and Network Load Balancers: load balancers, target
+// groups, targets and their health, listeners and rules.
 //
-// A load balancer is provisioning until its network interfaces are there, one per
-// subnet, which a reconciler makes in EC2 and removes again after its end; they
-// hold security groups, addresses and subnets as on AWS. No traffic is balanced.
-// The health of a target is decided when it is asked for: whether the network lets
-// a health check through, and whether something answers at the port.
+// A load balancer is provisioning until it has its network interfaces, one per subnet. A reconciler
+// creates them in EC2 and removes them after the load balancer is deleted. As on AWS, they use
+// security groups, addresses and subnets. No traffic is balanced. The health of a target is
+// determined on request: whether the network lets a health check through, and whether something
+// answers on the port.
 //
 //	CreateLoadBalancer ─► provisioning ─► active ─► DeleteLoadBalancer ─► (interfaces are removed) ─► gone
 //
@@ -21,10 +21,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// Service is the load balancing service, version 2.
+// Service is version 2 of Elastic Load Balancing.
 type Service struct{ elbnet.Base }
 
-// New returns the service. Call Run to make load balancers live.
+// New returns the service. Call Run to reconcile load balancers.
 func New(cfg elbnet.Config) *Service { return &Service{elbnet.NewBase(cfg)} }
 
 // scope is an account and region.
@@ -39,7 +39,7 @@ func deref(s []string) []string {
 	return s
 }
 
-// or is the value of p, or def if there is none.
+// or returns the value of p, or def if p is nil.
 func or[T any](p *T, def T) T {
 	if p == nil {
 		return def

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that users of AWS report in public issues (of Terraform, the
-// AWS Load Balancer Controller, CloudFormation), unless marked.
+// Unless marked otherwise, the texts are quoted in public issues by users of AWS (about Terraform,
+// the AWS Load Balancer Controller and CloudFormation).
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
@@ -64,12 +64,12 @@ func errSameZone() error {
 	return errConfiguration("A load balancer cannot be attached to multiple subnets in the same Availability Zone")
 }
 
-// [seen] CloudFormation's answers, in the documentation of boltops-tools/ufo
+// [seen] in CloudFormation's responses, in the documentation of boltops-tools/ufo
 func errManyVPCs(vpc string) error {
 	return errConfiguration("All subnets must belong to the same VPC: '%s'", vpc)
 }
 
-// The text is a code of EC2's. [seen] mozilla/fxa-dev#449, aws/aws-cdk#3676
+// The text is an EC2 error code. [seen] mozilla/fxa-dev#449, aws/aws-cdk#3676
 func errNoSubnet() error {
 	return &elbv2types.SubnetNotFoundException{Message: new("InvalidSubnetID.NotFound")}
 }
@@ -82,7 +82,7 @@ func errNoSpace(subnet string) error {
 	return &elbv2types.InvalidSubnetException{Message: new(fmt.Sprintf("Not enough IP space available in %s. ELB requires at least 8 free IP addresses in each subnet.", subnet))}
 }
 
-// The text is EC2's. AWS adds EC2's status, code and request ID, in parentheses.
+// The text is EC2's. AWS also adds EC2's status, code and request ID in parentheses.
 // [seen] kubernetes-sigs/aws-load-balancer-controller#2371
 func errNoSecurityGroup(id string) error {
 	return &elbv2types.InvalidSecurityGroupException{Message: new(fmt.Sprintf("The security group '%s' does not exist", id))}
@@ -101,7 +101,7 @@ func errNoGroupsLeft() error { // from memory
 	return errConfiguration("You cannot remove all security groups of a load balancer")
 }
 
-// [seen] openshift/enhancements, allocation IDs of a router's load balancer
+// [seen] openshift/enhancements, about allocation IDs of a router's load balancer
 func errNoAllocation(id string) error {
 	return &elbv2types.AllocationIdNotFoundException{Message: new(fmt.Sprintf("The allocation IDs '%s' do not exist", id))}
 }
@@ -128,7 +128,7 @@ func errAddressOutside(address, subnet string) error { // from memory
 	return errConfiguration("The private IPv4 address '%s' is not in the CIDR block of subnet '%s'", address, subnet)
 }
 
-// [seen] CloudFormation's answers, in the documentation of boltops-tools/ufo
+// [seen] in CloudFormation's responses, in the documentation of boltops-tools/ufo
 func errSubnetsRemoved() error {
 	return errValidation("Subnet removal is not supported for Network Load Balancers. You must specify all existing subnets along with any new ones")
 }
@@ -201,7 +201,7 @@ func errNotRunning(ids []string) error {
 
 func errNoInstance(id string) error { return errTarget("Instance ID '%s' is not valid", id) }
 
-// [seen] events of ECS, in the documentation of boltops-tools/ufo
+// [seen] in events of ECS, in the documentation of boltops-tools/ufo
 func errOtherVPC(ids []string, vpc string) error {
 	return errTarget("The following targets are not in the target group VPC '%s': '%s'", vpc, strings.Join(ids, "', '"))
 }
@@ -243,7 +243,7 @@ func errAssociated(tg string) error {
 
 // Listeners and rules.
 
-// [seen] kubernetes-sigs/aws-load-balancer-controller#1187, also of one
+// [seen] kubernetes-sigs/aws-load-balancer-controller#1187, even for a single one
 func errNoListeners() error {
 	return &elbv2types.ListenerNotFoundException{Message: new("One or more listeners not found")}
 }
@@ -277,7 +277,7 @@ func errCertificate(a string) error {
 	return &elbv2types.CertificateNotFoundException{Message: new(fmt.Sprintf("Certificate '%s' not found", a))}
 }
 
-func errNoCertificates(p any) error { // from memory, in the form of SSL policies
+func errNoCertificates(p any) error { // from memory, worded like the error for SSL policies
 	return errValidation("Certificates cannot be specified for %v listeners", p)
 }
 
@@ -302,7 +302,7 @@ func errGroupOfOther(tg, lb string) error {
 	return errConfiguration("Target group '%s' is in a different VPC than load balancer '%s'", tg, lb)
 }
 
-// Of one, it is from memory, in the form of listeners.
+// For a single one, it is from memory, worded like the error for listeners.
 func errNoRules() error {
 	return &elbv2types.RuleNotFoundException{Message: new("One or more rules not found")}
 }

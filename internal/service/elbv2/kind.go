@@ -6,12 +6,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A kind is a kind of resource that requests name by ARNs.
+// A kind is a kind of resource that requests identify by ARN.
 type kind[T any] struct {
 	records store.Collection[T]
-	// resource begins the resources of ARNs; what and name are how errors call it.
+	// resource is the first part of the resource in ARNs. what and name are used in errors.
 	resource, what, name string
-	key                  func(id string) string // of the record, from what follows resource
+	key                  func(id string) string // key of the record, given the part of the ARN after resource
 	arn                  func(*T) string
 	tags                 func(*T) *tags
 	missing              func(arn string) error
@@ -74,8 +74,7 @@ func (k *kind[T]) change(ctx context.Context, s *Service, a *string, fn func(*st
 	return out, err
 }
 
-// retag gives fn the tags of the record with an ARN, and writes what it returns unless tx
-// is nil.
+// retag calls fn with the tags of the resource with an ARN, and stores the result unless tx is nil.
 func (k *kind[T]) retag(r store.Reader, tx *store.Tx, sc scope, a *string, fn func(tags) (tags, error)) error {
 	v, key, err := k.get(r, sc, a)
 	if err != nil {

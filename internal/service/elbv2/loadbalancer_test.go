@@ -155,7 +155,7 @@ func TestCreateLoadBalancerRefusals(t *testing.T) {
 	}
 }
 
-// Addresses that the request chooses are those of the interfaces.
+// The interfaces have the addresses chosen in the request.
 func TestChosenAddresses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -227,9 +227,9 @@ func TestAttributes(t *testing.T) {
 	testkit.WantErrorWith(t, err, "ValidationError", "Target group attribute key 'slow' is not recognized")
 }
 
-// A load balancer that is deleted while its interfaces cannot be removed is gone for
-// its users; its interfaces go when they can. One that is created in the meantime, of
-// the same name, gets its own.
+// If the interfaces of a deleted load balancer cannot be removed yet, users still no longer see it,
+// and the interfaces are removed later. A new load balancer of the same name gets interfaces of its
+// own.
 func TestInterfacesAreResumed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

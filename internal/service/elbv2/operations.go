@@ -7,11 +7,11 @@ const (
 	healthCheck = ` HealthCheckEnabled HealthCheckIntervalSeconds HealthCheckPath HealthCheckPort HealthCheckProtocol HealthCheckTimeoutSeconds
 		HealthyThresholdCount Matcher UnhealthyThresholdCount`
 	mappings = " SubnetMappings.AllocationId SubnetMappings.PrivateIPv4Address SubnetMappings.SubnetId Subnets"
-	// Actions of all kinds are kept; transforms are not.
+	// Actions of all kinds are stored; transforms are not supported.
 	secure = " AlpnPolicy Certificates.CertificateArn DefaultActions MutualAuthentication.Mode MutualAuthentication.IgnoreClientCertificateExpiry Port Protocol SslPolicy"
 )
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "elasticloadbalancingv2", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Load balancers.

@@ -10,10 +10,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What is stored, by these IDs:
+// What is stored, by ID:
 //
 //	loadBalancers  NAME
-//	deletions         net/NAME/ID        a deleted one whose interfaces are still there
+//	deletions         net/NAME/ID        deleted, but still has interfaces
 //	targetGroups   NAME
 //	targetSets     NAME               the targets of a group
 //	listeners      net/NAME/ID/LISTENER
@@ -29,9 +29,9 @@ var (
 
 type loadBalancerRecord struct {
 	LB elbv2types.LoadBalancer
-	// Attributes are those that were changed.
+	// Attributes are the attributes that were changed.
 	Attributes map[string]string `json:",omitempty"`
-	// Addresses and Allocations are wanted by subnet.
+	// Addresses and Allocations are the requested ones, by subnet.
 	Addresses   map[string]string `json:",omitempty"`
 	Allocations map[string]string `json:",omitempty"`
 	// Interfaces are the IDs of the network interfaces, by zone.
@@ -70,7 +70,7 @@ type targetGroupRecord struct {
 func (r *targetGroupRecord) arn() string  { return *r.Group.TargetGroupArn }
 func (r *targetGroupRecord) name() string { return *r.Group.TargetGroupName }
 
-// A targetSetRecord holds all targets of a group: a thousand at most.
+// A targetSetRecord has all the targets of a group, at most a thousand.
 type targetSetRecord struct{ Targets []targetRecord }
 
 type targetRecord struct {
@@ -82,9 +82,9 @@ type targetRecord struct {
 type listenerRecord struct {
 	Listener   elbv2types.Listener
 	Attributes map[string]string `json:",omitempty"`
-	// Certificates are those beside the default one.
+	// Certificates are the certificates other than the default one.
 	Certificates []string `json:",omitempty"`
-	// DefaultRule is the ID of the rule that stands for the default actions.
+	// DefaultRule is the ID of the rule that represents the default actions.
 	DefaultRule string
 	Tags        tags `json:",omitempty"`
 }
@@ -98,8 +98,8 @@ type ruleRecord struct {
 
 func (r *ruleRecord) arn() string { return *r.Rule.RuleArn }
 
-// idOf returns what follows KIND/ in the resource of an ARN of load balancing, or
-// "" if it is not of that kind.
+// idOf returns the part after KIND/ in the resource of a load balancing ARN, or "" if the ARN is of
+// another kind.
 func idOf(kind, a string) string {
 	p, err := arn.Parse(a)
 	if err != nil || p.Service != "elasticloadbalancing" {

@@ -21,7 +21,7 @@ type tags map[string]string
 
 var tagRules = tagging.Rules{Most: maxTags, Reserved: errTagKey, Twice: errTagTwice, TooMany: errTooManyTags}
 
-// newTags checks the tags of a request.
+// newTags validates the tags in a request.
 func newTags(in []elbv2types.Tag) (tags, error) {
 	return tagging.Put(tagRules, tags{}, in, func(t elbv2types.Tag) (key, value *string) { return t.Key, t.Value })
 }
@@ -30,7 +30,7 @@ func (t tags) sdk() []elbv2types.Tag {
 	return tagging.List(t, func(k, v *string) elbv2types.Tag { return elbv2types.Tag{Key: k, Value: v} })
 }
 
-// with returns the tags with others added.
+// with returns the tags with others added or replaced.
 func (t tags) with(more tags) (tags, error) {
 	out := tags{}
 	maps.Copy(out, t)
@@ -41,8 +41,8 @@ func (t tags) with(more tags) (tags, error) {
 	return out, nil
 }
 
-// tagged gives fn the tags of the resource with an ARN, of whatever kind, and
-// writes what it returns unless tx is nil.
+// tagged calls fn with the tags of the resource with an ARN, of any kind, and stores the result
+// unless tx is nil.
 func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tags, error)) error {
 	p := strings.SplitN(a, ":", 6)
 	if len(p) < 6 {
@@ -62,7 +62,7 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 	return errARN(a, "load balancing")
 }
 
-// AddTags adds tags to resources, or changes their values.
+// AddTags adds or replaces tags of resources.
 func (s *Service) AddTags(ctx context.Context, in *awselbv2.AddTagsInput) (*awselbv2.AddTagsOutput, error) {
 	more, err := newTags(in.Tags)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) AddTags(ctx context.Context, in *awselbv2.AddTagsInput) (*awse
 	return &awselbv2.AddTagsOutput{}, s.retag(ctx, in.ResourceArns, func(t tags) (tags, error) { return t.with(more) })
 }
 
-// RemoveTags takes tags from resources.
+// RemoveTags removes tags from resources.
 func (s *Service) RemoveTags(ctx context.Context, in *awselbv2.RemoveTagsInput) (*awselbv2.RemoveTagsOutput, error) {
 	return &awselbv2.RemoveTagsOutput{}, s.retag(ctx, in.ResourceArns, func(t tags) (tags, error) {
 		t = maps.Clone(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxTargets is how many targets a group may have.
+// maxTargets is the maximum number of targets per group.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const maxTargets = 1000
 
@@ -28,7 +28,7 @@ func isPort(s string) bool {
 	return err == nil && n >= 1 && n <= 65535
 }
 
-// RegisterTargets adds targets to a group. Those that are there stay.
+// RegisterTargets adds targets to a group. Targets that are already registered stay.
 func (s *Service) RegisterTargets(ctx context.Context, in *awselbv2.RegisterTargetsInput) (*awselbv2.RegisterTargetsOutput, error) {
 	sc := scopeOf(ctx)
 	g, err := targetGroup(s.Store, sc, in.TargetGroupArn)
@@ -125,8 +125,8 @@ func (s *Service) checkInstances(ctx context.Context, sc scope, g *targetGroupRe
 	return nil
 }
 
-// checkAddresses: targets are addresses of the VPC's subnets, in their zones, or private
-// ones elsewhere.
+// checkAddresses checks that targets are addresses in the VPC's subnets and their zones, or private
+// addresses elsewhere.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html
 func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRecord, in []targetRecord) error {
 	subnets, err := s.Network.SubnetsOf(s.AsService(ctx, sc), *g.Group.VpcId)
@@ -157,9 +157,8 @@ func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRe
 	return nil
 }
 
-// DeregisterTargets takes targets from a group; a target without a port is taken at
-// all of its ports. It is gone at once: with no connections there is nothing to
-// drain.
+// DeregisterTargets removes targets from a group. A target given without a port is removed with all
+// of its ports. Removal is immediate, because there are no connections to drain.
 func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.DeregisterTargetsInput) (*awselbv2.DeregisterTargetsOutput, error) {
 	err := s.changeTargets(ctx, in.TargetGroupArn, func(set *targetSetRecord) error {
 		set.Targets = slices.DeleteFunc(set.Targets, func(t targetRecord) bool {
@@ -172,14 +171,13 @@ func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.Deregister
 	return &awselbv2.DeregisterTargetsOutput{}, err
 }
 
-// SourceExists reports whether there is a target group, for Auto Scaling.
+// SourceExists reports whether a target group exists, for Auto Scaling.
 func (s *Service) SourceExists(account, region, a string) bool {
 	_, err := targetGroup(s.Store, regional.At(account, region), &a)
 	return err == nil
 }
 
-// RegisterInstances registers instances with a target group at its port, for Auto
-// Scaling.
+// RegisterInstances registers instances with a target group on its port, for Auto Scaling.
 func (s *Service) RegisterInstances(ctx context.Context, group string, ids []string) error {
 	return elbnet.RegisterEach(ids, func(id string) error {
 		_, err := s.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: &group, Targets: []elbv2types.TargetDescription{{Id: &id}}})
@@ -187,7 +185,7 @@ func (s *Service) RegisterInstances(ctx context.Context, group string, ids []str
 	})
 }
 
-// DeregisterInstances takes instances from a target group, for Auto Scaling.
+// DeregisterInstances removes instances from a target group, for Auto Scaling.
 func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []string) error {
 	in := &awselbv2.DeregisterTargetsInput{TargetGroupArn: &group}
 	for _, id := range ids {
@@ -197,9 +195,9 @@ func (s *Service) DeregisterInstances(ctx context.Context, group string, ids []s
 	return err
 }
 
-// InstanceHealth returns which instances pass the health checks of a target group and
-// which fail them, and for how long one fails until it is unhealthy, for Auto Scaling.
-// An instance of which nothing is known but that it is there does neither.
+// InstanceHealth returns the instances that pass and those that fail a target group's health
+// checks, and after how long a failing instance is unhealthy, for Auto Scaling. An instance that
+// exists but whose health is unknown is in neither list.
 func (s *Service) InstanceHealth(ctx context.Context, group string, ids []string) (passing, failing []string, after time.Duration, err error) {
 	sc := scopeOf(ctx)
 	g, err := targetGroup(s.Store, sc, &group)

@@ -41,8 +41,8 @@ func errNextToken() error {
 	return &pricingtypes.InvalidNextTokenException{Message: aws.String("Invalid NextToken")}
 }
 
-// errRegion is what an endpoint says to a signature for another region: the
-// endpoints are in three regions only, and Drydock is all of them.
+// errRegion is an endpoint's error for a signature for another region. The endpoints exist in only
+// three regions, and Drydock serves them all.
 func errRegion(region string) error {
 	return awserr.Newf("InvalidSignatureException", "Credential should be scoped to a valid region, not '%s'. The Price List API has endpoints in us-east-1, ap-south-1 and eu-central-1.", region)
 }

@@ -9,20 +9,20 @@ import (
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 )
 
-// A filter is one condition on a field of a product.
+// A filter is a condition on a field of a product.
 type filter struct {
 	field  string
 	kind   pricingtypes.FilterType
-	values []string // one, but for ANY_OF and NONE_OF
+	values []string // a single value, except for ANY_OF and NONE_OF
 }
 
-// filters are conditions that all must hold; text tells them from others.
+// filters are conditions that must all hold. text identifies them for comparison.
 type filters struct {
 	all  []filter
 	text string
 }
 
-// compile reads the filters of a request.
+// compile parses the filters in a request.
 // https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_Filter.html
 func compile(in []pricingtypes.Filter) filters {
 	out := filters{text: "products"}
@@ -49,8 +49,8 @@ func (f filter) allows(value string) bool {
 	}
 }
 
-// possible reports whether products with that value of a field may match: it
-// saves making them.
+// possible reports whether products with a value of a field may match, so that others need not be
+// built.
 func (f filters) possible(field, value string) bool {
 	for _, c := range f.all {
 		if strings.EqualFold(c.field, field) && !c.allows(value) {

@@ -1,9 +1,9 @@
-// Package pricing answers the AWS Price List API for EC2's on-demand instances
-// (Linux, shared tenancy or bare metal), which is what Karpenter and cost tools
-// ask for. Prices come from catalog/prices, the rest from catalog/instancetypes.
+// Package pricing answers the AWS Price List API for EC2's on-demand instances (Linux, shared
+// tenancy or bare metal), which Karpenter and cost tools use. Prices come from catalog/prices,
+// everything else from catalog/instancetypes.
 //
-// AWS deviation: other operating systems, tenancies, terms and services have no
-// products here; a filter for them finds nothing. No other service imports it.
+// AWS deviation: there are no products for other operating systems, tenancies, terms and services,
+// so a filter for them finds nothing. No other service imports the package.
 package pricing
 
 import (
@@ -29,7 +29,7 @@ type Service struct{}
 // New returns the service.
 func New() *Service { return &Service{} }
 
-// AWS is the service as the AWS API server sees it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "pricing",
@@ -47,7 +47,7 @@ const (
 	formatVersion = "aws_v1"
 )
 
-// checkRegion refuses calls signed for a region without a Price List endpoint.
+// checkRegion rejects calls signed for a region without a Price List endpoint.
 // https://docs.aws.amazon.com/general/latest/gr/billing.html#pls_region
 func checkRegion(ctx context.Context) error {
 	switch region := awsapi.CallFrom(ctx).Region; region {
@@ -58,7 +58,7 @@ func checkRegion(ctx context.Context) error {
 	}
 }
 
-// check is what all operations check first.
+// check does the checks that all operations have in common.
 func check(ctx context.Context, code, format *string) error {
 	if err := checkRegion(ctx); err != nil {
 		return err
@@ -80,13 +80,13 @@ func check(ctx context.Context, code, format *string) error {
 	return nil
 }
 
-// DescribeServices says which attributes a service's products have.
+// DescribeServices lists a service's product attributes.
 func (s *Service) DescribeServices(ctx context.Context, in *awspricing.DescribeServicesInput) (*awspricing.DescribeServicesOutput, error) {
 	if err := check(ctx, in.ServiceCode, in.FormatVersion); err != nil {
 		return nil, err
 	}
 	if aws.ToString(in.NextToken) != "" {
-		return nil, errNextToken() // one service: no second page was ever announced
+		return nil, errNextToken() // there is just one service, so a token for a second page is invalid
 	}
 	return &awspricing.DescribeServicesOutput{
 		FormatVersion: aws.String(formatVersion),
@@ -94,8 +94,8 @@ func (s *Service) DescribeServices(ctx context.Context, in *awspricing.DescribeS
 	}, nil
 }
 
-// attributeNames are those of every product, with the two of the document
-// itself that AWS lists among them.
+// attributeNames are the attributes of every product, and the two of the document itself that AWS
+// lists as well.
 func attributeNames() []string {
 	p, _ := newProduct(mustRegion("us-east-1"), "m5.large")
 	names := []string{"productFamily", "termType"}
@@ -111,7 +111,7 @@ func mustRegion(name string) regions.Region {
 	return r
 }
 
-// GetAttributeValues lists the values that an attribute has among the products.
+// GetAttributeValues lists the values that products have for an attribute.
 func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttributeValuesInput) (*awspricing.GetAttributeValuesOutput, error) {
 	if in.ServiceCode == nil {
 		return nil, errNoServiceCode()
@@ -129,8 +129,8 @@ func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttr
 			values = append(values, v)
 		}
 	}
-	// Attributes differ by type, or by region, or by both only in usagetype and similar
-	// attributes.
+	// Most attributes depend on either the type or the region. Only usagetype and similar ones
+	// depend on both.
 	for _, r := range regions.All() {
 		for _, t := range instanceTypes(r.Name) {
 			if r.Name != "us-east-1" && t != "m5.large" && !byBoth(name) {
@@ -154,15 +154,15 @@ func (s *Service) GetAttributeValues(ctx context.Context, in *awspricing.GetAttr
 	return out, nil
 }
 
-// byBoth names the attributes that depend on the region and on the type.
+// byBoth are the attributes that depend on both region and type.
 func byBoth(attribute string) bool { return attribute == "usagetype" || attribute == "instancesku" }
 
-// instanceTypes are the types a region has products of, in their fixed order.
+// instanceTypes returns the types for which a region has products, in a fixed order.
 func instanceTypes(region string) []string {
 	return slices.DeleteFunc(prices.InstanceTypes(region), func(name string) bool { return !instancetypes.Valid(name) })
 }
 
-// GetProducts lists the products that pass all filters, each as a JSON document.
+// GetProducts lists the products that match all filters, each as a JSON document.
 func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInput) (*awspricing.GetProductsOutput, error) {
 	if in.ServiceCode == nil {
 		return nil, errNoServiceCode()
@@ -184,7 +184,7 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 		start = last + 1
 	}
 	out := &awspricing.GetProductsOutput{FormatVersion: aws.String(formatVersion), PriceList: []string{}}
-	// A token names the last product by its position among all, in a fixed order.
+	// A token contains the last product's position among all products, whose order is fixed.
 	position := 0
 	for _, r := range regions.All() {
 		types := instanceTypes(r.Name)
@@ -217,7 +217,8 @@ func (s *Service) GetProducts(ctx context.Context, in *awspricing.GetProductsInp
 	return out, nil
 }
 
-// pages: AWS's tokens are opaque, "…==:…"; one of another question is refused.
+// pages returns the paging rules. AWS's tokens are opaque, "…==:…". A token for different filters
+// is rejected.
 func pages(question string, usual int) paging.Rules {
 	return paging.Rules{Usual: usual, Question: question, BadToken: func(string) error { return errNextToken() }}
 }

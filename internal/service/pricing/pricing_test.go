@@ -36,7 +36,7 @@ func match(pairs ...string) []pricingtypes.Filter {
 	return out
 }
 
-// item is what Karpenter 1.14 reads of a product.
+// item has what Karpenter 1.14 reads of a product.
 type item struct {
 	Product struct {
 		Attributes struct{ InstanceType, RegionCode string }
@@ -48,7 +48,7 @@ type item struct {
 	}
 }
 
-// TestKarpenter asks as Karpenter's pricing provider does.
+// TestKarpenter makes the requests of Karpenter's pricing provider.
 func TestKarpenter(t *testing.T) {
 	c := client(t, "eu-central-1")
 	for _, tc := range []struct {
@@ -193,7 +193,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-	// A token belongs to its question.
+	// A token is valid only for its request.
 	page, err := c.GetProducts(ctx, &awspricing.GetProductsInput{ServiceCode: ec2, MaxResults: aws.Int32(1), Filters: match("regionCode", "us-east-1")})
 	if err != nil {
 		t.Fatal(err)

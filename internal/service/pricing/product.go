@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 )
 
-// A product is an instance type in a region: Linux, on demand.
+// A product is an instance type in a region with Linux, on demand.
 type product struct {
 	sku        string
 	family     string
@@ -24,8 +24,7 @@ type product struct {
 	usd        float64
 }
 
-// newProduct returns the product of a type in a region, or false if there is
-// none.
+// newProduct returns the product for a type in a region, or false if there is none.
 func newProduct(r regions.Region, name string) (product, bool) {
 	usd, ok := prices.OnDemand(r.Name, name)
 	if !ok {
@@ -38,8 +37,7 @@ func newProduct(r regions.Region, name string) (product, bool) {
 	p := product{sku: sku(r.Name, name), family: "Compute Instance", usd: usd}
 	tenancy, usage := "Shared", "BoxUsage:"
 	if aws.ToBool(info.BareMetal) {
-		// AWS lists bare metal under dedicated tenancy as well; that is where
-		// Karpenter looks.
+		// AWS also lists bare metal under dedicated tenancy, which is where Karpenter looks.
 		p.family, tenancy, usage = "Compute Instance (bare metal)", "Dedicated", "DedicatedUsage:"
 	}
 	if prefix := usagePrefix(r); prefix != "" {
@@ -78,8 +76,8 @@ func newProduct(r regions.Region, name string) (product, bool) {
 	return p, true
 }
 
-// field returns an attribute, or what AWS's filters take for one. Names of
-// fields may be written in any case: AWS's own examples say ServiceCode.
+// field returns an attribute or another value that AWS's filters accept. Field names are
+// case-insensitive: AWS's own examples use ServiceCode.
 func (p product) field(name string) (string, bool) {
 	if v, ok := p.attributes[name]; ok {
 		return v, true
@@ -100,13 +98,13 @@ func (p product) field(name string) (string, bool) {
 	return "", false
 }
 
-// The codes of the on-demand term and its hourly rate, the same for all products.
+// Codes of the on-demand term and its hourly rate, the same for all products.
 const (
 	onDemandTerm = "JRTCKXETXF"
 	hourlyRate   = "6YS6EN2CT7"
 )
 
-// document is the product as GetProducts returns it.
+// document returns the product in the format of GetProducts.
 // https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-ppslong.html#price-list-query-api-find-services-products
 func (p product) document() (string, error) {
 	type object map[string]any
@@ -137,7 +135,7 @@ func (p product) document() (string, error) {
 	return string(doc), err
 }
 
-// sku derives 16 letters and digits that never change.
+// sku derives a stable SKU of 16 letters and digits.
 func sku(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "/")))
 	return base32.StdEncoding.EncodeToString(sum[:10])
@@ -150,8 +148,7 @@ func yesNo(b bool) string {
 	return "No"
 }
 
-// location is the region's name as the price list writes it: the older European
-// regions are "EU".
+// location returns the region's name in the price list, where the older European regions are "EU".
 func location(longName string) string {
 	switch longName {
 	case "Europe (Spain)", "Europe (Zurich)":
@@ -160,9 +157,10 @@ func location(longName string) string {
 	return strings.Replace(longName, "Europe (", "EU (", 1)
 }
 
-// usagePrefix is the price list's own code of a region: none for us-east-1.
-// https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
-// gives the rule of the newer ones, billing reports the older ones.
+// usagePrefix returns the price list's code of a region, or "" for us-east-1. The rule for newer
+// regions is from
+// https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html,
+// and the codes of older ones are from billing reports.
 func usagePrefix(r regions.Region) string {
 	switch r.Name {
 	case "us-east-1":
@@ -247,7 +245,7 @@ func storage(info *ec2types.InstanceTypeInfo) string {
 	return fmt.Sprintf("%d x %d %s", aws.ToInt32(d.Count), aws.ToInt64(d.SizeInGB), kind)
 }
 
-// normalizationSizeFactor compares the sizes of a family.
+// normalizationSizeFactor returns the normalization factor of an instance size.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/apply_ri.html
 func normalizationSizeFactor(name string) string {
 	_, size, _ := strings.Cut(name, ".")

@@ -12,7 +12,7 @@ func errNoService() error {
 	return &servicequotastypes.NoSuchResourceException{Message: aws.String("The request failed because the specified service does not exist.")}
 }
 
-// GetServiceQuota says nothing: https://github.com/aws/aws-cli/issues/6629
+// GetServiceQuota gives no text: https://github.com/aws/aws-cli/issues/6629
 func errNoQuota() error { return &servicequotastypes.NoSuchResourceException{} }
 
 // from memory

@@ -10,13 +10,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// applied holds the values that differ from AWS's defaults, under SERVICE/CODE.
+// applied has the values that differ from AWS's defaults, under SERVICE/CODE.
 var applied = store.NewCollection[appliedRecord]("servicequotas", "applied")
 
 type appliedRecord struct{ Value float64 }
 
-// A Table is a provider over the catalogue, with values kept in the store.
-// Services ask it for what holds.
+// A Table is a Provider based on the catalogue, with values kept in the store. Services read the
+// values in force from it.
 type Table struct {
 	store    *store.Store
 	service  string
@@ -25,8 +25,7 @@ type Table struct {
 
 var _ Provider = (*Table)(nil)
 
-// NewTable returns the table of a service in the catalogue. defaults replace
-// AWS's by code.
+// NewTable returns the table of a service in the catalogue. defaults override AWS's, by code.
 func NewTable(st *store.Store, service string, defaults map[string]float64) *Table {
 	return &Table{store: st, service: service, defaults: defaults}
 }
@@ -34,7 +33,7 @@ func NewTable(st *store.Store, service string, defaults map[string]float64) *Tab
 // ServiceCode is the service's code.
 func (t *Table) ServiceCode() string { return t.service }
 
-// Quotas returns the catalogue's with the account's values.
+// Quotas returns the catalogue's quotas with the account's values.
 func (t *Table) Quotas(_ context.Context, account, region string) ([]quotas.Quota, error) {
 	all := quotas.Of(t.service)
 	for i, q := range all {
@@ -47,8 +46,8 @@ func (t *Table) Quotas(_ context.Context, account, region string) ([]quotas.Quot
 	return all, nil
 }
 
-// Value returns what holds for an account in a region. A code that is not in the
-// catalogue is an error.
+// Value returns a quota's value in an account and region. A code that is not in the catalogue is an
+// error.
 func (t *Table) Value(account, region, code string) (float64, error) {
 	rec, err := applied.Get(t.store, scope{regional.At(account, region)}.Key(t.service+"/"+code))
 	if err == nil {
@@ -67,16 +66,15 @@ func (t *Table) Value(account, region, code string) (float64, error) {
 	return q.Default, nil
 }
 
-// Set changes what holds.
+// Set changes a quota's value.
 func (t *Table) Set(ctx context.Context, account, region, code string, value float64) error {
 	return t.store.Update(ctx, func(tx *store.Tx) error {
 		return applied.Put(tx, scope{regional.At(account, region)}.Key(t.service+"/"+code), appliedRecord{value})
 	})
 }
 
-// Fixed is a provider of the catalogue's values for a service that enforces
-// them but cannot change them yet: asking for more is refused with 501 rather
-// than granted without effect.
+// Fixed is a Provider of the catalogue's values for a service that enforces them but cannot change
+// them yet. A request for an increase is refused with 501 rather than granted without effect.
 type Fixed string
 
 var _ Provider = Fixed("")
@@ -84,12 +82,12 @@ var _ Provider = Fixed("")
 // ServiceCode is the service's code.
 func (f Fixed) ServiceCode() string { return string(f) }
 
-// Quotas returns the catalogue's.
+// Quotas returns the catalogue's quotas.
 func (f Fixed) Quotas(context.Context, string, string) ([]quotas.Quota, error) {
 	return quotas.Of(string(f)), nil
 }
 
-// Set refuses.
+// Set always returns an error.
 func (f Fixed) Set(context.Context, string, string, string, float64) error {
 	return awserr.NotImplemented("increasing quotas of " + string(f))
 }

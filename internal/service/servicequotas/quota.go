@@ -26,7 +26,7 @@ func (s *Service) ListServices(_ context.Context, in *awsservicequotas.ListServi
 	return out, nil
 }
 
-// sdk is a quota as the API has it, of the account or as AWS's default.
+// sdk converts a quota to its SDK type, with the account's value or AWS's default.
 func (sc scope) sdk(q quotas.Quota, value float64) servicequotastypes.ServiceQuota {
 	name, _ := quotas.ServiceName(q.Service)
 	return servicequotastypes.ServiceQuota{
@@ -36,13 +36,13 @@ func (sc scope) sdk(q quotas.Quota, value float64) servicequotastypes.ServiceQuo
 	}
 }
 
-// ofAccounts says whether quotas of accounts are asked for. There are no
-// quotas of single resources.
+// ofAccounts reports whether a request is for account-level quotas. There are no resource-level
+// quotas.
 func ofAccounts(level servicequotastypes.AppliedLevelEnum) bool {
 	return level != servicequotastypes.AppliedLevelEnumResource
 }
 
-// page returns a page of quotas, each with its value of an account or AWS's default.
+// page returns a page of quotas with their values: the account's or AWS's defaults.
 func (sc scope) page(all []quotas.Quota, value func(quotas.Quota) float64, size *int32, token *string) ([]servicequotastypes.ServiceQuota, *string, error) {
 	found, next, err := paging.CutInOrder(pages, all, func(q quotas.Quota) string { return q.Code }, size, token)
 	out := []servicequotastypes.ServiceQuota{}
@@ -86,7 +86,7 @@ func (s *Service) GetServiceQuota(ctx context.Context, in *awsservicequotas.GetS
 	return &awsservicequotas.GetServiceQuotaOutput{Quota: &out}, nil
 }
 
-// byDefault is the scope of AWS's own values: their ARNs name no account.
+// byDefault is the scope of AWS's default values. Their ARNs contain no account.
 func (sc scope) byDefault() scope { return scope{regional.At("", sc.Region)} }
 
 // ListAWSDefaultServiceQuotas lists a service's quotas with AWS's values.

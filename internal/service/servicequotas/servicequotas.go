@@ -1,9 +1,9 @@
-// Package servicequotas answers Service Quotas: what an account may have, and
-// asking for more. The values belong to the services that enforce them, each a
-// Provider; Table is one over the catalogue that most of them can use.
+// Package servicequotas answers Service Quotas: an account's quotas and requests to increase them.
+// The services that enforce quotas own their values, each through a Provider. Table is a Provider
+// based on the catalogue that most of them can use.
 //
-// AWS deviation: an increase is granted at once, where AWS opens a case.
-// Only the composition root imports it.
+// AWS deviation: an increase is granted at once; AWS opens a case. Only the composition root
+// imports the package.
 package servicequotas
 
 import (
@@ -28,11 +28,9 @@ import (
 type Provider interface {
 	// ServiceCode is one of quotas.Services: vpc, eks, …
 	ServiceCode() string
-	// Quotas returns them all with the values that hold for the account, in an
-	// order that does not change.
+	// Quotas returns all quotas with the account's values, always in the same order.
 	Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error)
-	// Set changes the value of a quota that Quotas returns. Setting it again does
-	// nothing.
+	// Set changes the value of a quota that Quotas returns. Repeating it has no effect.
 	Set(ctx context.Context, account, region, code string, value float64) error
 }
 
@@ -40,7 +38,7 @@ type Provider interface {
 type Config struct {
 	Store     *store.Store
 	Providers []Provider
-	Clock     clock.PassiveClock // nil: the real one
+	Clock     clock.PassiveClock // nil means the real clock
 }
 
 // Service answers the operations.
@@ -57,7 +55,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS is the service as the AWS API server sees it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "servicequotas",

@@ -166,7 +166,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// fragile is a provider in the middle of whose change the daemon dies, once.
+// fragile is a provider during whose change the daemon stops, once.
 type fragile struct {
 	broken bool
 	value  float64
@@ -182,7 +182,7 @@ func (f *fragile) Quotas(context.Context, string, string) ([]quotas.Quota, error
 
 func (f *fragile) Set(_ context.Context, _, _, _ string, v float64) error {
 	if f.broken {
-		runtime.Goexit() // nothing after it runs
+		runtime.Goexit() // nothing after this runs
 	}
 	f.value = v
 	return nil

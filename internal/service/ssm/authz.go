@@ -7,13 +7,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// Authz tells package authz what is stored of parameters.
+// Authz provides package authz with the stored attributes of parameters.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. A parameter is called by NAME,
-// NAME:VERSION or its ARN.
+// Resource implements authz.Resolver. A parameter is identified by NAME, NAME:VERSION or its ARN.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	if kind != "parameter" {
 		return authz.Resource{}, false

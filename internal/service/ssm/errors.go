@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// AWS sends ParameterNotFound without a message for reads; clients (Karpenter,
-// eksctl, Terraform) look at the code.
+// AWS sends ParameterNotFound without a message for reads. Clients (Karpenter, eksctl, Terraform)
+// check the code.
 func errNotFound() error { return &ssmtypes.ParameterNotFound{Message: aws.String("")} }
 
 func errVersionNotFound(name, version string) error {
@@ -29,7 +29,7 @@ func errTagsWithOverwrite() error {
 	return errValidation("Invalid request: tags and overwrite can't be used together. To create a parameter with tags, please remove overwrite flag. To update tags for an existing parameter, please use AddTagsToResource or RemoveTagsFromResource.")
 }
 
-// errValidation is not modelled for these operations.
+// errValidation is not in the API model of these operations.
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
 }
@@ -38,7 +38,7 @@ func errOtherKey(id string) error {
 	return awserr.NotImplemented("SSM parameters sealed with the key " + id + ": there is " + defaultKey + " only")
 }
 
-// errKMS is a refusal of KMS as Parameter Store passes it on.
+// errKMS is KMS's error as Parameter Store passes it on.
 // https://github.com/cloudposse/docs/issues/152 (InvalidKeyId),
 // https://github.com/Droplr/aws-env/issues/29 (AccessDeniedException)
 func errKMS(requestID string, err error) error {
@@ -61,7 +61,7 @@ func errConcurrent() error {
 	return &ssmtypes.TooManyUpdates{Message: aws.String("There are concurrent updates for a resource that supports one update at a time.")}
 }
 
-// [seen] in tests of clients of Parameter Store
+// [seen] in tests of Parameter Store clients
 func errKeyOfPlain() error {
 	return errValidation("KeyId is required for SecureString type parameter only.")
 }
@@ -76,8 +76,8 @@ func errLimit() error {
 	return &ssmtypes.ParameterLimitExceeded{Message: aws.String("You have exceeded the number of parameters for this AWS account. Delete one or more parameters and try again.")}
 }
 
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-versions.html; the words are
-// those that moto's authors recorded
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-versions.html; the
+// text was recorded by moto's authors
 func errMaxVersions(name string, oldest int64) error {
 	return &ssmtypes.ParameterMaxVersionLimitExceeded{Message: aws.String(fmt.Sprintf("You attempted to create a new version of %s by calling the PutParameter API with the overwrite flag. Version %d, the oldest version, can't be deleted because it has a label associated with it. Move the label to another version of the parameter, and try again.", name, oldest))}
 }
@@ -100,7 +100,7 @@ func errTag(key string) error {
 	return errValidation("Tag keys cannot start with aws:: %s", key)
 }
 
-// The words are those that moto's authors recorded.
+// The text was recorded by moto's authors.
 func errReservedName(isPath bool) error {
 	if !isPath {
 		return errValidation("Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
@@ -124,7 +124,7 @@ func errResourceID() error {
 	return &ssmtypes.InvalidResourceId{Message: aws.String("The resource ID is not valid. Verify that you entered the correct ID and try again.")}
 }
 
-// The texts about filters are those that moto's authors recorded.
+// The texts about filters were recorded by moto's authors.
 
 func errFilterKey(key string, valid []string) error {
 	return &ssmtypes.InvalidFilterKey{Message: aws.String(fmt.Sprintf("The following filter key is not valid: %s. Valid filter keys include: [%s].", key, strings.Join(valid, ", ")))}

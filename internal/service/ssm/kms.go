@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// KMS is what Parameter Store asks of KMS on its caller's behalf: what the caller may
-// not, is refused.
+// KMS are the operations that Parameter Store calls on its caller's behalf, with the caller's
+// permissions.
 // https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
 type KMS interface {
 	Encrypt(context.Context, *awskms.EncryptInput) (*awskms.EncryptOutput, error)
@@ -24,23 +24,23 @@ type KMS interface {
 	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
 }
 
-// maxDirect is how much KMS itself encrypts, in bytes.
+// maxDirect is the maximum size that KMS itself encrypts, in bytes.
 const maxDirect = 4096
 
-// A sealedValue is what KMS made of a value.
+// A sealedValue is a value encrypted with KMS.
 type sealedValue struct {
 	value, keyID string
 	envelope     bool
 }
 
-// context binds a ciphertext to its parameter.
+// context returns the encryption context that binds a ciphertext to its parameter.
 func (sc scope) context(name string) map[string]string {
 	return map[string]string{"PARAMETER_ARN": sc.arn(name)}
 }
 
-// sealWithKMS seals the value of a request with the key that it names, or with AWS's,
-// which KMS makes when it is first used; nil if it is for no SecureString. Standard
-// parameters are encrypted by KMS, advanced ones with a data key of it.
+// sealWithKMS encrypts the value in a request with the key in the request or with AWS's, which KMS
+// creates on first use. It returns nil if the parameter is not a SecureString. Standard parameters
+// are encrypted by KMS, advanced ones with a data key from KMS.
 func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParameterInput) (*sealedValue, error) {
 	keyID := aws.ToString(in.KeyId)
 	if ownedByAWS(sc, in.KeyId) {
@@ -87,7 +87,7 @@ func (s *Service) sealWithKMS(ctx context.Context, sc scope, in *awsssm.PutParam
 	return out, nil
 }
 
-// revealWithKMS is reveal for what sealWithKMS sealed.
+// revealWithKMS is reveal for values encrypted by sealWithKMS.
 func (s *Service) revealWithKMS(ctx context.Context, sc scope, p parameterRecord) (parameterRecord, error) {
 	if s.kms == nil {
 		return p, errOtherKey(p.KeyID)

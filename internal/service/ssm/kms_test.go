@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestSecretsOfCustomerManagedKeys: KMS seals them, in one piece or with a data key,
-// and its refusals are told as Parameter Store tells them.
+// TestSecretsOfCustomerManagedKeys checks that KMS encrypts values, directly or with a data key,
+// and that its errors are passed on as by Parameter Store.
 func TestSecretsOfCustomerManagedKeys(t *testing.T) {
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
 		keys := kms.New(kms.Config{Store: st})
@@ -93,7 +93,7 @@ func TestSecretsOfCustomerManagedKeys(t *testing.T) {
 			t.Errorf("%s has the key %s", *p.Name, *p.KeyId)
 		}
 	}
-	// What KMS refuses.
+	// Errors of KMS.
 	testkit.WantError(t, put("/none", "alias/none", "x", nil), "InvalidKeyId", "")
 	testkit.WantError(t, put("/plain", *key, "x", func(in *awsssm.PutParameterInput) { in.Type = "String" }), "ValidationException", "")
 	if _, err := keys.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: key}); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 )
 
-// publicPrefix is where AWS publishes parameters.
+// publicPrefix is the prefix of AWS's public parameters.
 const publicPrefix = "/aws/service/"
 
-// public returns a published parameter.
+// public returns a public parameter.
 func public(region, name string) (parameterRecord, bool) {
 	if !strings.HasPrefix(name, publicPrefix) {
 		return parameterRecord{}, false
@@ -28,7 +28,7 @@ func public(region, name string) (parameterRecord, bool) {
 	return infrastructure()[i], true
 }
 
-// publicParameters returns all published parameters of a region, sorted by name.
+// publicParameters returns all public parameters of a region, sorted by name.
 func publicParameters(region string) []parameterRecord {
 	var out []parameterRecord
 	for _, p := range images.Parameters(region) {
@@ -39,7 +39,7 @@ func publicParameters(region string) []parameterRecord {
 	return out
 }
 
-// infrastructure is what AWS publishes of its regions and zones, sorted by name.
+// infrastructure returns the public parameters about regions and zones, sorted by name.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters-global-infrastructure.html
 var infrastructure = sync.OnceValue(func() []parameterRecord {
 	const base = publicPrefix + "global-infrastructure/"
@@ -68,6 +68,6 @@ var infrastructure = sync.OnceValue(func() []parameterRecord {
 func publicRecord(p images.Parameter) parameterRecord {
 	return parameterRecord{
 		Name: p.Name, Type: "String", Value: p.Value, Modified: p.Modified, DataType: p.DataType, Tier: "Standard",
-		Version: p.Modified.Unix() / 86400 % 1000, // stable, and grows with releases
+		Version: p.Modified.Unix() / 86400 % 1000, // stable, and higher in later releases
 	}
 }

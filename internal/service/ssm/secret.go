@@ -17,16 +17,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// defaultKey is the AWS-managed key that SecureString parameters are sealed with.
+// defaultKey is the AWS managed key that encrypts SecureString parameters by default.
 const defaultKey = "alias/aws/ssm"
 
-// keys holds one key per account and region, under defaultKey. It replaces KMS if
-// there is none, and decrypts values that were sealed before KMS was available.
+// keys has one key per account and region, under defaultKey. It replaces KMS if there is none, and
+// decrypts values from before KMS was available.
 var keys = store.NewCollection[keyRecord]("ssm", "key")
 
 type keyRecord struct{ Key []byte }
 
-// ownedByAWS reports whether a request means the default key.
+// ownedByAWS reports whether a request uses the default key.
 func ownedByAWS(sc scope, id *string) bool {
 	switch aws.ToString(id) {
 	case "", defaultKey, arn.New("kms", sc.Region, sc.Account, defaultKey):
@@ -35,7 +35,7 @@ func ownedByAWS(sc scope, id *string) bool {
 	return false
 }
 
-// keyOf is the key that a parameter is sealed with; nil if it is not.
+// keyOf returns the key that a parameter is encrypted with, or nil if it is not encrypted.
 func keyOf(p parameterRecord) *string {
 	if p.Type != string(ssmtypes.ParameterTypeSecureString) {
 		return nil
@@ -51,8 +51,9 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// seal encrypts a value for the parameter of that name, and for no other: its
-// ARN is the encryption context, as with KMS. The first one makes the key.
+// seal encrypts a value for the parameter with a name. As with KMS, the parameter's ARN is the
+// encryption context, so that the value cannot be decrypted for another one. The first call creates
+// the key.
 // https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
 func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, error) {
 	rec, err := keys.Get(tx, sc.Key(defaultKey))
@@ -71,8 +72,8 @@ func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, erro
 	return base64.StdEncoding.EncodeToString(aead.Seal(nil, nil, []byte(value), []byte(sc.arn(name)))), nil
 }
 
-// reveal returns p with its value in the clear, if that is asked for. Without
-// decryption a SecureString's value is what is stored.
+// reveal returns p with its value decrypted if decrypt is set. Otherwise, a SecureString's value is
+// the stored ciphertext.
 func (s *Service) reveal(ctx context.Context, sc scope, p parameterRecord, decrypt *bool) (parameterRecord, error) {
 	if p.Type != string(ssmtypes.ParameterTypeSecureString) || !aws.ToBool(decrypt) {
 		return p, nil

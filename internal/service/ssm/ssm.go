@@ -1,8 +1,7 @@
-// Package ssm answers the Parameter Store of Systems Manager: an account's own
-// parameters and the public ones below /aws/service that name machine images
-// (catalog/images) and regions. SecureString parameters are sealed by KMS, with AWS's
-// alias/aws/ssm or customer managed keys.
-// Only the composition root imports it.
+// Package ssm answers the Parameter Store of Systems Manager: an account's own parameters, and the
+// public ones below /aws/service for machine images (catalog/images) and regions. SecureString
+// parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Only the
+// composition root imports the package.
 package ssm
 
 import (
@@ -25,13 +24,13 @@ import (
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	// Image reports whether a region has an image, for parameters of the data type
-	// aws:ec2:image; nil knows the public ones.
+	// Image reports whether a region has an image, for parameters of the data type aws:ec2:image.
+	// nil means that only public images exist.
 	Image func(ctx context.Context, account, region, id string) (bool, error)
-	// KMS seals SecureStrings, as the caller of ctx. If it is nil, the service uses a key
-	// of its own as alias/aws/ssm, and there are no other keys.
+	// KMS encrypts SecureStrings as the caller of ctx. If it is nil, the service uses a key of its
+	// own as alias/aws/ssm, and there are no other keys.
 	KMS   KMS
-	Clock clock.Clock // nil means the real one
+	Clock clock.Clock // nil means the real clock
 	Log   *slog.Logger
 }
 
@@ -55,7 +54,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "ssm",
@@ -89,7 +88,7 @@ func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 func (sc scope) arn(name string) string {
 	account := sc.Account
 	if strings.HasPrefix(name, publicPrefix) {
-		account = "" // public parameters belong to no account
+		account = "" // public parameters do not belong to an account
 	}
 	return arn.New("ssm", sc.Region, account, "parameter/"+strings.TrimPrefix(name, "/"))
 }

@@ -86,7 +86,7 @@ func TestLabels(t *testing.T) {
 	if v := read("/app/x:prod"); v != "v1" {
 		t.Errorf("prod is %s", v)
 	}
-	if _, err := label(2, "prod"); err != nil { // moves it
+	if _, err := label(2, "prod"); err != nil { // moves the label
 		t.Fatal(err)
 	}
 	if v := read("/app/x:prod"); v != "v2" {
@@ -114,7 +114,7 @@ func TestLabels(t *testing.T) {
 	}
 	testkit.WantError(t, err, "ParameterVersionNotFound", "")
 
-	// The oldest version stays while it has a label.
+	// The oldest version is kept as long as it has a label.
 	if _, err := label(1, "keep"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestGlobalInfrastructure(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 	}
-	// What aws ssm get-parameters-by-path asks to list the regions.
+	// The request of aws ssm get-parameters-by-path to list the regions.
 	n := 0
 	for p := awsssm.NewGetParametersByPathPaginator(c, &awsssm.GetParametersByPathInput{Path: aws.String("/aws/service/global-infrastructure/regions")}); p.HasMorePages(); {
 		page, err := p.NextPage(t.Context())

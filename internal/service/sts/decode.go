@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// DecodeAuthorizationMessage opens the encoded message of a denial, for the
-// account whose request was denied.
+// DecodeAuthorizationMessage decodes the encoded message of a denial, for the account whose request
+// was denied.
 func (s *Service) DecodeAuthorizationMessage(ctx context.Context, in *awssts.DecodeAuthorizationMessageInput) (*awssts.DecodeAuthorizationMessageOutput, error) {
 	plain, err := authz.Open(ctx, s.store, awsapi.CallFrom(ctx).Account, *in.EncodedMessage)
 	if errors.Is(err, authz.ErrNotSealed) {

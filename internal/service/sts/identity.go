@@ -8,14 +8,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// GetCallerIdentity says who the caller is.
+// GetCallerIdentity returns the identity of the caller.
 func (s *Service) GetCallerIdentity(ctx context.Context, _ *awssts.GetCallerIdentityInput) (*awssts.GetCallerIdentityOutput, error) {
 	p := awsapi.CallFrom(ctx).Principal
 	return &awssts.GetCallerIdentityOutput{Account: &p.Account, Arn: &p.ARN, UserId: &p.UserID}, nil
 }
 
-// GetAccessKeyInfo returns the account of an access key, regardless of who
-// asks.
+// GetAccessKeyInfo returns the account of an access key, whoever the caller is.
 func (s *Service) GetAccessKeyInfo(_ context.Context, in *awssts.GetAccessKeyInfoInput) (*awssts.GetAccessKeyInfoOutput, error) {
 	account, ok := s.dir.AccessKeyAccount(*in.AccessKeyId)
 	if !ok {

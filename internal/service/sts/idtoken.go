@@ -9,24 +9,24 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// An IssuerKeys returns the key set (JWKS, RFC 7517) that an issuer publishes. ok
-// is false if the issuer is unknown; Drydock asks none on the internet.
+// An IssuerKeys returns the key set (JWKS, RFC 7517) of an issuer. ok is false if the issuer is
+// unknown. Drydock does not contact issuers on the internet.
 type IssuerKeys func(ctx context.Context, issuer string) (keySet []byte, ok bool)
 
-// An idToken is an OpenID Connect ID token whose signature is right.
+// An idToken is an OpenID Connect ID token with a valid signature.
 type idToken struct {
 	providerARN string
-	provider    string // the issuer without its scheme, which names condition keys
+	provider    string // the issuer without its scheme, as in the names of condition keys
 	subject     string
-	audience    string   // azp, or else the one for which the provider is registered
-	original    []string // the audiences, if azp replaced them
+	audience    string   // azp, or else the audience that is registered with the provider
+	original    []string // the original audiences, if azp replaced them
 	methods     []string // amr
 	source      string   // source identity
 	tags        map[string]string
 	transitive  []string
 }
 
-// claims are those that STS reads.
+// claims are the claims that STS reads.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_adding-assume-role-idp
 type claims struct {
 	jwt.RegisteredClaims
@@ -39,12 +39,12 @@ type claims struct {
 	} `json:"https://aws.amazon.com/tags"`
 }
 
-// tokenAlgorithms are the signatures STS takes here; "none" is not one.
+// tokenAlgorithms are the signature algorithms that STS accepts; "none" is not one of them.
 var tokenAlgorithms = []string{"RS256", "ES256"}
 
-// readToken judges a web identity token presented for a role of account: its
-// provider must be registered there, its signature be the issuer's, its audience
-// a client ID of the provider, and its time not be over.
+// readToken validates a web identity token for a role of account. The provider must be registered
+// in the account, the signature must be the issuer's, the audience must be one of the provider's
+// client IDs, and the token must not have expired.
 func (s *Service) readToken(ctx context.Context, account, token string) (idToken, error) {
 	parser := jwt.NewParser(jwt.WithValidMethods(tokenAlgorithms), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding())
 	var c claims
@@ -90,7 +90,7 @@ func (s *Service) readToken(ctx context.Context, account, token string) (idToken
 	if !now.Before(c.ExpiresAt.Time) {
 		return idToken{}, tokenExpired(now, c.ExpiresAt.Time)
 	}
-	// A minute of a fast clock is forgiven.
+	// Tolerate a clock that is up to a minute fast.
 	const clockSkew = time.Minute
 	if c.NotBefore != nil && now.Add(clockSkew).Before(c.NotBefore.Time) || now.Add(clockSkew).Before(c.IssuedAt.Time) {
 		return idToken{}, tokenNotYet()
@@ -124,7 +124,7 @@ func (s *Service) checkSignature(ctx context.Context, parser *jwt.Parser, token,
 	return nil
 }
 
-// readTags reads session tags out of the token.
+// readTags reads session tags from the token.
 func (t *idToken) readTags(c *claims) error {
 	if c.Tags == nil {
 		return nil
@@ -142,7 +142,7 @@ func (t *idToken) readTags(c *claims) error {
 	return nil
 }
 
-// keys are the condition keys that the token gives the request, in lower case.
+// keys returns the condition keys that the token adds to the request, in lower case.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html#condition-keys-wif
 func (t *idToken) keys() map[string][]string {
 	prefix := strings.ToLower(t.provider) + ":"

@@ -12,8 +12,7 @@ import (
 	"math/big"
 )
 
-// maxKeySet is the size of a key set that is worth reading: AWS takes issuers
-// with up to 100 keys.
+// maxKeySet is the maximum size of a key set. AWS accepts issuers with up to 100 keys.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc.html
 const maxKeySet = 1 << 18
 
@@ -23,8 +22,8 @@ type jwk struct {
 	KID, Use, KTY, CRV, N, E, X, Y string
 }
 
-// verificationKey finds the key that signed a token. An issuer with a single
-// key need not name it.
+// verificationKey returns the key that signed a token. If an issuer has a single key, the token
+// need not name it.
 func verificationKey(keySet []byte, kid string) (crypto.PublicKey, error) {
 	if len(keySet) > maxKeySet {
 		return nil, errors.New("the issuer's key set is too large")

@@ -12,9 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestKeysOfAssumeRole asks a role's trust policy and the caller's own for the
-// condition keys of AssumeRole: those that every call has, those of the role, and
-// those that the request says.
+// TestKeysOfAssumeRole checks the condition keys of AssumeRole in a role's trust policy and in the
+// caller's policy: those that every call has, those of the role, and those of the request.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/list_awssecuritytokenservice.html
 func TestKeysOfAssumeRole(t *testing.T) {
 	for _, c := range []struct {
@@ -72,7 +71,7 @@ func TestKeysOfAssumeRole(t *testing.T) {
 					RoleName: &name, Path: aws.String("/p/"), AssumeRolePolicyDocument: &doc, Tags: []iamtypes.Tag{{Key: aws.String("team"), Value: aws.String("blue")}},
 				})))
 			}
-			// Once the trust policy asks for the condition, once the caller's.
+			// First the trust policy has the condition, then the caller's policy.
 			for role, condition := range map[string]string{"trusting": "{}", "open": c.condition} {
 				doc := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":` + actions + `,"Resource":"*","Condition":` + condition + `}}`
 				must(t, second(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("p"), PolicyDocument: &doc})))

@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// trusting makes a role with a trust policy of these statements' bodies.
+// trusting creates a role whose trust policy has these statements.
 func (w *world) trusting(t *testing.T, root caller, name, statements string) {
 	t.Helper()
 	trust := `{"Version":"2012-10-17","Statement":[` + statements + `]}`
@@ -57,14 +57,14 @@ func TestSessionTags(t *testing.T) {
 	_, err = ann.assume(roleARN(account, "first"), tagged("team", "a", "Team", "a"))
 	testkit.WantError(t, err, "InvalidParameterValue", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
 
-	// The transitive tag goes on, which the next role must permit; nobody sets it anew.
+	// The transitive tag is passed on, which the next role must permit. It cannot be overridden.
 	must(t, second(first.assume(roleARN(account, "second"))))
 	_, err = first.assume(roleARN(account, "untagged"))
 	testkit.WantError(t, err, "AccessDenied", "")
 	_, err = first.assume(roleARN(account, "second"), tagged("Cost", "2"))
 	testkit.WantError(t, err, "InvalidParameterValue", "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key from the calling session.")
 
-	// Tags of the user count as they are now.
+	// The user's current tags apply.
 	must(t, second(root.iam.UntagUser(ctx, &awsiam.UntagUserInput{UserName: aws.String("ann"), TagKeys: []string{"floor"}})))
 	_, err = ann.assume(roleARN(account, "first"), tagged("team", "a"))
 	testkit.WantError(t, err, "AccessDenied", "")
@@ -102,7 +102,7 @@ func TestSourceIdentity(t *testing.T) {
 	testkit.WantError(t, err, "AccessDenied", "")
 }
 
-// A federated user's tags need a permission of their own, and policies see them.
+// A federated user's tags require a permission of their own, and policies see them.
 func TestTagsOfFederatedUsers(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

@@ -1,7 +1,7 @@
-// Package sts is the AWS Security Token Service: who am I, and temporary
-// credentials. Temporary credentials are stateless: the session token is a
-// sealed description of the session that only this installation's store can
-// open, so a million sessions cost nothing and survive a restart.
+// Package sts is the AWS Security Token Service: caller identity and temporary credentials.
+// Temporary credentials are stateless. The session token is an encrypted description of the session
+// that only this installation's store can decrypt, so a million sessions cost nothing and survive a
+// restart.
 //
 // It knows roles and policies only through Directory. No other service imports it.
 package sts
@@ -20,52 +20,52 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ErrTokenInvalid is returned for a session token that this installation did not
-// issue, or not for that access key.
+// ErrTokenInvalid is returned for a session token that this installation did not issue, or that it
+// issued with another access key.
 var ErrTokenInvalid = errors.New("invalid session token")
 
 // ErrTokenExpired is returned for a session that has ended.
 var ErrTokenExpired = errors.New("expired session token")
 
-// A Directory is what sts must know of IAM. iam.Service is one.
+// A Directory is what sts needs to know about IAM. iam.Service implements it.
 type Directory interface {
-	// RoleSession returns a role's unique ID and longest session; ok is false when
-	// there is no role with that ARN.
+	// RoleSession returns a role's unique ID and maximum session duration. ok is false if there is
+	// no role with that ARN.
 	RoleSession(ctx context.Context, roleARN string) (id string, maxSession time.Duration, ok bool)
-	// UserExists reports whether the account's user of that name has that unique ID.
+	// UserExists reports whether the account has a user with that name and unique ID.
 	UserExists(ctx context.Context, account, name, id string) bool
-	// TagsOf returns the tags of the user or role behind p, as they are now.
+	// TagsOf returns the current tags of the user or role behind p.
 	TagsOf(p awsapi.Principal) map[string]string
-	// PolicyExists reports whether a managed policy is AWS's or account's.
+	// PolicyExists reports whether a managed policy is AWS's or the account's.
 	PolicyExists(account, policyARN string) bool
-	// OIDCProvider returns the ARN and the client IDs of the identity provider that
-	// account has registered for an issuer, which is named without its scheme.
+	// OIDCProvider returns the ARN and the client IDs of the identity provider that account has
+	// registered for an issuer, given without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
-	// NewAccessKeyID returns an access key ID of the account: AKIA… or ASIA….
+	// NewAccessKeyID returns a new access key ID for the account: AKIA… or ASIA….
 	NewAccessKeyID(prefix, account string) string
-	// AccessKeyAccount returns the account that an access key ID names.
+	// AccessKeyAccount returns the account in an access key ID.
 	AccessKeyAccount(accessKeyID string) (account string, ok bool)
 }
 
-// Authorize is how STS asks whether a call may touch targets: nil, an error that is
-// an *authz.Denial, or what went wrong.
+// Authorize checks whether a call may access targets. It returns nil if so, an *authz.Denial
+// (possibly wrapped) if not, or another error if the check failed.
 type Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
 
-// Config is what a Service is made of.
+// Config has the settings and dependencies of a Service.
 type Config struct {
 	Store     *store.Store // required
 	Directory Directory    // required
-	// Authorize decides whether a call may touch targets (authz.Authorizer's
-	// AuthorizeTargets). If it is nil, nobody may assume a role.
+	// Authorize checks whether a call may access targets (authz.Authorizer's AuthorizeTargets). If
+	// it is nil, no one may assume a role.
 	Authorize Authorize
-	// IssuerKeys finds the keys that verify web identity tokens; nil means that
-	// there are no issuers.
+	// IssuerKeys returns the keys that verify web identity tokens. nil means that there are no
+	// issuers.
 	IssuerKeys IssuerKeys
-	Clock      clock.Clock  // nil is the real clock
-	Log        *slog.Logger // nil is slog.Default()
+	Clock      clock.Clock  // nil means the real clock
+	Log        *slog.Logger // nil means slog.Default()
 }
 
-// A Service is STS for every account of the store.
+// A Service is STS for all accounts of the store.
 type Service struct {
 	store      *store.Store
 	dir        Directory
@@ -87,9 +87,8 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// AWS declares the operations the service answers. AssumeRole asks by itself
-// whether it is allowed, when it knows that the request is sound and what the
-// session inherits.
+// AWS declares the operations that the service answers. AssumeRole checks its authorization itself,
+// because it must first validate the request and determine what the session inherits.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity"},

@@ -15,12 +15,12 @@ import (
 
 const (
 	defaultTokenSession = 12 * time.Hour
-	// maxRootToken is the longest session of root; longer ones are shortened.
+	// maxRootToken is the maximum duration of root's sessions. Longer requests are shortened to it.
 	// https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
 	maxRootToken = time.Hour
 )
 
-// GetSessionToken issues temporary credentials of the caller itself.
+// GetSessionToken issues temporary credentials of the caller.
 func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionTokenInput) (*awssts.GetSessionTokenOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
 	if isTemporary(caller) {
@@ -33,8 +33,8 @@ func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionToke
 	return &awssts.GetSessionTokenOutput{Credentials: outCredentials(creds)}, nil
 }
 
-// GetFederationToken issues credentials of a federated user: the caller's
-// permissions, as far as the session policies allow.
+// GetFederationToken issues credentials of a federated user, with those of the caller's permissions
+// that the session policies allow.
 func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederationTokenInput) (*awssts.GetFederationTokenOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
 	opts := session(in.Policy, in.PolicyArns, in.Tags)
@@ -71,10 +71,10 @@ func (s *Service) GetFederationToken(ctx context.Context, in *awssts.GetFederati
 	}, nil
 }
 
-// isTemporary says that the caller holds credentials that STS issued.
+// isTemporary reports whether the caller uses temporary credentials.
 func isTemporary(p awsapi.Principal) bool { return !p.IssuedAt.IsZero() }
 
-// voucher is the unique ID of a caller that is a user.
+// voucher returns the caller's unique ID if the caller is a user.
 func voucher(caller awsapi.Principal) string {
 	if caller.Type == awsapi.IAMUser {
 		return caller.UserID

@@ -11,12 +11,12 @@ import (
 const (
 	maxSessionPolicies = 10
 	maxSessionTags     = 50
-	// maxSessionBytes limits the session policy's plain text; what AWS limits
-	// besides is its packed form with ARNs and tags, by a method it keeps secret.
+	// maxSessionBytes limits the size of the session policies in plaintext. AWS also limits their
+	// packed size, including ARNs and tags, but does not publish how it is computed.
 	maxSessionBytes = 2048
 )
 
-// session is what narrows and describes a session.
+// session returns the options of a session with a policy document, managed policies and tags.
 func session(document *string, arns []ststypes.PolicyDescriptorType, tags []ststypes.Tag) SessionOptions {
 	var opts SessionOptions
 	if document != nil {
@@ -36,7 +36,7 @@ func session(document *string, arns []ststypes.PolicyDescriptorType, tags []stst
 	return opts
 }
 
-// checkSession judges a session's policies and tags.
+// checkSession validates a session's policies and tags.
 func checkSession(opts SessionOptions, tags []ststypes.Tag) error {
 	for _, doc := range opts.Policies {
 		if len(doc) > maxSessionBytes {
@@ -60,8 +60,8 @@ func checkSession(opts SessionOptions, tags []ststypes.Tag) error {
 	return nil
 }
 
-// checkSessionPolicies fails unless the managed policies of a session of account
-// exist. Only callers that may have the session get these errors.
+// checkSessionPolicies returns an error if a managed policy of a session of account does not exist.
+// Only callers that are allowed to have the session get this error.
 func (s *Service) checkSessionPolicies(account string, opts SessionOptions) error {
 	for _, a := range opts.PolicyARNs {
 		if !s.dir.PolicyExists(account, a) {
@@ -71,8 +71,8 @@ func (s *Service) checkSessionPolicies(account string, opts SessionOptions) erro
 	return nil
 }
 
-// packedSize is the share of the limit that a session's policies and tags take,
-// in percent; nil when there are none.
+// packedSize returns how much of the size limit a session's policies and tags use, in percent, or
+// nil if there are none.
 func packedSize(opts SessionOptions) *int32 {
 	n := 0
 	for _, p := range opts.Policies {

@@ -37,7 +37,7 @@ type tokenMaker struct {
 
 func number(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// makers returns an RSA and an elliptic key and the key set that publishes both.
+// makers returns an RSA and an elliptic-curve key, and the key set that publishes both.
 func makers(t *testing.T) (rs, es tokenMaker, keySet []byte) {
 	t.Helper()
 	r, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -65,8 +65,8 @@ func (m tokenMaker) sign(t *testing.T, claims jwt.MapClaims) string {
 	return signed
 }
 
-// irsa makes what IAM roles for service accounts need: a registered issuer and a
-// role that trusts a service account by it.
+// irsa creates what IAM roles for service accounts need: a registered issuer, and a role that
+// trusts one of its service accounts.
 func (w *world) irsa(t *testing.T, root caller, account string) {
 	t.Helper()
 	ctx := context.Background()
@@ -78,13 +78,13 @@ func (w *world) irsa(t *testing.T, root caller, account string) {
 	}
 }
 
-// anonymous is a client without credentials.
+// anonymous returns a client without credentials.
 func (w *world) anonymous() *awssts.Client {
 	return awssts.NewFromConfig(w.AWSConfigWith(aws.AnonymousCredentials{}))
 }
 
-// A web identity signs nothing: no account and no region of its own say which VPC
-// endpoint's policy binds it.
+// A web identity request is not signed, so its account and region do not determine which VPC
+// endpoint's policy applies.
 func TestEndpointPoliciesBindWebIdentities(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -105,7 +105,7 @@ func TestEndpointPoliciesBindWebIdentities(t *testing.T) {
 	must(t, assume())
 	w.endpoint = fmt.Sprintf(statement, `"*"`, "sts:GetCallerIdentity")
 	testkit.WantError(t, assume(), "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
-	// As in AWS's own examples of data perimeters:
+	// As in AWS's own data perimeter examples:
 	// https://github.com/aws-samples/data-perimeter-policy-examples/blob/main/vpc_endpoint_policies/sts_endpoint_policy.json
 	w.endpoint = fmt.Sprintf(statement, `{"Federated":"*"}`, "sts:AssumeRoleWithWebIdentity")
 	must(t, assume())
@@ -134,7 +134,7 @@ func TestWebIdentity(t *testing.T) {
 	expired := now.Add(-time.Second)
 	for _, tt := range []struct {
 		name, role, token string
-		code, message     string // empty: allowed
+		code, message     string // empty if allowed
 	}{
 		{"signed by RSA", "pod", rs.sign(t, good), "", ""},
 		{"signed by an elliptic curve", "pod", es.sign(t, good), "", ""},
@@ -193,7 +193,7 @@ func TestWebIdentity(t *testing.T) {
 	})
 }
 
-// Weak keys in a key set verify nothing.
+// Weak keys in a key set are not used.
 func TestIssuersKeysMustBeStrong(t *testing.T) {
 	w := newWorld(t)
 	root, account := w.root(t)
