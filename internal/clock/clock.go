@@ -51,6 +51,9 @@ type Timing struct {
 	NodeDrain time.Duration
 	// NodegroupDrain is the same while the node's whole group is deleted.
 	NodegroupDrain time.Duration
+	// PodsEndWithNode ends the pods of a node that is removed at once. Otherwise they stay
+	// until the pod garbage collector finds them, which takes 40 to 60 seconds.
+	PodsEndWithNode bool
 	// AddonApplying is the least time an add-on stays CREATING or UPDATING, and
 	// AddonUnhealthy how long its pods may be missing before it is DEGRADED.
 	AddonApplying, AddonUnhealthy time.Duration
@@ -118,8 +121,9 @@ func Fast() Timing {
 		NodeRepair:                15 * time.Second,
 		NodeDrain:                 time.Minute,
 		NodegroupDrain:            2 * time.Second,
+		PodsEndWithNode:           true,
 		AddonUnhealthy:            3 * time.Second,
-		AddonRollout:              3 * time.Minute, // a pod whose node is gone holds a DaemonSet's rollout up for one
+		AddonRollout:              3 * time.Minute,
 		AddonStuck:                10 * time.Second,
 		ClusterKeyPause:           5 * time.Second,
 		FargateProfileTimeout:     time.Minute,

@@ -136,7 +136,8 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 			State: func(_ context.Context, providerID string) (node.InstanceState, error) {
 				return instanceState(n.m.cfg.EC2, c.Account, c.Region, providerID)
 			},
-			Log: n.m.cfg.Log.With("cluster", c.Name),
+			EndPods: n.m.cfg.Timing.PodsEndWithNode,
+			Log:     n.m.cfg.Log.With("cluster", c.Name),
 		}),
 		stop: stop,
 		done: make(chan struct{}),

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/kube"
 )
 
 // InstanceState is what EC2 knows of the instance behind a Node object.
@@ -42,6 +44,9 @@ type LifecycleConfig struct {
 	// State says how the instance of a provider ID (aws:///us-east-1a/i-…) is. Nodes
 	// are left as they are on an error.
 	State func(ctx context.Context, providerID string) (InstanceState, error)
+	// EndPods ends the pods of a node that is removed, instead of leaving them to the pod
+	// garbage collector.
+	EndPods bool
 	// Interval is how often all nodes are looked at without a reason; 0 means a
 	// minute.
 	Interval time.Duration
@@ -185,6 +190,9 @@ func (l *Lifecycle) remove(ctx context.Context, n *corev1.Node) error {
 	err = l.cfg.Client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
 	if err != nil {
 		return fmt.Errorf("deleting node %s: %w", n.Name, err)
+	}
+	if l.cfg.EndPods {
+		return kube.EndPods(ctx, l.cfg.Client, n.Name)
 	}
 	return nil
 }

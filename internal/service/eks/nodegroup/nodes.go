@@ -86,7 +86,10 @@ func (w *work) deleteNodes(ctx context.Context, ses *plane.Session, instanceIDs 
 			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 				return nil
 			}
-			return err
+			if err != nil || !w.s.Timing.PodsEndWithNode {
+				return err
+			}
+			return kube.EndPods(ctx, ses.Client, n.Name)
 		})
 	}
 	return eg.Wait()
