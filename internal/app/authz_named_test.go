@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -42,7 +43,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
 	for _, m := range []module.Module{
 		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
-		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), sqs.New(sqs.Config{Store: st}).Module(),
+		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), sqs.New(sqs.Config{Store: st}).Module(),
 	} {
 		a.Register(m.Service.Name, m.Resolver)
 	}

@@ -24,7 +24,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs())
 	return err
 }
 
@@ -73,6 +73,21 @@ SQS differs from AWS in this:
 - A name is free at once after DeleteQueue, and PurgeQueue works again at once, unless with ` + "`--timing aws`" + `.
 - A queue policy that denies http denies what comes by ` + "`AWS_ENDPOINT_URL=http://…`" + `. The same port answers https, as does ` + "`drydock run`" + `.
 - AWS CLI 1 takes no endpoint for SQS from AWS_ENDPOINT_URL: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `.
+`
+}
+
+// ofLogs is the page's part on CloudWatch Logs.
+func ofLogs() string {
+	return `
+## Log groups
+
+CloudWatch Logs differs from AWS in this:
+
+- Events can be read as soon as they are written.
+- The events of an account have 1 GiB. Beyond that, the oldest events of its largest log group are removed.
+- KMS is asked whether CloudWatch Logs may use a key when a log group gets it. The key encrypts nothing on disk, and a key that is disabled later stops no reader.
+- Resource policies belong to an account, not to a log group.
+- ` + "`aws logs tail`" + ` is part of AWS CLI 2. Earlier versions have ` + "`aws logs filter-log-events`" + `.
 `
 }
 

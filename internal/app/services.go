@@ -38,6 +38,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
@@ -119,6 +120,9 @@ var services = []entry{
 	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
 	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module() }},
 	{new(sqs.Service).AWS, func(d *daemon) module.Module { return d.newSQS().Module() }},
+	{new(logs.Service).AWS, func(d *daemon) module.Module {
+		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
+	}},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},

@@ -42,6 +42,9 @@ type Resource struct {
 	// Policy is the resource's own policy, or nil. Actions of the resource's service
 	// are asked of it.
 	Policy *policy.Source
+	// AccountPolicies are those of the account that count as the resource's own:
+	// CloudWatch Logs'.
+	AccountPolicies []policy.Source
 	// PolicyRequired says that Policy must allow the access, whatever other
 	// policies say: a KMS key.
 	PolicyRequired bool
@@ -284,6 +287,7 @@ func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 		return
 	}
 	policies.ResourceRequired, policies.Grants = r.PolicyRequired, r.Grants
+	policies.Resource = r.AccountPolicies
 	if r.Policy != nil {
 		policies.Resource = []policy.Source{*r.Policy}
 	}

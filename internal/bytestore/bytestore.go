@@ -1,5 +1,5 @@
-// Package bytestore keeps payloads in the data folder: the messages of queues and, later,
-// what other services store for their users. Metadata belongs in internal/store.
+// Package bytestore keeps payloads in the data folder: the messages of queues, log
+// events and, later, what other services store for their users. Metadata belongs in internal/store.
 //
 // A bucket holds keys and values of one resource of an account. Writes that are asked for
 // at the same time share a transaction, which is on disk when Wait returns. Everything is
@@ -8,6 +8,7 @@
 package bytestore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -273,6 +274,13 @@ func (s *Store) Used(account string) int64 {
 	return s.total[account]
 }
 
+// Size returns how many bytes a bucket has.
+func (s *Store) Size(b Bucket) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used[b]
+}
+
 // Buckets returns the buckets of a kind, of all accounts.
 func (s *Store) Buckets(kind string) []Bucket {
 	s.mu.Lock()
@@ -341,6 +349,36 @@ func (s *Store) Scan(b Bucket, prefix []byte, fn func(key, value []byte, err err
 			v, err := unseal(raw)
 			if err := fn(k, v, err); err != nil {
 				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Range calls fn for the keys of a bucket from from up to to, which it does not reach, or
+// for the same keys backwards, until fn returns false. value reads the key's value.
+// Neither may be kept.
+func (s *Store) Range(b Bucket, from, to []byte, backwards bool, fn func(key []byte, value func() ([]byte, error)) bool) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		bucket := find(tx, b)
+		if bucket == nil {
+			return nil
+		}
+		c := bucket.Cursor()
+		step, k, raw := c.Next, []byte(nil), []byte(nil)
+		if backwards {
+			step = c.Prev
+			if k, _ = c.Seek(to); k == nil {
+				k, raw = c.Last()
+			} else {
+				k, raw = c.Prev()
+			}
+		} else {
+			k, raw = c.Seek(from)
+		}
+		for ; k != nil && bytes.Compare(k, from) >= 0 && bytes.Compare(k, to) < 0; k, raw = step() {
+			if !fn(k, func() ([]byte, error) { return unseal(raw) }) {
+				return nil
 			}
 		}
 		return nil

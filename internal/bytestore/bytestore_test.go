@@ -390,3 +390,47 @@ func BenchmarkCommits(b *testing.B) {
 		}
 	})
 }
+
+func TestRange(t *testing.T) {
+	s := open(t, t.TempDir(), nil)
+	defer closed(t, s)
+	b := bytestore.Bucket{Account: "a", Kind: "k", Name: "n"}
+	var writes []bytestore.Write
+	for _, k := range []string{"a", "b1", "b2", "b3", "c"} {
+		writes = append(writes, bytestore.Put(b, []byte(k), []byte("value of "+k)))
+	}
+	do(t, s, writes...)
+	for _, tt := range []struct {
+		from, to  string
+		backwards bool
+		most      int
+		want      string
+	}{
+		{"b", "c", false, 9, "b1 b2 b3"},
+		{"b", "c", true, 9, "b3 b2 b1"},
+		{"b2", "b3", false, 9, "b2"},
+		{"b2", "b3", true, 9, "b2"},
+		{"", "d", false, 2, "a b1"},
+		{"", "d", true, 2, "c b3"},
+		{"d", "e", false, 9, ""},
+		{"d", "e", true, 9, ""},
+		{"", "a", true, 9, ""},
+		{"c", "b", false, 9, ""},
+	} {
+		var got []string
+		err := s.Range(b, []byte(tt.from), []byte(tt.to), tt.backwards, func(key []byte, value func() ([]byte, error)) bool {
+			v, err := value()
+			if err != nil || string(v) != "value of "+string(key) {
+				t.Errorf("%s: %q %v", key, v, err)
+			}
+			got = append(got, string(key))
+			return len(got) < tt.most
+		})
+		if s := strings.Join(got, " "); err != nil || s != tt.want {
+			t.Errorf("from %q to %q, backwards %v: %s %v, want %s", tt.from, tt.to, tt.backwards, s, err, tt.want)
+		}
+	}
+	if n := s.Size(b); n != s.Used("a") || n == 0 {
+		t.Errorf("size %d of %d", n, s.Used("a"))
+	}
+}

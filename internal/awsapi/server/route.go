@@ -14,9 +14,8 @@ import (
 
 // bodyLimits are the services' own limits where they are not defaultLimit.
 var bodyLimits = map[string]int64{
-	"s3":   64 << 20, // objects are held in memory; only for a signature that is right
-	"ecr":  32 << 20, // layer parts of up to 20 MiB, base64
-	"logs": 2 << 20,
+	"s3":  64 << 20, // objects are held in memory; only for a signature that is right
+	"ecr": 32 << 20, // layer parts of up to 20 MiB, base64
 }
 
 const (

@@ -33,6 +33,8 @@ var validators = map[string]validator{
 	// Both model no other exception that could say it.
 	"service-quotas": {violated: coral("IllegalArgumentException"), invalid: serialization},
 	"pricing":        {violated: coral("InvalidParameterException"), invalid: serialization},
+	// Recorded by LocalStack's tests (tests/aws/services/logs/test_logs_events.snapshot.json).
+	"logs": {violated: coral("InvalidParameterException"), invalid: serialization},
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 	"sqs": {violated: missingParameter, own: true, invalid: serialization},
 	// https://docs.aws.amazon.com/Route53/latest/APIReference/CommonErrors.html
