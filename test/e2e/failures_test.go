@@ -156,23 +156,23 @@ func (f *failure) run(t *testing.T, commands []string) {
 	t.Helper()
 	for _, c := range commands {
 		if strings.Contains(c, "aws-auth") {
-			f.alone(t, c)
+			f.alone(t, func() { f.sh(t, c) })
 		} else {
 			f.sh(t, c)
 		}
 	}
 }
 
-// alone runs a command that replaces what it has read, while no other one does.
-func (f *failure) alone(t *testing.T, command string) string {
+// alone reads something and replaces it, while no other row does.
+func (f *failure) alone(t *testing.T, do func()) {
 	t.Helper()
 	select {
 	case f.w.mapping <- struct{}{}:
 	case <-f.w.ctx.Done():
-		t.Fatalf("%v; still waiting to run: %s", context.Cause(f.w.ctx), command)
+		t.Fatalf("%v; still waiting for another row's change", context.Cause(f.w.ctx))
 	}
 	defer func() { <-f.w.mapping }() // a command that fails ends this goroutine
-	return f.sh(t, command)
+	do()
 }
 
 // prepare gives the row what it has for itself, and breaks it.
@@ -337,19 +337,30 @@ func (f *failure) printed(t *testing.T) (ran, mended bool) {
 	}
 	done := map[string]bool{}
 	for range 4 {
-		out, err := f.try(f.w.ctx, "drydock why "+f.Why+f.w.cluster(f)+" --output json")
-		if err == nil && f.Outcome != failures.Warned {
+		var did string
+		well, last := false, false
+		f.alone(t, func() { // two rows may be told to make the same rule
+			out, err := f.try(f.w.ctx, "drydock why "+f.Why+f.w.cluster(f)+" --output json")
+			if well = err == nil && f.Outcome != failures.Warned; well {
+				return
+			}
+			fix := firstFix(t, out)
+			commands := strings.Join(fix.Commands, "\n")
+			if last = commands == "" || fix.Sketch != "" || done[commands]; last {
+				return
+			}
+			done[commands] = true
+			did = f.sh(t, "set -e\n"+commands)
+		})
+		if well {
 			return true, true // nothing is left
 		}
-		fix := firstFix(t, out)
-		if len(fix.Commands) == 0 || fix.Sketch != "" || done[strings.Join(fix.Commands, "\n")] {
+		if last {
 			if len(done) == 0 {
 				t.Logf("no fix is printed that can be pasted: the table's is run")
 			}
 			return len(done) > 0, false
 		}
-		done[strings.Join(fix.Commands, "\n")] = true
-		did := f.alone(t, "set -e\n"+strings.Join(fix.Commands, "\n")) // some replace what they were made of
 		if m := launched.FindAllStringSubmatch(did, -1); m != nil && f.Relaunch {
 			f.vars["INSTANCE"] = m[0][1] // what is terminated comes after it
 			f.vars["NODE"] = strings.TrimSpace(f.sh(t, "aws ec2 describe-instances --instance-ids $INSTANCE --query 'Reservations[0].Instances[0].PrivateDnsName' --output text"))
