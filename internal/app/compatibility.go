@@ -24,7 +24,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofEvents())
 	return err
 }
 
@@ -88,6 +88,21 @@ CloudWatch Logs differs from AWS in this:
 - KMS is asked whether CloudWatch Logs may use a key when a log group gets it. The key encrypts nothing on disk, and a key that is disabled later stops no reader.
 - Resource policies belong to an account, not to a log group.
 - ` + "`aws logs tail`" + ` is part of AWS CLI 2. Earlier versions have ` + "`aws logs filter-log-events`" + `.
+`
+}
+
+// ofEvents is the page's part on EventBridge.
+func ofEvents() string {
+	return `
+## Event buses
+
+EventBridge differs from AWS in this:
+
+- Rules see the events of PutEvents and of their own schedules. AWS services of Drydock send no events of their own yet.
+- Targets are queues of SQS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
+- An event is tried again after a second at first, later after up to five minutes.
+- AWS refuses patterns with wildcards that take much work to match by a rule of its own. Drydock refuses more than four wildcards that the same character follows.
+- The reasons why a pattern is not valid are AWS's, without the place in the text.
 `
 }
 

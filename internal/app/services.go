@@ -36,6 +36,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	eventbridge "github.com/drydock-dev/drydock/internal/service/events"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
@@ -122,6 +123,9 @@ var services = []entry{
 	{new(sqs.Service).AWS, func(d *daemon) module.Module { return d.newSQS().Module() }},
 	{new(logs.Service).AWS, func(d *daemon) module.Module {
 		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
+	}},
+	{new(eventbridge.Service).AWS, func(d *daemon) module.Module {
+		return eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log}).Module()
 	}},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},

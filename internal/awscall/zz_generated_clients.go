@@ -6,9 +6,11 @@ import (
 	"context"
 
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	awscloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
@@ -223,4 +225,25 @@ func (c KMS) GenerateDataKey(ctx context.Context, in *awskms.GenerateDataKeyInpu
 // RevokeGrant calls the operation of that name.
 func (c KMS) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
 	return awsapi.Do[awskms.RevokeGrantOutput](ctx, c.API, in)
+}
+
+// Logs calls operations of the service whose SDK package is cloudwatchlogs.
+type Logs struct{ API awsapi.API }
+
+// CreateLogStream calls the operation of that name.
+func (c Logs) CreateLogStream(ctx context.Context, in *awscloudwatchlogs.CreateLogStreamInput) (*awscloudwatchlogs.CreateLogStreamOutput, error) {
+	return awsapi.Do[awscloudwatchlogs.CreateLogStreamOutput](ctx, c.API, in)
+}
+
+// PutLogEvents calls the operation of that name.
+func (c Logs) PutLogEvents(ctx context.Context, in *awscloudwatchlogs.PutLogEventsInput) (*awscloudwatchlogs.PutLogEventsOutput, error) {
+	return awsapi.Do[awscloudwatchlogs.PutLogEventsOutput](ctx, c.API, in)
+}
+
+// SQS calls operations of the service whose SDK package is sqs.
+type SQS struct{ API awsapi.API }
+
+// SendMessage calls the operation of that name.
+func (c SQS) SendMessage(ctx context.Context, in *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error) {
+	return awsapi.Do[awssqs.SendMessageOutput](ctx, c.API, in)
 }

@@ -29,6 +29,8 @@ var clients = []client{
 		DescribeInternetGateways RunInstances TerminateInstances`},
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile DeleteInstanceProfile GetInstanceProfile RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
+	{"Logs", "cloudwatchlogs", `CreateLogStream PutLogEvents`},
+	{"SQS", "sqs", `SendMessage`},
 }
 
 func main() {

@@ -1,0 +1,296 @@
+// Package pattern reads EventBridge's event patterns and matches events with them. It is
+// pure: no store, no clock.
+//
+// A pattern and an event are both taken apart into fields, which are called by the names on
+// the way to them, joined by dots, as AWS's own matcher does
+// (https://github.com/aws/event-ruler). A pattern matches if each of its fields matches a
+// field of the event; fields of objects in one list have to be those of one object.
+// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
+package pattern
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxCombinations is how many patterns without $or a pattern may stand for.
+	// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html#eb-filtering-complex-example-or
+	maxCombinations = 1000
+	maxDepth        = 100
+)
+
+// An Error says why a pattern is not valid, as AWS does.
+type Error struct{ Reason string }
+
+func (e *Error) Error() string { return e.Reason }
+
+func invalid(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// A Pattern is a parsed event pattern.
+type Pattern struct {
+	// alternatives are the combinations of what $or lets choose.
+	alternatives [][]field
+}
+
+// A field is one that an event must have, with any of some values.
+type field struct {
+	path string
+	any  []matcher
+}
+
+// Parse reads a pattern. Its error is an *Error.
+func Parse(text string) (*Pattern, error) {
+	v, err := decode(text)
+	if err != nil {
+		return nil, invalid("%s", err)
+	}
+	o, ok := v.(object)
+	if !ok {
+		return nil, invalid("Filter is not an object")
+	}
+	alternatives, err := parseObject("", o, 0)
+	return &Pattern{alternatives}, err
+}
+
+// An object is a JSON object whose members are in their order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// decode reads JSON: objects, []any, string, json.Number, bool or nil.
+func decode(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	v, err := decodeValue(d, 0)
+	if err == nil && d.More() {
+		err = fmt.Errorf("unexpected text after the JSON value")
+	}
+	return v, err
+}
+
+func decodeValue(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the JSON value is nested too deeply")
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		out := object{}
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := decodeValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, member{name.(string), v}) // a decoder returns no other names
+		}
+		_, err = d.Token()
+		return out, err
+	case json.Delim('['):
+		out := []any{}
+		for d.More() {
+			v, err := decodeValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		_, err = d.Token()
+		return out, err
+	}
+	return t, nil
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// parseObject returns the combinations of fields that an object of a pattern stands for.
+func parseObject(path string, o object, depth int) ([][]field, error) {
+	if len(o) == 0 {
+		return nil, invalid("Empty objects are not allowed")
+	}
+	out := [][]field{nil}
+	for _, m := range o {
+		var some [][]field
+		var err error
+		switch v := m.value.(type) {
+		case object:
+			some, err = parseObject(join(path, m.name), v, depth+1)
+		case []any:
+			if m.name == "$or" && isOr(v) {
+				for _, e := range v {
+					var more [][]field
+					if more, err = parseObject(path, e.(object), depth+1); err != nil {
+						return nil, err
+					}
+					some = append(some, more...)
+				}
+				break
+			}
+			var f field
+			f, err = parseField(join(path, m.name), v)
+			some = [][]field{{f}}
+		default:
+			err = invalid("%q must be an object or an array", m.name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(out)*len(some) > maxCombinations {
+			return nil, invalid("Rule is too complex - $or has more than %d combinations", maxCombinations)
+		}
+		next := make([][]field, 0, len(out)*len(some))
+		for _, a := range out {
+			for _, b := range some {
+				next = append(next, slices.Concat(a, b))
+			}
+		}
+		out = next
+	}
+	return out, nil
+}
+
+// isOr reports whether the value of a member called $or is the operator: a list of at
+// least two objects, none of which is a match expression. Otherwise it is a field.
+func isOr(list []any) bool {
+	for _, v := range list {
+		o, ok := v.(object)
+		if !ok || len(o) == 1 && parserOf(o[0].name) != nil {
+			return false
+		}
+	}
+	return len(list) > 1
+}
+
+func parseField(path string, list []any) (field, error) {
+	f := field{path: path}
+	if len(list) == 0 {
+		return f, invalid("Empty arrays are not allowed")
+	}
+	for _, v := range list {
+		m, err := parseMatcher(v)
+		if err != nil {
+			return f, err
+		}
+		f.any = append(f.any, m)
+	}
+	return f, nil
+}
+
+// An Event is an event that was taken apart.
+type Event struct{ fields map[string][]leaf }
+
+// A leaf is a value of an event: a string, json.Number, bool or nil.
+type leaf struct {
+	value any
+	// places are the elements of lists in which the value is.
+	places []place
+}
+
+// A place is an element of a list, which is called by its path and number in the event.
+type place struct{ list, element int }
+
+// maxLeaves is how many values of an event are looked at. Events have up to 1 MiB.
+const maxLeaves = 200_000
+
+// ParseEvent reads an event.
+func ParseEvent(raw []byte) (*Event, error) {
+	v, err := decode(string(bytes.TrimSpace(raw)))
+	if err != nil {
+		return nil, err
+	}
+	o, ok := v.(object)
+	if !ok {
+		return nil, fmt.Errorf("the event is not an object")
+	}
+	f := flattener{out: map[string][]leaf{}}
+	f.add("", o, nil)
+	return &Event{f.out}, nil
+}
+
+type flattener struct {
+	out           map[string][]leaf
+	lists, leaves int
+}
+
+func (f *flattener) add(path string, v any, places []place) {
+	switch v := v.(type) {
+	case object:
+		for _, m := range v {
+			f.add(join(path, m.name), m.value, places)
+		}
+	case []any:
+		f.lists++
+		list := f.lists
+		for i, e := range v {
+			f.add(path, e, append(slices.Clip(places), place{list, i}))
+		}
+	default:
+		if f.leaves++; f.leaves <= maxLeaves {
+			f.out[path] = append(f.out[path], leaf{v, places})
+		}
+	}
+}
+
+// Matches reports whether an event matches.
+func (p *Pattern) Matches(e *Event) bool {
+	budget := 100_000
+	return slices.ContainsFunc(p.alternatives, func(fields []field) bool { return e.has(fields, nil, &budget) })
+}
+
+// has reports whether the event has all fields in places that agree with those chosen so
+// far. The budget bounds how many choices are tried.
+func (e *Event) has(fields []field, chosen []place, budget *int) bool {
+	if len(fields) == 0 {
+		return true
+	}
+	f, leaves := &fields[0], e.fields[fields[0].path]
+	if len(leaves) == 0 {
+		absent := slices.ContainsFunc(f.any, func(m matcher) bool { x, ok := m.(exists); return ok && !bool(x) })
+		return absent && e.has(fields[1:], chosen, budget)
+	}
+	for _, l := range leaves {
+		if *budget--; *budget < 0 {
+			return false
+		}
+		if !agree(chosen, l.places) || !slices.ContainsFunc(f.any, func(m matcher) bool { return m.matches(l.value) }) {
+			continue
+		}
+		if e.has(fields[1:], append(slices.Clip(chosen), l.places...), budget) {
+			return true
+		}
+		if len(l.places) == 0 {
+			return false // another value would choose no other places
+		}
+	}
+	return false
+}
+
+// agree reports whether no list has two different elements.
+func agree(a, b []place) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.list == y.list && x.element != y.element {
+				return false
+			}
+		}
+	}
+	return true
+}

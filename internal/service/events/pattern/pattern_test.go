@@ -1,0 +1,153 @@
+package pattern_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"os"
+	"testing"
+
+	"github.com/drydock-dev/drydock/internal/service/events/pattern"
+)
+
+// base is what all events of recorded.jsonl have that do not say otherwise.
+var base = map[string]any{
+	"id": "1", "source": "test-source", "detail-type": "test-detail-type", "account": "123456789012", "region": "us-east-2", "time": "2022-07-13T13:48:01Z",
+}
+
+// TestRecorded compares with what AWS answered to TestEventPattern, as recorded by
+// LocalStack's tests (https://github.com/localstack/localstack,
+// tests/aws/services/events/test_events_patterns.snapshot.json).
+func TestRecorded(t *testing.T) {
+	f, err := os.Open("testdata/recorded.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var row struct {
+			Name, Want, Reason string
+			Pattern            json.RawMessage
+			Event              map[string]any
+		}
+		if err := json.Unmarshal(s.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		event := maps.Clone(base)
+		maps.Copy(event, row.Event)
+		raw, err := json.Marshal(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, reason := "no", ""
+		if p, err := pattern.Parse(string(row.Pattern)); err != nil {
+			got, reason = "error", err.Error()
+		} else if e, err := pattern.ParseEvent(raw); err != nil {
+			t.Fatal(err)
+		} else if p.Matches(e) {
+			got = "yes"
+		}
+		if got != row.Want || reason != row.Reason {
+			t.Errorf("%s: %s %s, want %s %s\npattern %s", row.Name, got, reason, row.Want, row.Reason, row.Pattern)
+		}
+	}
+}
+
+// cases are AWS's documented examples, and what follows from them.
+// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
+var cases = []struct {
+	pattern, event string
+	want           bool
+}{
+	// Operators.
+	{`{"detail":{"state":["running","stopped"]}}`, `{"detail":{"state":"stopped"}}`, true},
+	{`{"time":[{"prefix":"2017-10-02"}]}`, `{"time":"2017-10-02T17:00:00Z"}`, true},
+	{`{"detail":{"service":[{"prefix":{"equals-ignore-case":"EventB"}}]}}`, `{"detail":{"service":"EVENTBridge"}}`, true},
+	{`{"FileName":[{"suffix":".png"}]}`, `{"FileName":"a.png"}`, true},
+	{`{"FileName":[{"suffix":{"equals-ignore-case":".png"}}]}`, `{"FileName":"a.PnG"}`, true},
+	{`{"detail-type":[{"equals-ignore-case":"ec2 instance state-change notification"}]}`, `{"detail-type":"EC2 Instance State-change Notification"}`, true},
+	{`{"detail":{"path":[{"wildcard":"dir/*.png"}]}}`, `{"detail":{"path":"dir/sub/x.png"}}`, true},
+	{`{"detail":{"path":[{"wildcard":"a\\*b*"}]}}`, `{"detail":{"path":"a*bc"}}`, true},
+	{`{"detail":{"path":[{"wildcard":"a\\*b*"}]}}`, `{"detail":{"path":"axbc"}}`, false},
+	{`{"detail":{"path":[{"wildcard":"日*本"}]}}`, `{"detail":{"path":"日x本"}}`, true},
+	{`{"detail":{"x":[{"anything-but":["a",3]}]}}`, `{"detail":{"x":3.0}}`, false},
+	{`{"detail":{"x":[{"anything-but":["a",3]}]}}`, `{"detail":{"x":"3"}}`, true},
+	{`{"detail":{"x":[{"anything-but":{"prefix":"init"}}]}}`, `{"detail":{"x":"running"}}`, true},
+	{`{"detail":{"p":[{"numeric":["=",100]}]}}`, `{"detail":{"p":1e2}}`, true},
+	{`{"detail":{"p":[{"numeric":[">=",10,"<",20]}]}}`, `{"detail":{"p":10}}`, true},
+	{`{"detail":{"p":[{"numeric":[">=",10,"<",20]}]}}`, `{"detail":{"p":20}}`, false},
+	{`{"detail":{"p":[{"numeric":["<=",-1.5]}]}}`, `{"detail":{"p":-1.5}}`, true},
+	{`{"detail":{"ip":[{"cidr":"10.0.0.0/24"}]}}`, `{"detail":{"ip":"10.0.1.1"}}`, false},
+	{`{"detail":{"ip":[{"cidr":"10.0.0.7/24"}]}}`, `{"detail":{"ip":"10.0.0.1"}}`, true},
+	{`{"detail":{"a":[{"exists":false}],"b":[{"exists":true}]}}`, `{"detail":{"b":null}}`, true},
+	{`{"detail":{"a":[{"exists":false},"x"]}}`, `{"detail":{"a":"x"}}`, true},
+	// Lists: any of the event's values, and the fields of one object.
+	{`{"resources":["b","c"]}`, `{"resources":["a","b"]}`, true},
+	{`{"resources":[{"anything-but":"a"}]}`, `{"resources":["a","b"]}`, true},
+	{`{"d":{"l":{"k":["x"],"v":["1"]}}}`, `{"d":{"l":[{"k":"x","v":"1"},{"k":"y","v":"2"}]}}`, true},
+	{`{"d":{"l":{"k":["x"],"v":["2"]}}}`, `{"d":{"l":[{"k":"x","v":"1"},{"k":"y","v":"2"}]}}`, false},
+	{`{"d":{"l":{"k":["x"]},"m":{"v":["2"]}}}`, `{"d":{"l":[{"k":"y"},{"k":"x"}],"m":[{"v":"2"}]}}`, true},
+	{`{"d":{"l":{"k":["x"],"n":{"v":["2"]}}}}`, `{"d":{"l":[{"k":"x","n":[{"v":"1"}]},{"k":"x","n":[{"v":"0"},{"v":"2"}]}]}}`, true},
+	// $or.
+	{`{"source":["s"],"$or":[{"a":["1"]},{"b":["2"],"c":["3"]}]}`, `{"source":"s","b":"2","c":"3"}`, true},
+	{`{"source":["s"],"$or":[{"a":["1"]},{"b":["2"],"c":["3"]}]}`, `{"source":"s","b":"2"}`, false},
+	{`{"$or":[{"a":["1"]},{"$or":[{"b":["2"]},{"c":["3"]}]}]}`, `{"c":"3"}`, true},
+	{`{"$or":["a"]}`, `{"$or":"a"}`, true},
+	// Karpenter's rules.
+	// https://karpenter.sh/docs/reference/cloudformation/#interruption-handling
+	{`{"source":["aws.ec2"],"detail-type":["EC2 Spot Instance Interruption Warning"]}`, `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{}}`, true},
+	{`{"source":["aws.health"],"detail-type":["AWS Health Event"]}`, `{"source":"aws.ec2","detail-type":"AWS Health Event"}`, false},
+}
+
+func TestMatches(t *testing.T) {
+	for _, tt := range cases {
+		p, err := pattern.Parse(tt.pattern)
+		if err != nil {
+			t.Errorf("%s: %v", tt.pattern, err)
+			continue
+		}
+		e, err := pattern.ParseEvent([]byte(tt.event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Matches(e); got != tt.want {
+			t.Errorf("%s matches %s: %v, want %v", tt.pattern, tt.event, got, tt.want)
+		}
+	}
+}
+
+var malformed = []string{
+	``, `{`, `[]`, `{}`, `{"a":{}}`, `{"a":[]}`, `{"a":"x"}`, `{"a":[["x"]]}`, `{"a":[{"prefix":"x","suffix":"y"}]}`, `{"a":[{"anything-but":{"numeric":["=",1]}}]}`,
+	`{"a":[{"anything-but":[]}]}`, `{"a":[{"numeric":[]}]}`, `{"a":[{"numeric":["<",1,">",0]}]}`, `{"a":[{"numeric":["=",1,"<",2]}]}`, `{"a":[{"numeric":[">",2,"<",1]}]}`,
+	`{"a":[{"exists":"yes"}]}`, `{"a":[{"cidr":"10.0.0.0/33"}]}`, `{"a":[{"wildcard":"a\\b"}]}`, `{"a":["x"]} x`,
+}
+
+func TestMalformed(t *testing.T) {
+	or := `[{"a":["1"]},{"b":["1"]},{"c":["1"]},{"d":["1"]}]`
+	for _, text := range append(malformed, `{"d":{"$or":`+or+`},"e":{"$or":`+or+`},"f":{"$or":`+or+`},"g":{"$or":`+or+`},"h":{"$or":`+or+`}}`) {
+		if _, err := pattern.Parse(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+func FuzzMatches(f *testing.F) {
+	for _, tt := range cases {
+		f.Add(tt.pattern, tt.event)
+	}
+	for _, text := range malformed {
+		f.Add(text, "{}")
+	}
+	f.Fuzz(func(t *testing.T, text, event string) {
+		if len(text) > 4096 || len(event) > 4096 {
+			return
+		}
+		p, err := pattern.Parse(text)
+		if err != nil {
+			return
+		}
+		if e, err := pattern.ParseEvent([]byte(event)); err == nil && p.Matches(e) != p.Matches(e) {
+			t.Errorf("%s and %s: two answers", text, event)
+		}
+	})
+}
