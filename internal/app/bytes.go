@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 )
 
-// bytesDir is where payloads are whose records are in the daemon's etcd. What no record
-// names is removed, so each etcd has a folder of its own.
+// bytesDir returns the folder of the payloads whose records are in the daemon's etcd. Files without a record are
+// removed, so each etcd has its own folder.
 func bytesDir(cfg cli.DaemonConfig) string {
 	dir := filepath.Join(cfg.DataDir, "bytes")
 	if len(cfg.Etcd.Endpoints) == 0 {
@@ -26,7 +26,7 @@ func bytesDir(cfg cli.DaemonConfig) string {
 
 func (d *daemon) openBytes() (err error) {
 	d.bytesDir = bytesDir(d.cfg)
-	if d.cfg.Ephemeral { // the records, too, are gone with the daemon
+	if d.cfg.Ephemeral { // the records do not outlive the daemon either
 		if d.bytesDir, err = os.MkdirTemp("", "drydock-bytes-"); err != nil {
 			return err
 		}

@@ -17,18 +17,16 @@ import (
 )
 
 const (
-	// cloudSession is how long the cluster role's credentials are valid, as those of
-	// sessions are by default.
+	// cloudSession is how long the cluster role's credentials are valid: AWS's default for sessions.
 	cloudSession = time.Hour
-	// cloudSessionName is what EKS calls its sessions of the cluster role; the digits
-	// there are the time.
+	// cloudSessionName is what EKS names its sessions of the cluster role; the digits are the time.
 	cloudSessionName = "aws-go-sdk-%d"
-	// clusterService is who assumes the cluster role.
+	// clusterService is the service that assumes the cluster role.
 	clusterService = "eks.amazonaws.com"
 )
 
-// cloud tells the cloud provider in a cluster's control plane where it is and lends
-// it the cluster role, whose policies then decide about every load balancer:
+// cloud tells the cloud provider of a cluster's control plane where it runs and gives it the cluster role's
+// credentials, so that the role's policies govern every load balancer:
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-iam-role.html
 func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud, error) {
 	p, err := d.planes.Get(planeID)
@@ -47,13 +45,12 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	out := controlplane.Cloud{
 		Region: p.Key.Region, Cluster: p.Key.Name, VPC: aws.ToString(c.ResourcesVpcConfig.VpcId), Subnet: c.ResourcesVpcConfig.SubnetIds[0], Endpoint: d.info.URL,
 	}
-	// Without its role the cloud provider still runs, but its calls fail, which
-	// events of the Services report.
+	// Without its role the cloud provider still runs. Its calls then fail, and the Services' events report that.
 	out.Credentials, err = clusterRoles{d.iam, d.sts}.credentials(ctx, aws.ToString(c.Arn), aws.ToString(c.RoleArn))
 	return out, err
 }
 
-// clusterRoles lets EKS act as the roles of clusters, which users pass to it.
+// clusterRoles lets EKS act as the roles that users pass to clusters.
 type clusterRoles struct {
 	iam *iam.Service
 	sts *sts.Service
@@ -84,7 +81,7 @@ func (r clusterRoles) as(ctx context.Context, cluster, roleARN, region string) (
 	return awsapi.AsRole(ctx, session, region, clusterService, now), err
 }
 
-// credentials are those of a cluster's role.
+// credentials returns temporary credentials of a cluster's role.
 func (r clusterRoles) credentials(ctx context.Context, cluster, roleARN string) (controlplane.CloudCredentials, error) {
 	role, err := r.check(ctx, cluster, roleARN)
 	if err != nil {

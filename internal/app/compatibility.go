@@ -28,7 +28,7 @@ func WriteCompatibility(w io.Writer) error {
 	return err
 }
 
-// recorded is the page's part on CloudTrail's events.
+// recorded returns the page's section on CloudTrail events.
 const recorded = `
 ## What CloudTrail records
 
@@ -44,7 +44,7 @@ The names in requestParameters and responseElements follow rules that were found
 - additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
 `
 
-// ofPods is the page's part on programs that run as pods.
+// ofPods returns the page's section on programs that run as pods.
 func ofPods() string {
 	return `
 ## Programs that run as pods
@@ -60,7 +60,7 @@ Pods of simulated nodes run nothing. ` + "`drydock run --pod`" + ` runs a progra
 `
 }
 
-// ofQueues is the page's part on SQS.
+// ofQueues returns the page's section on SQS.
 func ofQueues() string {
 	return `
 ## Queues
@@ -128,7 +128,7 @@ are listed here. The second column lists behavior that has no source, or that di
 	return b.String()
 }
 
-// unevaluated is the page's part on what authorization does not weigh.
+// unevaluated returns the page's section on what authorization does not evaluate.
 func unevaluated() string {
 	var b strings.Builder
 	b.WriteString("\n## What authorization does not evaluate\n\n")
@@ -148,7 +148,7 @@ A statement that uses one is undecided: an Allow does not allow, and a Deny deni
 	for _, svc := range operations() {
 		ops := svc.Operations
 		if svc.Name == "iam" {
-			ops = append(slices.Clone(ops), awsapi.Operation{Name: "PassRole"}) // asked with other operations
+			ops = append(slices.Clone(ops), awsapi.Operation{Name: "PassRole"}) // authorized along with other operations
 		}
 		for _, op := range ops {
 			var in any

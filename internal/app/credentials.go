@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// makeCredentials gives the default user an access key that only readers of the
-// data folder know. It runs before the daemon serves requests; nothing writes d.info after that.
+// makeCredentials gives the default user an access key that only users who can read the data folder know. It runs
+// before the daemon serves requests; d.info is not written after that.
 func (d *daemon) makeCredentials(ctx context.Context) error {
 	k, ok := readMadeKey(d.cfg.DataDir)
 	if ok {
@@ -37,8 +37,8 @@ func (d *daemon) makeCredentials(ctx context.Context) error {
 	return nil
 }
 
-// A madeKey is the access key of the default user of a daemon that listens
-// beyond loopback, where test/test must not be good.
+// A madeKey is the access key of the default user of a daemon that listens beyond loopback, where test/test must not
+// be accepted.
 type madeKey struct {
 	AccessKeyID     string `json:"accessKeyId"`
 	SecretAccessKey string `json:"secretAccessKey"`

@@ -22,11 +22,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// logPatience is how long the last lines of the log may take.
+// logPatience is how long writing the last log lines may take.
 const logPatience = time.Second
 
-// runDaemon is `drydock up`: it makes every part, calls ready once the endpoint
-// answers, and returns when ctx ends and all of it is gone.
+// runDaemon is `drydock up`: it builds every part, calls ready once the endpoint answers, and returns when ctx has
+// ended and everything has stopped.
 func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonInfo)) (err error) {
 	lines := newLogWriter(os.Stderr)
 	defer lines.Close(logPatience)
@@ -38,7 +38,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	if err != nil {
 		return err
 	}
-	// The listener comes first: nothing is touched when the port is taken.
+	// Listen first, so that nothing is touched if the port is taken.
 	ln, err := server.Listen(ctx, cfg.Listen.String(), ca.TLS())
 	if err != nil {
 		return explainListen(err, cfg)
@@ -92,7 +92,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 		})
 	}
 	proxy := server.NewProxy(ln, log)
-	wg.Go(func() { _ = proxy.Run(ctx) }) // it has no errors
+	wg.Go(func() { _ = proxy.Run(ctx) }) // it never fails
 	wg.Go(func() {
 		if err := server.Serve(ctx, ln, d.handler(proxy), log); err != nil && ctx.Err() == nil {
 			failed <- fmt.Errorf("the AWS endpoint failed: %w", err)
@@ -113,8 +113,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	}
 }
 
-// notice is what the user is told at the start: of the CA, and of data that is not where
-// the rest is.
+// notice returns what the user should know at start-up: about the CA, and about data stored apart from the records.
 func notice(ca string, cfg cli.DaemonConfig) string {
 	if len(cfg.Etcd.Endpoints) == 0 {
 		return ca
@@ -162,7 +161,7 @@ func storeConfig(cfg cli.DaemonConfig, log *slog.Logger) (store.Config, error) {
 	return c, nil
 }
 
-// reachable is how clients on this machine name a listener's address.
+// reachable returns the address at which clients on this machine reach a listener.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -174,7 +173,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// explainListen says in one line what to do about a port that cannot be had.
+// explainListen says in one line what to do about a port that cannot be opened.
 func explainListen(err error, cfg cli.DaemonConfig) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// addDaemonAPI adds the daemon's own paths below /_drydock/, for its commands and for test
-// suites, to those of the services.
+// addDaemonAPI adds the daemon's own paths below /_drydock/, which its commands and test suites use, to those of the
+// services.
 func (d *daemon) addDaemonAPI() {
 	mux := &d.daemonAPI
 	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
@@ -40,9 +40,9 @@ func (d *daemon) addDaemonAPI() {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})
 	mux.HandleFunc("GET /_drydock/profile", getProfile)
-	// What go tool pprof reads, of everything that is held.
+	// A heap profile for go tool pprof.
 	mux.HandleFunc("GET /_drydock/heap", func(w http.ResponseWriter, _ *http.Request) {
-		runtime.GC() // what is alive, not what was
+		runtime.GC() // so that the profile shows only live objects
 		_ = pprof.Lookup("heap").WriteTo(w, 0)
 	})
 }
@@ -55,12 +55,11 @@ func (d *daemon) access() *httpapi.Access {
 	}
 }
 
-// countPatience is how long the status waits for the number of keys: less than anybody
-// waits for the status.
+// countPatience is how long the status request waits for the number of keys: less than any client waits for the
+// status.
 const countPatience = 2 * time.Second
 
-// getProfile answers the daemon's CPU profile of the next ?seconds=, 10 unless
-// told: go tool pprof reads it.
+// getProfile returns a CPU profile of the daemon for go tool pprof. It covers the next ?seconds=, 10 by default.
 func getProfile(w http.ResponseWriter, r *http.Request) {
 	seconds, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("seconds"), "10"))
 	if err != nil || seconds < 1 || seconds > 120 {
@@ -69,7 +68,7 @@ func getProfile(w http.ResponseWriter, r *http.Request) {
 	}
 	var profile bytes.Buffer
 	if err := pprof.StartCPUProfile(&profile); err != nil {
-		http.Error(w, err.Error(), http.StatusConflict) // one at a time
+		http.Error(w, err.Error(), http.StatusConflict) // another profile is running
 		return
 	}
 	select {
@@ -77,7 +76,7 @@ func getProfile(w http.ResponseWriter, r *http.Request) {
 	case <-time.After(time.Duration(seconds) * time.Second):
 	}
 	pprof.StopCPUProfile()
-	_, _ = profile.WriteTo(w) // the client is gone if this fails
+	_, _ = profile.WriteTo(w) // an error means that the client has disconnected
 }
 
 func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
@@ -118,8 +117,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, s)
 }
 
-// postReset empties an account (?account=), or all of them, as if nothing had
-// ever been in it.
+// postReset empties one account (?account=) or all of them, as if they had never been used.
 func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 	account := r.URL.Query().Get("account")
 	if err := httpapi.CheckAccount(account); account != "" && err != nil {
@@ -134,7 +132,7 @@ func (d *daemon) postReset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *daemon) reset(ctx context.Context, account string) error {
-	ctx = context.WithoutCancel(ctx) // half a reset would leave control planes of nobody
+	ctx = context.WithoutCancel(ctx) // half a reset would leave control planes without an owner
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}

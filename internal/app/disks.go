@@ -13,12 +13,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// disks keeps the root volumes of instances as files.
+// disks stores the root volumes of instances as files.
 type disks struct{ dir string }
 
 var _ compute.Disks = disks{}
 
-// newDisks opens the disks of the instances that there are.
+// newDisks opens the disks of the existing instances.
 func newDisks(dataDir string, instances *ec2.Service) (disks, error) {
 	d := disks{filepath.Join(dataDir, "disks")}
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
@@ -63,8 +63,8 @@ func (d disks) Save(instanceID string, data []byte) error {
 	return atomicfile.Write(name, data, 0o600)
 }
 
-// sweep removes the disks of other instances than those known: a crash may come between
-// the end of one and the removal of its disk.
+// sweep removes the disks of unknown instances: a crash may come between the end of an instance and the removal of
+// its disk.
 func (d disks) sweep(known map[string]bool) error {
 	list, err := os.ReadDir(d.dir)
 	if err != nil {

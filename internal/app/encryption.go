@@ -12,11 +12,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// tryTimeout is how long EKS waits for KMS when it looks whether a key works.
+// tryTimeout is how long EKS waits for KMS when it checks whether a key works.
 const tryTimeout = 5 * time.Second
 
-// clusterKeys are the KMS keys of clusters, as EKS asks about them: as its user, or as the
-// role of a cluster.
+// clusterKeys gives EKS access to the KMS keys of clusters, as EKS's caller or as a cluster's role.
 type clusterKeys struct {
 	awscall.KMS
 	roles clusterRoles
@@ -46,8 +45,8 @@ func (k clusterKeys) Try(ctx context.Context, clusterARN, roleARN, keyARN string
 	return err
 }
 
-// planeKeys are the same keys as control planes encrypt with them: as the role of their
-// cluster, so that policies and grants decide and CloudTrail knows.
+// planeKeys gives control planes access to the same keys. Calls are made as the cluster's role, so that policies and
+// grants apply and CloudTrail records them.
 type planeKeys struct {
 	kms    awscall.KMS
 	roles  clusterRoles

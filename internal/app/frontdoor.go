@@ -17,8 +17,8 @@ func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.P
 	return d.server.Verifier().VerifyPresigned(ctx, &u, r.Header, r.Method)
 }
 
-// ownHost: tokens may be signed for this endpoint, by whatever address of this
-// machine the client calls it.
+// ownHost reports whether host is this endpoint, by any address of this machine that a client may have used and
+// signed.
 func (d *daemon) ownHost(host string) bool {
 	_, own, err := net.SplitHostPort(strings.TrimPrefix(d.info.URL, "http://"))
 	if err != nil {
@@ -32,9 +32,8 @@ func (d *daemon) ownHost(host string) bool {
 	return err == nil || name == "localhost"
 }
 
-// handler serves the AWS API and, by their host names, the OIDC issuers of the
-// clusters, whose documents are public. Connections from programs that run as pods
-// are treated like these.
+// handler serves the AWS API and, by host name, the clusters' OIDC issuers, whose documents are public. Connections
+// from programs that run as pods are handled the same way.
 func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 	oidc, access := d.planes.OIDCHandler(), d.access()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +41,7 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 			return
 		}
 		if r.Method == http.MethodConnect {
-			if d.origins.Has(r.RemoteAddr) { // the proxy would be a way around its network
+			if d.origins.Has(r.RemoteAddr) { // the proxy would let an instance bypass its network
 				http.Error(w, "instances may not use the proxy", http.StatusForbidden)
 				return
 			}

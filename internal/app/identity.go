@@ -25,8 +25,8 @@ import (
 type keys struct {
 	iam *iam.Service
 	sts *sts.Service
-	// open accepts the well-known credentials: test/test and account numbers.
-	// Only a daemon that listens on loopback does.
+	// open reports whether the well-known credentials, test/test and account numbers, are accepted. They are only if
+	// the daemon listens on loopback.
 	open bool
 }
 
@@ -57,10 +57,10 @@ func (k keys) lookup(ctx context.Context, accessKeyID, sessionToken string) (sig
 	return sigv4.Credential{SecretKey: secret, SkipSignature: root, Principal: p}, nil
 }
 
-// wellKnownKey is the access key and the secret of the default user.
+// wellKnownKey is both the access key ID and the secret of the default user.
 const wellKnownKey = "test"
 
-// identities answers what the EKS service asks of IAM.
+// identities answers the EKS service's questions about IAM.
 type identities struct{ iam *iam.Service }
 
 // trusted are the services that EKS looks for in trust policies.
@@ -109,7 +109,7 @@ func (i identities) identity(ctx context.Context, name string) (eks.Identity, er
 	}
 }
 
-// InstanceProfile answers what EC2 asks of IAM.
+// InstanceProfile answers EC2's questions about instance profiles.
 func (i identities) InstanceProfile(ctx context.Context, account, name string) (ec2.Profile, bool, error) {
 	p, role, err := i.iam.InstanceProfileRole(ctx, account, name)
 	switch {
@@ -123,8 +123,8 @@ func (i identities) InstanceProfile(ctx context.Context, account, name string) (
 	return ec2.Profile{ARN: p.ARN, ID: p.ID, RoleARN: role.ARN}, true, nil
 }
 
-// denies returns the actions that no policy of a role allows on any resource, or that
-// one denies everywhere. An action that depends on a condition counts as allowed.
+// denies returns the actions that none of a role's policies allows on any resource, or that a policy denies on every
+// resource. An action that depends on a condition counts as allowed.
 func (i identities) denies(ctx context.Context, roleARN string, actions []string) ([]string, error) {
 	role, err := i.iam.RoleByARN(ctx, roleARN)
 	if errors.Is(err, iam.ErrNoSuchRole) {
@@ -150,8 +150,8 @@ func (i identities) denies(ctx context.Context, roleARN string, actions []string
 	return denied, nil
 }
 
-// exists reports whether a policy may name a principal: an account by its
-// number or root, a user or role that is there, a session of such a role.
+// exists reports whether a policy may name a principal: an account by its number or its root, an existing user or
+// role, or a session of an existing role.
 func (i identities) exists(ctx context.Context, name string) bool {
 	if isAccount(name) {
 		return true

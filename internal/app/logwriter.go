@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// maxLogLines is how many lines of the log wait to be written.
+// maxLogLines is how many log lines can wait to be written.
 const maxLogLines = 4096
 
-// A logWriter writes lines from a goroutine of its own: a terminal that is stopped, a
-// pipe that nobody reads or a disk that hangs must not block callers that log. Lines
-// that do not fit in the buffer are dropped and counted.
+// A logWriter writes lines from its own goroutine, so that a stopped terminal, a pipe without a reader or a hanging
+// disk does not block callers that log. Lines that do not fit in the buffer are dropped and counted.
 type logWriter struct {
 	w       io.Writer
 	lines   chan []byte
@@ -40,7 +39,7 @@ func (l *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what waits, and gives that up after patience.
+// Close writes the remaining lines and gives up after patience.
 func (l *logWriter) Close(patience time.Duration) {
 	l.once.Do(func() { close(l.closing) })
 	timer := time.NewTimer(patience)

@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// endpoint is where machines find AWS on this machine, and who signs its certificates.
+// endpoint returns the address at which machines reach AWS on this machine, and the CAs that they trust for it.
 func (d *daemon) endpoint() (host string, trusted *x509.CertPool, err error) {
 	endpoint, err := url.Parse(d.info.URL)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *daemon) endpoint() (host string, trusted *x509.CertPool, err error) {
 	return endpoint.Host, trusted, nil
 }
 
-// recordStep keeps what a machine did for `drydock why`.
+// recordStep records what a machine did, for `drydock why`.
 func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	fields := map[string]any{"instance": s.InstanceID, "step": s.Name, "ok": s.OK, "cluster": s.Cluster, "evidence": s.Evidence}
 	if s.Warning {
@@ -42,7 +42,7 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
 }
 
-// interruptInstance takes away the instance of a fault that is due.
+// interruptInstance interrupts the instance of a fault that is due.
 func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
 	step, err := keeper.Interrupt(ctx, d.ec2, f)
 	if step != nil {

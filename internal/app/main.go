@@ -21,8 +21,8 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// Main is the whole program: a child process if args ask for one, else the
-// command line. It returns the exit code.
+// Main is the whole program: a child process if args ask for one, otherwise the command line. It returns the exit
+// code.
 func Main(args []string, modes childproc.Modes) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,9 +42,8 @@ func Main(args []string, modes childproc.Modes) int {
 // down` waits for it.
 const maxShutdown = 20 * time.Second
 
-// endInTime calls run and returns what it returns, or, when run has not returned that
-// long after ctx has ended, without it: what hangs ends with the process, and so do
-// the children. The store loses nothing by that.
+// endInTime calls run and returns its result. If run has not returned within limit after ctx ends, endInTime returns
+// anyway: whatever hangs ends with the process, and so do the children. The store loses no data.
 func endInTime(ctx context.Context, limit time.Duration, run func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- run() }()
@@ -63,7 +62,7 @@ func endInTime(ctx context.Context, limit time.Duration, run func() error) error
 		fmt.Fprintf(out, "drydock: some parts did not stop within %s and are killed; no data is lost\n", limit)
 		_ = pprof.Lookup("goroutine").WriteTo(out, 1)
 		out.Close(logPatience)
-		return &cli.ExitError{Code: 1} // all is said
+		return &cli.ExitError{Code: 1} // the message is already printed
 	}
 }
 

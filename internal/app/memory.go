@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// restInterval is how often the daemon's memory is looked at.
+// restInterval is how often the daemon's memory use is checked.
 const restInterval = 15 * time.Second
 
-// giveBackMemory returns to the system what start-up and bursts of calls have left
-// behind, once after each, until ctx ends. An idle daemon had better be small.
+// giveBackMemory returns memory to the system after start-up and after each burst of calls, so that an idle daemon
+// stays small. It runs until ctx ends.
 func giveBackMemory(ctx context.Context) error {
 	tick := time.NewTicker(restInterval)
 	defer tick.Stop()
@@ -25,7 +25,7 @@ func giveBackMemory(ctx context.Context) error {
 		}
 		var now debug.GCStats
 		debug.ReadGCStats(&now)
-		// Busy: garbage was collected several times since the last look.
+		// More than two garbage collections since the last check mean that the daemon is busy.
 		if quiet := now.NumGC-before.NumGC <= 2; quiet && given != now.NumGC {
 			debug.FreeOSMemory()
 			debug.ReadGCStats(&now)

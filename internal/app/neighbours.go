@@ -14,9 +14,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What services ask of one another that is no call of the AWS API.
+// Calls between services that have no equivalent in the AWS API.
 
-// imageExists answers what SSM asks of EC2, about parameters that hold an image's ID.
+// imageExists tells SSM whether an image exists, for parameters that hold image IDs.
 func (d *daemon) imageExists(ctx context.Context, account, region, id string) (bool, error) {
 	ctx = awsapi.AsService(ctx, account, region, awsapi.ServiceRole{Service: "ssm.amazonaws.com", Name: "AWSServiceRoleForAmazonSSM", Session: "SSM"}, time.Now())
 	_, err := awscall.EC2{API: d.server}.DescribeImages(ctx, &awsec2.DescribeImagesInput{ImageIds: []string{id}})
@@ -26,14 +26,14 @@ func (d *daemon) imageExists(ctx context.Context, account, region, id string) (b
 	return err == nil, err
 }
 
-// authorizeLaunch decides whether the caller of a fleet may launch from one of its
-// pools, as if it called RunInstances itself.
+// authorizeLaunch decides whether the caller that creates a fleet may launch from one of its pools, as if the caller
+// had called RunInstances.
 func (d *daemon) authorizeLaunch(ctx context.Context, in *awsec2.RunInstancesInput) error {
 	return d.authorizer.AuthorizeAs(ctx, "ec2", "RunInstances", in)
 }
 
-// ensureRole returns what makes an account's service-linked role of a service unless it
-// is there, as services do when they are first used.
+// ensureRole returns a function that creates an account's service-linked role if it does not exist, as AWS services
+// do when they are first used.
 func (d *daemon) ensureRole(principal string) func(ctx context.Context, account string) error {
 	return func(ctx context.Context, account string) error {
 		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, principal)
@@ -41,8 +41,7 @@ func (d *daemon) ensureRole(principal string) func(ctx context.Context, account 
 	}
 }
 
-// groups are Auto Scaling groups as EKS uses them: by calls, and by look-ups of their
-// members.
+// groups gives EKS access to Auto Scaling groups: by API calls, and by look-ups of their members.
 type groups struct {
 	awscall.AutoScaling
 	members

@@ -59,7 +59,7 @@ func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []s
 	return p.m.SetAccess(ctx, id, a)
 }
 
-// Dial connects with a control plane as if from its own network.
+// Dial connects to a control plane as if from inside its own network.
 func (p planes) Dial(ctx context.Context, id string) (net.Conn, error) { return p.m.Dial(ctx, id) }
 
 func (p planes) RESTConfig(id string) (*rest.Config, error) { return p.m.RESTConfig(id) }
@@ -74,8 +74,8 @@ func (p planes) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfigu
 	return p.m.FargateWebhook()
 }
 
-// ByHost finds the plane behind an endpoint's AWS name. Its first label is the
-// plane's ID in lower case or as it is.
+// ByHost finds the control plane with the given AWS host name. The name's first label is the plane's ID; case does
+// not matter.
 func (p planes) ByHost(host string) (controlplane.Plane, bool) {
 	for _, pl := range p.m.Planes() {
 		if strings.EqualFold(pl.AWSHost, host) {
@@ -85,10 +85,9 @@ func (p planes) ByHost(host string) (controlplane.Plane, bool) {
 	return controlplane.Plane{}, false
 }
 
-// Planes are all of them.
 func (p planes) Planes() []controlplane.Plane { return p.m.Planes() }
 
-// AWSHost is AWS's name of a plane's endpoint.
+// AWSHost returns the AWS host name of a plane's endpoint.
 func (p planes) AWSHost(planeID string) string {
 	for _, pl := range p.m.Planes() {
 		if pl.ID == planeID {
@@ -98,8 +97,8 @@ func (p planes) AWSHost(planeID string) string {
 	return ""
 }
 
-// ByEndpoint finds a plane by where users of this machine reach it, which is also
-// what DescribeCluster tells, and so what people write into user data.
+// ByEndpoint finds a plane by the address at which users of this machine reach it. DescribeCluster returns that
+// address, so people also write it into user data.
 func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {
 	for _, pl := range p.m.Planes() {
 		if pl.Endpoint == endpoint {
@@ -115,7 +114,8 @@ func (p planes) AtHost(host string) (planeID string, ok bool) {
 	return pl.ID, ok
 }
 
-// Serving implements accountnet.ControlPlanes: clients would wait for a plane that boots.
+// Serving implements accountnet.ControlPlanes. It fails for a plane that is still booting, because clients would wait
+// for it.
 func (p planes) Serving(planeID string) (*rest.Config, error) {
 	st, err := p.m.Status(planeID)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p planes) Serving(planeID string) (*rest.Config, error) {
 	return p.m.RESTConfig(planeID)
 }
 
-// at finds a plane, and the name of its cluster, by the host of either endpoint.
+// at finds a plane and its cluster's name by the host of either endpoint.
 func (p planes) at(host string) (planeID, cluster string, ok bool) {
 	pl, ok := p.ByHost(host)
 	if !ok {
@@ -136,8 +136,7 @@ func (p planes) at(host string) (planeID, cluster string, ok bool) {
 	return pl.ID, pl.Key.Name, ok
 }
 
-// issuerKeys answers what STS asks of clusters: the keys that verify the tokens
-// of their service accounts.
+// issuerKeys gives STS the keys that verify the service account tokens of a cluster.
 func (p planes) issuerKeys(_ context.Context, issuer string) (keySet []byte, ok bool) {
 	id := issuer[strings.LastIndexByte(issuer, '/')+1:]
 	pl, err := p.m.Get(id)

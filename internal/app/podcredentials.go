@@ -19,14 +19,14 @@ import (
 )
 
 // podSession is how long credentials of EKS Pod Identity are valid, from memory of
-// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html;
-// those of a target role an hour, as of all chained roles.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html. Those of a target role last one
+// hour, as in all role chaining.
 const podSession = 6 * time.Hour
 
-// podIdentityService is who assumes the roles of EKS Pod Identity.
+// podIdentityService is the service that assumes the roles of EKS Pod Identity.
 const podIdentityService = "pods.eks.amazonaws.com"
 
-// reviewPodToken answers what EKS Auth asks of EKS.
+// reviewPodToken lets EKS Auth ask EKS about a pod's token.
 func (d *daemon) reviewPodToken(ctx context.Context, cluster, token string) (eksauth.Pod, error) {
 	s, err := d.eks.ReviewPodToken(ctx, cluster, token)
 	var expired *eks.PodTokenExpiredError
@@ -48,7 +48,7 @@ func (d *daemon) reviewPodToken(ctx context.Context, cluster, token string) (eks
 	}, nil
 }
 
-// assumeForPod answers what EKS Auth asks of IAM and STS.
+// assumeForPod lets EKS Auth assume a pod's role by IAM and STS.
 func (d *daemon) assumeForPod(ctx context.Context, s eksauth.Session) (eksauth.RoleSession, error) {
 	if err := d.podRoleTrust(ctx, &s); err != nil {
 		return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: err}
@@ -73,7 +73,7 @@ func (d *daemon) assumeForPod(ctx context.Context, s eksauth.Session) (eksauth.R
 	}, nil
 }
 
-// podRoleTrust asks the role's trust policy about EKS and all that it says of the pod.
+// podRoleTrust evaluates the role's trust policy for EKS and the pod's session tags.
 func (d *daemon) podRoleTrust(ctx context.Context, s *eksauth.Session) error {
 	role, err := d.iam.RoleByARN(ctx, s.Pod.RoleARN)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *daemon) podRoleTrust(ctx context.Context, s *eksauth.Session) error {
 	return nil
 }
 
-// assumeTarget goes on from the role's session to the target role, as AssumeRole.
+// assumeTarget calls AssumeRole for the target role with the session of the pod's role.
 func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.Credentials) (eksauth.RoleSession, error) {
 	_, caller, err := d.sts.OpenSession(ctx, from.AccessKeyID, from.SessionToken)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.
 	if err != nil {
 		return eksauth.RoleSession{}, err
 	}
-	user, _ := arn.Parse(*out.AssumedRoleUser.Arn) // STS's own
+	user, _ := arn.Parse(*out.AssumedRoleUser.Arn) // STS made the ARN
 	return eksauth.RoleSession{
 		AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken,
 		Expiration: aws.ToTime(out.Credentials.Expiration), ARN: *out.AssumedRoleUser.Arn, ID: *out.AssumedRoleUser.AssumedRoleId, Account: user.Account,

@@ -24,7 +24,7 @@ const (
 type quotaTables struct {
 	eks *servicequotas.Table
 	ec2 ec2Quotas
-	// vcpus is --quota vcpus=N, 0 without it.
+	// vcpus is the value of --quota vcpus=N, or 0 without that flag.
 	vcpus int
 }
 
@@ -40,15 +40,15 @@ func newQuotaTables(st *store.Store, flags map[string]int) quotaTables {
 	return quotaTables{servicequotas.NewTable(st, "eks", defaults), newEC2Quotas(st, flags["vcpus"]), flags["vcpus"]}
 }
 
-// providers are what Service Quotas shows. Services that cannot ask yet are Fixed: their
-// quotas are shown, not raised.
+// providers returns what Service Quotas shows. Services that do not read their quotas yet are Fixed: their quotas are
+// shown but cannot be raised.
 func (q quotaTables) providers(network *ec2.Service) []servicequotas.Provider {
 	return []servicequotas.Provider{
 		servicequotas.Fixed("autoscaling"), networkQuotas{q.ec2, network}, q.eks, networkQuotas{servicequotas.Fixed("vpc"), network},
 	}
 }
 
-// ofEKS are those that EKS asks for.
+// ofEKS returns the quotas that EKS enforces.
 func (q quotaTables) ofEKS(account, region string) (eks.Quotas, error) {
 	var out eks.Quotas
 	for code, to := range map[string]*int{
@@ -64,8 +64,8 @@ func (q quotaTables) ofEKS(account, region string) (eks.Quotas, error) {
 	return out, nil
 }
 
-// ofVCPUs is how many vCPUs of a bucket an account may run in a region. Buckets that the
-// catalogue of quotas does not have are as big as the others by default.
+// ofVCPUs returns how many vCPUs of a bucket an account may run in a region. Buckets missing from the quota catalogue
+// get the same default as the others.
 func (q quotaTables) ofVCPUs(_ context.Context, account, region, code string) int {
 	if _, ok := quotas.Lookup("ec2", code); ok {
 		if v, err := q.ec2.Value(account, region, code); err == nil {
@@ -75,11 +75,10 @@ func (q quotaTables) ofVCPUs(_ context.Context, account, region, code string) in
 	return cmp.Or(q.vcpus, ec2.DefaultVCPUQuota)
 }
 
-// ec2Quotas are EC2's quotas, of which only those of vCPUs can be changed: EC2
-// asks for no other.
+// ec2Quotas are EC2's quotas. Only vCPU quotas can be changed, because EC2 reads no others.
 type ec2Quotas struct{ *servicequotas.Table }
 
-// newEC2Quotas returns the quotas with those that --quota vcpus=N sets.
+// newEC2Quotas returns EC2's quotas with the defaults that --quota vcpus=N sets.
 func newEC2Quotas(st *store.Store, n int) ec2Quotas {
 	defaults := map[string]float64{}
 	for _, q := range quotas.Of("ec2") {
@@ -94,7 +93,7 @@ func countsVCPUs(q quotas.Quota) bool {
 	return strings.HasPrefix(q.Name, "Running On-Demand") || strings.HasSuffix(q.Name, "Spot Instance Requests")
 }
 
-// Set refuses quotas that EC2 does not ask for.
+// Set refuses to change quotas that EC2 does not read.
 func (e ec2Quotas) Set(ctx context.Context, account, region, code string, value float64) error {
 	if q, ok := quotas.Lookup("ec2", code); !ok || !countsVCPUs(q) {
 		return servicequotas.Fixed("ec2").Set(ctx, account, region, code, value)
@@ -102,15 +101,14 @@ func (e ec2Quotas) Set(ctx context.Context, account, region, code string, value 
 	return e.Table.Set(ctx, account, region, code, value)
 }
 
-// networkQuotas are a service's quotas, of which EC2 keeps those it enforces on
-// networks.
+// networkQuotas are a service's quotas. EC2 stores the values of those that it enforces on networks.
 type networkQuotas struct {
-	servicequotas.Provider // the others
+	servicequotas.Provider // stores all other quotas
 
 	ec2 *ec2.Service
 }
 
-// Quotas returns the other provider's with EC2's values.
+// Quotas returns the provider's quotas with EC2's values in place.
 func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]quotas.Quota, error) {
 	all, err := n.Provider.Quotas(ctx, account, region)
 	if err != nil {
@@ -127,7 +125,7 @@ func (n networkQuotas) Quotas(ctx context.Context, account, region string) ([]qu
 	return all, nil
 }
 
-// Set changes a value.
+// Set changes a quota in the place that stores it.
 func (n networkQuotas) Set(ctx context.Context, account, region, code string, value float64) error {
 	if n.keeps(code) {
 		return n.ec2.SetQuota(ctx, account, region, code, value)

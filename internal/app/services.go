@@ -49,7 +49,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/why"
 )
 
-// A daemon is everything that runs.
+// A daemon holds every part of the running program.
 type daemon struct {
 	cfg     cli.DaemonConfig
 	info    api.DaemonInfo
@@ -57,28 +57,28 @@ type daemon struct {
 	timing  clock.Timing
 	started time.Time
 
-	// What an earlier daemon left, and what connections are known to be (openState).
+	// State that an earlier daemon left, and what is known about connections (openState).
 	store   *store.Store
 	bytes   *bytestore.Store
 	journal *journal.Journal
 	faults  *fault.Set
 	planes  *controlplane.Manager
-	// bytesDir is the folder of bytes.
+	// bytesDir is the folder that bytes keeps its files in.
 	bytesDir string
-	// origins are where connections of machines to the endpoint come from, and podListeners
-	// where programs listen that run as pods.
+	// origins are the addresses from which machines connect to the endpoint. podListeners are the addresses on which
+	// programs that run as pods listen.
 	origins      compute.Origins
 	podListeners podrun.Listeners
 
-	// What identifies callers, decides about their calls and answers them (makeFrontDoor).
+	// What identifies callers, authorizes their calls and answers them (makeFrontDoor).
 	iam        *iam.Service
 	sts        *sts.Service
 	authorizer *authz.Authorizer
 	server     *server.Server
-	// daemonAPI is what answers the daemon's own paths, /_drydock/.
+	// daemonAPI serves the daemon's own paths, /_drydock/.
 	daemonAPI http.ServeMux
 
-	// The other services, and the network that they make together (makeServices).
+	// The other services, and the network that they form together (makeServices).
 	ssm     *ssm.Service
 	ec2     *ec2.Service
 	quotas  *servicequotas.Service
@@ -90,25 +90,25 @@ type daemon struct {
 	eks     *eks.Service
 	eksAuth *eksauth.Service
 
-	// What runs on them, and explains or breaks what runs (makeMachines).
+	// What runs on them, and what explains or breaks it (makeMachines).
 	machines *compute.Machines
 	keeper   *keeper.Keeper
 	why      *why.Explainer
 	podRuns  *podrun.Runs
 
-	// modules are the services as they were declared, in the order of the list (register).
+	// modules are the modules of all services, in the order of the list (register).
 	modules []module.Module
 }
 
-// An entry is a service in the list of all: its operations, which are constant, and the
-// module that a daemon makes of it.
+// An entry is one service in the list: its operations, which are constant, and the function that makes its module for
+// a daemon.
 type entry struct {
 	operations func() awsapi.Service
 	module     func(d *daemon) module.Module
 }
 
-// services lists AWS's services in the order of docs/compatibility.md. A service is
-// added by one line here; everything else about it is in its own folder.
+// services lists the AWS services in the order of docs/compatibility.md. Adding a service takes one line here;
+// everything else about it is in its own folder.
 var services = []entry{
 	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
 	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
@@ -133,7 +133,7 @@ var services = []entry{
 	{new(cloudformation.Service).AWS, func(*daemon) module.Module { return cloudformation.New().Module() }},
 }
 
-// operations are the tables of all services. They are constant, so they need no daemon.
+// operations returns the operation tables of all services. They are constant, so no daemon is needed.
 func operations() []awsapi.Service {
 	var out []awsapi.Service
 	for _, e := range services {
@@ -142,9 +142,8 @@ func operations() []awsapi.Service {
 	return out
 }
 
-// assemble makes every part from those before it. What answers calls comes first: services
-// call one another through it (awsapi.API). They are registered with it last, before
-// anything runs.
+// assemble builds every part from the parts before it. What answers calls comes first, because services call one
+// another through it (awsapi.API). Services are registered with it last, before anything runs.
 func (d *daemon) assemble(ctx context.Context) error {
 	for _, phase := range []func(context.Context) error{d.openState, d.makeFrontDoor, d.makeServices, d.makeMachines, d.register} {
 		if err := phase(ctx); err != nil {
@@ -154,7 +153,7 @@ func (d *daemon) assemble(ctx context.Context) error {
 	return nil
 }
 
-// openState opens what an earlier daemon left beside the store.
+// openState opens what an earlier daemon left outside the store.
 func (d *daemon) openState(ctx context.Context) (err error) {
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal"), journal.Limits{}); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 	return err
 }
 
-// makeFrontDoor makes what identifies callers, decides about their calls and answers them.
+// makeFrontDoor builds the parts that identify callers, authorize their calls and answer them.
 func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	d.iam = iam.New(iam.Config{Store: d.store, Log: d.log})
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
@@ -205,8 +204,8 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	return err
 }
 
-// makeServices makes the AWS services that need more than a line of the list, and the
-// network that they make together: load balancers ask it how their targets are.
+// makeServices builds the AWS services that need more than a line of the list, and the network that they form
+// together, which load balancers ask about their targets' health.
 func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Log: d.log})
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
@@ -278,8 +277,8 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	return nil
 }
 
-// makeMachines makes what runs instances and pods, and what explains and breaks it. EC2 is
-// given the machines when it runs.
+// makeMachines builds what runs instances and pods, and what explains and breaks it. EC2 gets its machines when it
+// starts to run.
 func (d *daemon) makeMachines(ctx context.Context) error {
 	volumes, err := newDisks(d.cfg.DataDir, d.ec2)
 	if err != nil {
@@ -313,8 +312,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	return nil
 }
 
-// register creates the modules of all services and registers them with the server and
-// with authorization.
+// register creates the modules of all services and registers them with the server and the authorizer.
 func (d *daemon) register(context.Context) error {
 	for _, e := range services {
 		m := e.module(d)
@@ -334,7 +332,7 @@ func (d *daemon) register(context.Context) error {
 	return nil
 }
 
-// start boots the control planes of clusters. Everything that they ask is there.
+// start boots the control planes of clusters, after everything that they call has been built.
 func (d *daemon) start(ctx context.Context) error {
 	return d.planes.Start(ctx, controlplane.Hooks{
 		Authenticate:     d.eks.Authenticate,
@@ -346,7 +344,7 @@ func (d *daemon) start(ctx context.Context) error {
 	})
 }
 
-// runs is what runs until the daemon ends, by name.
+// runs returns what runs until the daemon ends, by name.
 func (d *daemon) runs() map[string]func(context.Context) error {
 	runs := map[string]func(context.Context) error{
 		"faults":         d.keeper.Run,
@@ -363,7 +361,7 @@ func (d *daemon) runs() map[string]func(context.Context) error {
 	return runs
 }
 
-// close ends what assemble began, in the opposite order.
+// close closes what assemble opened, in reverse order.
 func (d *daemon) close() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -1,6 +1,5 @@
-// Package toy is a small AWS service, two operations of Amazon ECR Public, with which
-// tests of the composition root show what a service needs: this folder, and one line in
-// the list of services. It is in no build of the program.
+// Package toy is a small AWS service: two operations of Amazon ECR Public. Tests of the composition root use it to
+// show all that a service needs: this folder, and one line in the list of services. It is not part of the program.
 package toy
 
 import (
@@ -20,7 +19,7 @@ import (
 
 type place struct{ account, name string }
 
-// Service answers the operations.
+// Service implements the operations.
 type Service struct {
 	mu           sync.Mutex
 	repositories map[place]ecrpublictypes.Repository
@@ -29,7 +28,7 @@ type Service struct {
 // New returns the service.
 func New() *Service { return &Service{repositories: map[place]ecrpublictypes.Repository{}} }
 
-// AWS is the table of operations.
+// AWS returns the operation table.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "ecrpublic", Handler: s, Operations: []awsapi.Operation{
 		{Name: "CreateRepository", Members: "repositoryName"},
@@ -57,7 +56,7 @@ func (s *Service) Resource(_ context.Context, account, _, _, id string) (authz.R
 	return authz.Resource{ARN: aws.ToString(r.RepositoryArn)}, ok
 }
 
-// CreateRepository makes a repository.
+// CreateRepository creates a repository.
 func (s *Service) CreateRepository(ctx context.Context, in *awsecrpublic.CreateRepositoryInput) (*awsecrpublic.CreateRepositoryOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecrpublic.CreateR
 	return &awsecrpublic.CreateRepositoryOutput{Repository: &r}, nil
 }
 
-// DescribeRepositories lists the account's.
+// DescribeRepositories lists the account's repositories.
 func (s *Service) DescribeRepositories(ctx context.Context, _ *awsecrpublic.DescribeRepositoriesInput) (*awsecrpublic.DescribeRepositoriesOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
